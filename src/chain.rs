@@ -1,0 +1,91 @@
+//! The hash chain: each event's hash commits to everything before it in its conversation.
+//!
+//! Pure arithmetic over texts; it does not know where hashes are kept. The preimage is plain text, so
+//! that anyone can check a chain with `sha256sum` (see `docs/format.md`):
+//!
+//! ```text
+//! annals-event-v1\n
+//! <conversation id>\n
+//! <sequence, decimal>\n
+//! <event id>\n
+//! <SHA-256 of the payload's bytes, 64 hex digits>\n
+//! <previous hash, 64 hex digits>\n
+//! ```
+//!
+//! No id contains a line break, so no two events share a preimage. The chain commits to the payload's
+//! digest rather than to the payload, so it still holds when a payload had to be redacted.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+const DOMAIN: &str = "annals-event-v1";
+
+/// A SHA-256 digest: of a payload, an attachment, or a link of the chain.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// The hash before the first event of every conversation: 32 zero bytes.
+    pub const START: Self = Self([0; 32]);
+
+    /// The SHA-256 of `bytes`.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The digest that `bytes` spell; `None` unless there are exactly 32.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// 64 lower-case hex digits.
+    #[must_use]
+    pub fn to_hex(self) -> String {
+        let mut hex = String::with_capacity(64);
+        for byte in self.0 {
+            for digit in [byte >> 4, byte & 15] {
+                hex.push(char::from_digit(u32::from(digit), 16).expect("four bits are one hex digit"));
+            }
+        }
+        hex
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+/// The hash of the event `id` at `sequence` of `conversation`, after the event whose hash is `previous`.
+#[must_use]
+pub fn link(conversation: &str, sequence: u64, id: &str, payload: Digest, previous: Digest) -> Digest {
+    let preimage =
+        format!("{DOMAIN}\n{conversation}\n{sequence}\n{id}\n{}\n{}\n", payload.to_hex(), previous.to_hex());
+    Digest::of(preimage.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The expected value is what `printf 'annals-event-v1\nc\n0\ne\n…\n…\n' | sha256sum` prints.
+    #[test]
+    fn a_link_is_what_sha256sum_says() {
+        let payload = Digest::of(b"{}");
+        assert_eq!(payload.to_hex(), "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a");
+        assert_eq!(
+            link("c", 0, "e", payload, Digest::START).to_hex(),
+            "e1c728e4e6bd6923e2c9f0300a09fdfb2fabdf33837f0ffa28c66c6d972d5dd6"
+        );
+    }
+}

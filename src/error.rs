@@ -1,0 +1,286 @@
+//! Everything that can go wrong, by what the caller can do about it.
+//!
+//! Messages name the numbers and never repeat stored content. The engine's own errors are only a
+//! `source`: another engine will stand behind the same contract.
+
+use std::path::PathBuf;
+
+use crate::event::PayloadError;
+use crate::ids::{ConversationId, EventId, IdError, Version};
+use crate::state::base::BaseStateError;
+
+/// The result of everything that can go wrong here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The engine's own account of a failure.
+pub type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// What a writer believed of a conversation's length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Anything; a conversation that does not exist yet is created.
+    Any,
+    /// No events; a conversation that does not exist yet is created.
+    Empty,
+    /// At least one event.
+    Exists,
+    /// Exactly this many events; 0 is [`Expected::Empty`].
+    Exact(u64),
+}
+
+impl std::fmt::Display for Expected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Any => f.write_str("any number of events"),
+            Self::Empty => f.write_str("no events"),
+            Self::Exists => f.write_str("at least one event"),
+            Self::Exact(count) => write!(f, "{count} events"),
+        }
+    }
+}
+
+/// Everything that can go wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Someone appended first, or there is less than was believed; read from `actual` and retry.
+    #[error("{conversation}: expected {expected}, found {actual}")]
+    Conflict {
+        /// The conversation.
+        conversation: ConversationId,
+        /// What the writer believed.
+        expected: Expected,
+        /// How many events there are.
+        actual: u64,
+    },
+    /// The base state has moved on; load it again and retry.
+    #[error("{conversation}: expected version {expected} of the base state, found {actual}")]
+    VersionConflict {
+        /// The conversation.
+        conversation: ConversationId,
+        /// What the writer believed.
+        expected: Version,
+        /// The version that is stored.
+        actual: Version,
+    },
+    /// The conversation has an event of this id with another payload; nothing was written.
+    #[error("{conversation}: event {event} exists at sequence {sequence} with another payload")]
+    DuplicateEvent {
+        /// The conversation.
+        conversation: ConversationId,
+        /// The id.
+        event: EventId,
+        /// Where the stored event is.
+        sequence: u64,
+    },
+    /// An event names a parent that is not in the conversation; nothing was written.
+    #[error("{conversation}: event {event} names the parent {parent:?}, which is not in the log")]
+    UnknownParent {
+        /// The conversation.
+        conversation: ConversationId,
+        /// The event.
+        event: EventId,
+        /// What it names.
+        parent: String,
+    },
+    /// The payload cannot be an event.
+    #[error("the payload cannot be an event: {0}")]
+    Payload(#[from] PayloadError),
+    /// The text is no base state, or the change none of it.
+    #[error("{0}")]
+    BaseState(#[from] BaseStateError),
+    /// The text is no id.
+    #[error("{0}")]
+    Id(#[from] IdError),
+    /// The batch is larger than one append may be; split it.
+    #[error("a batch of {events} events and {bytes} bytes is over the limit of {events_max} events and {bytes_max} bytes")]
+    BatchTooLarge {
+        /// How many events it holds.
+        events: usize,
+        /// How many payload bytes it holds.
+        bytes: usize,
+        /// The most events allowed.
+        events_max: usize,
+        /// The most payload bytes allowed.
+        bytes_max: usize,
+    },
+    /// The attachment is larger than one may be.
+    #[error("an attachment of {bytes} bytes is over the limit of {max}")]
+    AttachmentTooLarge {
+        /// Its size.
+        bytes: u64,
+        /// The largest allowed.
+        max: u64,
+    },
+    /// There is no such conversation.
+    #[error("there is no conversation {conversation:?}")]
+    UnknownConversation {
+        /// What was asked for.
+        conversation: String,
+    },
+    /// The conversation has no such event.
+    #[error("{conversation}: there is no event {event:?}")]
+    UnknownEvent {
+        /// The conversation.
+        conversation: ConversationId,
+        /// What was asked for.
+        event: String,
+    },
+    /// The conversation has no attachment of this path.
+    #[error("{conversation}: there is no attachment {path:?}")]
+    UnknownAttachment {
+        /// The conversation.
+        conversation: ConversationId,
+        /// What was asked for.
+        path: String,
+    },
+    /// The beginning of an id fits several; write more of it.
+    #[error("{prefix:?} is the beginning of {count} ids: {}", candidates.join(", "))]
+    AmbiguousId {
+        /// What was asked for.
+        prefix: String,
+        /// How many it fits, as far as counted.
+        count: usize,
+        /// Some of them.
+        candidates: Vec<String>,
+    },
+    /// Something stands where the conversation should be created.
+    #[error("there is a conversation {conversation} already")]
+    ConversationExists {
+        /// The conversation.
+        conversation: ConversationId,
+    },
+    /// There is no such projection.
+    #[error("there is no projection {name:?}; there are {}", known.join(", "))]
+    UnknownProjection {
+        /// What was asked for.
+        name: String,
+        /// Those there are.
+        known: Vec<String>,
+    },
+    /// The file has no search index and may only be read; search it once where it may be written.
+    #[error("{path:?} has no search index yet, and only a store that may be written can build one")]
+    NoIndex {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The text holds nothing to search for.
+    #[error("{0}")]
+    EmptyQuery(#[from] crate::event::terms::EmptyQuery),
+    /// Another process kept the write lock; retry.
+    #[error("another process kept the database locked for {waited_ms} ms")]
+    Busy {
+        /// How long this one waited, in milliseconds.
+        waited_ms: u64,
+    },
+    /// There is no room to write; what was acknowledged is safe. Make room and retry.
+    #[error("no room to write while {doing}: the disk is full or a size limit is reached")]
+    DiskFull {
+        /// What was being done.
+        doing: &'static str,
+        /// The engine's account.
+        source: Source,
+    },
+    /// The store, its file or its folder may only be read.
+    #[error("{path:?} may only be read")]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was made by a newer Annals; use that one.
+    #[error("{path:?} has schema {found}, this program knows {known}; use a newer annals")]
+    NewerFile {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+        /// The newest schema this program knows.
+        known: u32,
+    },
+    /// The file has an older schema and was opened for reading only; open it for writing once.
+    #[error("{path:?} has schema {found}, this program needs {known}; open it for writing once to upgrade it")]
+    OlderFile {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+        /// The schema this program reads.
+        known: u32,
+    },
+    /// The file is an SQLite database of another program, or no database at all; it was not touched.
+    #[error("{path:?} is not an Annals database: {what}")]
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+        /// What it seems to be.
+        what: String,
+    },
+    /// The path cannot hold a database: a folder, a missing folder, a place nobody may write.
+    #[error("cannot open {path:?}: {what}")]
+    CannotOpen {
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
+    /// Shared memory and locks do not work on network file systems; keep the file on a local disk.
+    #[error("{path:?} is on a network file system ({kind}), where the database would break; keep it on a local disk")]
+    NetworkFileSystem {
+        /// The path.
+        path: PathBuf,
+        /// Which file system.
+        kind: &'static str,
+    },
+    /// The linked SQLite has a bug that loses data; build with the bundled one.
+    #[error("SQLite {found} can corrupt a database (its WAL-reset bug); {needed} or later is needed")]
+    UnsafeEngine {
+        /// The linked version.
+        found: &'static str,
+        /// The oldest that is safe.
+        needed: &'static str,
+    },
+    /// What is stored contradicts itself; `annals verify` says where.
+    #[error("the database is damaged: {what}")]
+    Corrupt {
+        /// What was found.
+        what: String,
+    },
+    /// The engine failed in a way that has no better name.
+    #[error("storage failed while {doing}: {source}")]
+    Storage {
+        /// What was being done.
+        doing: &'static str,
+        /// The engine's account.
+        source: Source,
+    },
+    /// A file outside the database could not be read or written.
+    #[error("while {doing} {path:?}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's account.
+        source: std::io::Error,
+    },
+    /// The export would overwrite something that is not the same; nothing was written there.
+    #[error("{path:?} is there already and is not what would be written; choose another folder")]
+    WouldOverwrite {
+        /// The file or folder in the way.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    /// An [`Error::Io`] for `map_err`.
+    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { doing, path, source }
+    }
+
+    /// Whether the same call may succeed later without anything being changed by the caller.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::DiskFull { .. })
+    }
+}

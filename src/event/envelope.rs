@@ -1,0 +1,233 @@
+//! What every event says about itself, read once from its payload: the columns one can search by.
+//!
+//! Reading is tolerant: a member that is missing or of another type is absent, unknown members are
+//! passed over, and only what could not be stored or found again is an error. The payload stays the
+//! truth; these are copies of a few of its members.
+
+use super::json::{self, Fault, Notes, Raw};
+use crate::ids::{EventId, IdError, ROOT};
+
+/// The longest text of a searchable member other than the id, in bytes.
+pub const MEMBER_BYTES_MAX: usize = 1024;
+
+/// The searchable members of one event.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Envelope {
+    /// `id`; a whole number (OpenHands V0) counts as its digits.
+    pub id: Option<EventId>,
+    /// `kind`. An OpenHands V0 event gives `action:NAME` or `observation:NAME`; nothing else gives "".
+    pub kind: String,
+    /// `source`: who made it (`agent`, `user`, `environment`, `hook`, or whatever it says).
+    pub source: Option<String>,
+    /// `timestamp`, as written.
+    pub timestamp: Option<String>,
+    /// `parent_id`; [`ROOT`] where it says so.
+    pub parent_id: Option<String>,
+    /// `tool_call_id`: the model's name for a call, shared by the call and its result.
+    pub tool_call_id: Option<String>,
+    /// `action_id`: the event that an observation answers.
+    pub action_id: Option<String>,
+    /// `llm_response_id`: the model's reply that an event came from.
+    pub llm_response_id: Option<String>,
+    /// `tool_name`.
+    pub tool_name: Option<String>,
+}
+
+/// Why a text cannot be an event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PayloadError {
+    /// Not one JSON object.
+    #[error("not a JSON object: {0}")]
+    Json(#[from] Fault),
+    /// `NaN` or `Infinity` occurs, which JSON does not know.
+    #[error("NaN and Infinity are not JSON; write null or a string instead")]
+    NonFinite,
+    /// No `id` that could be kept.
+    #[error("the event has no \"id\"; give it one (EventId::mint)")]
+    NoId,
+    /// The `id` is not one that can be kept.
+    #[error("the event's id cannot be used")]
+    Id(#[source] IdError),
+    /// No `kind`.
+    #[error("the event has no \"kind\"")]
+    NoKind,
+    /// A searchable member is too long; both in bytes.
+    #[error("\"{member}\" of {bytes} bytes is longer than the {max} allowed")]
+    MemberTooLong {
+        /// The member.
+        member: &'static str,
+        /// Its length.
+        bytes: usize,
+        /// The longest that is allowed.
+        max: usize,
+    },
+    /// A searchable member holds a NUL character, where SQL's text functions would stop.
+    #[error("\"{member}\" holds a NUL character; leave it out")]
+    Nul {
+        /// The member.
+        member: &'static str,
+    },
+    /// The payload is too large; both in bytes.
+    #[error(
+        "a payload of {bytes} bytes is larger than the {max} allowed; keep large content as an attachment"
+    )]
+    TooLarge {
+        /// The payload's size.
+        bytes: usize,
+        /// The largest that is allowed.
+        max: usize,
+    },
+}
+
+impl Envelope {
+    /// Checks that `payload` is one JSON object and reads its searchable members.
+    ///
+    /// One pass; text is only copied for the members themselves. Where a key occurs twice the last
+    /// one counts, as in the reference.
+    ///
+    /// # Errors
+    /// [`PayloadError`] for a text that is not a JSON object or has a member that cannot be kept.
+    pub fn read(payload: &str) -> Result<(Self, Notes), PayloadError> {
+        let mut envelope = Self::default();
+        let mut id = None;
+        let mut v0 = None;
+        let mut wrong = None;
+        let notes = json::scan(payload, |key, raw| {
+            let place = match key.as_ref() {
+                "id" => {
+                    id = Some(raw);
+                    return;
+                }
+                "kind" => {
+                    keep("kind", raw, &mut wrong, |text| envelope.kind = text.unwrap_or_default());
+                    return;
+                }
+                "action" | "observation" if raw.is_str() => {
+                    v0 = Some((key, raw));
+                    return;
+                }
+                "source" => ("source", &mut envelope.source),
+                "timestamp" => ("timestamp", &mut envelope.timestamp),
+                "parent_id" => ("parent_id", &mut envelope.parent_id),
+                "tool_call_id" => ("tool_call_id", &mut envelope.tool_call_id),
+                "action_id" => ("action_id", &mut envelope.action_id),
+                "llm_response_id" => ("llm_response_id", &mut envelope.llm_response_id),
+                "tool_name" => ("tool_name", &mut envelope.tool_name),
+                _ => return,
+            };
+            keep(place.0, raw, &mut wrong, |text| *place.1 = text);
+        })?;
+        if envelope.kind.is_empty()
+            && let Some((class, raw)) = v0
+        {
+            keep("kind", raw, &mut wrong, |name| {
+                envelope.kind = name.map(|name| format!("{class}:{name}")).unwrap_or_default();
+            });
+        }
+        if let Some(error) = wrong {
+            return Err(error);
+        }
+        envelope.id = id.map(read_id).transpose()?.flatten();
+        Ok((envelope, notes))
+    }
+
+    /// The event this one follows, where the payload names one that is not [`ROOT`].
+    #[must_use]
+    pub fn named_parent(&self) -> Option<&str> {
+        self.parent_id.as_deref().filter(|parent| *parent != ROOT)
+    }
+}
+
+fn read_id(raw: Raw<'_>) -> Result<Option<EventId>, PayloadError> {
+    let text = match raw.as_str() {
+        Some(text) => text.into_owned(),
+        None => match raw.as_i64() {
+            Some(number) => number.to_string(),
+            None => return Ok(None),
+        },
+    };
+    EventId::new(text).map(Some).map_err(PayloadError::Id)
+}
+
+fn keep(
+    member: &'static str,
+    raw: Raw<'_>,
+    wrong: &mut Option<PayloadError>,
+    set: impl FnOnce(Option<String>),
+) {
+    let Some(text) = raw.as_str() else { return set(None) };
+    if text.len() > MEMBER_BYTES_MAX {
+        *wrong = Some(PayloadError::MemberTooLong { member, bytes: text.len(), max: MEMBER_BYTES_MAX });
+    } else if text.contains('\0') {
+        *wrong = Some(PayloadError::Nul { member });
+    } else {
+        set(Some(text.into_owned()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_read_wherever_they_stand() {
+        let payload = r#"{"kind":"ActionEvent","id":"e1","timestamp":"2026-01-01T00:00:00","source":"agent",
+            "parent_id":"__root__","tool_name":"terminal","tool_call_id":"call_1","action":{"id":"not this"},
+            "llm_response_id":"r1","new_field":[1]}"#;
+        let (envelope, notes) = Envelope::read(payload).unwrap();
+        assert_eq!(
+            envelope,
+            Envelope {
+                id: Some(EventId::new("e1").unwrap()),
+                kind: "ActionEvent".into(),
+                source: Some("agent".into()),
+                timestamp: Some("2026-01-01T00:00:00".into()),
+                parent_id: Some(ROOT.into()),
+                tool_call_id: Some("call_1".into()),
+                action_id: None,
+                llm_response_id: Some("r1".into()),
+                tool_name: Some("terminal".into()),
+            }
+        );
+        assert_eq!(notes, Notes::default());
+        assert_eq!(envelope.named_parent(), None);
+    }
+
+    #[test]
+    fn a_v0_event_gets_a_kind_from_what_it_did() {
+        let (envelope, _) =
+            Envelope::read(r#"{"id": 3, "source":"agent", "action":"run", "args":{}}"#).unwrap();
+        assert_eq!(envelope.id.unwrap().as_str(), "3");
+        assert_eq!(envelope.kind, "action:run");
+        assert_eq!(Envelope::read(r#"{"observation":"read"}"#).unwrap().0.kind, "observation:read");
+    }
+
+    #[test]
+    fn strange_types_are_absent_and_the_last_of_two_counts() {
+        let (envelope, _) =
+            Envelope::read(r#"{"id":null,"source":7,"tool_name":"a","tool_name":"b"}"#).unwrap();
+        assert_eq!((envelope.id, envelope.source, envelope.tool_name), (None, None, Some("b".into())));
+        assert_eq!(Envelope::read(r#"{"tool_name":"a","tool_name":1}"#).unwrap().0.tool_name, None);
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_an_error() {
+        let long = "x".repeat(2000);
+        assert_eq!(
+            Envelope::read(&format!(r#"{{"tool_name":"{long}"}}"#)).unwrap_err(),
+            PayloadError::MemberTooLong { member: "tool_name", bytes: 2000, max: MEMBER_BYTES_MAX }
+        );
+        assert_eq!(
+            Envelope::read(r#"{"kind":"a\u0000"}"#).unwrap_err(),
+            PayloadError::Nul { member: "kind" }
+        );
+        assert!(matches!(
+            Envelope::read(r#"{"id":"\u0000"}"#),
+            Err(PayloadError::Id(IdError::Character { .. }))
+        ));
+        assert!(matches!(Envelope::read("[]"), Err(PayloadError::Json(_))));
+        // Free text may hold NUL; a terminal does print it.
+        assert!(Envelope::read(r#"{"id":"a","content":"\u0000"}"#).is_ok());
+    }
+}

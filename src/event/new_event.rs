@@ -1,0 +1,123 @@
+//! An event on its way in: checked at the door, so that appending it cannot fail for its content.
+
+use std::sync::Arc;
+
+use super::envelope::{Envelope, PayloadError};
+use crate::chain::Digest;
+use crate::ids::EventId;
+
+/// The largest payload, in bytes: 64 MiB.
+pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+
+/// One event to append: its payload as it came, and what was read from it.
+///
+/// ```
+/// use annals::event::NewEvent;
+///
+/// let event = NewEvent::parse(r#"{"id":"e1","kind":"PauseEvent","source":"user"}"#)?;
+/// assert_eq!(event.envelope().kind, "PauseEvent");
+/// # Ok::<(), annals::event::PayloadError>(())
+/// ```
+///
+/// Cloning is cheap: clones share the payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEvent(Arc<Checked>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Checked {
+    payload: String,
+    id: EventId,
+    envelope: Envelope,
+    digest: Digest,
+}
+
+impl NewEvent {
+    /// Takes a payload through the door: one JSON object with an `id` and a `kind`.
+    ///
+    /// Any kind and any further members are welcome; they are kept as they are.
+    ///
+    /// # Errors
+    /// [`PayloadError`] where the text is too large, not JSON, or lacks what every event has.
+    pub fn parse(payload: impl Into<String>) -> Result<Self, PayloadError> {
+        let payload = payload.into();
+        let (envelope, notes) = read(&payload)?;
+        if notes.non_finite {
+            return Err(PayloadError::NonFinite);
+        }
+        if envelope.kind.is_empty() {
+            return Err(PayloadError::NoKind);
+        }
+        let id = envelope.id.clone().ok_or(PayloadError::NoId)?;
+        Ok(Self::new(payload, id, envelope))
+    }
+
+    /// Takes an old payload as it is: `NaN` and a missing kind pass, a missing id becomes `fallback`.
+    ///
+    /// For imports, where nothing that can be kept may be lost.
+    ///
+    /// # Errors
+    /// [`PayloadError`] where the text is too large, not a JSON object, or its id cannot be kept.
+    pub fn keep(
+        payload: impl Into<String>,
+        fallback: impl FnOnce() -> EventId,
+    ) -> Result<Self, PayloadError> {
+        let payload = payload.into();
+        let (envelope, _) = read(&payload)?;
+        let id = envelope.id.clone().unwrap_or_else(fallback);
+        Ok(Self::new(payload, id, envelope))
+    }
+
+    fn new(payload: String, id: EventId, envelope: Envelope) -> Self {
+        let digest = Digest::of(payload.as_bytes());
+        Self(Arc::new(Checked { payload, id, envelope, digest }))
+    }
+
+    /// The event's id.
+    #[must_use]
+    pub fn id(&self) -> &EventId {
+        &self.0.id
+    }
+
+    /// What the payload says of itself.
+    #[must_use]
+    pub fn envelope(&self) -> &Envelope {
+        &self.0.envelope
+    }
+
+    /// The payload, as it came.
+    #[must_use]
+    pub fn payload(&self) -> &str {
+        &self.0.payload
+    }
+
+    /// The SHA-256 of the payload's bytes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.0.digest
+    }
+}
+
+fn read(payload: &str) -> Result<(Envelope, super::json::Notes), PayloadError> {
+    if payload.len() > PAYLOAD_BYTES_MAX {
+        return Err(PayloadError::TooLarge { bytes: payload.len(), max: PAYLOAD_BYTES_MAX });
+    }
+    Envelope::read(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_door_wants_an_id_and_a_kind_and_an_import_does_not() {
+        assert_eq!(NewEvent::parse(r#"{"kind":"PauseEvent"}"#).unwrap_err(), PayloadError::NoId);
+        assert_eq!(NewEvent::parse(r#"{"id":"a"}"#).unwrap_err(), PayloadError::NoKind);
+        assert_eq!(NewEvent::parse(r#"{"id":"a","kind":"K","x":NaN}"#).unwrap_err(), PayloadError::NonFinite);
+        let kept = NewEvent::keep(r#"{"x":NaN}"#, || EventId::new("line-1").unwrap()).unwrap();
+        assert_eq!((kept.id().as_str(), kept.payload()), ("line-1", r#"{"x":NaN}"#));
+        assert_eq!(
+            NewEvent::parse(" ".repeat(PAYLOAD_BYTES_MAX + 1)).unwrap_err(),
+            PayloadError::TooLarge { bytes: PAYLOAD_BYTES_MAX + 1, max: PAYLOAD_BYTES_MAX }
+        );
+    }
+}

@@ -1,0 +1,213 @@
+//! Words as full-text search sees them: text on its way into the index, and queries on their way to it.
+//!
+//! The index splits at everything that is neither letter nor digit and ignores case. That alone would
+//! hide two kinds of word, so [`spread`] writes them out first: CJK characters stand alone (their phrase
+//! finds the run), and after a `camelCase` name come its parts. The same is done to queries.
+
+/// A query that a person can type, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    /// The query in the index's own language.
+    pub expression: String,
+    /// Lower-case texts that every hit must contain as they are: what the index does not see.
+    pub literals: Vec<String>,
+}
+
+/// Why a text is no query.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("nothing to search for: {text:?} holds no letter or digit")]
+pub struct EmptyQuery {
+    /// The text.
+    pub text: String,
+}
+
+/// `text` with CJK characters apart and the parts of camel-case names behind them.
+#[must_use]
+pub fn spread(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    let mut word_start = None;
+    for (at, character) in text.char_indices() {
+        if is_cjk(character) {
+            end_word(&mut out, text, word_start.take(), at);
+            out.push(' ');
+            out.push(character);
+            out.push(' ');
+        } else if character.is_alphanumeric() {
+            if word_start.is_none() {
+                word_start = Some(at);
+            }
+            out.push(character);
+        } else {
+            end_word(&mut out, text, word_start.take(), at);
+            out.push(character);
+        }
+    }
+    end_word(&mut out, text, word_start, text.len());
+    out
+}
+
+/// Behind a word that just ended at `end`, writes its parts where it is a camel-case name.
+fn end_word(out: &mut String, text: &str, start: Option<usize>, end: usize) {
+    let Some(start) = start else { return };
+    let parts = humps(&text[start..end]);
+    if parts.len() > 1 {
+        for part in parts {
+            out.push(' ');
+            out.push_str(part);
+        }
+    }
+}
+
+/// The parts of a camel-case name: `getHTTPStatus` is get, HTTP, Status. A word without humps is one part.
+fn humps(word: &str) -> Vec<&str> {
+    if word.len() > 80 || !word.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return vec![word];
+    }
+    let characters: Vec<(usize, char)> = word.char_indices().collect();
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for window in 1..characters.len() {
+        let (at, here) = characters[window];
+        let before = characters[window - 1].1;
+        let after_is_small = characters.get(window + 1).is_some_and(|(_, next)| next.is_lowercase());
+        let climbs = here.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && after_is_small));
+        if climbs {
+            parts.push(&word[start..at]);
+            start = at;
+        }
+    }
+    parts.push(&word[start..]);
+    parts
+}
+
+/// Characters of scripts that write no spaces between words: each is a word of its own to the index.
+fn is_cjk(character: char) -> bool {
+    matches!(character,
+        '\u{2e80}'..='\u{2fdf}'     // radicals
+        | '\u{3005}'..='\u{3007}'
+        | '\u{3040}'..='\u{30ff}'   // kana
+        | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}'   // ideographs
+        | '\u{ac00}'..='\u{d7af}'   // hangul
+        | '\u{f900}'..='\u{faff}'
+        | '\u{ff66}'..='\u{ff9f}'
+        | '\u{20000}'..='\u{3134f}')
+}
+
+impl Query {
+    /// Reads what a person typed: words that must all occur, `"exact phrases"`, `beginnings*` and
+    /// `-words` that must not occur.
+    ///
+    /// # Errors
+    /// [`EmptyQuery`] where nothing is left to look for.
+    pub fn read(text: &str) -> Result<Self, EmptyQuery> {
+        let mut wanted = Vec::new();
+        let mut unwanted = Vec::new();
+        let mut literals = Vec::new();
+        for term in terms(text) {
+            let Some(expression) = term.expression() else {
+                if !term.negative && !term.text.trim().is_empty() {
+                    literals.push(term.text.to_lowercase());
+                }
+                continue;
+            };
+            if term.negative {
+                unwanted.push(expression);
+                continue;
+            }
+            if term.text.contains(|c: char| !c.is_alphanumeric() && !c.is_whitespace()) {
+                literals.push(term.text.to_lowercase());
+            }
+            wanted.push(expression);
+        }
+        if wanted.is_empty() {
+            return Err(EmptyQuery { text: text.to_owned() });
+        }
+        let mut expression = wanted.join(" AND ");
+        for term in unwanted {
+            expression = format!("({expression}) NOT {term}");
+        }
+        Ok(Self { expression, literals })
+    }
+}
+
+struct Term<'a> {
+    text: &'a str,
+    negative: bool,
+    prefix: bool,
+    quoted: bool,
+}
+
+impl Term<'_> {
+    /// The term in the index's language; `None` where the index sees nothing in it.
+    fn expression(&self) -> Option<String> {
+        let star = if self.prefix { " *" } else { "" };
+        let phrase = |text: &str| {
+            let words: Vec<&str> =
+                text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+            (!words.is_empty()).then(|| format!("\"{}\"{star}", words.join(" ")))
+        };
+        let parts = humps(self.text);
+        if !self.quoted && parts.len() > 1 && self.text.chars().all(char::is_alphanumeric) {
+            // The name itself, or its parts within a longer name.
+            return Some(format!("(\"{}\"{star} OR \"{}\"{star})", self.text, parts.join(" ")));
+        }
+        phrase(&spread(self.text))
+    }
+}
+
+fn terms(text: &str) -> Vec<Term<'_>> {
+    let mut terms = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let negative = rest.starts_with('-') && rest[1..].starts_with(|c: char| c.is_alphanumeric() || c == '"');
+        if negative {
+            rest = &rest[1..];
+        }
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let end = quoted.find('"').unwrap_or(quoted.len());
+            terms.push(Term { text: &quoted[..end], negative, prefix: false, quoted: true });
+            rest = quoted.get(end + 1..).unwrap_or("").trim_start();
+            continue;
+        }
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let word = &rest[..end];
+        let (word, prefix) = match word.strip_suffix('*') {
+            Some(start) if start.ends_with(char::is_alphanumeric) => (start, true),
+            _ => (word, false),
+        };
+        terms.push(Term { text: word, negative, prefix, quoted: false });
+        rest = rest[end..].trim_start();
+    }
+    terms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_spread_so_that_names_and_cjk_can_be_found() {
+        assert_eq!(spread("call getHTTPStatus now"), "call getHTTPStatus get HTTP Status now");
+        assert_eq!(spread("snake_case stays"), "snake_case stays");
+        assert_eq!(spread("日本x"), " 日  本 x");
+        assert_eq!(humps("ABC"), ["ABC"]);
+    }
+
+    #[test]
+    fn queries_are_read_as_people_type_them() {
+        let read = |text| Query::read(text).map(|query| (query.expression, query.literals));
+        let plain = |expression: &str| Ok((expression.to_owned(), Vec::new()));
+        assert_eq!(read("error build"), plain(r#""error" AND "build""#));
+        assert_eq!(read(r#"-test "two words" buil*"#), plain(r#"("two words" AND "buil" *) NOT "test""#));
+        assert_eq!(read("userName"), plain(r#"("userName" OR "user Name")"#));
+        assert_eq!(read("日本語"), plain(r#""日 本 語""#));
+        assert_eq!(
+            read("Store::append C++"),
+            Ok((r#""Store append" AND "C""#.into(), vec!["store::append".into(), "c++".into()]))
+        );
+        assert_eq!(read(r#"a" OR b"#), Ok((r#""a" AND "OR" AND "b""#.into(), vec!["a\"".into()])));
+        assert_eq!(read("-> "), Err(EmptyQuery { text: "-> ".into() }));
+        assert_eq!(read(""), Err(EmptyQuery { text: String::new() }));
+    }
+}

@@ -1,0 +1,12 @@
+//! Annals keeps the history of AI-agent conversations as append-only event logs in one SQLite file.
+
+pub mod chain;
+pub mod error;
+pub mod event;
+pub mod ids;
+pub mod state;
+pub mod tree;
+
+pub use error::{Error, Expected, Result};
+pub use event::NewEvent;
+pub use ids::{ConversationId, EventId, Position, Sequence, Timestamp, Version};

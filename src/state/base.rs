@@ -1,0 +1,201 @@
+//! The base state: the one JSON document of a conversation that changes, field by field.
+//!
+//! The reference keeps it as `base_state.json` (`events.md` section 7). Text that nobody changed stays
+//! byte for byte; a change replaces the text of that field and of no other.
+
+use std::borrow::Cow;
+
+use crate::event::json::{self, Fault, Raw};
+
+/// The largest base-state document, in bytes: 64 MiB.
+pub const DOCUMENT_BYTES_MAX: usize = 64 << 20;
+
+/// A JSON object whose members are the fields of a conversation's base state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseDocument(String);
+
+/// Why a text is no base state, or a change none of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BaseStateError {
+    /// The document is not a JSON object.
+    #[error("the base state is not a JSON object: {0}")]
+    Document(#[source] Fault),
+    /// The new value of `field` is not JSON.
+    #[error("the new value of {field:?} is not JSON")]
+    Value {
+        /// The field.
+        field: String,
+        /// What is wrong with the value.
+        source: Fault,
+    },
+    /// HEAD is not a field: it moves with events, or by a [`Head`](crate::store::Head) of its own.
+    #[error("leaf_event_id and head_is_empty cannot be set as fields; move HEAD instead")]
+    Head,
+    /// The document is too large; both in bytes.
+    #[error("a base state of {bytes} bytes is larger than the {max} allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The largest that is allowed.
+        max: usize,
+    },
+}
+
+/// One field's new value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldChange {
+    /// The member's name.
+    pub field: String,
+    /// Its new value as JSON text; `None` takes the member away.
+    pub value: Option<String>,
+}
+
+impl FieldChange {
+    /// Sets `field` to `value`, which is JSON text.
+    ///
+    /// # Errors
+    /// [`BaseStateError::Value`] where `value` is not JSON.
+    pub fn set(field: impl Into<String>, value: impl Into<String>) -> Result<Self, BaseStateError> {
+        let (field, value) = (field.into(), value.into());
+        match Raw::parse(&value) {
+            Ok(_) => Ok(Self { field, value: Some(value) }),
+            Err(source) => Err(BaseStateError::Value { field, source }),
+        }
+    }
+
+    /// Takes `field` away.
+    #[must_use]
+    pub fn remove(field: impl Into<String>) -> Self {
+        Self { field: field.into(), value: None }
+    }
+}
+
+impl BaseDocument {
+    /// Takes a document as it came.
+    ///
+    /// # Errors
+    /// [`BaseStateError`] where it is not a JSON object or too large.
+    pub fn parse(text: impl Into<String>) -> Result<Self, BaseStateError> {
+        let text = text.into();
+        if text.len() > DOCUMENT_BYTES_MAX {
+            return Err(BaseStateError::TooLarge { bytes: text.len(), max: DOCUMENT_BYTES_MAX });
+        }
+        json::scan(&text, |_, _| ()).map_err(BaseStateError::Document)?;
+        Ok(Self(text))
+    }
+
+    /// The document, byte for byte.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The document itself.
+    #[must_use]
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
+    /// The value of `field`.
+    #[must_use]
+    pub fn field(&self, field: &str) -> Option<Raw<'_>> {
+        Raw::parse(&self.0).ok()?.get(field)
+    }
+
+    /// The text of `field`, where it is a string that is not empty.
+    #[must_use]
+    pub fn text(&self, field: &str) -> Option<Cow<'_, str>> {
+        self.field(field).and_then(Raw::as_text)
+    }
+
+    /// The HEAD that the document tells: `leaf_event_id` and `head_is_empty`.
+    #[must_use]
+    pub fn head(&self) -> (Option<String>, bool) {
+        let leaf = self.text("leaf_event_id").map(Cow::into_owned);
+        let empty = self.field("head_is_empty").is_some_and(|raw| raw.text() == "true");
+        (leaf, empty)
+    }
+
+    /// The document after `changes`, in order. Members that stay keep their text and their place, new
+    /// ones go to the end, and nothing stands between members but a comma.
+    #[must_use]
+    pub fn with(&self, changes: &[FieldChange]) -> Self {
+        let mut members: Vec<(String, Cow<'_, str>)> = Raw::parse(&self.0)
+            .map(|raw| raw.members().map(|(key, value)| (key.into_owned(), value.text().into())).collect())
+            .unwrap_or_default();
+        for change in changes {
+            let place = members.iter().rposition(|(key, _)| *key == change.field);
+            match (place, &change.value) {
+                (Some(place), Some(value)) => members[place].1 = value.as_str().into(),
+                (None, Some(value)) => members.push((change.field.clone(), value.as_str().into())),
+                (_, None) => members.retain(|(key, _)| *key != change.field),
+            }
+        }
+        let mut text = String::with_capacity(self.0.len());
+        for (key, value) in &members {
+            text.push(if text.is_empty() { '{' } else { ',' });
+            text.push_str(&quoted(key));
+            text.push(':');
+            text.push_str(value);
+        }
+        text.push_str(if text.is_empty() { "{}" } else { "}" });
+        Self(text)
+    }
+
+    /// The document with HEAD set to `leaf` and `head_is_empty`; itself where it says so already.
+    #[must_use]
+    pub fn with_head(&self, leaf: Option<&str>, head_is_empty: bool) -> Cow<'_, Self> {
+        let (told, told_empty) = self.head();
+        if told.as_deref() == leaf && told_empty == head_is_empty {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(self.with(&[
+            FieldChange { field: "leaf_event_id".into(), value: leaf.map(quoted) },
+            FieldChange { field: "head_is_empty".into(), value: Some(head_is_empty.to_string()) },
+        ]))
+    }
+}
+
+/// `text` as a JSON string.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(field: &str, value: &str) -> FieldChange {
+        FieldChange::set(field, value).unwrap()
+    }
+
+    #[test]
+    fn a_change_touches_its_field_and_no_other() {
+        let document = BaseDocument::parse(r#"{"id":"a","stats":{"cost": 1.50},"tags":{}}"#).unwrap();
+        let changed =
+            document.with(&[set("tags", r#"{"k":"v"}"#), FieldChange::remove("id"), set("new", "null")]);
+        assert_eq!(changed.as_str(), r#"{"stats":{"cost": 1.50},"tags":{"k":"v"},"new":null}"#);
+        assert_eq!(BaseDocument::parse("{}").unwrap().with(&[FieldChange::remove("x")]).as_str(), "{}");
+    }
+
+    #[test]
+    fn head_is_written_only_where_it_moved() {
+        let text = r#"{ "leaf_event_id":"e1", "head_is_empty":false }"#;
+        let document = BaseDocument::parse(text).unwrap();
+        assert_eq!(document.head(), (Some("e1".into()), false));
+        assert_eq!(document.with_head(Some("e1"), false).as_str(), text);
+        assert_eq!(
+            document.with_head(Some("e2"), false).as_str(),
+            r#"{"leaf_event_id":"e2","head_is_empty":false}"#
+        );
+        assert_eq!(document.with_head(None, true).as_str(), r#"{"head_is_empty":true}"#);
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused() {
+        assert!(matches!(BaseDocument::parse("{\"id\":"), Err(BaseStateError::Document(_))));
+        assert!(matches!(FieldChange::set("a", "{"), Err(BaseStateError::Value { .. })));
+    }
+}

@@ -1,0 +1,7 @@
+//! What follows from events, and the one document that changes: folds and values, without a file.
+
+pub mod base;
+pub mod status;
+
+pub use base::BaseDocument;
+pub use status::ExecutionStatus;

@@ -1,0 +1,235 @@
+//! How a conversation goes, and how each event changes that.
+//!
+//! The automaton of `runtime.md` section 16.1: pure, so the same events give the same status anywhere.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::event::json::Object;
+use crate::event::{Envelope, kind, transcript};
+
+/// How a conversation goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ExecutionStatus {
+    /// Nothing runs; waiting for a message.
+    #[default]
+    Idle,
+    /// The agent works.
+    Running,
+    /// A person stopped it for now.
+    Paused,
+    /// Actions wait for a person's consent.
+    WaitingForConfirmation,
+    /// The agent said it is done.
+    Finished,
+    /// The run failed.
+    Error,
+    /// The agent went in circles.
+    Stuck,
+    /// Being deleted; the reference tells it to webhooks and never stores it.
+    Deleting,
+}
+
+impl ExecutionStatus {
+    /// All of them, in the order above.
+    pub const ALL: [Self; 8] = [
+        Self::Idle,
+        Self::Running,
+        Self::Paused,
+        Self::WaitingForConfirmation,
+        Self::Finished,
+        Self::Error,
+        Self::Stuck,
+        Self::Deleting,
+    ];
+
+    /// The name in JSON, SQL and on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::WaitingForConfirmation => "waiting_for_confirmation",
+            Self::Finished => "finished",
+            Self::Error => "error",
+            Self::Stuck => "stuck",
+            Self::Deleting => "deleting",
+        }
+    }
+
+    /// Whether a run has ended for good: finished, error or stuck.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Finished | Self::Error | Self::Stuck)
+    }
+}
+
+impl fmt::Display for ExecutionStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names no status.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not a status; there are idle, running, paused, waiting_for_confirmation, finished, error, stuck"
+)]
+pub struct UnknownStatus {
+    /// The text.
+    pub text: String,
+}
+
+impl FromStr for ExecutionStatus {
+    type Err = UnknownStatus;
+
+    /// Reads a name in any case; the seed writes `WAITING_FOR_CONFIRMATION`.
+    fn from_str(text: &str) -> Result<Self, UnknownStatus> {
+        Self::ALL
+            .into_iter()
+            .find(|status| status.as_str().eq_ignore_ascii_case(text))
+            .ok_or_else(|| UnknownStatus { text: text.to_owned() })
+    }
+}
+
+/// What one event does to the status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Keep,
+    /// It is this from now on.
+    Set(ExecutionStatus),
+    /// A person spoke: what was finished or stuck is idle again.
+    Spoken,
+}
+
+impl Effect {
+    /// The effect of one event.
+    #[must_use]
+    pub fn of(envelope: &Envelope, payload: &str) -> Self {
+        use ExecutionStatus::{Error, Finished, Idle, Paused, Running};
+        let object = || Object::of(payload);
+        match kind::canonical(&envelope.kind) {
+            kind::STATE_UPDATE => told(&object()).map_or(Self::Keep, Self::Set),
+            kind::MESSAGE => match envelope.source.as_deref() {
+                Some("user") => Self::Spoken,
+                Some("agent") => {
+                    let text = transcript::Line::read(&envelope.kind, &object()).to_text();
+                    let blank = text.trim().is_empty();
+                    Self::Set(if blank { Running } else { Finished })
+                }
+                None if envelope.kind == "user_message" => Self::Spoken,
+                None if envelope.kind == "agent_message" => Self::Set(Finished),
+                _ => Self::Set(Running),
+            },
+            kind::OBSERVATION if envelope.tool_name.as_deref() == Some("finish") => Self::Set(Finished),
+            kind::ACTION
+            | kind::OBSERVATION
+            | kind::AGENT_ERROR
+            | kind::CONDENSATION
+            | kind::CONDENSATION_REQUEST => Self::Set(Running),
+            kind::REJECTION => {
+                let source = object().text("rejection_source");
+                Self::Set(if source.as_deref() == Some("hook") { Running } else { Idle })
+            }
+            kind::PAUSE | kind::INTERRUPT => Self::Set(Paused),
+            kind::CONVERSATION_ERROR => Self::Set(Error),
+            _ => Self::Keep,
+        }
+    }
+
+    /// The status after this effect on `status`.
+    #[must_use]
+    pub fn apply(self, status: ExecutionStatus) -> ExecutionStatus {
+        match self {
+            Self::Keep => status,
+            Self::Set(status) => status,
+            Self::Spoken if matches!(status, ExecutionStatus::Finished | ExecutionStatus::Stuck) => {
+                ExecutionStatus::Idle
+            }
+            Self::Spoken => status,
+        }
+    }
+}
+
+/// The status that a state update tells, itself or within a snapshot of everything.
+fn told(payload: &Object<'_>) -> Option<ExecutionStatus> {
+    let value = payload.get("value")?;
+    let status = match payload.text("key")?.as_ref() {
+        "execution_status" | "agent_status" => value,
+        "full_state" => value.get("execution_status")?,
+        _ => return None,
+    };
+    status.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ExecutionStatus::{Error, Finished, Idle, Paused, Running, Stuck};
+
+    fn fold(payloads: &[&str]) -> ExecutionStatus {
+        payloads.iter().fold(Idle, |status, payload| {
+            Effect::of(&Envelope::read(payload).unwrap().0, payload).apply(status)
+        })
+    }
+
+    const USER: &str =
+        r#"{"kind":"MessageEvent","source":"user","llm_message":{"role":"user","content":[]}}"#;
+    const ACTION: &str = r#"{"kind":"ActionEvent","source":"agent"}"#;
+    const DONE: &str = r#"{"kind":"ObservationEvent","source":"environment","tool_name":"finish"}"#;
+
+    #[test]
+    fn the_status_follows_the_events() {
+        for (payloads, status) in [
+            (&[][..], Idle),
+            (&[USER], Idle),
+            (&[USER, ACTION], Running),
+            (&[USER, ACTION, DONE], Finished),
+            (&[USER, ACTION, DONE, USER], Idle),
+            (
+                &[
+                    USER,
+                    r#"{"kind":"MessageEvent","source":"agent","llm_message":{"role":"assistant","content":"hi"}}"#,
+                ],
+                Finished,
+            ),
+            (
+                &[
+                    USER,
+                    r#"{"kind":"MessageEvent","source":"agent","llm_message":{"role":"assistant","content":" "}}"#,
+                ],
+                Running,
+            ),
+            (&[ACTION, r#"{"kind":"UserRejectObservation","rejection_source":"user"}"#], Idle),
+            (&[ACTION, r#"{"kind":"UserRejectObservation","rejection_source":"hook"}"#], Running),
+            (&[ACTION, r#"{"kind":"PauseEvent"}"#], Paused),
+            (&[ACTION, r#"{"kind":"PauseEvent"}"#, USER], Paused),
+            (&[ACTION, r#"{"kind":"ConversationErrorEvent"}"#], Error),
+            (
+                &[
+                    ACTION,
+                    r#"{"kind":"ConversationStateUpdateEvent","key":"execution_status","value":"stuck"}"#,
+                ],
+                Stuck,
+            ),
+            (
+                &[
+                    r#"{"kind":"ConversationStateUpdateEvent","key":"full_state","value":{"execution_status":"finished"}}"#,
+                ],
+                Finished,
+            ),
+            (&[DONE, r#"{"kind":"FromTheFuture"}"#], Finished),
+            (&[DONE, r#"{"kind":"user_message","content":"more"}"#], Idle),
+        ] {
+            assert_eq!(fold(payloads), status, "{payloads:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_read_in_any_case() {
+        assert_eq!("WAITING_FOR_CONFIRMATION".parse(), Ok(ExecutionStatus::WaitingForConfirmation));
+        assert!("asleep".parse::<ExecutionStatus>().is_err());
+    }
+}

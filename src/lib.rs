@@ -5,8 +5,10 @@ pub mod error;
 pub mod event;
 pub mod ids;
 pub mod state;
+pub mod store;
 pub mod tree;
 
 pub use error::{Error, Expected, Result};
 pub use event::NewEvent;
 pub use ids::{ConversationId, EventId, Position, Sequence, Timestamp, Version};
+pub use store::{Options, Store};

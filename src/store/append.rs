@@ -1,0 +1,307 @@
+//! One append within a transaction: the contract of the log.
+//!
+//! All or nothing; a known id with the same bytes is answered with where it is; a wrong expectation
+//! tells both numbers; HEAD, base state and catalogue move together with the events.
+
+use std::collections::HashMap;
+
+use rusqlite::Connection;
+
+use super::catalogue::{self, Entry};
+use super::transaction::all_or_nothing;
+use super::{base_state, log};
+use crate::chain;
+use crate::error::{Error, Expected, Result};
+use crate::event::NewEvent;
+use crate::ids::{ConversationId, EventId, Position, Sequence, Timestamp, Version};
+use crate::state::base::FieldChange;
+use crate::state::status::Effect;
+
+/// Where an appended event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// Its place in its conversation.
+    pub sequence: Sequence,
+    /// Its place in the whole log.
+    pub position: Position,
+    /// True where it was there before this append: a retry.
+    pub known: bool,
+}
+
+/// Where HEAD should stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Head {
+    /// At this event.
+    At(EventId),
+    /// Before everything: the next event starts a tree of its own.
+    Empty,
+}
+
+/// Changes of the base state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseStateChange {
+    /// The version the writer has seen; `None` for whatever it is.
+    pub expected: Option<Version>,
+    /// The fields that change.
+    pub fields: Vec<FieldChange>,
+}
+
+/// What one append writes, all of it or nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Append {
+    /// What the writer believes of the conversation's length.
+    pub expected: Expected,
+    /// The events, in order; may be empty.
+    pub events: Vec<NewEvent>,
+    /// Changes of the base state, made after the events.
+    pub base_state: Option<BaseStateChange>,
+    /// Where HEAD goes after the events; `None` leaves it at the last event that moves it.
+    pub head: Option<Head>,
+}
+
+/// An append on its way to the writer, with what could be worked out outside the lock.
+pub(super) struct Request {
+    pub conversation: ConversationId,
+    pub append: Append,
+    effects: Vec<Effect>,
+}
+
+impl Request {
+    pub(super) fn new(conversation: ConversationId, append: Append) -> Self {
+        let effects = append.events.iter().map(|event| Effect::of(event.envelope(), event.payload())).collect();
+        Self { conversation, append, effects }
+    }
+
+    /// Payload bytes, for the limit of a transaction.
+    pub(super) fn bytes(&self) -> usize {
+        self.append.events.iter().map(|event| event.payload().len()).sum()
+    }
+}
+
+/// The appends of one transaction: rows of the catalogue are read once and written once for all of them.
+pub(super) struct Session<'a> {
+    db: &'a Connection,
+    now: Timestamp,
+    position: Option<Position>,
+    entries: HashMap<ConversationId, Open>,
+}
+
+/// A conversation's row in use.
+#[derive(Clone)]
+struct Open {
+    entry: Entry,
+    /// Whether it has to be written back.
+    changed: bool,
+}
+
+/// How a request went that nothing was prepared to undo.
+pub(super) enum Tried {
+    /// It is answered, and left no trace where it failed.
+    Answered(Result<Vec<Appended>>),
+    /// It failed half way: the transaction must not be committed.
+    Torn(Error),
+}
+
+/// Whether a request that fails leaves no trace by itself: a statement that fails undoes itself, and
+/// everything that can be wrong with a single event is found before anything is written.
+fn fails_cleanly(request: &Request) -> bool {
+    request.append.events.len() == 1 && request.append.base_state.is_none() && request.append.head.is_none()
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(db: &'a Connection) -> Self {
+        Self { db, now: Timestamp::now(), position: None, entries: HashMap::new() }
+    }
+
+    /// Writes one request in the hope that it succeeds.
+    pub(super) fn try_append(&mut self, request: &Request) -> Tried {
+        match self.append(request) {
+            Err(error) if !fails_cleanly(request) => Tried::Torn(error),
+            answer => Tried::Answered(answer),
+        }
+    }
+
+    /// Writes one request; leaves no trace of it when it fails. Costs a journal of every page it changes.
+    pub(super) fn append_or_undo(&mut self, request: &Request) -> Result<Vec<Appended>> {
+        if fails_cleanly(request) {
+            return self.append(request);
+        }
+        let before = (self.position, self.entries.get(&request.conversation).cloned());
+        let db = self.db;
+        let answer = all_or_nothing(db, || self.append(request));
+        if answer.is_err() {
+            self.position = before.0;
+            match before.1 {
+                Some(open) => self.entries.insert(request.conversation.clone(), open),
+                None => self.entries.remove(&request.conversation),
+            };
+        }
+        answer
+    }
+
+    /// Writes the catalogue's rows back; the transaction can be committed then.
+    pub(super) fn finish(self) -> Result<()> {
+        for open in self.entries.values().filter(|open| open.changed) {
+            open.entry.save(self.db, self.now)?;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, request: &Request) -> Result<Vec<Appended>> {
+        let conversation = &request.conversation;
+        if !self.entries.contains_key(conversation)
+            && let Some(entry) = Entry::load(self.db, conversation)?
+        {
+            self.entries.insert(conversation.clone(), Open { entry, changed: false });
+        }
+        let stored = self.entries.get(conversation);
+        let actual = stored.map_or(0, |open| open.entry.event_count);
+        let met = match request.append.expected {
+            Expected::Any => true,
+            Expected::Empty => actual == 0,
+            Expected::Exists => actual > 0,
+            Expected::Exact(count) => actual == count,
+        };
+        if !met {
+            let events = &request.append.events;
+            let retried = stored.map(|open| all_known(self.db, &open.entry, events)).transpose()?;
+            return retried.flatten().ok_or_else(|| Error::Conflict {
+                conversation: conversation.clone(),
+                expected: request.append.expected,
+                actual,
+            });
+        }
+        if stored.is_none() {
+            refuse_parent_of_first(conversation, &request.append.events)?;
+            let entry = Entry::create(self.db, conversation, self.now)?;
+            self.entries.insert(conversation.clone(), Open { entry, changed: false });
+        }
+        let mut position = match self.position {
+            Some(position) => position,
+            None => log::head(self.db)?,
+        };
+        let open = self.entries.get_mut(conversation).expect("it was put there just now");
+        let mut places = Vec::with_capacity(request.append.events.len());
+        for (event, effect) in request.append.events.iter().zip(&request.effects) {
+            check_parent(self.db, conversation, &open.entry, event)?;
+            let place =
+                append_event(self.db, conversation, &mut open.entry, &mut position, event, *effect, self.now)?;
+            if !place.known {
+                open.entry.move_head(event);
+                open.changed = true;
+            }
+            places.push(place);
+        }
+        self.position = Some(position);
+        self.append_state(request)?;
+        Ok(places)
+    }
+
+    /// Moves HEAD by itself and changes the base state, which write to the catalogue themselves.
+    fn append_state(&mut self, request: &Request) -> Result<()> {
+        let Append { head, base_state, .. } = &request.append;
+        if head.is_none() && base_state.is_none() {
+            return Ok(());
+        }
+        // The row is written back before and read anew afterwards.
+        let Some(open) = self.entries.remove(&request.conversation) else { return Ok(()) };
+        if open.changed {
+            open.entry.save(self.db, self.now)?;
+        }
+        if let Some(head) = head {
+            set_head(self.db, &request.conversation, &open.entry, head, self.now)?;
+        }
+        if let Some(change) = base_state {
+            base_state::change(self.db, &request.conversation, &open.entry, change, self.now)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes one event at the end of the conversation, or finds it there.
+pub(super) fn append_event(
+    db: &Connection,
+    conversation: &ConversationId,
+    entry: &mut Entry,
+    position: &mut Position,
+    event: &NewEvent,
+    effect: Effect,
+    now: Timestamp,
+) -> Result<Appended> {
+    let sequence = entry.next();
+    let hash =
+        chain::link(conversation.as_str(), sequence.0, event.id().as_str(), event.digest(), entry.head_hash);
+    let next = Position(position.0 + 1);
+    let spot = log::Spot { position: next, conversation: entry.key, sequence, recorded_at: now, hash };
+    if log::insert(db, &spot, event)? {
+        *position = next;
+        entry.take(event, hash, effect, now);
+        return Ok(Appended { sequence, position: next, known: false });
+    }
+    match log::find(db, entry.key, event)? {
+        Some(known) if known.same => {
+            Ok(Appended { sequence: known.sequence, position: known.position, known: true })
+        }
+        Some(known) => Err(Error::DuplicateEvent {
+            conversation: conversation.clone(),
+            event: event.id().clone(),
+            sequence: known.sequence.0,
+        }),
+        None => Err(Error::Corrupt { what: format!("{conversation}: the id index and the log disagree") }),
+    }
+}
+
+/// Where all `events` are, if each of them is in the log with the same bytes.
+fn all_known(db: &Connection, entry: &Entry, events: &[NewEvent]) -> Result<Option<Vec<Appended>>> {
+    let mut places = Vec::with_capacity(events.len());
+    for event in events {
+        match log::find(db, entry.key, event)? {
+            Some(known) if known.same => {
+                places.push(Appended { sequence: known.sequence, position: known.position, known: true });
+            }
+            _ => return Ok(None),
+        }
+    }
+    Ok((!places.is_empty()).then_some(places))
+}
+
+/// The first event of all has no event before it that it could follow.
+fn refuse_parent_of_first(conversation: &ConversationId, events: &[NewEvent]) -> Result<()> {
+    match events.first().and_then(|first| Some((first, first.envelope().named_parent()?))) {
+        Some((first, parent)) => Err(unknown_parent(conversation, first, parent)),
+        None => Ok(()),
+    }
+}
+
+fn unknown_parent(conversation: &ConversationId, event: &NewEvent, parent: &str) -> Error {
+    Error::UnknownParent {
+        conversation: conversation.clone(),
+        event: event.id().clone(),
+        parent: parent.to_owned(),
+    }
+}
+
+fn check_parent(db: &Connection, conversation: &ConversationId, entry: &Entry, event: &NewEvent) -> Result<()> {
+    let Some(parent) = event.envelope().named_parent() else { return Ok(()) };
+    if entry.leaf.as_deref() == Some(parent) || log::has(db, entry.key, parent)? {
+        return Ok(());
+    }
+    Err(unknown_parent(conversation, event, parent))
+}
+
+/// Moves HEAD by itself and remembers that it was moved.
+pub(super) fn set_head(
+    db: &Connection,
+    conversation: &ConversationId,
+    entry: &Entry,
+    head: &Head,
+    now: Timestamp,
+) -> Result<()> {
+    let leaf = match head {
+        Head::At(id) if log::has(db, entry.key, id.as_str())? => Some(id.as_str()),
+        Head::At(id) => return Err(log::not_found(conversation, id.as_str())),
+        Head::Empty => None,
+    };
+    catalogue::set_head(db, entry.key, leaf, leaf.is_none())?;
+    base_state::remember_head(db, entry, leaf, now)
+}

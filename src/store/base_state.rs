@@ -1,0 +1,267 @@
+//! Tables `base_state`, `base_state_change` and `head_change`: the one document of a conversation that
+//! changes, and every change it went through.
+//!
+//! `document` is the text as of `document_version`; later changes are rows of `base_state_change`, so a
+//! change costs its own bytes. After [`CHANGES_MAX`] of them the document is written anew and the first
+//! one is kept aside, so that the state as of any event can be told for ever. HEAD lives in the catalogue
+//! and is written into the document when it is read.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::append::BaseStateChange;
+use super::catalogue::{self, Entry};
+use super::engine::Doing as _;
+use crate::error::{Error, Result};
+use crate::event::json::{Object, Raw};
+use crate::ids::{ConversationId, Sequence, Timestamp, Version};
+use crate::state::base::{BaseDocument, BaseStateError, FieldChange};
+
+const CREATE: &str =
+    "INSERT INTO base_state (conversation, version, document, document_version) VALUES (?1, 0, ?2, 0)";
+const LOAD: &str =
+    "SELECT version, document, document_version, first_document FROM base_state WHERE conversation = ?1";
+const VERSION: &str = "SELECT version, document_version FROM base_state WHERE conversation = ?1";
+const CHANGES: &str = "SELECT field, value FROM base_state_change \
+     WHERE conversation = ?1 AND version > ?2 AND version <= ?3 ORDER BY version, rowid";
+const AS_OF: &str = "SELECT max(version) FROM base_state_change WHERE conversation = ?1 AND sequence <= ?2";
+const ADD_CHANGE: &str = "INSERT INTO base_state_change (conversation, version, field, value, sequence, recorded_at) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const SET_VERSION: &str = "UPDATE base_state SET version = ?2 WHERE conversation = ?1";
+const RENEW: &str = "UPDATE base_state SET first_document = coalesce(first_document, document), \
+     document = ?2, document_version = ?3 WHERE conversation = ?1";
+const ADD_HEAD: &str =
+    "INSERT INTO head_change (conversation, sequence, leaf_event_id, recorded_at) VALUES (?1, ?2, ?3, ?4)";
+const HEAD: &str = "SELECT leaf_event_id, head_is_empty FROM conversation WHERE key = ?1";
+const STALE_USAGE: &str = "INSERT OR IGNORE INTO usage_stale (conversation) VALUES (?1)";
+
+const CHANGING: &str = "changing a base state";
+
+/// How many versions may stand between the stored document and the present one.
+const CHANGES_MAX: i64 = 64;
+
+/// A conversation's base state at some version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseState {
+    /// The version.
+    pub version: Version,
+    /// The document as of that version, HEAD included.
+    pub document: BaseDocument,
+}
+
+/// Creates the base state of a conversation that has none, and lets the catalogue follow it.
+pub(super) fn create(db: &Connection, key: i64, document: &BaseDocument) -> Result<()> {
+    insert(db, key, document.as_str())?;
+    let (leaf, empty) = document.head();
+    catalogue::set_head(db, key, leaf.as_deref(), empty)?;
+    for field in ["execution_status", "tags", "stats"] {
+        if let Some(value) = document.field(field) {
+            follow(db, key, field, Some(value))?;
+        }
+    }
+    Ok(())
+}
+
+/// The version of the base state, if there is one.
+pub(super) fn version(db: &Connection, key: i64) -> Result<Option<Version>> {
+    let version: Option<i64> = db
+        .prepare_cached(VERSION)
+        .and_then(|mut statement| statement.query_row([key], |row| row.get(0)).optional())
+        .doing("reading a base state")?;
+    Ok(version.map(|version| Version(version.cast_unsigned())))
+}
+
+/// Changes fields, if the version is still the expected one; answers the new version.
+pub(super) fn change(
+    db: &Connection,
+    conversation: &ConversationId,
+    entry: &Entry,
+    change: &BaseStateChange,
+    now: Timestamp,
+) -> Result<Version> {
+    let stored: Option<(i64, i64)> = db
+        .prepare_cached(VERSION)
+        .and_then(|mut s| s.query_row([entry.key], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .doing("reading a base state")?;
+    let (version, document_version) = match stored {
+        Some(stored) => stored,
+        None => {
+            // HEAD stays where the log has moved it; an empty document has nothing to say about it.
+            insert(db, entry.key, "{}")?;
+            (0, 0)
+        }
+    };
+    let actual = Version(version.cast_unsigned());
+    if let Some(expected) = change.expected.filter(|expected| *expected != actual) {
+        return Err(Error::VersionConflict { conversation: conversation.clone(), expected, actual });
+    }
+    if change.fields.is_empty() {
+        return Ok(actual);
+    }
+    if change.fields.iter().any(|change| matches!(change.field.as_str(), "leaf_event_id" | "head_is_empty")) {
+        return Err(BaseStateError::Head.into());
+    }
+    let next = version + 1;
+    for (index, field) in change.fields.iter().enumerate() {
+        if change.fields[index + 1..].iter().any(|later| later.field == field.field) {
+            continue; // a later change of the same field in the same version wins
+        }
+        add_change(db, entry, next, &field.field, field.value.as_deref(), now)?;
+    }
+    db.prepare_cached(SET_VERSION).and_then(|mut s| s.execute(params![entry.key, next])).doing(CHANGING)?;
+    if next - document_version >= CHANGES_MAX {
+        let document = document_at(db, entry.key, next)?;
+        renew(db, entry.key, &document, next)?;
+    }
+    Ok(Version(next.cast_unsigned()))
+}
+
+/// Takes over a whole document from outside, byte for byte: as version 0 where there is none, else as one
+/// more version that changes each field that differs.
+pub(super) fn replace(db: &Connection, entry: &Entry, document: &BaseDocument, now: Timestamp) -> Result<()> {
+    let Some(stored) = version(db, entry.key)? else { return create(db, entry.key, document) };
+    let before = document_at(db, entry.key, stored.0.cast_signed())?;
+    if before == *document {
+        return Ok(());
+    }
+    let next = stored.0.cast_signed() + 1;
+    let (old, new) = (Object::of(before.as_str()), Object::of(document.as_str()));
+    for (field, value) in changed_fields(&old, &new) {
+        add_change(db, entry, next, field, value.map(Raw::text), now)?;
+    }
+    db.prepare_cached(SET_VERSION).and_then(|mut s| s.execute(params![entry.key, next])).doing(CHANGING)?;
+    renew(db, entry.key, document, next)?;
+    let (leaf, empty) = document.head();
+    catalogue::set_head(db, entry.key, leaf.as_deref(), empty)
+}
+
+/// The fields that are not the same in both documents, with their new values.
+fn changed_fields<'a>(old: &'a Object<'_>, new: &'a Object<'_>) -> Vec<(&'a str, Option<Raw<'a>>)> {
+    let gone = old.keys().filter(|field| new.get(field).is_none()).map(|field| (field, None));
+    let differ = new.keys().filter(|field| old.get(field) != new.get(field)).map(|field| (field, new.get(field)));
+    gone.chain(differ).collect()
+}
+
+/// Writes the document anew as of `version`, keeping the first one for the history.
+fn renew(db: &Connection, key: i64, document: &BaseDocument, version: i64) -> Result<()> {
+    db.prepare_cached(RENEW)
+        .and_then(|mut statement| statement.execute(params![key, document.as_str(), version]))
+        .doing(CHANGING)?;
+    Ok(())
+}
+
+/// Writes down one field's change and lets the catalogue follow it.
+fn add_change(
+    db: &Connection,
+    entry: &Entry,
+    version: i64,
+    field: &str,
+    value: Option<&str>,
+    now: Timestamp,
+) -> Result<()> {
+    let last = entry.event_count.cast_signed() - 1;
+    db.prepare_cached(ADD_CHANGE)
+        .and_then(|mut statement| statement.execute(params![entry.key, version, field, value, last, now.0]))
+        .doing(CHANGING)?;
+    follow(db, entry.key, field, value.and_then(|value| Raw::parse(value).ok()))
+}
+
+fn insert(db: &Connection, key: i64, document: &str) -> Result<()> {
+    db.prepare_cached(CREATE)
+        .and_then(|mut statement| statement.execute(params![key, document]))
+        .doing("creating a base state")?;
+    Ok(())
+}
+
+/// Lets the catalogue follow a field that it shows.
+fn follow(db: &Connection, key: i64, field: &str, value: Option<Raw<'_>>) -> Result<()> {
+    match field {
+        "execution_status" => {
+            let status = value.and_then(Raw::as_text);
+            catalogue::set_status(db, key, status.as_deref().unwrap_or("idle"))
+        }
+        "tags" => {
+            let tags = value.filter(|value| value.is_object()).map_or("{}", Raw::text);
+            catalogue::set_tags(db, key, tags)
+        }
+        "stats" => {
+            db.prepare_cached(STALE_USAGE)
+                .and_then(|mut statement| statement.execute([key]))
+                .doing(CHANGING)?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Remembers that HEAD was moved by itself.
+pub(super) fn remember_head(db: &Connection, entry: &Entry, leaf: Option<&str>, now: Timestamp) -> Result<()> {
+    let last = entry.event_count.cast_signed() - 1;
+    db.prepare_cached(ADD_HEAD)
+        .and_then(|mut statement| statement.execute(params![entry.key, last, leaf, now.0]))
+        .doing("moving HEAD")?;
+    Ok(())
+}
+
+/// The present base state, with HEAD as the catalogue has it.
+pub(super) fn load(db: &Connection, key: i64) -> Result<Option<BaseState>> {
+    let Some(version) = version(db, key)? else { return Ok(None) };
+    let document = document_at(db, key, version.0.cast_signed())?;
+    let (leaf, empty): (Option<String>, bool) = db
+        .prepare_cached(HEAD)
+        .and_then(|mut statement| statement.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))))
+        .doing("reading HEAD")?;
+    let document = document.with_head(leaf.as_deref(), empty).into_owned();
+    Ok(Some(BaseState { version, document }))
+}
+
+/// The present document as it was told, whatever HEAD has done since.
+pub(super) fn stored_document(db: &Connection, key: i64) -> Result<Option<BaseDocument>> {
+    let Some(version) = version(db, key)? else { return Ok(None) };
+    document_at(db, key, version.0.cast_signed()).map(Some)
+}
+
+/// The base state as it was right after the event at `sequence`; HEAD as the document then told it.
+pub(super) fn load_at(db: &Connection, key: i64, sequence: Sequence) -> Result<Option<BaseState>> {
+    if version(db, key)?.is_none() {
+        return Ok(None);
+    }
+    let version: Option<i64> = db
+        .prepare_cached(AS_OF)
+        .and_then(|mut s| s.query_row(params![key, sequence.0.cast_signed()], |row| row.get(0)))
+        .doing("reading the history of a base state")?;
+    let version = version.unwrap_or(0);
+    Ok(Some(BaseState { version: Version(version.cast_unsigned()), document: document_at(db, key, version)? }))
+}
+
+/// The document as of a version, without HEAD.
+fn document_at(db: &Connection, key: i64, version: i64) -> Result<BaseDocument> {
+    let (document, document_version, first): (String, i64, Option<String>) = db
+        .prepare_cached(LOAD)
+        .and_then(|mut s| s.query_row([key], |row| Ok((row.get(1)?, row.get(2)?, row.get(3)?))))
+        .doing("reading a base state")?;
+    let (text, from) = match first {
+        Some(first) if version < document_version => (first, 0),
+        _ => (document, document_version),
+    };
+    let mut statement = db.prepare_cached(CHANGES).doing("reading the history of a base state")?;
+    let changes = statement
+        .query_map(params![key, from, version], |row| {
+            Ok(FieldChange { field: row.get(0)?, value: row.get(1)? })
+        })
+        .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
+        .doing("reading the history of a base state")?;
+    let document = BaseDocument::parse(text)?;
+    Ok(if changes.is_empty() { document } else { document.with(&changes) })
+}
+
+/// Deletes everything these tables know of a conversation.
+pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
+    for sql in [
+        "DELETE FROM base_state_change WHERE conversation = ?1",
+        "DELETE FROM base_state WHERE conversation = ?1",
+        "DELETE FROM head_change WHERE conversation = ?1",
+    ] {
+        db.execute(sql, [key]).doing("deleting a base state")?;
+    }
+    Ok(())
+}

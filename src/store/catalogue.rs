@@ -1,0 +1,249 @@
+//! Table `conversation`: one row a conversation, moved by every append in the append's own transaction.
+//!
+//! What lists, searches and counts read. It is a projection that can never lag: rebuilt from the log it
+//! would be the same, and `verify` checks that.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::engine::Doing as _;
+use crate::chain::Digest;
+use crate::error::{Error, Result};
+use crate::event::json::Object;
+use crate::event::{NewEvent, kind, transcript};
+use crate::ids::{ConversationId, Sequence, Timestamp};
+use crate::state::ExecutionStatus;
+use crate::state::status::Effect;
+
+const LOAD: &str = "SELECT key, event_count, payload_bytes, head_hash, leaf_event_id, head_is_empty, status, \
+     first_message IS NOT NULL, first_timestamp, created_at, \
+     EXISTS (SELECT 1 FROM base_state WHERE conversation = key), action_count, observation_count, \
+     updated_minute FROM conversation WHERE id = ?1";
+const CREATE: &str = "INSERT INTO conversation (id, head_hash, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
+/// Leaves `updated_minute`, and thereby its index, where it is.
+const SAVE: &str = "UPDATE conversation SET event_count = ?2, payload_bytes = ?3, head_hash = ?4, \
+     leaf_event_id = ?5, head_is_empty = ?6, status = ?7, first_message = coalesce(first_message, ?8), \
+     updated_at = ?9, first_timestamp = ?10, last_timestamp = coalesce(?11, last_timestamp), \
+     action_count = ?12, observation_count = ?13 WHERE key = ?1";
+const SAVE_TIMES: &str = "UPDATE conversation SET created_at = ?2, updated_minute = ?3 WHERE key = ?1";
+const SET_HEAD: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3 WHERE key = ?1";
+const SET_STATUS: &str = "UPDATE conversation SET status = ?2 WHERE key = ?1";
+const SET_TAGS: &str = "UPDATE conversation SET tags = ?2 WHERE key = ?1";
+const SET_TITLE: &str = "UPDATE conversation SET title = ?2 WHERE key = ?1";
+const SET_PARENT: &str =
+    "UPDATE conversation SET parent = (SELECT key FROM conversation WHERE id = ?2) WHERE key = ?1";
+const SET_FORK: &str = "UPDATE conversation SET forked_from = ?2, forked_at = ?3 WHERE key = ?1";
+const SET_CREATED: &str = "UPDATE conversation SET created_at = ?2 WHERE key = ?1";
+const KEY: &str = "SELECT key FROM conversation WHERE id = ?1";
+const DELETE: &str = "DELETE FROM conversation WHERE key = ?1";
+const ORPHAN: &str = "UPDATE conversation SET parent = NULL WHERE parent = ?1";
+
+/// How many characters of the first user message the catalogue keeps.
+const FIRST_MESSAGE_CHARS_MAX: usize = 200;
+
+/// A conversation's row while a transaction appends to it.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub key: i64,
+    pub event_count: u64,
+    pub head_hash: Digest,
+    pub leaf: Option<String>,
+    pub head_is_empty: bool,
+    payload_bytes: i64,
+    status: String,
+    has_first_message: bool,
+    first_message: Option<String>,
+    first_timestamp: Option<String>,
+    last_timestamp: Option<String>,
+    created_at: Timestamp,
+    updated_at: Option<Timestamp>,
+    updated_minute: i64,
+    has_base_state: bool,
+    action_count: i64,
+    observation_count: i64,
+}
+
+impl Entry {
+    /// The row of `id`.
+    pub(super) fn load(db: &Connection, id: &ConversationId) -> Result<Option<Self>> {
+        db.prepare_cached(LOAD)
+            .and_then(|mut statement| statement.query_row([id.as_str()], Self::read).optional())
+            .doing("reading a conversation's row")
+    }
+
+    /// A new row for `id`, which has none.
+    pub(super) fn create(db: &Connection, id: &ConversationId, now: Timestamp) -> Result<Self> {
+        db.prepare_cached(CREATE)
+            .and_then(|mut statement| statement.execute(params![id.as_str(), Digest::START.0, now.0]))
+            .doing("creating a conversation")?;
+        let created = Self::load(db, id)?;
+        created.ok_or_else(|| Error::Corrupt { what: format!("conversation {id} vanished while it was made") })
+    }
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let hash: [u8; 32] = row.get(3)?;
+        Ok(Self {
+            key: row.get(0)?,
+            event_count: row.get::<_, i64>(1)?.cast_unsigned(),
+            payload_bytes: row.get(2)?,
+            head_hash: Digest(hash),
+            leaf: row.get(4)?,
+            head_is_empty: row.get(5)?,
+            status: row.get(6)?,
+            has_first_message: row.get(7)?,
+            first_message: None,
+            first_timestamp: row.get(8)?,
+            last_timestamp: None,
+            created_at: Timestamp(row.get(9)?),
+            updated_at: None,
+            has_base_state: row.get(10)?,
+            action_count: row.get(11)?,
+            observation_count: row.get(12)?,
+            updated_minute: row.get(13)?,
+        })
+    }
+
+    /// The sequence of the next event.
+    pub(super) fn next(&self) -> Sequence {
+        Sequence(self.event_count)
+    }
+
+    /// Takes in one appended event. HEAD is not moved; see [`Entry::move_head`].
+    pub(super) fn take(&mut self, event: &NewEvent, hash: Digest, effect: Effect, now: Timestamp) {
+        let envelope = event.envelope();
+        self.event_count += 1;
+        match envelope.kind.as_str() {
+            kind::ACTION => self.action_count += 1,
+            kind::OBSERVATION => self.observation_count += 1,
+            _ => {}
+        }
+        self.payload_bytes += event.payload().len() as i64;
+        self.head_hash = hash;
+        if !self.has_base_state {
+            let status = self.status.parse().unwrap_or_default();
+            let after: ExecutionStatus = effect.apply(status);
+            if after != status {
+                after.as_str().clone_into(&mut self.status);
+            }
+        }
+        if !self.has_first_message && effect == Effect::Spoken {
+            self.first_message = first_message(event);
+            self.has_first_message = self.first_message.is_some();
+        }
+        let time = envelope.timestamp.as_deref().and_then(Timestamp::parse).unwrap_or(now);
+        if self.event_count == 1 {
+            self.created_at = time;
+        }
+        if envelope.timestamp.is_some() {
+            if self.first_timestamp.is_none() {
+                self.first_timestamp.clone_from(&envelope.timestamp);
+            }
+            self.last_timestamp.clone_from(&envelope.timestamp);
+        }
+        self.updated_at = Some(time);
+    }
+
+    /// Moves HEAD to an event that was just appended, unless it is of a kind that HEAD never moves to.
+    pub(super) fn move_head(&mut self, event: &NewEvent) {
+        if kind::moves_head(&event.envelope().kind) {
+            self.leaf = Some(event.id().as_str().to_owned());
+            self.head_is_empty = false;
+        }
+    }
+
+    /// Writes the row back.
+    pub(super) fn save(&self, db: &Connection, now: Timestamp) -> Result<()> {
+        let updated_at = self.updated_at.unwrap_or(now);
+        set(
+            db,
+            SAVE,
+            params![
+                self.key,
+                self.event_count.cast_signed(),
+                self.payload_bytes,
+                self.head_hash.0,
+                self.leaf,
+                self.head_is_empty,
+                self.status,
+                self.first_message,
+                updated_at.0,
+                self.first_timestamp,
+                self.last_timestamp,
+                self.action_count,
+                self.observation_count,
+            ],
+        )?;
+        let minute = updated_at.0.div_euclid(60_000_000);
+        if minute != self.updated_minute {
+            set(db, SAVE_TIMES, params![self.key, self.created_at.0, minute])?;
+        }
+        Ok(())
+    }
+}
+
+/// The start of a user message in one line.
+fn first_message(event: &NewEvent) -> Option<String> {
+    let object = Object::of(event.payload());
+    let text = transcript::Line::read(&event.envelope().kind, &object).to_text();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line: String = words.join(" ").chars().take(FIRST_MESSAGE_CHARS_MAX).collect();
+    (!line.is_empty()).then_some(line)
+}
+
+fn set(db: &Connection, sql: &str, parameters: impl rusqlite::Params) -> Result<()> {
+    db.prepare_cached(sql)
+        .and_then(|mut statement| statement.execute(parameters))
+        .doing("writing a conversation's row")?;
+    Ok(())
+}
+
+/// The key of `id`.
+///
+/// # Errors
+/// [`Error::UnknownConversation`] where there is none.
+pub(super) fn key(db: &Connection, id: &ConversationId) -> Result<i64> {
+    db.prepare_cached(KEY)
+        .and_then(|mut statement| statement.query_row([id.as_str()], |row| row.get(0)).optional())
+        .doing("looking for a conversation")?
+        .ok_or_else(|| Error::UnknownConversation { conversation: id.to_string() })
+}
+
+/// Sets HEAD; `None` with `head_is_empty` stands before everything.
+pub(super) fn set_head(db: &Connection, key: i64, leaf: Option<&str>, head_is_empty: bool) -> Result<()> {
+    set(db, SET_HEAD, params![key, leaf, head_is_empty])
+}
+
+/// Sets the status, as the base state tells it.
+pub(super) fn set_status(db: &Connection, key: i64, status: &str) -> Result<()> {
+    set(db, SET_STATUS, params![key, status])
+}
+
+/// Sets the tags, a JSON object.
+pub(super) fn set_tags(db: &Connection, key: i64, tags: &str) -> Result<()> {
+    set(db, SET_TAGS, params![key, tags])
+}
+
+/// Sets the title that someone gave; `None` takes it away.
+pub(super) fn set_title(db: &Connection, key: i64, title: Option<&str>) -> Result<()> {
+    set(db, SET_TITLE, params![key, title])
+}
+
+/// Makes the conversation a sub-agent's of `parent`, where that one is here.
+pub(super) fn set_parent(db: &Connection, key: i64, parent: &ConversationId) -> Result<()> {
+    set(db, SET_PARENT, params![key, parent.as_str()])
+}
+
+/// Says which conversation this one is a fork of, and at which event.
+pub(super) fn set_fork(db: &Connection, key: i64, from: &str, at: Option<&str>) -> Result<()> {
+    set(db, SET_FORK, params![key, from, at])
+}
+
+/// Sets when the conversation began, where something knows better than its first event.
+pub(super) fn set_created(db: &Connection, key: i64, at: Timestamp) -> Result<()> {
+    set(db, SET_CREATED, params![key, at.0])
+}
+
+/// Deletes the row; everything that refers to it must be gone. Its sub-agents' conversations stay.
+pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
+    set(db, ORPHAN, [key])?;
+    set(db, DELETE, [key])
+}

@@ -1,0 +1,221 @@
+//! Opening the file: whose it is, which schema it has, and how every connection is set up.
+//!
+//! A file that is not ours, or newer than we are, is told apart before anything is written to it.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::functions::FunctionFlags;
+use rusqlite::{Connection, OpenFlags};
+
+use super::engine::{Doing as _, is_busy, translate};
+use super::options::{Durability, Options};
+use super::place::{self, Place};
+use super::{checkpoint, transaction};
+use crate::error::{Error, Result};
+use crate::ids::Timestamp;
+
+mod migrations {
+    refinery::embed_migrations!("migrations");
+}
+
+/// The mark of an Annals file: "ANLS" in `PRAGMA application_id`.
+pub const APPLICATION_ID: i32 = 0x414e_4c53;
+
+/// The schema this program writes, in `PRAGMA user_version`; one more for every migration.
+pub const SCHEMA_VERSION: u32 = 5;
+
+/// The oldest SQLite without the WAL-reset bug, which corrupts a file with two connections
+/// (release notes of SQLite 3.51.3, 2026-03-13).
+const ENGINE_MIN: (i32, &str) = (3_051_003, "3.51.3");
+
+/// Opens the connection that writes, creating or upgrading the schema.
+pub(super) fn open_writer(place: &Place, options: &Options) -> Result<Connection> {
+    refuse_unsafe_engine()?;
+    if let Place::File(path) = place {
+        place::prepare(path, options.create)?;
+    }
+    let deadline = Instant::now() + options.busy_timeout;
+    loop {
+        match try_open_writer(place, options) {
+            Err(Error::Storage { source, .. })
+                if source.downcast_ref().is_some_and(is_busy) && Instant::now() < deadline =>
+            {
+                // Another process creates or upgrades the file right now.
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn try_open_writer(place: &Place, options: &Options) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut db = connect(place, &place.uri(""), flags)?;
+    db.busy_timeout(options.busy_timeout).doing("opening the database")?;
+    let known = recognise(&db, place)?;
+    if db.is_readonly("main").doing("opening the database")? {
+        return Err(Error::ReadOnly { path: place.path() });
+    }
+    if known == 0 {
+        db.execute_batch(&format!(
+            "PRAGMA application_id = {APPLICATION_ID};"
+        ))
+        .doing("creating the database")?;
+    }
+    set_up(&db)?;
+    let journal: String =
+        db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).doing("turning on the write-ahead log")?;
+    if matches!(place, Place::File(_)) && journal != "wal" {
+        return Err(Error::CannotOpen {
+            path: place.path(),
+            what: format!("its file system has no shared memory (journal mode {journal})"),
+        });
+    }
+    let synchronous = match options.durability {
+        Durability::Full => "FULL",
+        Durability::Normal => "NORMAL",
+    };
+    db.execute_batch(&format!(
+        "PRAGMA synchronous = {synchronous}; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
+         PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = {};",
+        u64::from(checkpoint::FRAMES_SOON) * 2 * 4096
+    ))
+    .doing("setting up the database")?;
+    if known < SCHEMA_VERSION {
+        migrate(&mut db)?;
+    }
+    db.wal_hook(Some(checkpoint::note));
+    db.busy_handler(Some(transaction::wait)).doing("setting up the database")?;
+    Ok(db)
+}
+
+/// What a connection that only reads is opened with.
+pub(super) const READER_FLAGS: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_URI).union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+/// Checks that a file of the present schema can be read and answers the name to open it by.
+pub(super) fn reader_uri(place: &Place) -> Result<String> {
+    refuse_unsafe_engine()?;
+    if let Place::File(path) = place {
+        place::prepare(path, false)?;
+    }
+    let mut uri = place.uri("?mode=ro");
+    let mut found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
+    if let (Err(Error::CannotOpen { .. } | Error::ReadOnly { .. }), Place::File(path)) = (&found, place) {
+        let mut log = path.clone().into_os_string();
+        log.push("-wal");
+        if std::fs::metadata(&log).map_or(0, |log| log.len()) == 0 {
+            // Nothing can write here and no write-ahead log is pending: the file alone is the truth.
+            uri = place.uri("?mode=ro&immutable=1");
+            found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
+        }
+    }
+    match found? {
+        SCHEMA_VERSION => Ok(uri),
+        0 => Err(Error::ForeignFile { path: place.path(), what: "an empty file".into() }),
+        found => Err(Error::OlderFile { path: place.path(), found, known: SCHEMA_VERSION }),
+    }
+}
+
+/// Sets up a connection of the reader pool.
+pub(super) fn set_up_reader(db: &mut Connection, options: &Options) -> rusqlite::Result<()> {
+    db.busy_timeout(options.busy_timeout)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    db.set_prepared_statement_cache_capacity(64);
+    db.execute_batch(
+        "PRAGMA query_only = ON; PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON;
+         PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;
+         PRAGMA cache_size = -8192;",
+    )
+}
+
+fn set_up(db: &Connection) -> Result<()> {
+    // The guard of the event table asks for it; other programs' connections do not have it.
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS | FunctionFlags::SQLITE_DETERMINISTIC;
+    db.create_scalar_function("only_annals_appends_to_the_log", 0, flags, |_| Ok(true))
+        .doing("setting up the database")?;
+    db.set_prepared_statement_cache_capacity(128);
+    for off in [DbConfig::SQLITE_DBCONFIG_DQS_DML, DbConfig::SQLITE_DBCONFIG_DQS_DDL] {
+        db.set_db_config(off, false).doing("setting up the database")?;
+    }
+    db.execute_batch(
+        "PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON; PRAGMA trusted_schema = OFF;
+         PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;",
+    )
+    .doing("setting up the database")
+}
+
+fn connect(place: &Place, uri: &str, flags: OpenFlags) -> Result<Connection> {
+    Connection::open_with_flags(uri, flags).map_err(|error| refusal(error, place))
+}
+
+/// The schema version of the file, 0 for an empty one.
+fn recognise(db: &Connection, place: &Place) -> Result<u32> {
+    let read = |pragma: &str| db.query_row(pragma, [], |row| row.get::<_, i64>(0));
+    let refused = |error| refusal(error, place);
+    let application = read("PRAGMA application_id").map_err(refused)?;
+    let version = read("PRAGMA user_version").map_err(refused)?;
+    let objects = read("SELECT count(*) FROM sqlite_schema").map_err(refused)?;
+    if application == 0 && objects == 0 {
+        return Ok(0);
+    }
+    if application != i64::from(APPLICATION_ID) {
+        let what = format!("an SQLite database of another program (application id {application:#x})");
+        return Err(Error::ForeignFile { path: place.path(), what });
+    }
+    let found = u32::try_from(version).unwrap_or(u32::MAX);
+    if found > SCHEMA_VERSION {
+        return Err(Error::NewerFile { path: place.path(), found, known: SCHEMA_VERSION });
+    }
+    Ok(found)
+}
+
+fn refusal(error: rusqlite::Error, place: &Place) -> Error {
+    use rusqlite::ErrorCode as Code;
+    let path = place.path();
+    match error.sqlite_error_code() {
+        Some(Code::NotADatabase) => Error::ForeignFile { path, what: "not an SQLite database".into() },
+        Some(Code::CannotOpen | Code::PermissionDenied) => {
+            Error::CannotOpen { path, what: format!("{error}; check that you may read the file and its folder") }
+        }
+        Some(Code::ReadOnly) => Error::ReadOnly { path },
+        _ => translate(error, "opening the database"),
+    }
+}
+
+fn migrate(db: &mut Connection) -> Result<()> {
+    migrations::migrations::runner().run(db).map_err(|error| {
+        // The runner hides the engine's error in its own; a busy one is worth another attempt.
+        let busy = std::error::Error::source(&error)
+            .and_then(|source| source.downcast_ref::<rusqlite::Error>())
+            .is_some_and(is_busy);
+        if busy {
+            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+            return Error::Storage {
+                doing: "upgrading the schema",
+                source: rusqlite::Error::SqliteFailure(code, None).into(),
+            };
+        }
+        Error::Storage { doing: "upgrading the schema", source: error.into() }
+    })?;
+    let transaction = db.transaction().doing("upgrading the schema")?;
+    transaction
+        .execute(
+            "INSERT OR IGNORE INTO log (one, store_id, created_at) VALUES (1, ?1, ?2)",
+            (uuid::Uuid::new_v4().to_string(), Timestamp::now().0),
+        )
+        .doing("upgrading the schema")?;
+    transaction.pragma_update(None, "user_version", SCHEMA_VERSION).doing("upgrading the schema")?;
+    transaction.commit().doing("upgrading the schema")
+}
+
+fn refuse_unsafe_engine() -> Result<()> {
+    if rusqlite::version_number() < ENGINE_MIN.0 {
+        return Err(Error::UnsafeEngine { found: rusqlite::version(), needed: ENGINE_MIN.1 });
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Table `event`: the log. One row an event, written once, in the order of commit.
+//!
+//! `position` is the rowid and thereby the place in the whole file; `(conversation, sequence)` and
+//! `(conversation, id)` are unique; `payload` is the event byte for byte. The table's triggers refuse
+//! updates, deletes, gaps and `INSERT OR REPLACE`; only a row in `maintenance` lets them pass.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::engine::{Doing as _, is_known_id};
+use crate::chain::Digest;
+use crate::error::{Error, Result};
+use crate::event::NewEvent;
+use crate::ids::{EventId, Position, Sequence, Timestamp};
+
+const INSERT: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
+     parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, payload) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+const HEAD: &str =
+    "SELECT max(coalesce((SELECT max(position) FROM event), 0), (SELECT position_floor FROM log))";
+const FIND: &str = "SELECT position, sequence, redacted_digest, payload FROM event \
+     WHERE conversation = ?1 AND id = ?2";
+const HAS: &str = "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2";
+
+/// The columns of a [`StoredEvent`], for every statement that reads them.
+macro_rules! columns {
+    () => {
+        "position, sequence, id, kind, source, timestamp, parent_id, tool_call_id, action_id, \
+         llm_response_id, tool_name, recorded_at, payload"
+    };
+}
+pub(super) use columns;
+
+/// One event as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// Its place in the whole log.
+    pub position: Position,
+    /// Its place in its conversation.
+    pub sequence: Sequence,
+    /// Its id, unique within its conversation.
+    pub id: EventId,
+    /// Its kind; "" where the payload has none.
+    pub kind: String,
+    /// Who made it.
+    pub source: Option<String>,
+    /// When, as written: usually local time without a zone.
+    pub timestamp: Option<String>,
+    /// The event it follows, as written; `__root__` for an explicit root.
+    pub parent_id: Option<String>,
+    /// The model's name for the tool call.
+    pub tool_call_id: Option<String>,
+    /// The action it answers.
+    pub action_id: Option<String>,
+    /// The model's reply it came from.
+    pub llm_response_id: Option<String>,
+    /// The tool.
+    pub tool_name: Option<String>,
+    /// When this store took it, by the clock of the machine.
+    pub recorded_at: Timestamp,
+    /// The event, byte for byte as it came.
+    pub payload: String,
+}
+
+/// Reads a [`StoredEvent`] from a row of [`columns!`].
+pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
+    let id: String = row.get(2)?;
+    Ok(StoredEvent {
+        position: Position(row.get::<_, i64>(0)?.cast_unsigned()),
+        sequence: Sequence(row.get::<_, i64>(1)?.cast_unsigned()),
+        id: EventId::new(id).map_err(|error| conversion(2, error))?,
+        kind: row.get(3)?,
+        source: row.get(4)?,
+        timestamp: row.get(5)?,
+        parent_id: row.get(6)?,
+        tool_call_id: row.get(7)?,
+        action_id: row.get(8)?,
+        llm_response_id: row.get(9)?,
+        tool_name: row.get(10)?,
+        recorded_at: Timestamp(row.get(11)?),
+        payload: row.get(12)?,
+    })
+}
+
+/// A stored value that is not what this column holds.
+pub(super) fn conversion(
+    column: usize,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+}
+
+/// The newest position that was ever given.
+pub(super) fn head(db: &Connection) -> Result<Position> {
+    let position: i64 =
+        db.prepare_cached(HEAD).and_then(|mut s| s.query_row([], |row| row.get(0))).doing("reading the head")?;
+    Ok(Position(position.cast_unsigned()))
+}
+
+/// Where an event of this conversation goes.
+pub(super) struct Spot {
+    pub position: Position,
+    pub conversation: i64,
+    pub sequence: Sequence,
+    pub recorded_at: Timestamp,
+    pub hash: Digest,
+}
+
+/// Writes one event; false where the conversation has one of this id, and nothing is written then.
+pub(super) fn insert(db: &Connection, spot: &Spot, event: &NewEvent) -> Result<bool> {
+    let envelope = event.envelope();
+    let inserted = db.prepare_cached(INSERT).and_then(|mut statement| {
+        statement.execute(params![
+            spot.position.0.cast_signed(),
+            spot.conversation,
+            spot.sequence.0.cast_signed(),
+            event.id().as_str(),
+            envelope.kind,
+            envelope.source,
+            envelope.timestamp,
+            envelope.parent_id,
+            envelope.tool_call_id,
+            envelope.action_id,
+            envelope.llm_response_id,
+            envelope.tool_name,
+            spot.recorded_at.0,
+            spot.hash.0,
+            event.payload(),
+        ])
+    });
+    match inserted {
+        Ok(_) => Ok(true),
+        Err(error) if is_known_id(&error) => Ok(false),
+        Err(error) => Err(error).doing("appending an event"),
+    }
+}
+
+/// Where the event of this id is, and whether it holds the same bytes as `event`.
+pub(super) struct Known {
+    pub position: Position,
+    pub sequence: Sequence,
+    pub same: bool,
+}
+
+/// Looks for an event by its id.
+pub(super) fn find(db: &Connection, conversation: i64, event: &NewEvent) -> Result<Option<Known>> {
+    db.prepare_cached(FIND)
+        .and_then(|mut statement| {
+            statement
+                .query_row(params![conversation, event.id().as_str()], |row| {
+                    let redacted: Option<Vec<u8>> = row.get(2)?;
+                    let same = match redacted {
+                        Some(digest) => digest == event.digest().0,
+                        None => row.get_ref(3)?.as_bytes()? == event.payload().as_bytes(),
+                    };
+                    Ok(Known {
+                        position: Position(row.get::<_, i64>(0)?.cast_unsigned()),
+                        sequence: Sequence(row.get::<_, i64>(1)?.cast_unsigned()),
+                        same,
+                    })
+                })
+                .optional()
+        })
+        .doing("looking for an event")
+}
+
+/// Whether the conversation has an event of this id.
+pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> {
+    db.prepare_cached(HAS)
+        .and_then(|mut statement| statement.exists(params![conversation, id]))
+        .doing("looking for a parent")
+}
+
+/// Lets redaction and deletion change the log until the transaction ends.
+pub(super) fn permit(db: &Connection, reason: &str) -> Result<()> {
+    db.execute("INSERT INTO maintenance (reason) VALUES (?1)", [reason]).doing("opening the log for maintenance")?;
+    Ok(())
+}
+
+/// Ends what [`permit`] began.
+pub(super) fn forbid(db: &Connection) -> Result<()> {
+    db.execute("DELETE FROM maintenance", []).doing("closing the log after maintenance")?;
+    Ok(())
+}
+
+/// Deletes every event of a conversation and sees to it that no position is given twice.
+pub(super) fn delete(db: &Connection, conversation: i64) -> Result<u64> {
+    let head = head(db)?;
+    db.execute("UPDATE log SET position_floor = max(position_floor, ?1)", [head.0.cast_signed()])
+        .doing("deleting events")?;
+    let deleted =
+        db.execute("DELETE FROM event WHERE conversation = ?1", [conversation]).doing("deleting events")?;
+    Ok(deleted as u64)
+}
+
+/// A page's worth of what an error can say of an id that is not there.
+pub(super) fn not_found(conversation: &crate::ids::ConversationId, event: &str) -> Error {
+    Error::UnknownEvent { conversation: conversation.clone(), event: event.to_owned() }
+}

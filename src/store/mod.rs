@@ -1,0 +1,319 @@
+//! Where it is kept: the store, one SQLite file with every conversation in it. The only room that knows SQL.
+//!
+//! The log (`log.rs`) is the truth: one row an event, append-only, its payload byte for byte. Beside it
+//! stand the base states (`base_state.rs`), the catalogue (`catalogue.rs`) and what an import kept aside
+//! (`origin.rs`). Everything else is derived (`projection/`). Invariants: an acknowledged append is
+//! durable, whole and in order; only [`Store::append`] and an import write the log; a reader never waits
+//! for a writer and no read transaction outlives one page.
+//!
+//! Tables and guarantees are documented for strangers in `docs/format.md`.
+
+mod append;
+mod attachment;
+mod backup;
+mod base_state;
+mod catalogue;
+mod checkpoint;
+mod database;
+mod delete;
+mod engine;
+mod feed;
+mod import;
+mod list;
+mod log;
+mod options;
+mod origin;
+mod place;
+mod projected;
+mod projection;
+mod projector;
+mod read;
+mod search;
+mod signal;
+mod transaction;
+mod tree;
+mod verify;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use r2d2::Pool;
+use r2d2_sqlite::SqliteConnectionManager;
+use rusqlite::Connection;
+
+pub use append::{Append, Appended, BaseStateChange, Head};
+pub use attachment::Attachment;
+pub use backup::BackupReport;
+pub use base_state::BaseState;
+pub use database::{APPLICATION_ID, SCHEMA_VERSION};
+pub use feed::{FeedEvent, Follower};
+pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
+pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
+pub use log::StoredEvent;
+pub use options::{ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX};
+pub use origin::{Container, Glue, Origin, Problem};
+pub use projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
+pub use projection::ProjectionStatus;
+pub use projection::rebuild::RebuildProgress;
+pub use read::{EventPage, EventQuery, EventRef};
+pub use search::{Hit, SearchFilter};
+pub use verify::{Finding, Verification, VerifyProgress};
+
+use crate::error::{Error, Expected, Result};
+use crate::event::NewEvent;
+use crate::ids::{ConversationId, Sequence};
+use engine::Doing as _;
+use place::Place;
+use projector::Projector;
+use signal::Signal;
+use writer::Writer;
+
+/// Conversations and their events in one file, or in memory.
+///
+/// A store is a handle: cloning it is cheap, every clone works on the same file, and it may be used from
+/// any number of threads at once. Several processes may open one file.
+///
+/// ```
+/// use annals::{ConversationId, Expected, NewEvent, Options, Store};
+///
+/// let store = Store::in_memory(&Options::default())?;
+/// let id = ConversationId::new("my-task-123")?;
+/// let hello = NewEvent::parse(r#"{"id":"e1","kind":"MessageEvent","source":"user",
+///     "llm_message":{"role":"user","content":[{"type":"text","text":"Hello"}]}}"#)?;
+/// let places = store.append(&id, Expected::Empty, &[hello])?;
+/// assert_eq!(places[0].sequence.0, 0);
+/// assert_eq!(store.conversation(&id)?.event_count, 1);
+/// # Ok::<(), annals::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    place: Place,
+    options: Options,
+    readers: Pool<SqliteConnectionManager>,
+    writer: Option<Arc<Writer>>,
+    signal: Arc<Signal>,
+    projector: Option<Projector>,
+    watch: feed::Watch,
+}
+
+impl Store {
+    /// Opens the file at `path`, creating it where there is none, with [`Options::default`].
+    ///
+    /// # Errors
+    /// As [`Store::open_with`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path, &Options::default())
+    }
+
+    /// Opens the file at `path`. The time it takes does not depend on how much is in it.
+    ///
+    /// # Errors
+    /// [`Error::CannotOpen`] for a folder or a place that cannot be used, [`Error::ForeignFile`],
+    /// [`Error::NewerFile`] and [`Error::OlderFile`] for files that are not this program's,
+    /// [`Error::NetworkFileSystem`], [`Error::ReadOnly`], [`Error::Busy`]. Nothing is changed then.
+    pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        Self::open_place(Place::File(path.as_ref().to_owned()), options)
+    }
+
+    /// A store in memory, gone with its last handle; for tests and short-lived work.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] where the memory cannot be had.
+    pub fn in_memory(options: &Options) -> Result<Self> {
+        let options = Options { read_only: false, create: true, ..options.clone() };
+        Self::open_place(Place::Memory(format!("annals-{}", uuid::Uuid::new_v4())), &options)
+    }
+
+    fn open_place(place: Place, options: &Options) -> Result<Self> {
+        let signal = Arc::new(Signal::default());
+        let (uri, writer) = if options.read_only {
+            (database::reader_uri(&place)?, None)
+        } else {
+            let connection = database::open_writer(&place, options)?;
+            let writer = Writer::new(place.clone(), options.clone(), connection, Arc::clone(&signal));
+            (place.uri("?mode=ro"), Some(Arc::new(writer)))
+        };
+        let flags = match place {
+            Place::File(_) => database::READER_FLAGS,
+            Place::Memory(_) => rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE
+                | rusqlite::OpenFlags::SQLITE_OPEN_URI
+                | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        };
+        let reader_options = options.clone();
+        let manager = SqliteConnectionManager::file(&uri)
+            .with_flags(flags)
+            .with_init(move |db| database::set_up_reader(db, &reader_options));
+        let readers = Pool::builder()
+            .max_size(options.pool_size.max(1))
+            .min_idle(Some(0))
+            .test_on_check_out(false)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .connection_timeout(options.busy_timeout)
+            .build_unchecked(manager);
+        let projector = match &writer {
+            Some(writer) if options.follow_projections => {
+                Some(Projector::start(Arc::clone(writer), Arc::clone(&signal))?)
+            }
+            _ => None,
+        };
+        let watch = feed::Watch::new(uri, flags);
+        let inner = Inner { place, options: options.clone(), readers, writer, signal, projector, watch };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// The file, or `:memory:`.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.0.place.path()
+    }
+
+    /// Whether this handle can only read.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.0.writer.is_none()
+    }
+
+    /// Appends `events` at the end of a conversation, all of them or none, and answers where they are.
+    ///
+    /// When it returns, the events are durable as [`Options::durability`] says, HEAD has moved to the last
+    /// one that moves it, and the catalogue knows. An event whose id is there with the same bytes is
+    /// answered with its place, so a retry after an unclear failure is safe. Concurrent callers share a
+    /// commit. At most [`BATCH_EVENTS_MAX`] events of [`BATCH_BYTES_MAX`] bytes together.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where `expected` does not hold, [`Error::DuplicateEvent`] where an id is there
+    /// with other bytes, [`Error::UnknownParent`], [`Error::BatchTooLarge`], [`Error::Busy`],
+    /// [`Error::DiskFull`], [`Error::ReadOnly`]. Nothing was written then.
+    pub fn append(
+        &self,
+        conversation: &ConversationId,
+        expected: Expected,
+        events: &[NewEvent],
+    ) -> Result<Vec<Appended>> {
+        let append = Append { expected, events: events.to_vec(), base_state: None, head: None };
+        self.append_all(conversation, append)
+    }
+
+    /// Appends events, moves HEAD and changes the base state, all of it or nothing, in this order.
+    ///
+    /// # Errors
+    /// As [`Store::append`]; [`Error::VersionConflict`] where the base state has moved on, and
+    /// [`Error::UnknownEvent`] where HEAD should go to an event that is not there.
+    pub fn append_all(&self, conversation: &ConversationId, append: Append) -> Result<Vec<Appended>> {
+        let bytes: usize = append.events.iter().map(|event| event.payload().len()).sum();
+        if append.events.len() > BATCH_EVENTS_MAX || bytes > BATCH_BYTES_MAX {
+            return Err(Error::BatchTooLarge {
+                events: append.events.len(),
+                bytes,
+                events_max: BATCH_EVENTS_MAX,
+                bytes_max: BATCH_BYTES_MAX,
+            });
+        }
+        let request = append::Request::new(conversation.clone(), append);
+        self.writer()?.append(request)
+    }
+
+    /// Moves HEAD without appending: navigation. The move is remembered.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], [`Error::UnknownEvent`], and what writing can meet.
+    pub fn set_head(&self, conversation: &ConversationId, head: Head) -> Result<()> {
+        self.read(|db| catalogue::key(db, conversation))?;
+        let append =
+            Append { expected: Expected::Any, events: Vec::new(), base_state: None, head: Some(head) };
+        self.append_all(conversation, append).map(drop)
+    }
+
+    /// The base state, HEAD included; `None` where the conversation has none.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn base_state(&self, conversation: &ConversationId) -> Result<Option<BaseState>> {
+        self.read(|db| base_state::load(db, catalogue::key(db, conversation)?))
+    }
+
+    /// The base state as it was right after the event at `sequence`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn base_state_at(
+        &self,
+        conversation: &ConversationId,
+        sequence: Sequence,
+    ) -> Result<Option<BaseState>> {
+        self.read(|db| base_state::load_at(db, catalogue::key(db, conversation)?, sequence))
+    }
+
+    /// Changes fields of the base state, if its version is still the expected one; answers the new version.
+    /// A conversation without a base state gets an empty one first.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], [`Error::VersionConflict`], and what writing can meet.
+    pub fn save_base_state(
+        &self,
+        conversation: &ConversationId,
+        change: BaseStateChange,
+    ) -> Result<crate::ids::Version> {
+        self.write(|db| {
+            let entry = catalogue::Entry::load(db, conversation)?
+                .ok_or_else(|| Error::UnknownConversation { conversation: conversation.to_string() })?;
+            base_state::change(db, conversation, &entry, &change, crate::ids::Timestamp::now())
+        })
+    }
+
+    /// Gives the conversation a title; `None` takes it away, and the first message stands in again.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and what writing can meet.
+    pub fn set_title(&self, conversation: &ConversationId, title: Option<&str>) -> Result<()> {
+        self.write(|db| catalogue::set_title(db, catalogue::key(db, conversation)?, title))
+    }
+
+    fn writer(&self) -> Result<&Arc<Writer>> {
+        self.0.writer.as_ref().ok_or_else(|| Error::ReadOnly { path: self.path() })
+    }
+
+    /// Runs `work` in a write transaction.
+    fn write<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.writer()?.transaction(work)
+    }
+
+    /// Runs `work` on a reading connection.
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let db = self.0.readers.get().map_err(|error| Error::Storage {
+            doing: "waiting for a reading connection",
+            source: error.into(),
+        })?;
+        work(&db)
+    }
+
+    /// Runs `work` on a reading connection within one snapshot.
+    fn snapshot<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.read(|db| {
+            let transaction = db.unchecked_transaction().doing("beginning to read")?;
+            let value = work(&transaction)?;
+            transaction.finish().doing("ending to read")?;
+            Ok(value)
+        })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.signal.close();
+        self.watch.stop();
+        if let Some(projector) = self.projector.take() {
+            projector.finish();
+        }
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.path()).field("read_only", &self.is_read_only()).finish()
+    }
+}

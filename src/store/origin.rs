@@ -1,0 +1,221 @@
+//! Tables `origin`, `event_file` and `problem`: where an imported conversation came from, and what was
+//! found wrong with it, so that it can be written back as it was.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::engine::Doing as _;
+use super::{Store, catalogue};
+use crate::error::Result;
+use crate::ids::{ConversationId, Timestamp};
+
+const SAVE: &str = "INSERT INTO origin (conversation, source, folder, is_file, events_directory, container, \
+     prefix, separator, suffix, events, base_state_path, imported_at) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
+     ON CONFLICT (conversation) DO UPDATE SET source = excluded.source, folder = excluded.folder, \
+     is_file = excluded.is_file, events_directory = excluded.events_directory, container = excluded.container, \
+     prefix = excluded.prefix, separator = excluded.separator, suffix = excluded.suffix, \
+     events = excluded.events, base_state_path = excluded.base_state_path, imported_at = excluded.imported_at";
+const LOAD: &str = "SELECT source, folder, is_file, events_directory, container, prefix, separator, suffix, \
+     events, base_state_path FROM origin WHERE conversation = ?1";
+const NAME_FILE: &str = "INSERT INTO event_file (position, path) VALUES (?1, ?2)";
+const FILES: &str = "SELECT e.sequence, f.path FROM event_file AS f JOIN event AS e ON e.position = f.position \
+     WHERE e.conversation = ?1 AND e.sequence BETWEEN ?2 AND ?3";
+const ADD_PROBLEM: &str =
+    "INSERT INTO problem (conversation, path, problem, action, found_at) VALUES (?1, ?2, ?3, ?4, ?5)";
+const CLEAR_PROBLEMS: &str = "DELETE FROM problem WHERE conversation = ?1";
+const PROBLEMS: &str = "SELECT path, problem, action FROM problem WHERE conversation = ?1 ORDER BY rowid";
+const BY_FOLDER: &str = "SELECT c.id FROM origin AS o JOIN conversation AS c ON c.key = o.conversation \
+     WHERE o.folder = ?1 ORDER BY c.key";
+
+/// The one file that holds all events of a conversation, where one does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    /// Its name within the folder.
+    pub file: String,
+    /// What stands before, between and behind the events; `None` where that is not regular and the whole
+    /// file is kept as an attachment.
+    pub glue: Option<Glue>,
+}
+
+/// The text around the events of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glue {
+    /// Before the first event.
+    pub prefix: String,
+    /// Between two events.
+    pub separator: String,
+    /// Behind the last event.
+    pub suffix: String,
+}
+
+/// Where a conversation came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The path it was read from.
+    pub source: String,
+    /// The name of its folder, or of its file.
+    pub folder: String,
+    /// Whether it was a single file and not a folder.
+    pub is_file: bool,
+    /// Where its events were within the folder: "" or a path ending in `/`.
+    pub events_directory: String,
+    /// The one file that held all events, where one did.
+    pub container: Option<Container>,
+    /// How many events came from there.
+    pub events: u64,
+    /// Where its base state was within the folder.
+    pub base_state_path: Option<String>,
+}
+
+/// Something an import found wrong, and what it did about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, within the conversation's folder.
+    pub path: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What was done.
+    pub action: String,
+}
+
+pub(super) fn save(db: &Connection, key: i64, origin: &Origin, now: Timestamp) -> Result<()> {
+    let container = origin.container.as_ref();
+    let glue = container.and_then(|container| container.glue.as_ref());
+    db.prepare_cached(SAVE)
+        .and_then(|mut statement| {
+            statement.execute(params![
+                key,
+                origin.source,
+                origin.folder,
+                origin.is_file,
+                origin.events_directory,
+                container.map(|container| &container.file),
+                glue.map(|glue| &glue.prefix),
+                glue.map(|glue| &glue.separator),
+                glue.map(|glue| &glue.suffix),
+                origin.events.cast_signed(),
+                origin.base_state_path,
+                now.0,
+            ])
+        })
+        .doing("writing an origin")?;
+    Ok(())
+}
+
+pub(super) fn load(db: &Connection, key: i64) -> Result<Option<Origin>> {
+    db.prepare_cached(LOAD)
+        .and_then(|mut statement| statement.query_row([key], origin).optional())
+        .doing("reading an origin")
+}
+
+fn origin(row: &Row<'_>) -> rusqlite::Result<Origin> {
+    let file: Option<String> = row.get(4)?;
+    let prefix: Option<String> = row.get(5)?;
+    let glue = match prefix {
+        Some(prefix) => Some(Glue { prefix, separator: row.get(6)?, suffix: row.get(7)? }),
+        None => None,
+    };
+    Ok(Origin {
+        source: row.get(0)?,
+        folder: row.get(1)?,
+        is_file: row.get(2)?,
+        events_directory: row.get(3)?,
+        container: file.map(|file| Container { file, glue }),
+        events: row.get::<_, i64>(8)?.cast_unsigned(),
+        base_state_path: row.get(9)?,
+    })
+}
+
+/// Remembers the file of an event that export would name otherwise.
+pub(super) fn name_file(db: &Connection, position: i64, path: &str) -> Result<()> {
+    db.prepare_cached(NAME_FILE)
+        .and_then(|mut statement| statement.execute(params![position, path]))
+        .doing("remembering a file's name")?;
+    Ok(())
+}
+
+/// Replaces what was found wrong before.
+pub(super) fn save_problems(db: &Connection, key: i64, problems: &[Problem], now: Timestamp) -> Result<()> {
+    let doing = "writing down a problem";
+    db.execute(CLEAR_PROBLEMS, [key]).doing(doing)?;
+    for problem in problems {
+        db.prepare_cached(ADD_PROBLEM)
+            .and_then(|mut s| s.execute(params![key, problem.path, problem.problem, problem.action, now.0]))
+            .doing(doing)?;
+    }
+    Ok(())
+}
+
+/// Deletes everything these tables know of a conversation; its events must still be there.
+pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
+    for sql in [
+        "DELETE FROM event_file WHERE position IN (SELECT position FROM event WHERE conversation = ?1)",
+        CLEAR_PROBLEMS,
+        "DELETE FROM origin WHERE conversation = ?1",
+    ] {
+        db.execute(sql, [key]).doing("deleting an origin")?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// Where a conversation came from; `None` where it was not imported, or not to the end.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation).
+    pub fn origin(&self, conversation: &ConversationId) -> Result<Option<Origin>> {
+        self.snapshot(|db| load(db, catalogue::key(db, conversation)?))
+    }
+
+    /// What the import of a conversation found wrong.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation).
+    pub fn problems(&self, conversation: &ConversationId) -> Result<Vec<Problem>> {
+        self.snapshot(|db| {
+            let key = catalogue::key(db, conversation)?;
+            db.prepare_cached(PROBLEMS)
+                .and_then(|mut statement| {
+                    let rows = statement.query_map([key], |row| {
+                        Ok(Problem { path: row.get(0)?, problem: row.get(1)?, action: row.get(2)? })
+                    })?;
+                    rows.collect()
+                })
+                .doing("reading problems")
+        })
+    }
+
+    /// The conversations whose folder, or file, had this name, the oldest first.
+    pub(crate) fn conversations_of_folder(&self, folder: &str) -> Result<Vec<ConversationId>> {
+        let ids: Vec<String> = self.read(|db| {
+            db.prepare_cached(BY_FOLDER)
+                .and_then(|mut statement| statement.query_map([folder], |row| row.get(0))?.collect())
+                .doing("looking for a folder")
+        })?;
+        ids.iter().map(|id| Ok(ConversationId::new(id)?)).collect()
+    }
+
+    /// The files of the events from `first` to `last`, by sequence, where they are not what export would
+    /// choose.
+    pub(crate) fn event_files(
+        &self,
+        conversation: &ConversationId,
+        first: u64,
+        last: u64,
+    ) -> Result<HashMap<u64, String>> {
+        self.snapshot(|db| {
+            let key = catalogue::key(db, conversation)?;
+            db.prepare_cached(FILES)
+                .and_then(|mut statement| {
+                    let bounds = params![key, first.cast_signed(), last.cast_signed()];
+                    let rows = statement.query_map(bounds, |row| {
+                        Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
+                    })?;
+                    rows.collect()
+                })
+                .doing("reading file names")
+        })
+    }
+}

@@ -1,0 +1,377 @@
+//! Reading projections: transcript lines, tool calls, usage, tasks, and figures over the whole file.
+//!
+//! Each read first lets the projections catch up; on a store that may only be read, it answers what is there.
+
+use rusqlite::{Row, params};
+
+use super::engine::Doing as _;
+use super::options::PAGE_MAX;
+use super::{Store, catalogue};
+use crate::error::Result;
+use crate::ids::{ConversationId, Sequence};
+
+const TRANSCRIPT: &str = "SELECT sequence, event_id, timestamp, kind, role, tool, text FROM transcript \
+     WHERE conversation_id = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
+const TOOL_CALLS: &str = "SELECT sequence, action_id, tool, tool_call_id, command, path, arguments, risk, outcome, \
+     exit_code, rejected_by, rejection_reason, error, started_at, ended_at, duration_ms, result_id FROM tool_calls \
+     WHERE conversation_id = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
+const TOOL_COUNTS: &str = "SELECT tool, count(*), sum(outcome = 'error'), sum(outcome = 'rejected'), \
+     sum(outcome = 'pending') FROM tool_call WHERE conversation = ?1 GROUP BY tool ORDER BY 2 DESC, 1";
+const USAGE: &str = "SELECT usage_id, model, sum(prompt_tokens), sum(completion_tokens), \
+     sum(cache_read_tokens), sum(cache_write_tokens), sum(reasoning_tokens), sum(cost), sum(latency_seconds), \
+     count(response_id) FROM usage WHERE conversation_id = ?1 OR ?1 IS NULL GROUP BY usage_id, model ORDER BY 1, 2";
+const TASKS: &str = "SELECT title, notes, status FROM tasks WHERE conversation_id = ?1 ORDER BY place";
+const STATISTICS: &str = "SELECT count(*), coalesce(sum(event_count), 0), coalesce(sum(payload_bytes), 0), \
+     min(created_at), max(updated_at) FROM conversation";
+const STATUSES: &str = "SELECT status, count(*) FROM conversation GROUP BY status ORDER BY 2 DESC, 1";
+const KINDS: &str = "SELECT kind, count(*) FROM event \
+     WHERE kind NOT IN ('ActionEvent', 'ObservationEvent') GROUP BY kind \
+     UNION ALL SELECT 'ActionEvent', sum(action_count) FROM conversation HAVING sum(action_count) > 0 \
+     UNION ALL SELECT 'ObservationEvent', sum(observation_count) FROM conversation \
+     HAVING sum(observation_count) > 0 ORDER BY 2 DESC, 1";
+const TOOLS: &str = "SELECT tool, count(*) FROM tool_call GROUP BY tool ORDER BY 2 DESC, 1";
+const ATTACHMENTS: &str = "SELECT count(*), coalesce(sum(length(b.content)), 0) \
+     FROM attachment AS a JOIN blob AS b ON b.key = a.blob";
+const PAGES: &str = "SELECT page_count, page_size, freelist_count \
+     FROM pragma_page_count, pragma_page_size, pragma_freelist_count";
+
+/// One event's human text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TranscriptLine {
+    /// Its place in its conversation.
+    pub sequence: Sequence,
+    /// The event.
+    pub event_id: String,
+    /// Its time, as written.
+    pub timestamp: Option<String>,
+    /// Its kind.
+    pub kind: String,
+    /// Who speaks: system, user, assistant, tool, environment.
+    pub role: String,
+    /// The tool, where one is concerned.
+    pub tool: Option<String>,
+    /// The text; "" where the event has none.
+    pub text: String,
+}
+
+/// One tool call and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The action's place in its conversation.
+    pub sequence: Sequence,
+    /// The action.
+    pub action_id: String,
+    /// The tool.
+    pub tool: Option<String>,
+    /// The model's name for the call.
+    pub tool_call_id: Option<String>,
+    /// The `command` among its arguments.
+    pub command: Option<String>,
+    /// The `path` among its arguments.
+    pub path: Option<String>,
+    /// Its arguments, as JSON.
+    pub arguments: Option<String>,
+    /// UNKNOWN, LOW, MEDIUM or HIGH.
+    pub risk: Option<String>,
+    /// pending, ok, error or rejected.
+    pub outcome: String,
+    /// A command's exit code; -1 while it runs.
+    pub exit_code: Option<i64>,
+    /// `user` or `hook`, where it was rejected.
+    pub rejected_by: Option<String>,
+    /// Why it was rejected.
+    pub rejection_reason: Option<String>,
+    /// The error's text, where it failed without an observation.
+    pub error: Option<String>,
+    /// The action's time, as written.
+    pub started_at: Option<String>,
+    /// The result's time, as written.
+    pub ended_at: Option<String>,
+    /// The time between them, in milliseconds.
+    pub duration_ms: Option<i64>,
+    /// The event that answered it.
+    pub result_id: Option<String>,
+}
+
+/// How often a tool was called, and how that went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCount {
+    /// The tool.
+    pub tool: String,
+    /// Its calls.
+    pub calls: u64,
+    /// Those that ended in an error.
+    pub errors: u64,
+    /// Those that were rejected.
+    pub rejected: u64,
+    /// Those nothing has answered yet.
+    pub pending: u64,
+}
+
+/// What one model cost for one use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageTotal {
+    /// What the model was used for (`agent`, `condenser`, …).
+    pub usage_id: String,
+    /// The model.
+    pub model: String,
+    /// Tokens sent, those read from a cache included.
+    pub prompt_tokens: i64,
+    /// Tokens received.
+    pub completion_tokens: i64,
+    /// Tokens the provider read from its cache.
+    pub cache_read_tokens: i64,
+    /// Tokens the provider wrote to its cache.
+    pub cache_write_tokens: i64,
+    /// Tokens spent on reasoning.
+    pub reasoning_tokens: i64,
+    /// Cost, in the price table's currency.
+    pub cost: f64,
+    /// Seconds spent waiting, where they are known.
+    pub latency_seconds: Option<f64>,
+    /// Calls that are known one by one.
+    pub calls: u64,
+}
+
+/// One task of an agent's list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// What is to be done.
+    pub title: String,
+    /// Remarks.
+    pub notes: String,
+    /// todo, in_progress or done.
+    pub status: String,
+}
+
+/// Figures over the whole file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statistics {
+    /// How many conversations there are.
+    pub conversations: u64,
+    /// How many events.
+    pub events: u64,
+    /// Their payloads' size together, in bytes.
+    pub payload_bytes: u64,
+    /// How many attachments.
+    pub attachments: u64,
+    /// Their size together, in bytes; content that several share counts for each.
+    pub attachment_bytes: u64,
+    /// The file's size in bytes, without its write-ahead log.
+    pub file_bytes: u64,
+    /// Bytes of it that are free for reuse.
+    pub free_bytes: u64,
+    /// When the oldest conversation began, in microseconds since 1970 UTC.
+    pub first_created_at: Option<i64>,
+    /// When a conversation last went on, in microseconds since 1970 UTC.
+    pub last_updated_at: Option<i64>,
+    /// Conversations by status, the most frequent first.
+    pub statuses: Vec<(String, u64)>,
+    /// Events by kind, the most frequent first.
+    pub kinds: Vec<(String, u64)>,
+    /// Calls by tool, the most frequent first.
+    pub tools: Vec<(String, u64)>,
+}
+
+impl Store {
+    /// A page of a conversation's transcript, at most [`PAGE_MAX`] lines.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation).
+    pub fn transcript(
+        &self,
+        conversation: &ConversationId,
+        from: Sequence,
+        limit: usize,
+    ) -> Result<Vec<TranscriptLine>> {
+        self.page(TRANSCRIPT, conversation, from, limit, |row| {
+            Ok(TranscriptLine {
+                sequence: Sequence(row.get::<_, i64>(0)?.cast_unsigned()),
+                event_id: row.get(1)?,
+                timestamp: row.get(2)?,
+                kind: row.get(3)?,
+                role: row.get(4)?,
+                tool: row.get(5)?,
+                text: row.get(6)?,
+            })
+        })
+    }
+
+    /// A page of a conversation's tool calls, at most [`PAGE_MAX`].
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation).
+    pub fn tool_calls(
+        &self,
+        conversation: &ConversationId,
+        from: Sequence,
+        limit: usize,
+    ) -> Result<Vec<ToolCall>> {
+        self.page(TOOL_CALLS, conversation, from, limit, |row| {
+            Ok(ToolCall {
+                sequence: Sequence(row.get::<_, i64>(0)?.cast_unsigned()),
+                action_id: row.get(1)?,
+                tool: row.get(2)?,
+                tool_call_id: row.get(3)?,
+                command: row.get(4)?,
+                path: row.get(5)?,
+                arguments: row.get(6)?,
+                risk: row.get(7)?,
+                outcome: row.get(8)?,
+                exit_code: row.get(9)?,
+                rejected_by: row.get(10)?,
+                rejection_reason: row.get(11)?,
+                error: row.get(12)?,
+                started_at: row.get(13)?,
+                ended_at: row.get(14)?,
+                duration_ms: row.get(15)?,
+                result_id: row.get(16)?,
+            })
+        })
+    }
+
+    fn page<T>(
+        &self,
+        sql: &str,
+        conversation: &ConversationId,
+        from: Sequence,
+        limit: usize,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        self.catch_up()?;
+        let limit = limit.clamp(1, PAGE_MAX) as i64;
+        self.snapshot(|db| {
+            catalogue::key(db, conversation)?;
+            db.prepare_cached(sql)
+                .and_then(|mut statement| {
+                    let from = from.0.cast_signed();
+                    statement.query_map(params![conversation.as_str(), from, limit], read)?.collect()
+                })
+                .doing("reading a projection")
+        })
+    }
+
+    /// How often a conversation called each tool, the most frequent first.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation).
+    pub fn tool_counts(&self, conversation: &ConversationId) -> Result<Vec<ToolCount>> {
+        self.catch_up()?;
+        self.snapshot(|db| {
+            let key = catalogue::key(db, conversation)?;
+            db.prepare_cached(TOOL_COUNTS)
+                .and_then(|mut statement| {
+                    let rows = statement.query_map([key], |row| {
+                        Ok(ToolCount {
+                            tool: row.get(0)?,
+                            calls: count(row, 1)?,
+                            errors: count(row, 2)?,
+                            rejected: count(row, 3)?,
+                            pending: count(row, 4)?,
+                        })
+                    })?;
+                    rows.collect()
+                })
+                .doing("counting tools")
+        })
+    }
+
+    /// Tokens and cost by use and model, of one conversation or of all.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation).
+    pub fn usage(&self, conversation: Option<&ConversationId>) -> Result<Vec<UsageTotal>> {
+        self.catch_up()?;
+        self.snapshot(|db| {
+            if let Some(conversation) = conversation {
+                catalogue::key(db, conversation)?;
+            }
+            db.prepare_cached(USAGE)
+                .and_then(|mut statement| {
+                    let rows = statement.query_map([conversation.map(ConversationId::as_str)], |row| {
+                        Ok(UsageTotal {
+                            usage_id: row.get(0)?,
+                            model: row.get(1)?,
+                            prompt_tokens: row.get(2)?,
+                            completion_tokens: row.get(3)?,
+                            cache_read_tokens: row.get(4)?,
+                            cache_write_tokens: row.get(5)?,
+                            reasoning_tokens: row.get(6)?,
+                            cost: row.get(7)?,
+                            latency_seconds: row.get(8)?,
+                            calls: count(row, 9)?,
+                        })
+                    })?;
+                    rows.collect()
+                })
+                .doing("summing usage")
+        })
+    }
+
+    /// A conversation's newest task list.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation).
+    pub fn tasks(&self, conversation: &ConversationId) -> Result<Vec<Task>> {
+        self.catch_up()?;
+        self.snapshot(|db| {
+            catalogue::key(db, conversation)?;
+            db.prepare_cached(TASKS)
+                .and_then(|mut statement| {
+                    let rows = statement.query_map([conversation.as_str()], |row| {
+                        Ok(Task { title: row.get(0)?, notes: row.get(1)?, status: row.get(2)? })
+                    })?;
+                    rows.collect()
+                })
+                .doing("reading tasks")
+        })
+    }
+
+    /// Figures over the whole file; the counts by kind and tool read an entry a tool call or rare event.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn statistics(&self) -> Result<Statistics> {
+        self.catch_up()?;
+        self.snapshot(|db| {
+            let doing = "counting";
+            let pairs = |sql: &str| {
+                db.prepare_cached(sql)
+                    .and_then(|mut statement| {
+                        let rows = statement.query_map([], |row| Ok((row.get(0)?, count(row, 1)?)))?;
+                        rows.collect::<rusqlite::Result<Vec<(String, u64)>>>()
+                    })
+                    .doing(doing)
+            };
+            let (attachments, attachment_bytes) =
+                db.query_row(ATTACHMENTS, [], |row| Ok((count(row, 0)?, count(row, 1)?))).doing(doing)?;
+            let (pages, page_bytes, free) = db
+                .query_row(PAGES, [], |row| Ok((count(row, 0)?, count(row, 1)?, count(row, 2)?)))
+                .doing(doing)?;
+            let statistics = db
+                .query_row(STATISTICS, [], |row| {
+                    Ok(Statistics {
+                        conversations: count(row, 0)?,
+                        events: count(row, 1)?,
+                        payload_bytes: count(row, 2)?,
+                        first_created_at: row.get(3)?,
+                        last_updated_at: row.get(4)?,
+                        attachments,
+                        attachment_bytes,
+                        file_bytes: pages * page_bytes,
+                        free_bytes: free * page_bytes,
+                        statuses: Vec::new(),
+                        kinds: Vec::new(),
+                        tools: Vec::new(),
+                    })
+                })
+                .doing(doing)?;
+            let (statuses, kinds, tools) = (pairs(STATUSES)?, pairs(KINDS)?, pairs(TOOLS)?);
+            Ok(Statistics { statuses, kinds, tools, ..statistics })
+        })
+    }
+}
+
+fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    Ok(row.get::<_, i64>(column)?.cast_unsigned())
+}

@@ -1,0 +1,93 @@
+//! Table `transcript_search`: words of the transcript to positions (FTS5, contentless).
+//!
+//! Filled from the first search on: an index costs about as much time and a third as much room as the
+//! text it covers, and many stores are never searched. From then on it follows like the others, and it
+//! never keeps text that the log does not show: what is deleted or redacted is taken out by position.
+
+use rusqlite::{Connection, params};
+
+use super::super::engine::Doing as _;
+use super::super::log;
+use crate::error::Result;
+use crate::event::json::Object;
+use crate::event::terms;
+use crate::event::transcript::Line;
+
+pub(in super::super) const NAME: &str = "search";
+const VERSION: i64 = 1;
+
+const EVENTS: &str = "SELECT position, kind, payload FROM event \
+     WHERE position > ?1 AND redacted_digest IS NULL ORDER BY position LIMIT ?2";
+const INSERT: &str = "INSERT INTO transcript_search (rowid, text) VALUES (?1, ?2)";
+const DELETE: &str = "DELETE FROM transcript_search \
+     WHERE rowid IN (SELECT position FROM event WHERE conversation = ?1 AND position <= ?2)";
+const CLEAR: &str = "DROP TABLE IF EXISTS transcript_search";
+
+/// The most events and payload bytes of one step.
+const STEP_EVENTS_MAX: i64 = 500;
+const STEP_BYTES_MAX: usize = 4 << 20;
+
+const DOING: &str = "indexing the transcript";
+
+/// How far the index reaches; `None` where nobody has searched yet, or another version made it.
+pub(in super::super) fn checkpoint(db: &Connection) -> Result<Option<i64>> {
+    let stored = super::stored_checkpoint(db, NAME)?;
+    Ok(stored.filter(|(version, _)| *version == VERSION).map(|(_, position)| position))
+}
+
+/// Whether the index is in use and behind.
+pub(in super::super) fn lags(db: &Connection) -> Result<bool> {
+    let head = log::head(db)?.0.cast_signed();
+    Ok(checkpoint(db)?.is_some_and(|position| position < head))
+}
+
+/// Indexes the next events; answers whether there are more. Begins the index where there is none.
+pub(in super::super) fn step(db: &Connection) -> Result<bool> {
+    let from = match checkpoint(db)? {
+        Some(position) => position,
+        None => {
+            restart(db)?;
+            0
+        }
+    };
+    let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
+    let mut rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(DOING)?;
+    let (mut reached, mut events, mut bytes) = (from, 0, 0);
+    while let Some(row) = rows.next().doing(DOING)? {
+        reached = row.get(0).doing(DOING)?;
+        let kind: String = row.get(1).doing(DOING)?;
+        let payload: String = row.get(2).doing(DOING)?;
+        let text = Line::read(&kind, &Object::of(&payload)).to_text();
+        if !text.is_empty() {
+            db.prepare_cached(INSERT)
+                .and_then(|mut statement| statement.execute(params![reached, terms::spread(&text)]))
+                .doing(DOING)?;
+        }
+        events += 1;
+        bytes += payload.len();
+        if bytes >= STEP_BYTES_MAX {
+            break;
+        }
+    }
+    let more = events == STEP_EVENTS_MAX || bytes >= STEP_BYTES_MAX;
+    if !more {
+        reached = log::head(db)?.0.cast_signed(); // the tail may be redacted
+    }
+    super::save(db, NAME, VERSION, reached)?;
+    Ok(more)
+}
+
+/// Empties the index and lets it begin again at position 0.
+pub(in super::super) fn restart(db: &Connection) -> Result<()> {
+    db.execute_batch(CLEAR).doing(DOING)?;
+    db.execute_batch(super::schema::virtual_table()).doing(DOING)?;
+    super::save(db, NAME, VERSION, 0)
+}
+
+/// Takes a conversation out of the index; its events must still be there.
+pub(super) fn delete(db: &Connection, conversation: i64) -> Result<()> {
+    if let Some(position) = checkpoint(db)? {
+        db.execute(DELETE, params![conversation, position]).doing("taking words out of the index")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! Table `tool_call`, read through the view `tool_calls`: what was asked of tools and what became of it.
+//!
+//! A call is keyed by its action. The first event that answers it decides: an observation names the
+//! action, an error names the call (`events.md` section 6). An observation that says `is_error`, or an
+//! error, makes the outcome `error`; the exit code of a command stands beside it and does not change it.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::super::engine::Doing as _;
+use super::{LogEvent, Projection};
+use crate::error::Result;
+use crate::event::json::{Object, Raw};
+use crate::event::kind;
+
+const INSERT: &str = "INSERT INTO tool_call (position, conversation, outcome, result, exit_code, risk, path, tool) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+const ANSWER: &str = "UPDATE tool_call SET outcome = ?2, result = ?3, exit_code = ?4 \
+     WHERE position = ?1 AND result IS NULL";
+const BY_ACTION: &str = "SELECT position FROM event WHERE conversation = ?1 AND id = ?2";
+/// Errors follow their calls closely; only the newest pending ones are looked through.
+const BY_CALL: &str = "SELECT e.position FROM (SELECT position FROM tool_call \
+     WHERE conversation = ?1 AND outcome = 'pending' ORDER BY position DESC LIMIT 1000) AS t \
+     JOIN event AS e ON e.position = t.position WHERE e.tool_call_id = ?2 LIMIT 1";
+
+/// What OpenHands V0 calls actions that are no tool calls.
+const V0_NOT_TOOLS: &[&str] =
+    &["action:message", "action:system", "action:recall", "action:change_agent_state", "action:pause"];
+
+#[derive(Default)]
+pub(super) struct ToolCalls {
+    /// The calls of this step, in order, written at its end with whatever answered them until then.
+    calls: Vec<Call>,
+    by_action: HashMap<(i64, String), usize>,
+    by_call: HashMap<(i64, String), usize>,
+}
+
+struct Call {
+    position: i64,
+    conversation: i64,
+    risk: Option<String>,
+    path: Option<String>,
+    tool: String,
+    answer: Option<Answer>,
+}
+
+struct Answer {
+    outcome: &'static str,
+    position: i64,
+    exit_code: Option<i64>,
+}
+
+impl Projection for ToolCalls {
+    fn name(&self) -> &'static str {
+        "tool_calls"
+    }
+
+    fn version(&self) -> i64 {
+        1
+    }
+
+    fn tables(&self) -> &'static [&'static str] {
+        &["tool_call"]
+    }
+
+    fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
+        match kind::canonical(event.kind) {
+            kind::ACTION => self.call(event, event.members.get("action"), None),
+            kind::ACP_TOOL_CALL => self.call(event, event.members.get("raw_input"), acp_answer(event)),
+            kind::OBSERVATION => {
+                let observation = event.members.get("observation").map(Raw::to_object).unwrap_or_default();
+                let failed = observation.get("is_error").is_some_and(|flag| flag.text() == "true");
+                let answer = Answer {
+                    outcome: if failed { "error" } else { "ok" },
+                    position: event.position,
+                    exit_code: exit_code(&observation),
+                };
+                self.answer(db, event, event.action_id.map(str::to_owned), answer)?;
+            }
+            kind::REJECTION => {
+                let answer = Answer { outcome: "rejected", position: event.position, exit_code: None };
+                self.answer(db, event, event.action_id.map(str::to_owned), answer)?;
+            }
+            kind::AGENT_ERROR => {
+                let answer = Answer { outcome: "error", position: event.position, exit_code: None };
+                self.answer(db, event, None, answer)?;
+            }
+            other if other.starts_with("action:") => {
+                if event.source == Some("agent") && !V0_NOT_TOOLS.contains(&other) {
+                    self.call(event, event.members.get("args"), None);
+                }
+            }
+            other if other.starts_with("observation:") => {
+                let cause = event.members.get("cause").and_then(Raw::as_i64);
+                let extras = event.members.get("extras").map(Raw::to_object).unwrap_or_default();
+                let answer = Answer {
+                    outcome: if other == "observation:error" { "error" } else { "ok" },
+                    position: event.position,
+                    exit_code: exit_code(&extras),
+                };
+                if let Some(cause) = cause {
+                    self.answer(db, event, Some(cause.to_string()), answer)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, db: &Connection) -> Result<()> {
+        self.by_action.clear();
+        self.by_call.clear();
+        for call in self.calls.drain(..) {
+            let answer = call.answer.as_ref();
+            db.prepare_cached(INSERT)
+                .and_then(|mut statement| {
+                    statement.execute(params![
+                        call.position,
+                        call.conversation,
+                        answer.map_or("pending", |answer| answer.outcome),
+                        answer.map(|answer| answer.position),
+                        answer.and_then(|answer| answer.exit_code),
+                        call.risk,
+                        call.path,
+                        call.tool,
+                    ])
+                })
+                .doing("projecting tool calls")?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> &'static str {
+        "SELECT position FROM event WHERE kind IN ('ActionEvent', 'action') \
+         EXCEPT SELECT position FROM tool_call LIMIT 1"
+    }
+}
+
+impl ToolCalls {
+    fn call(&mut self, event: &LogEvent<'_>, arguments: Option<Raw<'_>>, answer: Option<Answer>) {
+        let index = self.calls.len();
+        let path = arguments.and_then(|arguments| arguments.get("path")).and_then(Raw::as_text);
+        self.calls.push(Call {
+            position: event.position,
+            conversation: event.conversation,
+            risk: event.members.text("security_risk").map(Into::into),
+            tool: tool(event),
+            path: path.filter(|path| path.len() <= 4096).map(Into::into),
+            answer,
+        });
+        self.by_action.insert((event.conversation, event.id.to_owned()), index);
+        if let Some(call) = event.tool_call_id {
+            self.by_call.insert((event.conversation, call.to_owned()), index);
+        }
+    }
+
+    /// Gives `answer` to the call of `action`, or else to that of the event's `tool_call_id`.
+    fn answer(
+        &mut self,
+        db: &Connection,
+        event: &LogEvent<'_>,
+        action: Option<String>,
+        answer: Answer,
+    ) -> Result<()> {
+        let by_action = action.clone().map(|action| (event.conversation, action));
+        let by_call = event.tool_call_id.map(|call| (event.conversation, call.to_owned()));
+        let in_step = by_action.and_then(|key| self.by_action.get(&key));
+        if let Some(index) = in_step.or_else(|| by_call.and_then(|key| self.by_call.get(&key))) {
+            let call = &mut self.calls[*index];
+            if call.answer.is_none() {
+                call.answer = Some(answer);
+            }
+            return Ok(());
+        }
+        let find = |sql: &str, name: &str| -> Result<Option<i64>> {
+            db.prepare_cached(sql)
+                .and_then(|mut s| s.query_row(params![event.conversation, name], |row| row.get(0)).optional())
+                .doing("projecting tool calls")
+        };
+        let mut position = action.map_or(Ok(None), |action| find(BY_ACTION, &action))?;
+        if position.is_none()
+            && let Some(call) = event.tool_call_id
+        {
+            position = find(BY_CALL, call)?;
+        }
+        if let Some(position) = position {
+            db.prepare_cached(ANSWER)
+                .and_then(|mut statement| {
+                    statement.execute(params![position, answer.outcome, answer.position, answer.exit_code])
+                })
+                .doing("projecting tool calls")?;
+        }
+        Ok(())
+    }
+}
+
+/// What the tool is called: its name, an external agent's kind of tool, or what V0 called the action.
+fn tool(event: &LogEvent<'_>) -> String {
+    if let Some(name) = event.tool_name {
+        return name.to_owned();
+    }
+    let told = event.members.text("tool_kind").map(Into::into);
+    told.unwrap_or_else(|| event.kind.strip_prefix("action:").unwrap_or_default().to_owned())
+}
+
+/// The exit code of a command: the metadata's, else the observation's own; -1 while it still runs.
+fn exit_code(observation: &Object<'_>) -> Option<i64> {
+    let metadata = observation.get("metadata").and_then(|metadata| metadata.get("exit_code"));
+    metadata.and_then(Raw::as_i64).or_else(|| observation.get("exit_code").and_then(Raw::as_i64))
+}
+
+/// An external agent's tool call is told once it is over, together with its result.
+fn acp_answer(event: &LogEvent<'_>) -> Option<Answer> {
+    let status = event.members.text("status");
+    let failed = event.members.get("is_error").is_some_and(|flag| flag.text() == "true");
+    let outcome = match status.as_deref() {
+        Some("failed") => "error",
+        Some("completed") if failed => "error",
+        Some("completed") => "ok",
+        _ => return None,
+    };
+    Some(Answer { outcome, position: event.position, exit_code: None })
+}

@@ -1,0 +1,51 @@
+//! Table `transcript_line`, read through the view `transcript`: one row an event, who speaks and where in
+//! the payload the text is. The text itself stays where it is.
+
+use std::fmt::Write as _;
+
+use rusqlite::{Connection, params};
+
+use super::super::engine::Doing as _;
+use super::{LogEvent, Projection};
+use crate::error::Result;
+use crate::event::transcript::Line;
+
+const INSERT: &str = "INSERT INTO transcript_line (position, role, parts) VALUES (?1, ?2, ?3)";
+
+pub(super) struct Transcript;
+
+impl Projection for Transcript {
+    fn name(&self) -> &'static str {
+        "transcript"
+    }
+
+    fn version(&self) -> i64 {
+        1
+    }
+
+    fn tables(&self) -> &'static [&'static str] {
+        &["transcript_line"]
+    }
+
+    fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
+        let line = Line::read(event.kind, event.members);
+        let mut parts = String::from("[");
+        for part in &line.parts {
+            let comma = if parts.len() > 1 { "," } else { "" };
+            let _ = write!(parts, "{comma}{},{}", part.offset_in(event.payload), part.text().len());
+        }
+        parts.push(']');
+        db.prepare_cached(INSERT)
+            .and_then(|mut statement| statement.execute(params![event.position, line.role.as_str(), parts]))
+            .doing("projecting the transcript")?;
+        Ok(())
+    }
+
+    fn flush(&mut self, _db: &Connection) -> Result<()> {
+        Ok(())
+    }
+
+    fn check(&self) -> &'static str {
+        "SELECT position FROM event EXCEPT SELECT position FROM transcript_line LIMIT 1"
+    }
+}

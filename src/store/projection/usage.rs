@@ -1,0 +1,323 @@
+//! Tables `usage_entry`, `usage_total` and `usage_stale`, read through the view `usage`: tokens and cost.
+//!
+//! Rows add up. A base state knows every call (`runtime.md` section 11), so where one tells figures they
+//! are the whole truth of that conversation; what its lists leave unexplained becomes one more row.
+//! Otherwise the cumulative snapshots that state updates carry are taken apart: a row is what a snapshot
+//! says beyond the one before it, so a repeated snapshot adds nothing.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::super::base_state;
+use super::super::engine::Doing as _;
+use super::{LogEvent, Projection};
+use crate::error::Result;
+use crate::event::json::{Object, Raw};
+use crate::event::kind;
+use crate::ids::Timestamp;
+
+const INSERT: &str = "INSERT INTO usage_entry (conversation, usage_id, model, response_id, position, at, \
+     prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost, latency) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+const FROM_BASE_STATE: &str =
+    "SELECT 1 FROM usage_entry WHERE conversation = ?1 AND position IS NULL LIMIT 1";
+const TOTAL: &str = "SELECT figures FROM usage_total WHERE conversation = ?1 AND usage_id = ?2";
+const SAVE_TOTAL: &str = "INSERT INTO usage_total (conversation, usage_id, figures) VALUES (?1, ?2, ?3) \
+     ON CONFLICT (conversation, usage_id) DO UPDATE SET figures = excluded.figures";
+const STALE: &str = "SELECT conversation FROM usage_stale ORDER BY conversation LIMIT 1";
+const RENEWED: &str = "DELETE FROM usage_stale WHERE conversation = ?1";
+const CLEAR: &str = "DELETE FROM usage_entry WHERE conversation = ?1";
+const MARK_ALL: &str = "INSERT OR IGNORE INTO usage_stale (conversation) SELECT conversation FROM base_state";
+
+const DOING: &str = "projecting usage";
+
+#[derive(Default)]
+pub(super) struct Usage {
+    totals: BTreeMap<(i64, String), Figures>,
+}
+
+/// Cumulative figures of one usage id.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Figures {
+    prompt: i64,
+    completion: i64,
+    cache_read: i64,
+    cache_write: i64,
+    reasoning: i64,
+    cost: f64,
+}
+
+impl Figures {
+    fn tokens(usage: Raw<'_>) -> Self {
+        let usage = usage.to_object();
+        let count = |member| usage.get(member).and_then(Raw::as_i64).unwrap_or(0);
+        Self {
+            prompt: count("prompt_tokens"),
+            completion: count("completion_tokens"),
+            cache_read: count("cache_read_tokens"),
+            cache_write: count("cache_write_tokens"),
+            reasoning: count("reasoning_tokens"),
+            cost: 0.0,
+        }
+    }
+
+    fn accumulated(metrics: &Object<'_>) -> Self {
+        let mut figures = metrics.get("accumulated_token_usage").map(Self::tokens).unwrap_or_default();
+        figures.cost = metrics.get("accumulated_cost").and_then(Raw::as_f64).unwrap_or(0.0);
+        figures
+    }
+
+    fn less(self, other: Self) -> Self {
+        Self {
+            prompt: self.prompt - other.prompt,
+            completion: self.completion - other.completion,
+            cache_read: self.cache_read - other.cache_read,
+            cache_write: self.cache_write - other.cache_write,
+            reasoning: self.reasoning - other.reasoning,
+            cost: self.cost - other.cost,
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        self.less(Self::default().less(other))
+    }
+
+    /// What came on top of `before`; everything where the figures were set back in between.
+    fn since(self, before: Self) -> Self {
+        let step = self.less(before);
+        if step.prompt < 0 || step.completion < 0 || step.cost < -1e-9 { self } else { step }
+    }
+
+    /// Whether nothing worth a row is left; costs are sums of doubles and never exact.
+    fn is_nothing(self) -> bool {
+        let tokens = [self.prompt, self.completion, self.cache_read, self.cache_write, self.reasoning];
+        tokens.iter().all(|count| *count == 0) && self.cost.abs() < 1e-9
+    }
+}
+
+/// One row of the table.
+struct Entry<'a> {
+    usage_id: &'a str,
+    model: &'a str,
+    response_id: Option<&'a str>,
+    position: Option<i64>,
+    at: Option<Timestamp>,
+    figures: Figures,
+    latency: Option<f64>,
+}
+
+impl Projection for Usage {
+    fn name(&self) -> &'static str {
+        "usage"
+    }
+
+    fn version(&self) -> i64 {
+        1
+    }
+
+    fn tables(&self) -> &'static [&'static str] {
+        &["usage_entry", "usage_total"]
+    }
+
+    fn restarted(&self, db: &Connection) -> Result<()> {
+        db.execute(MARK_ALL, []).doing(DOING)?;
+        Ok(())
+    }
+
+    fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
+        if kind::canonical(event.kind) != kind::STATE_UPDATE {
+            return Ok(());
+        }
+        let value = event.members.get("value");
+        let stats = match event.members.text("key").as_deref() {
+            Some("stats") => value,
+            Some("full_state") => value.and_then(|value| value.get("stats")),
+            _ => None,
+        };
+        let Some(usages) = stats.and_then(|stats| stats.get("usage_to_metrics")) else { return Ok(()) };
+        if exists(db, FROM_BASE_STATE, event.conversation)? {
+            return Ok(());
+        }
+        for (usage_id, metrics) in usages.members() {
+            let metrics = metrics.to_object();
+            let told = Figures::accumulated(&metrics);
+            let before = self.total(db, event.conversation, &usage_id)?;
+            let step = told.since(before);
+            if !step.is_nothing() {
+                let entry = Entry {
+                    usage_id: &usage_id,
+                    model: &metrics.text("model_name").unwrap_or_default(),
+                    response_id: None,
+                    position: Some(event.position),
+                    at: event.timestamp.and_then(Timestamp::parse),
+                    figures: step,
+                    latency: None,
+                };
+                insert(db, event.conversation, &entry)?;
+            }
+            self.totals.insert((event.conversation, usage_id.into_owned()), told);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, db: &Connection) -> Result<()> {
+        for ((conversation, usage_id), f) in std::mem::take(&mut self.totals) {
+            let figures = serde_json::json!([
+                f.prompt,
+                f.completion,
+                f.cache_read,
+                f.cache_write,
+                f.reasoning,
+                f.cost
+            ]);
+            db.prepare_cached(SAVE_TOTAL)
+                .and_then(|mut s| s.execute(params![conversation, usage_id, figures.to_string()]))
+                .doing(DOING)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> &'static str {
+        "SELECT 1 FROM usage_entry WHERE prompt_tokens < 0 OR completion_tokens < 0 LIMIT 1"
+    }
+}
+
+impl Usage {
+    fn total(&self, db: &Connection, conversation: i64, usage_id: &str) -> Result<Figures> {
+        if let Some(total) = self.totals.get(&(conversation, usage_id.to_owned())) {
+            return Ok(*total);
+        }
+        let stored: Option<String> = db
+            .prepare_cached(TOTAL)
+            .and_then(|mut s| s.query_row(params![conversation, usage_id], |row| row.get(0)).optional())
+            .doing(DOING)?;
+        let Some(stored) = stored else { return Ok(Figures::default()) };
+        let (prompt, completion, cache_read, cache_write, reasoning, cost) =
+            serde_json::from_str(&stored).unwrap_or_default();
+        Ok(Figures { prompt, completion, cache_read, cache_write, reasoning, cost })
+    }
+}
+
+/// Whether base states tell figures that were not read yet.
+pub(super) fn has_stale(db: &Connection) -> Result<bool> {
+    db.prepare_cached(STALE).and_then(|mut statement| statement.exists([])).doing(DOING)
+}
+
+/// Reads the figures of every base state that changed.
+pub(super) fn renew_stale(db: &Connection) -> Result<()> {
+    loop {
+        let stale: Option<i64> = db
+            .prepare_cached(STALE)
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
+            .doing(DOING)?;
+        let Some(conversation) = stale else { return Ok(()) };
+        renew(db, conversation)?;
+        db.prepare_cached(RENEWED).and_then(|mut s| s.execute([conversation])).doing(DOING)?;
+    }
+}
+
+fn renew(db: &Connection, conversation: i64) -> Result<()> {
+    let Some(state) = base_state::load(db, conversation)? else { return Ok(()) };
+    let usages = state.document.field("stats").and_then(|stats| stats.get("usage_to_metrics"));
+    let Some(usages) = usages.filter(|usages| usages.members().next().is_some()) else { return Ok(()) };
+    db.prepare_cached(CLEAR).and_then(|mut statement| statement.execute([conversation])).doing(DOING)?;
+    for (usage_id, metrics) in usages.members() {
+        renew_usage(db, conversation, &usage_id, &metrics.to_object())?;
+    }
+    Ok(())
+}
+
+/// Writes one row a call, and one for what the calls do not explain.
+fn renew_usage(db: &Connection, conversation: i64, usage_id: &str, metrics: &Object<'_>) -> Result<()> {
+    let list = |member| metrics.get(member).map(|list| list.elements().collect::<Vec<_>>()).unwrap_or_default();
+    let (calls, costs, latencies) = (list("token_usages"), list("costs"), list("response_latencies"));
+    let default_model = metrics.text("model_name").unwrap_or_default();
+    let latency_by_call: HashMap<_, _> = latencies
+        .iter()
+        .filter_map(|entry| Some((entry.get("response_id")?.as_text()?, entry.get("latency")?.as_f64()?)))
+        .collect();
+    let costs_match = calls.len() == costs.len();
+    let mut explained = Figures::default();
+    for (index, call) in calls.iter().enumerate() {
+        let response = call.get("response_id").and_then(Raw::as_text);
+        let cost = costs.get(index).filter(|_| costs_match);
+        let mut figures = Figures::tokens(*call);
+        figures.cost = cost.and_then(|cost| cost.get("cost")).and_then(Raw::as_f64).unwrap_or(0.0);
+        explained = explained.plus(figures);
+        let entry = Entry {
+            usage_id,
+            model: &call.get("model").and_then(Raw::as_text).unwrap_or_else(|| default_model.clone()),
+            response_id: response.as_deref(),
+            position: None,
+            at: cost.and_then(|cost| cost.get("timestamp")).and_then(time),
+            figures,
+            latency: response.as_ref().and_then(|response| latency_by_call.get(response).copied()),
+        };
+        insert(db, conversation, &entry)?;
+    }
+    for cost in costs.iter().filter(|_| !costs_match) {
+        let figures = Figures {
+            cost: cost.get("cost").and_then(Raw::as_f64).unwrap_or(0.0),
+            ..Figures::default()
+        };
+        explained = explained.plus(figures);
+        let entry = Entry {
+            usage_id,
+            model: &cost.get("model").and_then(Raw::as_text).unwrap_or_else(|| default_model.clone()),
+            response_id: None,
+            position: None,
+            at: cost.get("timestamp").and_then(time),
+            figures,
+            latency: None,
+        };
+        insert(db, conversation, &entry)?;
+    }
+    let rest = Figures::accumulated(metrics).less(explained);
+    if rest.is_nothing() && !calls.is_empty() {
+        return Ok(());
+    }
+    let entry = Entry {
+        usage_id,
+        model: &default_model,
+        response_id: None,
+        position: None,
+        at: None,
+        figures: rest,
+        latency: None,
+    };
+    insert(db, conversation, &entry)
+}
+
+/// Seconds since 1970, as the reference writes the time of a cost.
+fn time(seconds: Raw<'_>) -> Option<Timestamp> {
+    seconds.as_f64().map(|seconds| Timestamp((seconds * 1e6) as i64))
+}
+
+fn exists(db: &Connection, sql: &str, conversation: i64) -> Result<bool> {
+    db.prepare_cached(sql).and_then(|mut statement| statement.exists([conversation])).doing(DOING)
+}
+
+fn insert(db: &Connection, conversation: i64, entry: &Entry<'_>) -> Result<()> {
+    let figures = &entry.figures;
+    db.prepare_cached(INSERT)
+        .and_then(|mut statement| {
+            statement.execute(params![
+                conversation,
+                entry.usage_id,
+                entry.model,
+                entry.response_id,
+                entry.position,
+                entry.at.map(|at| at.0),
+                figures.prompt,
+                figures.completion,
+                figures.cache_read,
+                figures.cache_write,
+                figures.reasoning,
+                figures.cost,
+                entry.latency,
+            ])
+        })
+        .doing(DOING)?;
+    Ok(())
+}

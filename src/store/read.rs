@@ -1,0 +1,307 @@
+//! Reading events: one, a page, a count, or all of them in order as bytes.
+//!
+//! A page is its own read transaction and costs what it holds; payloads are served as stored, never parsed.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+
+use super::engine::Doing as _;
+use super::log::{self, StoredEvent};
+use super::options::PAGE_MAX;
+use super::{Store, catalogue};
+use crate::error::{Error, Result};
+use crate::event::kind;
+use crate::ids::{ConversationId, EventId, Position, Sequence};
+
+const BY_ID: &str =
+    concat!("SELECT ", log::columns!(), " FROM event WHERE conversation = ?1 AND id = ?2");
+const IDS_LIKE: &str = "SELECT id FROM event WHERE conversation = ?1 AND id >= ?2 AND id < ?3 ORDER BY id LIMIT 6";
+/// The two kinds that `event_by_rare_kind` leaves out are counted by the catalogue.
+const COUNT_KINDS: &str = "SELECT kind, count(*) FROM event WHERE conversation = ?1 \
+     AND kind NOT IN ('ActionEvent', 'ObservationEvent') GROUP BY kind \
+     UNION ALL SELECT 'ActionEvent', action_count FROM conversation WHERE key = ?1 AND action_count > 0 \
+     UNION ALL SELECT 'ObservationEvent', observation_count FROM conversation \
+     WHERE key = ?1 AND observation_count > 0 ORDER BY 1";
+const SCAN: &str = "SELECT position, sequence, id, kind, payload FROM event \
+     WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
+
+/// How many events one read transaction of a scan covers.
+const SCAN_PAGE: i64 = 1000;
+
+/// Which events of a conversation to read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EventQuery {
+    /// From this sequence on, inclusive.
+    pub from: Option<Sequence>,
+    /// Up to this sequence, inclusive.
+    pub to: Option<Sequence>,
+    /// Only these kinds, exactly as stored; empty for all.
+    pub kinds: Vec<String>,
+    /// Only these sources; empty for all.
+    pub sources: Vec<String>,
+    /// Only events of this tool.
+    pub tool: Option<String>,
+    /// Only events whose timestamp, as text, is at least this.
+    pub timestamp_from: Option<String>,
+    /// Only events whose timestamp, as text, is less than this.
+    pub timestamp_before: Option<String>,
+    /// The newest first.
+    pub descending: bool,
+}
+
+/// Some events, in the order asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventPage {
+    /// At most as many as were asked for.
+    pub events: Vec<StoredEvent>,
+    /// Where the next page begins (use it as `from`, or as `to` when descending); `None` at the end.
+    pub next: Option<Sequence>,
+}
+
+/// One event during a scan, borrowed from the database's own memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventRef<'a> {
+    /// Its place in the whole log.
+    pub position: Position,
+    /// Its place in its conversation.
+    pub sequence: Sequence,
+    /// Its id.
+    pub id: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+    /// The event, byte for byte as it came.
+    pub payload: &'a str,
+}
+
+/// Whether the index of rare kinds has this one.
+fn is_rare(kind: &str) -> bool {
+    kind != kind::ACTION && kind != kind::OBSERVATION
+}
+
+impl EventQuery {
+    /// Whether it asks for nothing but kinds.
+    fn names_only_kinds(&self) -> bool {
+        let rest = Self { kinds: Vec::new(), descending: false, ..self.clone() };
+        !self.kinds.is_empty() && rest == Self::default()
+    }
+
+    /// The condition and its parameters; the first one is the conversation's key.
+    fn condition(&self, key: i64) -> (String, Vec<Value>) {
+        let mut sql = String::from("conversation = ?");
+        let mut values = vec![Value::from(key)];
+        let mut add = |fragment: &str, texts: &[String]| {
+            sql.push_str(fragment);
+            for (index, text) in texts.iter().enumerate() {
+                sql.push_str(if index == 0 { "?" } else { ", ?" });
+                values.push(Value::from(text.clone()));
+            }
+            sql.push_str(if fragment.ends_with('(') { ")" } else { "" });
+        };
+        match self.kinds.as_slice() {
+            [] => {}
+            // The second half lets the partial index of rare kinds serve.
+            [one] if is_rare(one) => add(
+                " AND kind NOT IN ('ActionEvent', 'ObservationEvent') AND kind = ",
+                std::slice::from_ref(one),
+            ),
+            // `+` keeps to the order of sequences; the index by kind would have to be sorted.
+            kinds => add(" AND +kind IN (", kinds),
+        }
+        if !self.sources.is_empty() {
+            add(" AND source IN (", &self.sources);
+        }
+        add_if(&mut add, " AND tool_name = ", self.tool.as_ref());
+        add_if(&mut add, " AND timestamp >= ", self.timestamp_from.as_ref());
+        add_if(&mut add, " AND timestamp < ", self.timestamp_before.as_ref());
+        for (fragment, bound) in [(" AND sequence >= ?", self.from), (" AND sequence <= ?", self.to)] {
+            if let Some(bound) = bound {
+                sql.push_str(fragment);
+                values.push(Value::from(bound.0.cast_signed()));
+            }
+        }
+        (sql, values)
+    }
+}
+
+fn add_if(add: &mut impl FnMut(&str, &[String]), fragment: &str, text: Option<&String>) {
+    if let Some(text) = text {
+        add(fragment, std::slice::from_ref(text));
+    }
+}
+
+impl Store {
+    /// A page of a conversation's events: at most `limit`, and never more than [`PAGE_MAX`].
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn events(&self, conversation: &ConversationId, query: &EventQuery, limit: usize) -> Result<EventPage> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        self.snapshot(|db| {
+            let (condition, mut values) = query.condition(catalogue::key(db, conversation)?);
+            values.push(Value::from(limit as i64 + 1));
+            let order = if query.descending { "DESC" } else { "ASC" };
+            let columns = log::columns!();
+            let sql =
+                format!("SELECT {columns} FROM event WHERE {condition} ORDER BY sequence {order} LIMIT ?");
+            let mut events = db
+                .prepare_cached(&sql)
+                .and_then(|mut s| s.query_map(params_from_iter(values), log::stored)?.collect::<Result<Vec<_>, _>>())
+                .doing("reading a page of events")?;
+            let next = events.get(limit).map(|event| event.sequence);
+            events.truncate(limit);
+            Ok(EventPage { events, next })
+        })
+    }
+
+    /// How many events of a conversation a query fits; read from counters and an
+    /// index where it names nothing but kinds.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn count_events(&self, conversation: &ConversationId, query: &EventQuery) -> Result<u64> {
+        if query.names_only_kinds() {
+            let counts = self.count_kinds(conversation)?;
+            let wanted = counts.iter().filter(|(kind, _)| query.kinds.contains(kind));
+            return Ok(wanted.map(|(_, count)| count).sum());
+        }
+        self.snapshot(|db| {
+            let (condition, values) = query.condition(catalogue::key(db, conversation)?);
+            let sql = format!("SELECT count(*) FROM event WHERE {condition}");
+            let count: i64 = db
+                .prepare_cached(&sql)
+                .and_then(|mut statement| statement.query_row(params_from_iter(values), |row| row.get(0)))
+                .doing("counting events")?;
+            Ok(count.cast_unsigned())
+        })
+    }
+
+    /// How many events of each kind a conversation has, by kind.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn count_kinds(&self, conversation: &ConversationId) -> Result<Vec<(String, u64)>> {
+        self.snapshot(|db| {
+            let key = catalogue::key(db, conversation)?;
+            db.prepare_cached(COUNT_KINDS)
+                .and_then(|mut statement| {
+                    let rows = statement.query_map([key], |row| {
+                        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
+                    })?;
+                    rows.collect()
+                })
+                .doing("counting kinds")
+        })
+    }
+
+    /// The event of this id.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], [`Error::UnknownEvent`].
+    pub fn event(&self, conversation: &ConversationId, id: &EventId) -> Result<StoredEvent> {
+        self.snapshot(|db| {
+            let key = catalogue::key(db, conversation)?;
+            db.prepare_cached(BY_ID)
+                .and_then(|mut s| s.query_row(params![key, id.as_str()], log::stored).optional())
+                .doing("reading an event")?
+                .ok_or_else(|| log::not_found(conversation, id.as_str()))
+        })
+    }
+
+    /// The only event whose id is `prefix` or begins with it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownEvent`] for none, [`Error::AmbiguousId`] for several.
+    pub fn resolve_event(&self, conversation: &ConversationId, prefix: &str) -> Result<EventId> {
+        let ids = self.read(|db| {
+            let key = catalogue::key(db, conversation)?;
+            ids_with_prefix(db, IDS_LIKE, Some(key), prefix)
+        })?;
+        let found = only(prefix, ids)?.ok_or_else(|| log::not_found(conversation, prefix))?;
+        Ok(EventId::new(found)?)
+    }
+
+    /// Shows every event from `from` on to `visit`, in order, as bytes, until it answers `false`.
+    ///
+    /// At most a thousand events share a read transaction; events that are appended meanwhile are shown
+    /// too. Memory does not grow with the log.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and whatever `visit` fails with.
+    pub fn scan(
+        &self,
+        conversation: &ConversationId,
+        from: Sequence,
+        mut visit: impl FnMut(EventRef<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let mut next = from.0.cast_signed();
+        loop {
+            let page = self.read(|db| {
+                let key = catalogue::key(db, conversation)?;
+                scan_page(db, key, next, &mut visit)
+            })?;
+            match page {
+                Some(last) => next = last + 1,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Shows one page to `visit`; the last sequence shown, or `None` when there is no more to show.
+fn scan_page(
+    db: &Connection,
+    key: i64,
+    from: i64,
+    visit: &mut impl FnMut(EventRef<'_>) -> Result<bool>,
+) -> Result<Option<i64>> {
+    let doing = "reading events";
+    let mut statement = db.prepare_cached(SCAN).doing(doing)?;
+    let mut rows = statement.query(params![key, from, SCAN_PAGE]).doing(doing)?;
+    let (mut last, mut shown) = (from, 0);
+    while let Some(row) = rows.next().doing(doing)? {
+        let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str()?)).doing(doing);
+        last = row.get(1).doing(doing)?;
+        let event = EventRef {
+            position: Position(row.get::<_, i64>(0).doing(doing)?.cast_unsigned()),
+            sequence: Sequence(last.cast_unsigned()),
+            id: text(2)?,
+            kind: text(3)?,
+            payload: text(4)?,
+        };
+        if !visit(event)? {
+            return Ok(None);
+        }
+        shown += 1;
+    }
+    Ok((shown == SCAN_PAGE).then_some(last))
+}
+
+/// Ids that begin with `prefix`, at most six: one too many to show says that there are more.
+pub(super) fn ids_with_prefix(
+    db: &Connection,
+    sql: &str,
+    key: Option<i64>,
+    prefix: &str,
+) -> Result<Vec<String>> {
+    let after = format!("{prefix}\u{10ffff}");
+    let mut values: Vec<Value> = key.map(Value::from).into_iter().collect();
+    values.extend([Value::from(prefix.to_owned()), Value::from(after)]);
+    db.prepare_cached(sql)
+        .and_then(|mut statement| {
+            statement.query_map(params_from_iter(values), |row| row.get(0))?.collect::<Result<Vec<String>, _>>()
+        })
+        .doing("looking for ids")
+}
+
+/// The one id that is meant: an exact one, or the only candidate.
+pub(super) fn only(prefix: &str, mut ids: Vec<String>) -> Result<Option<String>> {
+    if let Some(exact) = ids.iter().position(|id| id == prefix) {
+        return Ok(Some(ids.swap_remove(exact)));
+    }
+    if ids.len() > 1 {
+        let count = ids.len();
+        ids.truncate(5);
+        return Err(Error::AmbiguousId { prefix: prefix.to_owned(), count, candidates: ids });
+    }
+    Ok(ids.pop())
+}

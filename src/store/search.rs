@@ -1,0 +1,199 @@
+//! Full-text search over all transcripts: where the words are, with the words around them.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use super::engine::Doing as _;
+use super::options::PAGE_MAX;
+use super::projection::rebuild::RebuildProgress;
+use super::projection::search as index;
+use super::{Store, catalogue};
+use crate::error::{Error, Result};
+use crate::event::json::Object;
+use crate::event::terms::Query;
+use crate::event::transcript::Line;
+use crate::ids::{ConversationId, Position, Sequence};
+
+/// How many characters a snippet shows around the first word found.
+const SNIPPET_CHARS: usize = 160;
+
+/// Where to search.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SearchFilter {
+    /// Only in this conversation.
+    pub conversation: Option<ConversationId>,
+    /// Only events of these kinds; empty for all.
+    pub kinds: Vec<String>,
+    /// Only events of this tool.
+    pub tool: Option<String>,
+    /// Only events before this position: the last hit of the page before.
+    pub before: Option<Position>,
+}
+
+/// An event whose text has what was searched for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// Its conversation.
+    pub conversation: ConversationId,
+    /// Its place there.
+    pub sequence: Sequence,
+    /// Its place in the whole log.
+    pub position: Position,
+    /// Its id.
+    pub event_id: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its time, as written.
+    pub timestamp: Option<String>,
+    /// The words around the first one found, in one line.
+    pub snippet: String,
+    /// Where in the snippet, in bytes, words that were searched for stand.
+    pub marks: Vec<std::ops::Range<usize>>,
+}
+
+impl Store {
+    /// The events whose text has all that `text` asks for, the newest first, at most `limit`.
+    ///
+    /// Words must all occur, in any case and order; `"a phrase"` occurs as it is, `begin*` is a beginning,
+    /// `-word` must not occur; names such as `Store::append` and CJK text are found as they are written.
+    /// The first search of a file builds its index and tells `progress` so; on a store that may only be
+    /// read the index is used as it is.
+    ///
+    /// # Errors
+    /// [`Error::EmptyQuery`], [`Error::UnknownConversation`]; [`Error::NoIndex`] where the store may only
+    /// be read and has no index.
+    pub fn search(
+        &self,
+        text: &str,
+        filter: &SearchFilter,
+        limit: usize,
+        progress: &mut dyn FnMut(RebuildProgress),
+    ) -> Result<Vec<Hit>> {
+        let query = Query::read(text)?;
+        let (in_use, behind) = self.snapshot(|db| Ok((index::checkpoint(db)?.is_some(), index::lags(db)?)))?;
+        if self.is_read_only() && !in_use {
+            return Err(Error::NoIndex { path: self.path() });
+        }
+        if !self.is_read_only() && (!in_use || behind) {
+            self.index(progress)?;
+        }
+        let limit = limit.clamp(1, PAGE_MAX);
+        let words = marked_words(text);
+        self.snapshot(|db| find(db, &query, &words, filter, limit))
+    }
+}
+
+fn find(
+    db: &Connection,
+    query: &Query,
+    words: &[String],
+    filter: &SearchFilter,
+    limit: usize,
+) -> Result<Vec<Hit>> {
+    let doing = "searching";
+    let mut sql = String::from(
+        "SELECT e.position, e.sequence, e.id, e.kind, e.timestamp, e.payload, c.id FROM transcript_search AS s \
+         JOIN event AS e ON e.position = s.rowid JOIN conversation AS c ON c.key = e.conversation \
+         WHERE s.transcript_search MATCH ?",
+    );
+    let mut values = vec![Value::from(query.expression.clone())];
+    if let Some(before) = filter.before {
+        sql.push_str(" AND s.rowid < ?");
+        values.push(Value::from(before.0.cast_signed()));
+    }
+    if let Some(conversation) = &filter.conversation {
+        sql.push_str(" AND e.conversation = ?");
+        values.push(Value::from(catalogue::key(db, conversation)?));
+    }
+    if !filter.kinds.is_empty() {
+        sql.push_str(&format!(" AND e.kind IN ({})", vec!["?"; filter.kinds.len()].join(", ")));
+        values.extend(filter.kinds.iter().cloned().map(Value::from));
+    }
+    if let Some(tool) = &filter.tool {
+        sql.push_str(" AND e.tool_name = ?");
+        values.push(Value::from(tool.clone()));
+    }
+    sql.push_str(" ORDER BY s.rowid DESC");
+    let mut statement = db.prepare_cached(&sql).doing(doing)?;
+    let mut rows = statement.query(params_from_iter(values)).doing(doing)?;
+    let mut hits = Vec::new();
+    while let Some(row) = rows.next().doing(doing)? {
+        let kind: String = row.get(3).doing(doing)?;
+        let payload: String = row.get(5).doing(doing)?;
+        let text = Line::read(&kind, &Object::of(&payload)).to_text();
+        if !query.literals.is_empty() {
+            // Signs are not in the index; the text itself decides.
+            let lower = text.to_lowercase();
+            if !query.literals.iter().all(|literal| lower.contains(literal)) {
+                continue;
+            }
+        }
+        let (snippet, marks) = snippet(&text, words);
+        let conversation: String = row.get(6).doing(doing)?;
+        hits.push(Hit {
+            conversation: ConversationId::new(&conversation)?,
+            sequence: Sequence(row.get::<_, i64>(1).doing(doing)?.cast_unsigned()),
+            position: Position(row.get::<_, i64>(0).doing(doing)?.cast_unsigned()),
+            event_id: row.get(2).doing(doing)?,
+            kind,
+            timestamp: row.get(4).doing(doing)?,
+            snippet,
+            marks,
+        });
+        if hits.len() == limit {
+            break;
+        }
+    }
+    Ok(hits)
+}
+
+/// What to mark in a snippet: the words of the query, in lower case, without its signs.
+fn marked_words(text: &str) -> Vec<String> {
+    text.split_whitespace()
+        .filter(|word| !(word.starts_with('-') && word.len() > 1))
+        .map(|word| word.trim_matches(['"', '*']).to_lowercase())
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+/// The part of `text` around the first of `words`, in one line, and where words stand in it.
+fn snippet(text: &str, words: &[String]) -> (String, Vec<std::ops::Range<usize>>) {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Only ASCII is folded here, so that places in the folded line are places in the line.
+    let folded = line.to_ascii_lowercase();
+    let first = words.iter().filter_map(|word| folded.find(word.as_str())).min().unwrap_or(0);
+    let before = line[..first].char_indices().rev().nth(SNIPPET_CHARS / 3).map_or(0, |(at, _)| at);
+    let after = line[first..].char_indices().nth(SNIPPET_CHARS).map_or(line.len(), |(at, _)| first + at);
+    let mut snippet = String::new();
+    if before > 0 {
+        snippet.push('…');
+    }
+    let shift = snippet.len();
+    snippet.push_str(&line[before..after]);
+    let mut marks = Vec::new();
+    for word in words {
+        let found = folded[before..after].match_indices(word.as_str());
+        marks.extend(found.map(|(at, _)| at + shift..at + shift + word.len()));
+    }
+    marks.sort_by_key(|mark| mark.start);
+    marks.dedup_by(|later, earlier| later.start < earlier.end);
+    if after < line.len() {
+        snippet.push('…');
+    }
+    (snippet, marks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snippet_shows_the_first_word_with_its_surroundings() {
+        let text = format!("{} The needle\nin here. {}", "hay ".repeat(100), "straw ".repeat(100));
+        let (snippet, marks) = snippet(&text, &["needle".into(), "here".into()]);
+        assert!(snippet.starts_with('…') && snippet.ends_with('…'));
+        let marked: Vec<&str> = marks.into_iter().map(|mark| &snippet[mark]).collect();
+        assert_eq!(marked, ["needle", "here"]);
+        assert_eq!(super::snippet("short", &["none".into()]), ("short".into(), vec![]));
+    }
+}

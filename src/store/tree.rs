@@ -1,0 +1,37 @@
+//! A conversation's tree, read from the log's columns: no payload is touched.
+
+use super::engine::Doing as _;
+use super::{Store, catalogue};
+use crate::error::Result;
+use crate::ids::ConversationId;
+use crate::tree::Tree;
+
+const NODES: &str =
+    "SELECT id, parent_id, kind, sequence FROM event WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT 10000";
+
+impl Store {
+    /// The tree of a conversation's log.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation).
+    pub fn tree(&self, conversation: &ConversationId) -> Result<Tree> {
+        let doing = "reading the tree";
+        let mut tree = Tree::new();
+        loop {
+            let next = tree.len() as i64;
+            self.read(|db| {
+                let key = catalogue::key(db, conversation)?;
+                let mut statement = db.prepare_cached(NODES).doing(doing)?;
+                let mut rows = statement.query([key, next]).doing(doing)?;
+                while let Some(row) = rows.next().doing(doing)? {
+                    let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(doing);
+                    tree.push(text(0)?.unwrap_or_default(), text(1)?, text(2)?.unwrap_or_default());
+                }
+                Ok(())
+            })?;
+            if tree.len() as i64 == next {
+                return Ok(tree);
+            }
+        }
+    }
+}

@@ -6,6 +6,7 @@ pub mod event;
 pub mod ids;
 pub mod state;
 pub mod store;
+pub mod transfer;
 pub mod tree;
 
 pub use error::{Error, Expected, Result};

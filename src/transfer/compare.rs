@@ -1,0 +1,90 @@
+//! Walking along what is stored, beside what arrives: equal, grown, or another story.
+
+use std::collections::HashMap;
+
+use crate::chain::Digest;
+use crate::error::Result;
+use crate::event::NewEvent;
+use crate::ids::{ConversationId, Sequence};
+use crate::store::{ArrivingFile, EventQuery, Store, StoredEvent};
+
+/// How many events are held in memory at a time.
+const PAGE: usize = 100;
+
+/// The stored events of a conversation, one after the other.
+pub(super) struct Stored<'a> {
+    store: &'a Store,
+    conversation: &'a ConversationId,
+    page: std::vec::IntoIter<StoredEvent>,
+    next: Option<Sequence>,
+    /// How many were matched.
+    pub matched: u64,
+}
+
+/// How an arriving event compares with the next stored one.
+pub(super) enum Match {
+    /// It is the same.
+    Same,
+    /// Nothing more is stored: it is new.
+    New,
+    /// Another event, or another payload, is stored in its place.
+    Different(StoredEvent),
+}
+
+impl<'a> Stored<'a> {
+    pub(super) fn new(store: &'a Store, conversation: &'a ConversationId) -> Self {
+        Self { store, conversation, page: Vec::new().into_iter(), next: Some(Sequence(0)), matched: 0 }
+    }
+
+    /// There is nothing stored to compare with.
+    pub(super) fn nothing(&mut self) {
+        self.next = None;
+    }
+
+    fn peek(&mut self) -> Result<Option<&StoredEvent>> {
+        if self.page.len() == 0
+            && let Some(from) = self.next
+        {
+            let query = EventQuery { from: Some(from), ..EventQuery::default() };
+            let page = self.store.events(self.conversation, &query, PAGE)?;
+            self.page = page.events.into_iter();
+            self.next = page.next;
+        }
+        Ok(self.page.as_slice().first())
+    }
+
+    /// Compares `event` with the next stored one, and goes on where they are the same.
+    pub(super) fn compare(&mut self, event: &NewEvent) -> Result<Match> {
+        let Some(stored) = self.peek()? else { return Ok(Match::New) };
+        if stored.id != *event.id() || stored.payload != event.payload() {
+            return Ok(Match::Different(stored.clone()));
+        }
+        self.page.next();
+        self.matched += 1;
+        Ok(Match::Same)
+    }
+
+    /// Whether everything that is stored was matched.
+    pub(super) fn is_exhausted(&mut self) -> Result<bool> {
+        Ok(self.peek()?.is_none())
+    }
+}
+
+/// The paths whose files are not what is stored: changed, new or gone.
+pub(super) fn changed_files(
+    store: &Store,
+    conversation: &ConversationId,
+    arriving: &[ArrivingFile],
+) -> Result<Vec<String>> {
+    let mut stored: HashMap<String, Digest> =
+        store.attachments(conversation)?.into_iter().map(|file| (file.path, file.digest)).collect();
+    let mut changed = Vec::new();
+    for file in arriving {
+        if stored.remove(&file.path) != Some(file.digest) {
+            changed.push(file.path.clone());
+        }
+    }
+    changed.extend(stored.into_keys());
+    changed.sort();
+    Ok(changed)
+}

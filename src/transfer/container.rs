@@ -1,0 +1,191 @@
+//! Files that hold all events of a conversation: JSON lines, or one JSON array.
+//!
+//! Events are handed on one by one with the exact text between them in mind: where that text is regular
+//! (the same between any two), the file can be written again from the events alone.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::event::PAYLOAD_BYTES_MAX;
+use crate::event::json::Raw;
+use crate::store::Glue;
+
+/// The longest line that is held in memory, its end included.
+const LINE_BYTES_MAX: u64 = PAYLOAD_BYTES_MAX as u64 + 2;
+
+const NOT_TEXT: &str = "it is not UTF-8";
+
+/// One element of a container.
+pub(super) enum Element {
+    /// Text that is an event, or may be one.
+    Text(String),
+    /// Something that is no event, and why.
+    Other(&'static str),
+}
+
+/// What a container's text around the events was like.
+pub(super) struct Shape {
+    /// What stands around and between the events; `None` where it is not regular.
+    pub glue: Option<Glue>,
+}
+
+/// Shows the elements of the file at `path` to `visit`, in order, each with its number.
+///
+/// # Errors
+/// [`Error::Io`], and whatever `visit` fails with. A file that is neither lines nor an array is shown as
+/// one element that is no event.
+pub(super) fn read(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) -> Result<Shape> {
+    if is_array(path)? { read_array(path, visit) } else { read_lines(path, visit) }
+}
+
+fn open(path: &Path) -> Result<BufReader<File>> {
+    Ok(BufReader::with_capacity(1 << 16, File::open(path).map_err(Error::io("reading", path))?))
+}
+
+fn is_array(path: &Path) -> Result<bool> {
+    let mut reader = open(path)?;
+    loop {
+        let bytes = reader.fill_buf().map_err(Error::io("reading", path))?;
+        if bytes.is_empty() {
+            return Ok(false);
+        }
+        if let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            return Ok(*first == b'[');
+        }
+        let used = bytes.len();
+        reader.consume(used);
+    }
+}
+
+/// Lines are read one at a time; memory holds one of them.
+fn read_lines(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) -> Result<Shape> {
+    let mut reader = open(path)?;
+    let mut regular = true;
+    let mut separator: Option<&'static str> = None;
+    let mut suffix = String::new();
+    let (mut number, mut line) = (0, Vec::new());
+    loop {
+        line.clear();
+        let mut bounded = reader.by_ref().take(LINE_BYTES_MAX + 1);
+        if bounded.read_until(b'\n', &mut line).map_err(Error::io("reading", path))? == 0 {
+            break;
+        }
+        if line.len() as u64 > LINE_BYTES_MAX && !line.ends_with(b"\n") {
+            skip_line(&mut reader).map_err(Error::io("reading", path))?;
+            visit(number, Element::Other("it is longer than a payload may be"))?;
+            regular = false;
+            number += 1;
+            continue;
+        }
+        let end = if line.ends_with(b"\r\n") { "\r\n" } else if line.ends_with(b"\n") { "\n" } else { "" };
+        line.truncate(line.len() - end.len());
+        if line.trim_ascii().is_empty() {
+            regular = false;
+            continue;
+        }
+        if !end.is_empty() {
+            regular &= separator.is_none_or(|known| known == end);
+            separator = separator.or(Some(end));
+        }
+        end.clone_into(&mut suffix);
+        match String::from_utf8(std::mem::take(&mut line)) {
+            Ok(text) => visit(number, Element::Text(text))?,
+            Err(_) => visit(number, Element::Other(NOT_TEXT))?,
+        }
+        number += 1;
+    }
+    let separator = separator.unwrap_or("\n").to_owned();
+    Ok(Shape { glue: regular.then(|| Glue { prefix: String::new(), separator, suffix }) })
+}
+
+fn skip_line(reader: &mut impl BufRead) -> std::io::Result<()> {
+    loop {
+        let bytes = reader.fill_buf()?;
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let used = end.map_or(bytes.len(), |end| end + 1);
+        if end.is_some() || bytes.is_empty() {
+            reader.consume(used);
+            return Ok(());
+        }
+        reader.consume(used);
+    }
+}
+
+/// An array is held in memory as a whole while its elements are shown.
+fn read_array(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) -> Result<Shape> {
+    let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
+    let Ok(text) = String::from_utf8(bytes) else {
+        visit(0, Element::Other(NOT_TEXT))?;
+        return Ok(Shape { glue: None });
+    };
+    let Ok(array) = Raw::parse(&text) else {
+        visit(0, Element::Text(text))?;
+        return Ok(Shape { glue: None });
+    };
+    let mut glue: Option<Glue> = None;
+    let mut regular = true;
+    let mut end = 0;
+    for (number, element) in (0..).zip(array.elements()) {
+        let start = element.offset_in(&text);
+        let between = &text[end..start];
+        match &mut glue {
+            None => glue = Some(Glue { prefix: between.to_owned(), separator: String::new(), suffix: String::new() }),
+            Some(glue) if number == 1 => between.clone_into(&mut glue.separator),
+            Some(glue) => regular &= glue.separator == between,
+        }
+        end = start + element.text().len();
+        visit(number, Element::Text(element.text().to_owned()))?;
+    }
+    let glue = glue.filter(|_| regular).map(|glue| Glue { suffix: text[end..].to_owned(), ..glue });
+    Ok(Shape { glue })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> (Vec<String>, Option<Glue>) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let mut elements = Vec::new();
+        let shape = read(file.path(), &mut |_, element| {
+            if let Element::Text(text) = element {
+                elements.push(text);
+            }
+            Ok(())
+        });
+        (elements, shape.unwrap().glue)
+    }
+
+    #[test]
+    fn regular_files_can_be_written_again_from_their_events() {
+        for text in [
+            "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n",
+            "{\"a\":1}\n{\"a\":2}",
+            "{\"a\":1}\r\n{\"a\":2}\r\n",
+            "[{\"a\":1},{\"a\":2}]",
+            "[\n  {\n    \"a\": 1\n  },\n  {\n    \"a\": 2\n  },\n  {}\n]\n",
+            "{\"a\":1}",
+        ] {
+            let (elements, glue) = read_text(text);
+            let glue = glue.unwrap_or_else(|| panic!("{text:?} is regular"));
+            assert_eq!(format!("{}{}{}", glue.prefix, elements.join(&glue.separator), glue.suffix), text);
+        }
+    }
+
+    #[test]
+    fn irregular_files_are_told_apart() {
+        for (text, count) in [
+            ("{\"a\":1}\n\n{\"a\":2}\n", 2),
+            ("{\"a\":1}\r\n{\"a\":2}\n", 2),
+            ("[{},{}, {}]", 3),
+            ("[{}", 1),
+            ("", 0),
+        ] {
+            let (elements, glue) = read_text(text);
+            assert_eq!((elements.len(), glue.is_none()), (count, !text.is_empty()), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Writing conversations out: the folder as it was, or JSON lines.
+//!
+//! Everything is written beside its place under a name that begins with a dot and gets its own name only
+//! when it is whole, so that what is there is never half an export.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::layout::{self, Numbering};
+use crate::error::{Error, Result};
+use crate::ids::{ConversationId, Sequence};
+use crate::store::{Container, Origin, Store};
+
+/// How many names of files are asked for at once.
+const PAGE: u64 = 1000;
+
+/// What to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// The conversation's folder: as it was imported, or as the reference would write it.
+    #[default]
+    OpenHands,
+    /// One file with one event a line.
+    Jsonl,
+}
+
+/// What became of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportStatus {
+    /// It was written.
+    Written,
+    /// It was there already, byte for byte.
+    Unchanged,
+}
+
+/// One exported conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportReport {
+    /// The conversation.
+    pub id: ConversationId,
+    /// Its folder, or file.
+    pub path: PathBuf,
+    /// What became of it.
+    pub status: ExportStatus,
+    /// How many events it has.
+    pub events: u64,
+    /// How many files were written or compared.
+    pub files: u64,
+    /// Their size together, in bytes.
+    pub bytes: u64,
+}
+
+/// Writes conversations of a store out.
+#[derive(Debug)]
+pub struct Exporter<'a> {
+    store: &'a Store,
+    format: Format,
+}
+
+impl<'a> Exporter<'a> {
+    /// An exporter of `store`.
+    #[must_use]
+    pub fn new(store: &'a Store, format: Format) -> Self {
+        Self { store, format }
+    }
+
+    /// Writes a conversation into the folder `to`, which is created where it is missing; its sub-agents'
+    /// conversations are written within it. `events` is told after every event.
+    ///
+    /// # Errors
+    /// [`Error::WouldOverwrite`] where something else is in the way, [`Error::UnknownConversation`],
+    /// [`Error::Io`]. Nothing is there then that was not there before.
+    pub fn export(
+        &self,
+        conversation: &ConversationId,
+        to: &Path,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<ExportReport> {
+        fs::create_dir_all(to).map_err(Error::io("creating", to))?;
+        let origin = self.store.origin(conversation)?;
+        let name = match (&origin, self.format) {
+            (_, Format::Jsonl) => format!("{}.jsonl", conversation.folder_name()),
+            (Some(origin), Format::OpenHands) => origin.folder.clone(),
+            (None, Format::OpenHands) => conversation.folder_name(),
+        };
+        let target = to.join(&name);
+        let partial = to.join(format!(".{name}.{}.partial", std::process::id()));
+        remove(&partial)?;
+        let mut target_files = Target { root: partial.clone(), files: 0, bytes: 0 };
+        let written = self.write(conversation, origin.as_ref(), &mut target_files, progress);
+        let finished = written.and_then(|events| {
+            let status = put(&partial, &target)?;
+            let (files, bytes) = (target_files.files, target_files.bytes);
+            Ok(ExportReport { id: conversation.clone(), path: target, status, events, files, bytes })
+        });
+        if finished.is_err() {
+            let _ = remove(&partial);
+        }
+        finished
+    }
+
+    fn write(
+        &self,
+        conversation: &ConversationId,
+        origin: Option<&Origin>,
+        target: &mut Target,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<u64> {
+        if self.format == Format::Jsonl {
+            return self.write_lines(conversation, target, progress);
+        }
+        if let Some(origin) = origin.filter(|origin| origin.is_file) {
+            let Some(container) = &origin.container else { return Ok(0) };
+            return self.write_container(conversation, container, target, "", progress);
+        }
+        fs::create_dir_all(&target.root).map_err(Error::io("creating", &target.root))?;
+        let events = self.write_folder(conversation, origin, target, "", progress)?;
+        Ok(events)
+    }
+
+    /// Writes a conversation's folder at `prefix` within the target, and its sub-agents' below it.
+    fn write_folder(
+        &self,
+        conversation: &ConversationId,
+        origin: Option<&Origin>,
+        target: &mut Target,
+        prefix: &str,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<u64> {
+        let events = match origin.and_then(|origin| origin.container.as_ref()) {
+            Some(container) => {
+                self.write_container(conversation, container, target, &format!("{prefix}{}", container.file), progress)?
+            }
+            None => {
+                let directory = origin.map_or(layout::EVENTS, |origin| &origin.events_directory);
+                self.write_events(conversation, target, &format!("{prefix}{directory}"), progress)?
+            }
+        };
+        if let Some(state) = self.store.base_state(conversation)? {
+            let path = origin.and_then(|origin| origin.base_state_path.as_deref()).unwrap_or(layout::BASE_STATE);
+            target.write(&format!("{prefix}{path}"), state.document.as_str().as_bytes())?;
+        }
+        for attachment in self.store.attachments(conversation)? {
+            let path = format!("{prefix}{}", attachment.path);
+            if path.ends_with('/') {
+                target.folder(&path)?;
+                continue;
+            }
+            let mut file = target.create(&path)?;
+            let bytes = self.store.read_attachment(conversation, &attachment.path, &mut file)?;
+            file.flush().map_err(Error::io("writing", &path))?;
+            target.bytes += bytes;
+        }
+        let root = origin.map_or("", |origin| origin.events_directory.strip_suffix(layout::EVENTS).unwrap_or(""));
+        for child in self.store.children(conversation)? {
+            let origin = self.store.origin(&child)?;
+            let name = origin.as_ref().map_or_else(|| child.folder_name(), |origin| origin.folder.clone());
+            let prefix = format!("{prefix}{root}{}{name}/", layout::SUBAGENTS);
+            self.write_folder(&child, origin.as_ref(), target, &prefix, progress)?;
+        }
+        Ok(events)
+    }
+
+    fn write_events(
+        &self,
+        conversation: &ConversationId,
+        target: &mut Target,
+        directory: &str,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<u64> {
+        target.folder(directory)?;
+        let mut numbering = Numbering::default();
+        let mut names = std::collections::HashMap::new();
+        let mut events = 0;
+        self.store.scan(conversation, Sequence(0), |event| {
+            let sequence = event.sequence.0;
+            if sequence % PAGE == 0 {
+                names = self.store.event_files(conversation, sequence, sequence + PAGE - 1)?;
+            }
+            let name = names.remove(&sequence).unwrap_or_else(|| numbering.choose(event.id));
+            target.write(&format!("{directory}{name}"), event.payload.as_bytes())?;
+            numbering.pass(&name);
+            events += 1;
+            progress(events);
+            Ok(true)
+        })?;
+        Ok(events)
+    }
+
+    /// Writes the one file that holds all events; `path` is "" where that file is all there is.
+    fn write_container(
+        &self,
+        conversation: &ConversationId,
+        container: &Container,
+        target: &mut Target,
+        path: &str,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<u64> {
+        let mut file = target.create(path)?;
+        let mut events = 0;
+        let mut write = |text: &str| file.write_all(text.as_bytes()).map_err(Error::io("writing", path));
+        let mut bytes = 0;
+        let Some(glue) = &container.glue else {
+            let bytes = self.store.read_attachment(conversation, &container.file, &mut file)?;
+            file.flush().map_err(Error::io("writing", path))?;
+            target.bytes += bytes;
+            return Ok(self.store.conversation(conversation)?.event_count);
+        };
+        write(&glue.prefix)?;
+        self.store.scan(conversation, Sequence(0), |event| {
+            if events > 0 {
+                write(&glue.separator)?;
+            }
+            write(event.payload)?;
+            bytes += event.payload.len() as u64;
+            events += 1;
+            progress(events);
+            Ok(true)
+        })?;
+        write(&glue.suffix)?;
+        file.flush().map_err(Error::io("writing", path))?;
+        target.bytes += bytes;
+        Ok(events)
+    }
+
+    fn write_lines(
+        &self,
+        conversation: &ConversationId,
+        target: &mut Target,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<u64> {
+        let mut file = target.create("")?;
+        let (mut events, mut bytes) = (0, 0);
+        self.store.scan(conversation, Sequence(0), |event| {
+            // No JSON string holds a raw line break; those there are stand between tokens.
+            let line = event.payload.trim().replace(['\n', '\r'], " ") + "\n";
+            file.write_all(line.as_bytes()).map_err(Error::io("writing", "JSON lines"))?;
+            bytes += line.len() as u64;
+            events += 1;
+            progress(events);
+            Ok(true)
+        })?;
+        file.flush().map_err(Error::io("writing", "JSON lines"))?;
+        target.bytes += bytes;
+        Ok(events)
+    }
+}
+
+/// Where files are written until they are whole.
+struct Target {
+    root: PathBuf,
+    files: u64,
+    bytes: u64,
+}
+
+impl Target {
+    /// The place of `path`, which is "" for the root itself. A path that leads out of it is refused: what
+    /// is stored may have been made to do harm.
+    fn place(&self, path: &str) -> Result<PathBuf> {
+        if path.is_empty() {
+            return Ok(self.root.clone());
+        }
+        let inside = path.split('/').all(|part| part != "..") && !path.starts_with('/') && !path.contains('\\');
+        if inside {
+            return Ok(self.root.join(path));
+        }
+        let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path leads out of the folder");
+        Err(Error::Io { doing: "writing", path: path.into(), source })
+    }
+
+    fn folder(&self, path: &str) -> Result<()> {
+        let place = self.place(path)?;
+        fs::create_dir_all(&place).map_err(Error::io("creating", place))
+    }
+
+    fn create(&mut self, path: &str) -> Result<BufWriter<File>> {
+        let place = self.place(path)?;
+        if let Some(folder) = place.parent() {
+            fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+        }
+        self.files += 1;
+        Ok(BufWriter::new(File::create(&place).map_err(Error::io("creating", place))?))
+    }
+
+    fn write(&mut self, path: &str, content: &[u8]) -> Result<()> {
+        let place = self.place(path)?;
+        self.files += 1;
+        self.bytes += content.len() as u64;
+        match fs::write(&place, content) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let mut file = self.create(path)?;
+                self.files -= 1;
+                file.write_all(content).and_then(|()| file.flush()).map_err(Error::io("writing", place))
+            }
+            other => other.map_err(Error::io("writing", place)),
+        }
+    }
+}
+
+/// Gives what was written its name, or finds it there already, byte for byte.
+fn put(partial: &Path, target: &Path) -> Result<ExportStatus> {
+    let empty_folder = target.is_dir() && fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
+    if !target.exists() || empty_folder {
+        if empty_folder {
+            fs::remove_dir(target).map_err(Error::io("replacing", target))?;
+        }
+        fs::rename(partial, target).map_err(Error::io("naming", target))?;
+        return Ok(ExportStatus::Written);
+    }
+    if let Some(path) = first_difference(partial, target)? {
+        return Err(Error::WouldOverwrite { path });
+    }
+    remove(partial)?;
+    Ok(ExportStatus::Unchanged)
+}
+
+/// The first path in `target` that is not what `wanted` holds.
+fn first_difference(wanted: &Path, target: &Path) -> Result<Option<PathBuf>> {
+    if wanted.is_file() && target.is_file() {
+        let read = |path: &Path| fs::read(path).map_err(Error::io("comparing", path));
+        return Ok((read(wanted)? != read(target)?).then(|| target.to_owned()));
+    }
+    if !wanted.is_dir() || !target.is_dir() {
+        return Ok(Some(target.to_owned()));
+    }
+    let names = |folder: &Path| -> Result<Vec<std::ffi::OsString>> {
+        let entries = fs::read_dir(folder).map_err(Error::io("listing", folder))?;
+        let mut names: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name())).collect();
+        names.sort();
+        Ok(names)
+    };
+    let (wanted_names, target_names) = (names(wanted)?, names(target)?);
+    if wanted_names != target_names {
+        let odd = target_names.iter().find(|name| !wanted_names.contains(name));
+        let missing = wanted_names.iter().find(|name| !target_names.contains(name));
+        return Ok(odd.or(missing).map(|name| target.join(name)));
+    }
+    for name in wanted_names {
+        if let Some(path) = first_difference(&wanted.join(&name), &target.join(&name))? {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+fn remove(path: &Path) -> Result<()> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::Io { doing: "removing", path: path.to_owned(), source: error })
+        }
+        _ => Ok(()),
+    }
+}

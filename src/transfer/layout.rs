@@ -1,0 +1,156 @@
+//! The names of files: how the reference calls an event's file, and what others called it before.
+//!
+//! Source: `events.md` sections 7 and 8, `runtime.md` section 16 (seed 000).
+
+/// The folder of event files within a conversation's folder.
+pub const EVENTS: &str = "events/";
+
+/// The folder that held everything in September 2025.
+pub const EVENT_SERVICE: &str = "event_service/";
+
+/// The file of the base state.
+pub const BASE_STATE: &str = "base_state.json";
+
+/// The folder of sub-agents' conversations.
+pub const SUBAGENTS: &str = "subagents/";
+
+/// The longest part of a file name that is taken from an event's id, in bytes; file systems end at 255.
+const ID_BYTES_MAX: usize = 200;
+
+/// The name the reference gives the file of the event `id` at `index`.
+#[must_use]
+pub fn event_file(index: u64, id: &str) -> String {
+    format!("event-{index:05}-{}.json", file_safe(id))
+}
+
+/// `id` as a part of a file name: itself where that is one, else with its other characters as `%XX`.
+fn file_safe(id: &str) -> String {
+    let mut safe = String::with_capacity(id.len());
+    for character in id.chars() {
+        if safe.len() > ID_BYTES_MAX {
+            break;
+        }
+        if character.is_alphanumeric() || matches!(character, '-' | '_' | '.') {
+            safe.push(character);
+        } else {
+            let mut bytes = [0; 4];
+            for byte in character.encode_utf8(&mut bytes).bytes() {
+                safe.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+    safe
+}
+
+/// What the name of an event's file tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventName {
+    /// Its place; the seed's naming counts from 1.
+    pub index: u64,
+    /// The id in it, where there is one.
+    pub id: Option<String>,
+}
+
+/// Reads the name of an event's file: `event-00000-<id>.json`, the seed's `0001_user_message.json`, or
+/// V0's `17.json`. `None` for every other name.
+#[must_use]
+pub fn read_event_name(name: &str) -> Option<EventName> {
+    let stem = name.strip_suffix(".json")?;
+    if let Some(rest) = stem.strip_prefix("event-") {
+        let (digits, id) = rest.split_once('-')?;
+        let index = number(digits, 5)?;
+        return (!id.is_empty()).then(|| EventName { index, id: Some(id.to_owned()) });
+    }
+    if let Some((digits, kind)) = stem.split_once('_') {
+        let seed = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        return seed.then(|| number(digits, 4)).flatten().map(|index| EventName { index, id: None });
+    }
+    number(stem, 1).map(|index| EventName { index, id: None })
+}
+
+fn number(digits: &str, least: usize) -> Option<u64> {
+    let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    (all_digits && digits.len() >= least).then(|| digits.parse().ok()).flatten()
+}
+
+/// Whether the loader of the reference recognises this name: five digits or more, then at least eight hex
+/// digits and dashes.
+#[must_use]
+pub fn is_recognised(name: &str) -> bool {
+    read_event_name(name).and_then(|read| read.id).is_some_and(|id| {
+        id.len() >= 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    })
+}
+
+/// Whether a file belongs to the reference's own book-keeping and never held an event.
+#[must_use]
+pub fn is_bookkeeping(name: &str) -> bool {
+    name == ".eventlog.lock" || (name.starts_with(".eventlog-len-") && name.ends_with(".marker"))
+}
+
+/// Chooses file names for the events of a conversation in order; import and export count alike, so only
+/// names that differ have to be remembered.
+#[derive(Debug, Default)]
+pub struct Numbering {
+    next: u64,
+}
+
+impl Numbering {
+    /// The name export chooses for the next event.
+    #[must_use]
+    pub fn choose(&self, id: &str) -> String {
+        event_file(self.next, id)
+    }
+
+    /// The index that the next event should have.
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        self.next
+    }
+
+    /// Goes on behind the event that is in the file `name`.
+    pub fn pass(&mut self, name: &str) {
+        let told = read_event_name(name).filter(|read| read.id.is_some()).map(|read| read.index);
+        self.next = told.unwrap_or(self.next).saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &str) -> Option<(u64, Option<String>)> {
+        read_event_name(name).map(|read| (read.index, read.id))
+    }
+
+    #[test]
+    fn names_of_every_age_are_read() {
+        assert_eq!(read("event-00007-0a16-7f9b.json"), Some((7, Some("0a16-7f9b".into()))));
+        assert_eq!(read("event-123456-abc.json"), Some((123_456, Some("abc".into()))));
+        assert_eq!(read("0001_user_message.json"), Some((1, None)));
+        assert_eq!(read("17.json"), Some((17, None)));
+        for other in ["notes.txt", "event-7-abc.json", "event-00007.json", "events.json", "x_y.json", ".json"] {
+            assert_eq!(read(other), None, "{other}");
+        }
+        assert!(is_recognised("event-00000-127634c5-9a45.json"));
+        assert!(!is_recognised("event-00007-abc.json"));
+        assert!(!is_recognised("event-00007-zzzzzzzz.json"));
+    }
+
+    #[test]
+    fn an_id_that_is_no_file_name_is_written_so_that_it_is_one() {
+        assert_eq!(event_file(3, "a/../b c"), "event-00003-a%2F..%2Fb%20c.json");
+        assert_eq!(event_file(100_000, "x"), "event-100000-x.json");
+        assert!(event_file(0, &"%".repeat(256)).len() < 255);
+    }
+
+    #[test]
+    fn numbering_goes_on_behind_gaps_and_foreign_names() {
+        let mut numbering = Numbering::default();
+        assert_eq!(numbering.choose("a"), "event-00000-a.json");
+        numbering.pass("event-00004-b.json");
+        assert_eq!(numbering.choose("c"), "event-00005-c.json");
+        numbering.pass("0001_action.json");
+        assert_eq!(numbering.choose("d"), "event-00006-d.json");
+    }
+}

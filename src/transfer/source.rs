@@ -1,0 +1,310 @@
+//! One conversation on disk, read: its events in order as they may be stored, and the files beside them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::container::{self, Element};
+use super::discover::{Found, Shape};
+use super::folder::{self, Listing};
+use super::import::Meta;
+use super::layout::{self, Numbering};
+use crate::error::{Error, Result};
+use crate::event::json::Object;
+use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
+use crate::ids::EventId;
+use crate::state::BaseDocument;
+use crate::store::{ArrivingFile, Container, Glue, Origin, Problem};
+
+/// A conversation on disk.
+pub(super) struct Source<'a> {
+    found: &'a Found,
+    /// The name of its folder or file.
+    pub folder: String,
+    pub listing: Listing,
+}
+
+/// A file, or an element of a container, that should be an event.
+pub(super) struct Candidate {
+    /// Where it is within the folder.
+    pub path: String,
+    /// The event, or why it is none.
+    pub event: std::result::Result<NewEvent, String>,
+    /// Its file's name, where export would choose another.
+    pub file: Option<String>,
+    /// What is not as it should be although it is an event.
+    pub problems: Vec<Problem>,
+}
+
+impl Candidate {
+    /// Payload bytes, for progress.
+    pub(super) fn bytes(&self) -> u64 {
+        self.event.as_ref().map_or(0, |event| event.payload().len() as u64)
+    }
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn open(found: &'a Found, apart: &[PathBuf]) -> Result<Self> {
+        let listing = match &found.shape {
+            Shape::Files { events_directory, .. } => folder::list(&found.path, Some(events_directory), apart)?,
+            Shape::Container { .. } => folder::list(&found.path, None, apart)?,
+            Shape::File => Listing::default(),
+        };
+        Ok(Self { found, folder: found.folder(), listing })
+    }
+
+    /// What the conversation is called where nothing in it tells: its folder, or its file without the ending.
+    pub(super) fn name(&self) -> String {
+        match (&self.found.shape, self.folder.rsplit_once('.')) {
+            (Shape::File, Some((stem, _))) if !stem.is_empty() => stem.to_owned(),
+            _ => self.folder.clone(),
+        }
+    }
+
+    fn root(&self) -> &str {
+        match &self.found.shape {
+            Shape::Files { root, .. } => root,
+            _ => "",
+        }
+    }
+
+    fn base_state_path(&self) -> String {
+        format!("{}{}", self.root(), layout::BASE_STATE)
+    }
+
+    /// The base state, where there is one that can be read, and what is wrong where there is none.
+    pub(super) fn base_state(&self) -> Result<(Option<BaseDocument>, Vec<Problem>)> {
+        let path = self.base_state_path();
+        let expected = matches!(&self.found.shape, Shape::Files { events_directory, .. } if !events_directory.is_empty());
+        if !self.listing.others.contains(&path) {
+            // V0 and the seed had none; of the others only the reference's own layout is incomplete without.
+            let missing = expected
+                && self.listing.events.iter().any(|name| layout::is_recognised(name))
+                && self.root().is_empty();
+            let problem = Problem {
+                path,
+                problem: "there is no base state".into(),
+                action: "imported without one; status and HEAD follow from the events".into(),
+            };
+            return Ok((None, if missing { vec![problem] } else { Vec::new() }));
+        }
+        let file = self.found.path.join(&path);
+        let bytes = fs::read(&file).map_err(Error::io("reading", &file))?;
+        let document = match String::from_utf8(bytes) {
+            Ok(text) if text.is_empty() => Err("it is empty".to_owned()),
+            Ok(text) => BaseDocument::parse(text).map_err(|error| error.to_string()),
+            Err(_) => Err("it is not UTF-8".to_owned()),
+        };
+        match document {
+            Ok(document) => Ok((Some(document), Vec::new())),
+            Err(problem) => {
+                let action = "kept as an attachment; status and HEAD follow from the events".into();
+                Ok((None, vec![Problem { path, problem, action }]))
+            }
+        }
+    }
+
+    /// What stands in `meta.json` or `metadata.json`.
+    pub(super) fn meta(&self) -> Result<Meta> {
+        for name in ["meta.json", "metadata.json"] {
+            let path = format!("{}{name}", self.root());
+            if self.listing.others.contains(&path) {
+                let file = self.found.path.join(&path);
+                let bytes = fs::read(&file).map_err(Error::io("reading", &file))?;
+                return Ok(String::from_utf8(bytes).map(|text| Meta::read(&text)).unwrap_or_default());
+            }
+        }
+        Ok(Meta::default())
+    }
+
+    /// Shows every candidate to `visit`, in order; answers what is around the events of a container.
+    pub(super) fn each(
+        &self,
+        visit: &mut dyn FnMut(Candidate) -> Result<()>,
+    ) -> Result<Option<container::Shape>> {
+        match &self.found.shape {
+            Shape::Files { events_directory, .. } => {
+                self.each_file(events_directory, visit)?;
+                Ok(None)
+            }
+            Shape::Container { file } => self.each_element(&self.found.path.join(file), file, visit).map(Some),
+            Shape::File => self.each_element(&self.found.path, &self.folder, visit).map(Some),
+        }
+    }
+
+    fn each_file(&self, directory: &str, visit: &mut dyn FnMut(Candidate) -> Result<()>) -> Result<()> {
+        let mut numbering = Numbering::default();
+        let seed = self.listing.events.iter().all(|name| !name.starts_with("event-"));
+        for name in &self.listing.events {
+            let path = format!("{directory}{name}");
+            let told = layout::read_event_name(name);
+            let index = told.as_ref().map_or(0, |told| told.index);
+            let file = self.found.path.join(&path);
+            let (event, mut problems) = read_event(&file, name, &path)?;
+            if !seed {
+                problems.extend(order_problem(&path, index, numbering.expected()));
+            }
+            let chosen = event.as_ref().map(|event| numbering.choose(event.id().as_str())).unwrap_or_default();
+            let other_name = (chosen != *name).then(|| name.clone());
+            numbering.pass(name);
+            visit(Candidate { path, event, file: other_name, problems })?;
+        }
+        Ok(())
+    }
+
+    fn each_element(
+        &self,
+        file: &Path,
+        name: &str,
+        visit: &mut dyn FnMut(Candidate) -> Result<()>,
+    ) -> Result<container::Shape> {
+        let mut irregular = false;
+        let mut shape = container::read(file, &mut |number, element| {
+            let path = format!("{name}#{number}");
+            let event = match element {
+                Element::Text(text) => event_of(text, || fallback_id(&format!("element-{number}"))),
+                Element::Other(reason) => Err(reason.to_owned()),
+            };
+            irregular |= event.is_err();
+            visit(Candidate { path, event, file: None, problems: Vec::new() })
+        })?;
+        if irregular {
+            shape.glue = None;
+        }
+        Ok(shape)
+    }
+
+    /// Every file to keep beside the events.
+    pub(super) fn files(
+        &self,
+        base_state_is_one: bool,
+        shape: Option<&container::Shape>,
+        aside: Vec<(String, String)>,
+    ) -> Result<Vec<ArrivingFile>> {
+        let base_state = base_state_is_one.then(|| self.base_state_path());
+        let container = match &self.found.shape {
+            Shape::Container { file } => Some(file.clone()),
+            Shape::File => Some(self.folder.clone()),
+            Shape::Files { .. } => None,
+        };
+        let folder = match &self.found.shape {
+            Shape::File => self.found.path.parent().unwrap_or(Path::new("")),
+            _ => &self.found.path,
+        };
+        let mut files = Vec::new();
+        let keeps_container = shape.is_some_and(|shape| shape.glue.is_none())
+            || aside.iter().any(|(path, _)| path.contains('#'));
+        if let Some(container) = container.as_ref().filter(|_| keeps_container) {
+            let reason = "its events alone do not make it up again".to_owned();
+            files.push(folder::measure(folder, container, Some(reason))?);
+        }
+        for path in &self.listing.others {
+            if Some(path) != base_state.as_ref() && Some(path) != container.as_ref() {
+                files.push(folder::measure(folder, path, None)?);
+            }
+        }
+        for path in &self.listing.empty_folders {
+            files.push(folder::measure(folder, path, None)?);
+        }
+        for (path, reason) in aside {
+            if container.is_none() {
+                files.push(folder::measure(folder, &path, Some(reason))?);
+            }
+        }
+        Ok(files)
+    }
+
+    /// Where the conversation came from.
+    pub(super) fn origin(
+        &self,
+        events: u64,
+        has_base_state: bool,
+        shape: Option<container::Shape>,
+        glued: bool,
+    ) -> Origin {
+        let glue: Option<Glue> = shape.and_then(|shape| shape.glue).filter(|_| glued);
+        let container = match &self.found.shape {
+            Shape::Files { .. } => None,
+            Shape::Container { file } => Some(Container { file: file.clone(), glue }),
+            Shape::File => Some(Container { file: self.folder.clone(), glue }),
+        };
+        let events_directory = match &self.found.shape {
+            Shape::Files { events_directory, .. } => events_directory.clone(),
+            _ => String::new(),
+        };
+        let source = std::path::absolute(&self.found.path).unwrap_or_else(|_| self.found.path.clone());
+        Origin {
+            source: source.to_string_lossy().into_owned(),
+            folder: self.folder.clone(),
+            is_file: self.found.is_file(),
+            events_directory,
+            container,
+            events,
+            base_state_path: has_base_state.then(|| self.base_state_path()),
+        }
+    }
+}
+
+/// What the order of files' names does not keep.
+fn order_problem(path: &str, index: u64, expected: u64) -> Option<Problem> {
+    let (problem, action) = match index.cmp(&expected) {
+        std::cmp::Ordering::Equal => return None,
+        std::cmp::Ordering::Less => {
+            (format!("there is another event with the index {index}"), "imported behind the other one")
+        }
+        std::cmp::Ordering::Greater if index == expected + 1 => {
+            (format!("there is no event with the index {expected}"), "imported the events behind the gap")
+        }
+        std::cmp::Ordering::Greater => {
+            (format!("there are no events with the indices {expected} to {}", index - 1), "imported the events behind the gap")
+        }
+    };
+    Some(Problem { path: path.to_owned(), problem, action: action.into() })
+}
+
+/// An event, or why it is none.
+type Read = std::result::Result<NewEvent, String>;
+
+fn read_event(file: &Path, name: &str, path: &str) -> Result<(Read, Vec<Problem>)> {
+    let bytes = fs::metadata(file).map_err(Error::io("reading", file))?.len();
+    if bytes > PAYLOAD_BYTES_MAX as u64 {
+        return Ok((Err(format!("it has {bytes} bytes, a payload may have {PAYLOAD_BYTES_MAX}")), Vec::new()));
+    }
+    let bytes = fs::read(file).map_err(Error::io("reading", file))?;
+    if bytes.is_empty() {
+        return Ok((Err("it is empty".into()), Vec::new()));
+    }
+    let Ok(text) = String::from_utf8(bytes) else { return Ok((Err("it is not UTF-8".into()), Vec::new())) };
+    let mut problems = Vec::new();
+    let told = layout::read_event_name(name).and_then(|read| read.id);
+    let stem = name.strip_suffix(".json").unwrap_or(name);
+    let event = event_of(text, || {
+        let id = fallback_id(told.as_deref().unwrap_or(stem));
+        problems.push(Problem {
+            path: path.to_owned(),
+            problem: "the event has no id".into(),
+            action: format!("it is called {id} here"),
+        });
+        id
+    });
+    if let (Ok(event), Some(told)) = (&event, &told)
+        && problems.is_empty()
+        && layout::event_file(0, event.id().as_str()) != layout::event_file(0, told)
+    {
+        problems.push(Problem {
+            path: path.to_owned(),
+            problem: format!("its name says {told}, the event in it {}", event.id()),
+            action: "the event's own id counts; the name is kept".into(),
+        });
+    }
+    Ok((event, problems))
+}
+
+fn event_of(text: String, fallback: impl FnOnce() -> EventId) -> Read {
+    // Other agents' lines call their id so.
+    let foreign = Object::of(&text).text("uuid").and_then(|id| EventId::new(id.into_owned()).ok());
+    NewEvent::keep(text, || foreign.unwrap_or_else(fallback)).map_err(|error| error.to_string())
+}
+
+fn fallback_id(name: &str) -> EventId {
+    EventId::new(name).unwrap_or_else(|_| EventId::mint())
+}

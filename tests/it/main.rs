@@ -2,6 +2,8 @@
 
 mod append;
 mod append_only;
+mod base_state;
 mod concurrent;
+mod feed;
 mod open;
 mod support;

@@ -6,4 +6,5 @@ mod base_state;
 mod concurrent;
 mod feed;
 mod open;
+mod projections;
 mod support;

@@ -1,6 +1,8 @@
 //! Annals keeps the history of AI-agent conversations as append-only event logs in one SQLite file.
 
 pub mod chain;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod error;
 pub mod event;
 pub mod ids;

@@ -15,7 +15,7 @@ use crate::store::{Arrival, Problem, Store, Surroundings};
 
 /// How much is written in one transaction.
 const CHUNK_EVENTS: usize = 1000;
-const CHUNK_BYTES: usize = 8 << 20;
+const CHUNK_BYTES: usize = 4 << 20;
 
 /// How to import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

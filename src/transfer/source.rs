@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use super::container::{self, Element};
@@ -154,7 +155,7 @@ impl<'a> Source<'a> {
                 event.as_ref().map(|event| numbering.choose(event.id().as_str())).unwrap_or_default();
             let other_name = (chosen != *name).then(|| name.clone());
             order.pass(name);
-            let is_new = event.as_ref().is_ok_and(|event| ids.insert(event.id().as_str().to_owned()));
+            let is_new = event.as_ref().is_ok_and(|event| ids.insert(hash(event.id().as_str())));
             if is_new {
                 numbering.pass(name);
             }
@@ -276,6 +277,13 @@ fn order_problem(path: &str, index: u64, expected: u64) -> Option<Problem> {
 
 /// An event, or why it is none.
 type Read = std::result::Result<NewEvent, String>;
+
+/// A stand-in for an id that takes little room: two ids that share one only cost a name that is kept needlessly.
+fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}
 
 fn read_event(file: &Path, name: &str, path: &str) -> Result<(Read, Vec<Problem>)> {
     let bytes = fs::metadata(file).map_err(Error::io("reading", file))?.len();

@@ -168,7 +168,7 @@ impl<'a> Importer<'a> {
         let shape = source.each(&mut |candidate| {
             read.events += 1;
             read.bytes += candidate.bytes();
-            if read.events % 256 == 0 {
+            if read.events.is_multiple_of(256) {
                 tell(*read);
             }
             intake.take(candidate)

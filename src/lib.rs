@@ -73,3 +73,8 @@ pub use error::{Error, Expected, Result};
 pub use event::NewEvent;
 pub use ids::{ConversationId, EventId, Position, Sequence, Timestamp, Version};
 pub use store::{Options, Store};
+
+/// The examples of `README.md` are doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -159,8 +159,11 @@ fn recognise(db: &Connection, place: &Place) -> Result<u32> {
     let look = || {
         // In one snapshot: another process may be creating the file right now.
         let snapshot = db.unchecked_transaction()?;
-        let seen =
-            (read("PRAGMA application_id")?, read("PRAGMA user_version")?, read("SELECT count(*) FROM sqlite_schema")?);
+        let seen = (
+            read("PRAGMA application_id")?,
+            read("PRAGMA user_version")?,
+            read("SELECT count(*) FROM sqlite_schema")?,
+        );
         snapshot.finish()?;
         Ok(seen)
     };

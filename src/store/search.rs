@@ -193,8 +193,10 @@ mod tests {
         use crate::{Expected, NewEvent, Options, Store};
         let store = Store::in_memory(&Options::default()).unwrap();
         let said = |id: &str, text: &str| {
-            NewEvent::parse(format!(r#"{{"id":"{id}","kind":"MessageEvent","source":"user","content":"{text}"}}"#))
-                .unwrap()
+            NewEvent::parse(format!(
+                r#"{{"id":"{id}","kind":"MessageEvent","source":"user","content":"{text}"}}"#
+            ))
+            .unwrap()
         };
         let (kept, gone) = (ConversationId::new("kept").unwrap(), ConversationId::new("gone").unwrap());
         store.append(&kept, Expected::Any, &[said("a", "common keptWord")]).unwrap();
@@ -203,7 +205,8 @@ mod tests {
         assert_eq!((find("common"), find("日本"), find("gone")), (2, 1, 1));
         store.delete(&gone).unwrap();
         assert_eq!((find("common"), find("日本"), find("gone"), find("kept")), (1, 0, 0, 1));
-        let rows = "SELECT count(*) FROM transcript_search WHERE transcript_search MATCH 'common OR other OR gone'";
+        let rows =
+            "SELECT count(*) FROM transcript_search WHERE transcript_search MATCH 'common OR other OR gone'";
         let left: i64 = store.read(|db| db.query_row(rows, [], |row| row.get(0)).doing("counting")).unwrap();
         assert_eq!(left, 1);
     }

@@ -98,7 +98,8 @@ fn a_batch_that_is_half_known_appends_the_rest() {
     let store = memory();
     let talk = conversation("talk");
     store.append(&talk, Expected::Any, &[pause("a"), pause("b")]).unwrap();
-    let places = store.append(&talk, Expected::Any, &[pause("b"), pause("c"), pause("a"), pause("d")]).unwrap();
+    let places =
+        store.append(&talk, Expected::Any, &[pause("b"), pause("c"), pause("a"), pause("d")]).unwrap();
     assert_eq!(places, [place(1, 2, true), place(2, 3, false), place(0, 1, true), place(3, 4, false)]);
     assert_eq!(event_ids(&store, &talk), ["a", "b", "c", "d"]);
 
@@ -404,10 +405,7 @@ fn a_batch_over_a_limit_is_refused_with_the_numbers() {
             bytes_max: BATCH_BYTES_MAX,
         },
     );
-    assert_error(
-        store.conversation(&talk),
-        &Error::UnknownConversation { conversation: "talk".into() },
-    );
+    assert_error(store.conversation(&talk), &Error::UnknownConversation { conversation: "talk".into() });
     assert_eq!(store.append(&talk, Expected::Any, &many[1..]).unwrap().len(), BATCH_EVENTS_MAX);
 }
 

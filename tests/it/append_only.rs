@@ -30,7 +30,8 @@ fn attacks() -> Vec<String> {
         "DELETE FROM event".to_owned(),
         "DELETE FROM event WHERE position = 2".to_owned(),
     ];
-    for verb in ["INSERT", "INSERT OR REPLACE", "REPLACE", "INSERT OR IGNORE", "INSERT OR FAIL", "INSERT OR ROLLBACK"]
+    for verb in
+        ["INSERT", "INSERT OR REPLACE", "REPLACE", "INSERT OR IGNORE", "INSERT OR FAIL", "INSERT OR ROLLBACK"]
     {
         attacks.push(copy(verb, "9", "2", "'new'")); // one more, where the next should be
         attacks.push(copy(verb, "9", "7", "'new'")); // behind a gap

@@ -70,10 +70,8 @@ fn a_request_that_fails_takes_no_other_down() {
     let store = scratch.open();
     let talk = conversation("talk");
     store.append(&talk, Expected::Empty, &[said("known", "first")]).unwrap();
-    let stale = BaseStateChange {
-        expected: Some(Version(99)),
-        fields: vec![FieldChange::set("a", "1").unwrap()],
-    };
+    let stale =
+        BaseStateChange { expected: Some(Version(99)), fields: vec![FieldChange::set("a", "1").unwrap()] };
     let told = at_once(48, |thread| {
         let mut own = Vec::new();
         for number in 0..6 {
@@ -148,7 +146,8 @@ fn of_many_who_change_one_version_of_the_base_state_one_succeeds() {
         for number in 0..20 {
             let seen = store.base_state(&talk).unwrap().map_or(Version(0), |state| state.version);
             let field = FieldChange::set("by", format!(r#""{thread}-{number}""#)).unwrap();
-            match store.save_base_state(&talk, BaseStateChange { expected: Some(seen), fields: vec![field] }) {
+            match store.save_base_state(&talk, BaseStateChange { expected: Some(seen), fields: vec![field] })
+            {
                 Ok(version) => {
                     assert_eq!(version, Version(seen.0 + 1));
                     saved += 1;

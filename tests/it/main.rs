@@ -2,6 +2,7 @@
 
 mod append;
 mod append_only;
+mod cli;
 mod concurrent;
 mod open;
 mod support;

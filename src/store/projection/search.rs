@@ -20,7 +20,8 @@ const VERSION: i64 = 1;
 const EVENTS: &str = "SELECT position, kind, payload FROM event \
      WHERE position > ?1 AND redacted_digest IS NULL ORDER BY position LIMIT ?2";
 const INSERT: &str = "INSERT INTO transcript_search (rowid, text) VALUES (?1, ?2)";
-const DELETE: &str = "INSERT INTO transcript_search (transcript_search, rowid, text) VALUES ('delete', ?1, ?2)";
+const DELETE: &str =
+    "INSERT INTO transcript_search (transcript_search, rowid, text) VALUES ('delete', ?1, ?2)";
 const EVENTS_OF: &str = "SELECT position, kind, payload FROM event \
      WHERE conversation = ?1 AND position <= ?2 AND redacted_digest IS NULL";
 const CLEAR: &str = "DROP TABLE IF EXISTS transcript_search";

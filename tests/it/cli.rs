@@ -205,7 +205,6 @@ fn tampering_ends_with_2() {
     .unwrap();
     drop(db);
     let db = rusqlite::Connection::open(program.folder.path().join("annals.db")).unwrap();
-        .unwrap();
     let changed = db
         .execute("UPDATE event SET payload = replace(payload, 'fibonacci', 'Fibonacci') WHERE kind = 'MessageEvent'", [])
         .unwrap();

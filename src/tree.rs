@@ -186,7 +186,8 @@ impl Tree {
         }
         let mut segments: Vec<Segment> = Vec::new();
         // (first event, the segment it follows)
-        let mut open: Vec<(usize, Option<usize>)> = roots.into_iter().rev().map(|root| (root, None)).collect();
+        let mut open: Vec<(usize, Option<usize>)> =
+            roots.into_iter().rev().map(|root| (root, None)).collect();
         while let Some((first, follows)) = open.pop() {
             let mut events = vec![first];
             let mut last = first;
@@ -228,7 +229,12 @@ mod tests {
     fn an_old_log_is_a_chain_and_a_new_one_says_so() {
         let old = tree(&[("a", None, E), ("b", None, E), ("c", None, E)]);
         assert_eq!(path(&old, "c").unwrap(), ["a", "b", "c"]);
-        let new = tree(&[("s", None, "ConversationStateUpdateEvent"), ("a", Some(ROOT), E), ("b", Some("a"), E), ("c", Some("a"), E)]);
+        let new = tree(&[
+            ("s", None, "ConversationStateUpdateEvent"),
+            ("a", Some(ROOT), E),
+            ("b", Some("a"), E),
+            ("c", Some("a"), E),
+        ]);
         assert_eq!(path(&new, "c").unwrap(), ["a", "c"]);
         assert_eq!(new.resolve_leaf(None, false).as_deref(), Some("c"));
         assert_eq!(new.resolve_leaf(Some("b"), false).as_deref(), Some("b"));
@@ -237,7 +243,11 @@ mod tests {
 
     #[test]
     fn head_rests_on_no_state_update_and_no_error() {
-        let log = tree(&[("a", None, E), ("b", None, "ConversationErrorEvent"), ("c", None, "ConversationStateUpdateEvent")]);
+        let log = tree(&[
+            ("a", None, E),
+            ("b", None, "ConversationErrorEvent"),
+            ("c", None, "ConversationStateUpdateEvent"),
+        ]);
         assert_eq!(log.resolve_leaf(None, false).as_deref(), Some("a"));
     }
 
@@ -253,7 +263,13 @@ mod tests {
 
     #[test]
     fn branches_are_segments() {
-        let log = tree(&[("a", None, E), ("b", Some("a"), E), ("c", Some("b"), E), ("d", Some("a"), E), ("e", Some("d"), E)]);
+        let log = tree(&[
+            ("a", None, E),
+            ("b", Some("a"), E),
+            ("c", Some("b"), E),
+            ("d", Some("a"), E),
+            ("e", Some("d"), E),
+        ]);
         let segments = log.segments();
         let events: Vec<_> = segments.iter().map(|segment| segment.events.clone()).collect();
         assert_eq!(events, [vec![0], vec![1, 2], vec![3, 4]]);

@@ -137,7 +137,8 @@ pub(super) fn replace(db: &Connection, entry: &Entry, document: &BaseDocument, n
 /// The fields that are not the same in both documents, with their new values.
 fn changed_fields<'a>(old: &'a Object<'_>, new: &'a Object<'_>) -> Vec<(&'a str, Option<Raw<'a>>)> {
     let gone = old.keys().filter(|field| new.get(field).is_none()).map(|field| (field, None));
-    let differ = new.keys().filter(|field| old.get(field) != new.get(field)).map(|field| (field, new.get(field)));
+    let differ =
+        new.keys().filter(|field| old.get(field) != new.get(field)).map(|field| (field, new.get(field)));
     gone.chain(differ).collect()
 }
 
@@ -194,7 +195,12 @@ fn follow(db: &Connection, key: i64, field: &str, value: Option<Raw<'_>>) -> Res
 }
 
 /// Remembers that HEAD was moved by itself.
-pub(super) fn remember_head(db: &Connection, entry: &Entry, leaf: Option<&str>, now: Timestamp) -> Result<()> {
+pub(super) fn remember_head(
+    db: &Connection,
+    entry: &Entry,
+    leaf: Option<&str>,
+    now: Timestamp,
+) -> Result<()> {
     let last = entry.event_count.cast_signed() - 1;
     db.prepare_cached(ADD_HEAD)
         .and_then(|mut statement| statement.execute(params![entry.key, last, leaf, now.0]))
@@ -230,7 +236,10 @@ pub(super) fn load_at(db: &Connection, key: i64, sequence: Sequence) -> Result<O
         .and_then(|mut s| s.query_row(params![key, sequence.0.cast_signed()], |row| row.get(0)))
         .doing("reading the history of a base state")?;
     let version = version.unwrap_or(0);
-    Ok(Some(BaseState { version: Version(version.cast_unsigned()), document: document_at(db, key, version)? }))
+    Ok(Some(BaseState {
+        version: Version(version.cast_unsigned()),
+        document: document_at(db, key, version)?,
+    }))
 }
 
 /// The document as of a version, without HEAD.

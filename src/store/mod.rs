@@ -138,9 +138,11 @@ impl Store {
         };
         let flags = match place {
             Place::File(_) => database::READER_FLAGS,
-            Place::Memory(_) => rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE
-                | rusqlite::OpenFlags::SQLITE_OPEN_URI
-                | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            Place::Memory(_) => {
+                rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE
+                    | rusqlite::OpenFlags::SQLITE_OPEN_URI
+                    | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX
+            }
         };
         let reader_options = options.clone();
         let manager = SqliteConnectionManager::file(&uri)

@@ -105,9 +105,8 @@ impl Store {
     /// What writing can meet. On a store that may only be read this does nothing.
     pub fn catch_up(&self) -> Result<()> {
         let Some(writer) = &self.0.writer else { return Ok(()) };
-        let behind = self.read(|db| {
-            Ok(projection::is_torn(db)? || projection::lags(db)? || search::lags(db)?)
-        })?;
+        let behind =
+            self.read(|db| Ok(projection::is_torn(db)? || projection::lags(db)? || search::lags(db)?))?;
         if behind { catch_up(writer) } else { Ok(()) }
     }
 

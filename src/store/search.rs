@@ -70,7 +70,8 @@ impl Store {
         progress: &mut dyn FnMut(RebuildProgress),
     ) -> Result<Vec<Hit>> {
         let query = Query::read(text)?;
-        let (in_use, behind) = self.snapshot(|db| Ok((index::checkpoint(db)?.is_some(), index::lags(db)?)))?;
+        let (in_use, behind) =
+            self.snapshot(|db| Ok((index::checkpoint(db)?.is_some(), index::lags(db)?)))?;
         if self.is_read_only() && !in_use {
             return Err(Error::NoIndex { path: self.path() });
         }

@@ -45,7 +45,9 @@ impl Candidate {
 impl<'a> Source<'a> {
     pub(super) fn open(found: &'a Found, apart: &[PathBuf]) -> Result<Self> {
         let listing = match &found.shape {
-            Shape::Files { events_directory, .. } => folder::list(&found.path, Some(events_directory), apart)?,
+            Shape::Files { events_directory, .. } => {
+                folder::list(&found.path, Some(events_directory), apart)?
+            }
             Shape::Container { .. } => folder::list(&found.path, None, apart)?,
             Shape::File => Listing::default(),
         };
@@ -126,7 +128,9 @@ impl<'a> Source<'a> {
                 self.each_file(events_directory, visit)?;
                 Ok(None)
             }
-            Shape::Container { file } => self.each_element(&self.found.path.join(file), file, visit).map(Some),
+            Shape::Container { file } => {
+                self.each_element(&self.found.path.join(file), file, visit).map(Some)
+            }
             Shape::File => self.each_element(&self.found.path, &self.folder, visit).map(Some),
         }
     }
@@ -143,7 +147,8 @@ impl<'a> Source<'a> {
             if !seed {
                 problems.extend(order_problem(&path, index, numbering.expected()));
             }
-            let chosen = event.as_ref().map(|event| numbering.choose(event.id().as_str())).unwrap_or_default();
+            let chosen =
+                event.as_ref().map(|event| numbering.choose(event.id().as_str())).unwrap_or_default();
             let other_name = (chosen != *name).then(|| name.clone());
             numbering.pass(name);
             visit(Candidate { path, event, file: other_name, problems })?;
@@ -254,9 +259,10 @@ fn order_problem(path: &str, index: u64, expected: u64) -> Option<Problem> {
         std::cmp::Ordering::Greater if index == expected + 1 => {
             (format!("there is no event with the index {expected}"), "imported the events behind the gap")
         }
-        std::cmp::Ordering::Greater => {
-            (format!("there are no events with the indices {expected} to {}", index - 1), "imported the events behind the gap")
-        }
+        std::cmp::Ordering::Greater => (
+            format!("there are no events with the indices {expected} to {}", index - 1),
+            "imported the events behind the gap",
+        ),
     };
     Some(Problem { path: path.to_owned(), problem, action: action.into() })
 }
@@ -267,7 +273,10 @@ type Read = std::result::Result<NewEvent, String>;
 fn read_event(file: &Path, name: &str, path: &str) -> Result<(Read, Vec<Problem>)> {
     let bytes = fs::metadata(file).map_err(Error::io("reading", file))?.len();
     if bytes > PAYLOAD_BYTES_MAX as u64 {
-        return Ok((Err(format!("it has {bytes} bytes, a payload may have {PAYLOAD_BYTES_MAX}")), Vec::new()));
+        return Ok((
+            Err(format!("it has {bytes} bytes, a payload may have {PAYLOAD_BYTES_MAX}")),
+            Vec::new(),
+        ));
     }
     let bytes = fs::read(file).map_err(Error::io("reading", file))?;
     if bytes.is_empty() {

@@ -163,14 +163,8 @@ impl Projection for Usage {
 
     fn flush(&mut self, db: &Connection) -> Result<()> {
         for ((conversation, usage_id), f) in std::mem::take(&mut self.totals) {
-            let figures = serde_json::json!([
-                f.prompt,
-                f.completion,
-                f.cache_read,
-                f.cache_write,
-                f.reasoning,
-                f.cost
-            ]);
+            let figures =
+                serde_json::json!([f.prompt, f.completion, f.cache_read, f.cache_write, f.reasoning, f.cost]);
             db.prepare_cached(SAVE_TOTAL)
                 .and_then(|mut s| s.execute(params![conversation, usage_id, figures.to_string()]))
                 .doing(DOING)?;
@@ -230,7 +224,8 @@ fn renew(db: &Connection, conversation: i64) -> Result<()> {
 
 /// Writes one row a call, and one for what the calls do not explain.
 fn renew_usage(db: &Connection, conversation: i64, usage_id: &str, metrics: &Object<'_>) -> Result<()> {
-    let list = |member| metrics.get(member).map(|list| list.elements().collect::<Vec<_>>()).unwrap_or_default();
+    let list =
+        |member| metrics.get(member).map(|list| list.elements().collect::<Vec<_>>()).unwrap_or_default();
     let (calls, costs, latencies) = (list("token_usages"), list("costs"), list("response_latencies"));
     let default_model = metrics.text("model_name").unwrap_or_default();
     let latency_by_call: HashMap<_, _> = latencies
@@ -257,10 +252,8 @@ fn renew_usage(db: &Connection, conversation: i64, usage_id: &str, metrics: &Obj
         insert(db, conversation, &entry)?;
     }
     for cost in costs.iter().filter(|_| !costs_match) {
-        let figures = Figures {
-            cost: cost.get("cost").and_then(Raw::as_f64).unwrap_or(0.0),
-            ..Figures::default()
-        };
+        let figures =
+            Figures { cost: cost.get("cost").and_then(Raw::as_f64).unwrap_or(0.0), ..Figures::default() };
         explained = explained.plus(figures);
         let entry = Entry {
             usage_id,

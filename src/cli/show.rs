@@ -11,10 +11,10 @@ use crate::ids::ConversationId;
 use crate::store::{
     Attachment, BaseState, Conversation, Origin, Problem, Store, Task, ToolCount, UsageTotal,
 };
-use crate::tree::Tree;
+use crate::tree::{Branch, Tree};
 
-/// How many segments of the tree a person is shown.
-const SEGMENTS_SHOWN: usize = 40;
+/// How many branches a person is shown.
+const BRANCHES_SHOWN: usize = 30;
 
 /// All that the page tells.
 struct Page {
@@ -47,6 +47,18 @@ impl Page {
             problems: store.problems(id)?,
         })
     }
+
+    /// The branches, and for each whether HEAD is on the part that is its own.
+    fn branches(&self) -> Vec<(Branch, bool)> {
+        let conversation = &self.conversation;
+        let leaf = self.tree.resolve_leaf(conversation.leaf_event_id.as_deref(), conversation.head_is_empty);
+        let head = leaf.as_deref().and_then(|leaf| self.tree.place(leaf));
+        let is_live = |branch: &Branch| {
+            let own = self.tree.tail(branch.tip, branch.own).unwrap_or_default();
+            head.is_some_and(|head| own.contains(&head))
+        };
+        self.tree.branches().into_iter().map(|branch| (branch, is_live(&branch))).collect()
+    }
 }
 
 pub(super) fn run(place: &Place<'_>, command: &Show, output: &Output) -> Result<u8> {
@@ -60,7 +72,7 @@ pub(super) fn run(place: &Place<'_>, command: &Show, output: &Output) -> Result<
     head(&page, output)?;
     counts(&page, output)?;
     tasks(&page, output)?;
-    tree(&page, output)?;
+    branches(&page, output)?;
     files(&page, output)?;
     problems(&page, output)?;
     Ok(DONE)
@@ -76,9 +88,17 @@ fn value(page: &Page) -> Result<Value> {
         .tasks
         .iter()
         .map(|task| json!({"title": task.title, "notes": task.notes, "status": task.status}));
-    let segments = page.tree.segments();
-    let tree =
-        segments.iter().map(|segment| json!({"sequences": segment.events, "children": segment.children}));
+    let branches = page.branches();
+    let tree = branches.iter().map(|(branch, is_live)| {
+        json!({
+            "tip": page.tree.id(branch.tip),
+            "tip_sequence": branch.tip,
+            "events": branch.length,
+            "fork_sequence": branch.fork,
+            "own_events": branch.own,
+            "live": is_live,
+        })
+    });
     let attachments = page.attachments.iter().map(|file| {
         json!({"path": file.path, "bytes": file.bytes, "sha256": file.digest.to_hex(), "reason": file.reason})
     });
@@ -90,7 +110,7 @@ fn value(page: &Page) -> Result<Value> {
     value["tools"] = tools.collect();
     value["usage"] = usage.collect();
     value["tasks"] = tasks.collect();
-    value["tree"] = tree.collect();
+    value["branches"] = tree.collect();
     value["base_state_version"] = json!(page.base_state.as_ref().map(|state| state.version.0));
     value["sub_agents"] = page.children.iter().map(ConversationId::as_str).collect();
     value["attachments"] = attachments.collect();
@@ -187,51 +207,36 @@ fn tasks(page: &Page, output: &Output) -> Result<()> {
     Ok(())
 }
 
-fn tree(page: &Page, output: &Output) -> Result<()> {
-    let segments = page.tree.segments();
-    if segments.len() < 2 {
-        return Ok(());
-    }
-    output.line(format!("\n{}", output.bold("Branches")))?;
-    let leaf =
-        page.tree.resolve_leaf(page.conversation.leaf_event_id.as_deref(), page.conversation.head_is_empty);
-    let live =
-        leaf.as_deref().and_then(|leaf| page.tree.place(leaf)).and_then(|place| page.tree.path(place).ok());
-    let live = live.unwrap_or_default();
-    let mut is_child = vec![false; segments.len()];
-    for child in segments.iter().flat_map(|segment| &segment.children) {
-        is_child[*child] = true;
-    }
-    // (segment, depth)
-    let mut open: Vec<(usize, usize)> =
-        (0..segments.len()).rev().filter(|segment| !is_child[*segment]).map(|root| (root, 0)).collect();
-    let mut shown = 0;
-    while let Some((number, depth)) = open.pop() {
-        let segment = &segments[number];
-        open.extend(segment.children.iter().rev().map(|child| (*child, depth + 1)));
-        shown += 1;
-        if shown > SEGMENTS_SHOWN {
-            continue;
-        }
-        let (Some(first), Some(last)) = (segment.events.first(), segment.events.last()) else { continue };
-        let is_live = live.binary_search(first).is_ok();
-        let text = format!(
-            "{}{} {first}..{last}  {}  to {}",
-            "  ".repeat(depth.min(20) + 1),
-            if is_live { "●" } else { "○" },
-            plural(segment.events.len() as u64, "event"),
-            page.tree.id(*last).unwrap_or_default(),
-        );
-        output.line(if is_live { text } else { output.dim(&text) })?;
-    }
-    if shown > SEGMENTS_SHOWN {
-        output.line(output.dim(&format!("  and {} more", shown - SEGMENTS_SHOWN)))?;
-    }
+fn branches(page: &Page, output: &Output) -> Result<()> {
     let orphans = page.tree.orphans();
+    let branches = page.branches();
+    if branches.len() > 1 {
+        output.line(format!("\n{}", output.bold("Branches")))?;
+        for (branch, is_live) in branches.iter().take(BRANCHES_SHOWN) {
+            let fork = branch.fork.map_or_else(
+                || "a beginning of its own".into(),
+                |fork| format!("{} of its own since {fork}", count(branch.own as u64)),
+            );
+            let text = format!(
+                "  {} {:>5}  {}  {}, {fork}",
+                if *is_live { "●" } else { "○" },
+                branch.tip,
+                page.tree.id(branch.tip).unwrap_or_default(),
+                plural(branch.length as u64, "event"),
+            );
+            output.line(if *is_live { text } else { output.dim(&text) })?;
+        }
+        if let Some(more @ 1..) = branches.len().checked_sub(BRANCHES_SHOWN) {
+            output.line(output.dim(&format!("  and {more} more (--json has all of them)")))?;
+        }
+    }
     if !orphans.is_empty() {
-        let names: Vec<String> =
-            orphans.iter().take(5).map(|(place, parent)| format!("{place} ({parent})")).collect();
-        output.line(format!("  parents that are not in the log: {}", names.join(", ")))?;
+        let names: Vec<String> = orphans
+            .iter()
+            .take(5)
+            .map(|(place, parent)| format!("{place} ({})", one_line(parent, 60)))
+            .collect();
+        output.line(format!("\nParents that are not in the log: {}", names.join(", ")))?;
     }
     Ok(())
 }

@@ -57,7 +57,9 @@ fn alone_and_in_batches(folder: &std::path::Path) {
 }
 
 fn from_many_threads(folder: &std::path::Path) {
-    for (threads, what, budget) in [(8, "8 threads, one event a call", ""), (64, "64 threads, one event a call", ">= 5")] {
+    for (threads, what, budget) in
+        [(8, "8 threads, one event a call", ""), (64, "64 threads, one event a call", ">= 5")]
+    {
         let store = Store::open(folder.join(format!("threads-{threads}.db"))).expect("open");
         let db = bare(&folder.join(format!("threads-{threads}-bare.db")));
         let per_round = 64 * 40;
@@ -74,7 +76,9 @@ fn from_many_threads(folder: &std::path::Path) {
                             let id = ConversationId::new(&format!("c{thread}")).expect("id");
                             let share = per_round / threads;
                             for event in &new[start + thread * share..start + (thread + 1) * share] {
-                                store.append(&id, Expected::Any, std::slice::from_ref(event)).expect("append");
+                                store
+                                    .append(&id, Expected::Any, std::slice::from_ref(event))
+                                    .expect("append");
                             }
                         });
                     }

@@ -93,7 +93,9 @@ pub enum Error {
     #[error("{0}")]
     Id(#[from] IdError),
     /// The batch is larger than one append may be; split it.
-    #[error("a batch of {events} events and {bytes} bytes is over the limit of {events_max} events and {bytes_max} bytes")]
+    #[error(
+        "a batch of {events} events and {bytes} bytes is over the limit of {events_max} events and {bytes_max} bytes"
+    )]
     BatchTooLarge {
         /// How many events it holds.
         events: usize,
@@ -167,6 +169,12 @@ pub enum Error {
     /// The text holds nothing to search for.
     #[error("{0}")]
     EmptyQuery(#[from] crate::event::terms::EmptyQuery),
+    /// The text is no time.
+    #[error("{text:?} is no time; write 2026-01-31 or 2026-01-31T12:00:00Z")]
+    NotATime {
+        /// The text.
+        text: String,
+    },
     /// Another process kept the write lock; retry.
     #[error("another process kept the database locked for {waited_ms} ms")]
     Busy {
@@ -198,7 +206,9 @@ pub enum Error {
         known: u32,
     },
     /// The file has an older schema and was opened for reading only; open it for writing once.
-    #[error("{path:?} has schema {found}, this program needs {known}; open it for writing once to upgrade it")]
+    #[error(
+        "{path:?} has schema {found}, this program needs {known}; open it for writing once to upgrade it"
+    )]
     OlderFile {
         /// The file.
         path: PathBuf,
@@ -224,7 +234,9 @@ pub enum Error {
         what: String,
     },
     /// Shared memory and locks do not work on network file systems; keep the file on a local disk.
-    #[error("{path:?} is on a network file system ({kind}), where the database would break; keep it on a local disk")]
+    #[error(
+        "{path:?} is on a network file system ({kind}), where the database would break; keep it on a local disk"
+    )]
     NetworkFileSystem {
         /// The path.
         path: PathBuf,

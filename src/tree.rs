@@ -1,10 +1,14 @@
 //! The log as a tree: which event follows which, where branches end, and the way from a leaf to its root.
 //!
-//! Pure and iterative: neither a cycle nor a million events can bring it down. It knows parents, not
-//! events. The rules are those of `events.md` section 1: a named parent counts, `__root__` says "none", and
-//! where nothing is said an event follows the one before it in the log.
+//! Pure and iterative: neither a cycle nor a million events can bring it down, and a way costs as much as
+//! it is long. It knows parents, not events. The rules are those of `events.md` section 1: a named parent
+//! counts, `__root__` says "none", and where nothing is said an event follows the one before it in the log.
+//!
+//! A place is an event's index in the log. Of two events with one id the first is the one that is meant,
+//! also by a child that follows the second.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::event::kind;
 use crate::ids::ROOT;
@@ -24,8 +28,8 @@ enum Parent {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TreeError {
-    /// Going from parent to parent leads back to this event.
-    #[error("the parents of event {event} lead in a circle")]
+    /// Going from parent to parent leads back to this event: the first that is met twice.
+    #[error("the parents of event {event} lead back to it")]
     Cycle {
         /// The event.
         event: String,
@@ -38,26 +42,40 @@ pub enum TreeError {
         /// What it names.
         parent: String,
     },
+    /// HEAD, or what was asked for, is no event of the log.
+    #[error("there is no event {event:?} in the log")]
+    Unknown {
+        /// What was asked for.
+        event: String,
+    },
 }
 
-/// A stretch of events that follow one another without a branch between them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
-    /// Places in the log, in order.
-    pub events: Vec<usize>,
-    /// The segments that follow its last event, by place in the list.
-    pub children: Vec<usize>,
+/// One branch: a tip, and how it hangs on the rest of the tree.
+///
+/// A tip is an event that nothing follows but state updates, which are never a part of a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Branch {
+    /// Its last event, by place.
+    pub tip: usize,
+    /// How many events there are from the root to the tip.
+    pub length: usize,
+    /// The last event it shares with another branch; `None` where it shares none.
+    pub fork: Option<usize>,
+    /// How many events follow the fork: those that are this branch's alone.
+    pub own: usize,
 }
 
 /// The tree of one conversation's log.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
-    ids: Vec<String>,
-    by_id: HashMap<String, usize>,
+    ids: Vec<Arc<str>>,
+    by_id: HashMap<Arc<str>, usize>,
     parents: Vec<Parent>,
     missing: HashMap<usize, String>,
     /// Whether an event is one that HEAD can rest on when nothing says where it is.
     rests_head: Vec<bool>,
+    /// Whether HEAD moves to an event when it is appended.
+    moves_head: Vec<bool>,
     /// Named parents that have not been seen yet: a log may name one that comes later.
     waiting: HashMap<String, Vec<usize>>,
 }
@@ -82,19 +100,22 @@ impl Tree {
                     Parent::Missing
                 }
             },
-            None if place == 0 => Parent::Root,
-            None => Parent::At(place - 1),
+            None => match self.ids.last() {
+                Some(before) => Parent::At(self.by_id[before]),
+                None => Parent::Root,
+            },
         };
         self.parents.push(parent);
-        // Of two events with one id, the first is the one that is meant.
-        self.by_id.entry(id.to_owned()).or_insert(place);
-        for waiting in self.waiting.remove(id).unwrap_or_default() {
+        let id: Arc<str> = id.into();
+        self.by_id.entry(id.clone()).or_insert(place);
+        for waiting in self.waiting.remove(&*id).unwrap_or_default() {
             self.parents[waiting] = Parent::At(place);
             self.missing.remove(&waiting);
         }
-        self.ids.push(id.to_owned());
+        self.ids.push(id);
         let event_kind = kind::canonical(event_kind);
         self.rests_head.push(event_kind != kind::STATE_UPDATE && event_kind != kind::CONVERSATION_ERROR);
+        self.moves_head.push(kind::moves_head(event_kind));
     }
 
     /// How many events there are.
@@ -112,7 +133,7 @@ impl Tree {
     /// The id of the event at a place in the log.
     #[must_use]
     pub fn id(&self, place: usize) -> Option<&str> {
-        self.ids.get(place).map(String::as_str)
+        self.ids.get(place).map(|id| &**id)
     }
 
     /// The place in the log of an event.
@@ -133,7 +154,39 @@ impl Tree {
         if head_is_empty {
             return None;
         }
-        self.rests_head.iter().rposition(|rests| *rests).map(|place| self.ids[place].clone())
+        self.rests_head.iter().rposition(|rests| *rests).map(|place| self.ids[place].to_string())
+    }
+
+    /// Where HEAD was when the log had its first `length` events and nobody had moved it by hand: the last
+    /// of them that moves it.
+    #[must_use]
+    pub fn head_after(&self, length: usize) -> Option<usize> {
+        self.moves_head[..length.min(self.len())].iter().rposition(|moves| *moves)
+    }
+
+    /// The event that the one at `place` follows; `None` for the beginning of a tree.
+    ///
+    /// # Errors
+    /// [`TreeError::MissingParent`] where it names one that is not in the log.
+    pub fn parent(&self, place: usize) -> Result<Option<usize>, TreeError> {
+        match self.parents[place] {
+            Parent::Root => Ok(None),
+            Parent::At(parent) => Ok(Some(parent)),
+            Parent::Missing => Err(TreeError::MissingParent {
+                event: self.ids[place].to_string(),
+                parent: self.missing[&place].clone(),
+            }),
+        }
+    }
+
+    /// The branch that ends at `leaf`, root first; nothing for no leaf.
+    ///
+    /// # Errors
+    /// [`TreeError`] where there is no such event, or its way is a circle or leads out of the log.
+    pub fn branch(&self, leaf: Option<&str>) -> Result<Vec<usize>, TreeError> {
+        let Some(leaf) = leaf else { return Ok(Vec::new()) };
+        let place = self.place(leaf).ok_or_else(|| TreeError::Unknown { event: leaf.to_owned() })?;
+        self.path(place)
     }
 
     /// The way from the root to the event at `place`, that one included.
@@ -141,27 +194,51 @@ impl Tree {
     /// # Errors
     /// [`TreeError`] where the way is a circle or leads out of the log.
     pub fn path(&self, place: usize) -> Result<Vec<usize>, TreeError> {
-        let mut path = vec![place];
-        let mut at = place;
-        loop {
-            match self.parents[at] {
-                Parent::Root => break,
-                Parent::Missing => {
-                    let parent = self.missing.get(&at).cloned().unwrap_or_default();
-                    return Err(TreeError::MissingParent { event: self.ids[at].clone(), parent });
-                }
-                Parent::At(parent) => {
-                    // A way longer than the log has been somewhere twice.
-                    if path.len() > self.ids.len() {
-                        return Err(TreeError::Cycle { event: self.ids[place].clone() });
-                    }
-                    path.push(parent);
-                    at = parent;
-                }
+        self.tail(place, usize::MAX)
+    }
+
+    /// The last `limit` events of the way to the event at `place`, in order; it costs no more than these.
+    ///
+    /// # Errors
+    /// [`TreeError`] where these lead in a circle or out of the log.
+    pub fn tail(&self, place: usize, limit: usize) -> Result<Vec<usize>, TreeError> {
+        let mut tail = Vec::new();
+        let mut next = Some(place);
+        while let Some(at) = next
+            && tail.len() < limit
+        {
+            tail.push(at);
+            // A way longer than the log has been somewhere twice.
+            if tail.len() > self.len() {
+                return Err(self.first_met_twice(&tail));
             }
+            next = self.parent(at)?;
+        }
+        if limit <= self.len() && has_twice(&tail) {
+            return Err(self.first_met_twice(&tail));
+        }
+        tail.reverse();
+        Ok(tail)
+    }
+
+    /// The events behind `from` on the way to the event at `place`, in order: what a view of `from` has to
+    /// be told to become one of `place`. `None` where `from` is not on that way.
+    ///
+    /// # Errors
+    /// [`TreeError`] where the way is a circle or leads out of the log before it meets `from`.
+    pub fn path_after(&self, from: Option<usize>, place: usize) -> Result<Option<Vec<usize>>, TreeError> {
+        let mut path = Vec::new();
+        let mut next = Some(place);
+        while next != from {
+            let Some(at) = next else { return Ok(None) };
+            path.push(at);
+            if path.len() > self.len() {
+                return Err(self.first_met_twice(&path));
+            }
+            next = self.parent(at)?;
         }
         path.reverse();
-        Ok(path)
+        Ok(Some(path))
     }
 
     /// Events that name a parent which is not in the log, with its name, in the order of the log.
@@ -172,36 +249,74 @@ impl Tree {
         orphans
     }
 
-    /// The tree as segments: the first of the list are those that begin without a parent. Events on a circle
-    /// are in no segment.
+    /// Every branch, by the place of its tip. What hangs on a circle or on a missing parent is on none.
     #[must_use]
-    pub fn segments(&self) -> Vec<Segment> {
-        let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.ids.len()];
-        let mut roots = Vec::new();
-        for (place, parent) in self.parents.iter().enumerate() {
-            match parent {
-                Parent::At(parent) => children[*parent].push(place),
-                Parent::Root | Parent::Missing => roots.push(place),
+    pub fn branches(&self) -> Vec<Branch> {
+        let children = Children::of(self);
+        let mut branches = Vec::new();
+        // (event, events from the root to it, the last fork before it, events behind that fork)
+        let mut open: Vec<(usize, usize, Option<usize>, usize)> = Vec::new();
+        open.extend(self.roots().filter(|root| self.moves_head[*root]).map(|root| (root, 1, None, 1)));
+        while let Some((mut at, mut length, fork, mut own)) = open.pop() {
+            while let [only] = children.of_event(at) {
+                (at, length, own) = (*only, length + 1, own + 1);
+            }
+            match children.of_event(at) {
+                [] => branches.push(Branch { tip: at, length, fork, own }),
+                several => open.extend(several.iter().map(|child| (*child, length + 1, Some(at), 1))),
             }
         }
-        let mut segments: Vec<Segment> = Vec::new();
-        // (first event, the segment it follows)
-        let mut open: Vec<(usize, Option<usize>)> = roots.into_iter().rev().map(|root| (root, None)).collect();
-        while let Some((first, follows)) = open.pop() {
-            let mut events = vec![first];
-            let mut last = first;
-            while let [only] = children[last][..] {
-                events.push(only);
-                last = only;
-            }
-            let number = segments.len();
-            segments.push(Segment { events, children: Vec::new() });
-            if let Some(follows) = follows {
-                segments[follows].children.push(number);
-            }
-            open.extend(children[last].iter().rev().map(|child| (*child, Some(number))));
+        branches.sort_unstable_by_key(|branch| branch.tip);
+        branches
+    }
+
+    fn roots(&self) -> impl Iterator<Item = usize> {
+        self.parents.iter().enumerate().filter(|(_, parent)| **parent == Parent::Root).map(|(place, _)| place)
+    }
+
+    fn first_met_twice(&self, path: &[usize]) -> TreeError {
+        let mut seen = HashSet::new();
+        let twice = path.iter().find(|place| !seen.insert(**place)).unwrap_or(&path[0]);
+        TreeError::Cycle { event: self.ids[*twice].to_string() }
+    }
+}
+
+fn has_twice(path: &[usize]) -> bool {
+    let mut seen = HashSet::with_capacity(path.len());
+    path.iter().any(|place| !seen.insert(*place))
+}
+
+/// The children of every event, state updates left out, in the order of the log.
+struct Children {
+    /// Where in `places` those of an event begin; one more than there are events.
+    begins: Vec<usize>,
+    places: Vec<usize>,
+}
+
+impl Children {
+    fn of(tree: &Tree) -> Self {
+        let links = || {
+            tree.parents.iter().enumerate().filter_map(|(place, parent)| match parent {
+                Parent::At(parent) if tree.moves_head[place] => Some((*parent, place)),
+                Parent::At(_) | Parent::Root | Parent::Missing => None,
+            })
+        };
+        let mut begins = vec![0; tree.len() + 1];
+        links().for_each(|(parent, _)| begins[parent + 1] += 1);
+        for place in 0..tree.len() {
+            begins[place + 1] += begins[place];
         }
-        segments
+        let mut ends = begins.clone();
+        let mut places = vec![0; begins[tree.len()]];
+        for (parent, place) in links() {
+            places[ends[parent]] = place;
+            ends[parent] += 1;
+        }
+        Self { begins, places }
+    }
+
+    fn of_event(&self, place: usize) -> &[usize] {
+        &self.places[self.begins[place]..self.begins[place + 1]]
     }
 }
 
@@ -228,7 +343,12 @@ mod tests {
     fn an_old_log_is_a_chain_and_a_new_one_says_so() {
         let old = tree(&[("a", None, E), ("b", None, E), ("c", None, E)]);
         assert_eq!(path(&old, "c").unwrap(), ["a", "b", "c"]);
-        let new = tree(&[("s", None, "ConversationStateUpdateEvent"), ("a", Some(ROOT), E), ("b", Some("a"), E), ("c", Some("a"), E)]);
+        let new = tree(&[
+            ("s", None, "ConversationStateUpdateEvent"),
+            ("a", Some(ROOT), E),
+            ("b", Some("a"), E),
+            ("c", Some("a"), E),
+        ]);
         assert_eq!(path(&new, "c").unwrap(), ["a", "c"]);
         assert_eq!(new.resolve_leaf(None, false).as_deref(), Some("c"));
         assert_eq!(new.resolve_leaf(Some("b"), false).as_deref(), Some("b"));
@@ -237,7 +357,11 @@ mod tests {
 
     #[test]
     fn head_rests_on_no_state_update_and_no_error() {
-        let log = tree(&[("a", None, E), ("b", None, "ConversationErrorEvent"), ("c", None, "ConversationStateUpdateEvent")]);
+        let log = tree(&[
+            ("a", None, E),
+            ("b", None, "ConversationErrorEvent"),
+            ("c", None, "ConversationStateUpdateEvent"),
+        ]);
         assert_eq!(log.resolve_leaf(None, false).as_deref(), Some("a"));
     }
 
@@ -252,13 +376,57 @@ mod tests {
     }
 
     #[test]
-    fn branches_are_segments() {
-        let log = tree(&[("a", None, E), ("b", Some("a"), E), ("c", Some("b"), E), ("d", Some("a"), E), ("e", Some("d"), E)]);
-        let segments = log.segments();
-        let events: Vec<_> = segments.iter().map(|segment| segment.events.clone()).collect();
-        assert_eq!(events, [vec![0], vec![1, 2], vec![3, 4]]);
-        assert_eq!(segments[0].children, [1, 2]);
-        assert!(tree(&[("a", Some("b"), E), ("b", Some("a"), E)]).segments().is_empty());
+    fn a_branch_is_asked_for_by_its_leaf() {
+        let log = tree(&[("a", None, E), ("b", Some("a"), E), ("c", Some("a"), E)]);
+        assert_eq!(log.branch(Some("c")), Ok(vec![0, 2]));
+        assert_eq!(log.branch(None), Ok(vec![]));
+        assert_eq!(log.branch(Some("x")), Err(TreeError::Unknown { event: "x".into() }));
+        assert_eq!(log.path_after(Some(0), 2), Ok(Some(vec![2])));
+        assert_eq!(log.path_after(Some(1), 2), Ok(None));
+        assert_eq!(log.path_after(None, 2), Ok(Some(vec![0, 2])));
+        assert_eq!(log.path_after(Some(2), 2), Ok(Some(vec![])));
+    }
+
+    #[test]
+    fn the_first_of_two_events_with_one_id_is_meant() {
+        let log = tree(&[("a", None, E), ("b", None, E), ("c", None, E), ("b", None, E), ("d", None, E)]);
+        assert_eq!(log.branch(Some("d")), Ok(vec![0, 1, 4]));
+    }
+
+    #[test]
+    fn a_tail_costs_what_it_shows_and_may_end_before_the_damage() {
+        let log = tree(&[("a", Some("gone"), E), ("b", Some("a"), E), ("c", Some("b"), E)]);
+        assert_eq!(log.tail(2, 2), Ok(vec![1, 2]));
+        assert!(matches!(log.tail(2, 9), Err(TreeError::MissingParent { .. })));
+        let circle = tree(&[("a", Some("b"), E), ("b", Some("a"), E), ("c", Some("a"), E)]);
+        assert_eq!(circle.tail(2, 3), Ok(vec![1, 0, 2]));
+        assert_eq!(circle.path(2), Err(TreeError::Cycle { event: "a".into() }));
+    }
+
+    #[test]
+    fn branches_end_where_nothing_but_state_updates_follows() {
+        const U: &str = "ConversationStateUpdateEvent";
+        let log = tree(&[
+            ("u", None, U),
+            ("a", Some(ROOT), E),
+            ("b", Some("a"), E),
+            ("v", Some("b"), U),
+            ("c", Some("b"), E),
+            ("d", Some("a"), E),
+            ("e", Some(ROOT), E),
+            ("f", Some("gone"), E),
+        ]);
+        assert_eq!(
+            log.branches(),
+            [
+                Branch { tip: 4, length: 3, fork: Some(1), own: 2 },
+                Branch { tip: 5, length: 2, fork: Some(1), own: 1 },
+                Branch { tip: 6, length: 1, fork: None, own: 1 },
+            ]
+        );
+        assert_eq!(log.head_after(4), Some(2));
+        assert_eq!(log.head_after(1), None);
+        assert!(tree(&[("a", Some("b"), E), ("b", Some("a"), E)]).branches().is_empty());
     }
 
     #[test]
@@ -268,6 +436,6 @@ mod tests {
             log.push(&number.to_string(), None, E);
         }
         assert_eq!(log.path(999_999).unwrap().len(), 1_000_000);
-        assert_eq!(log.segments().len(), 1);
+        assert_eq!(log.branches().len(), 1);
     }
 }

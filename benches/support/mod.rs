@@ -12,10 +12,49 @@ use annals::NewEvent;
 use rusqlite::{Connection, params};
 
 const WORDS: &[&str] = &[
-    "the", "build", "test", "error", "warning", "module", "function", "return", "value", "request", "server",
-    "client", "cache", "index", "branch", "commit", "file", "path", "line", "token", "stream", "parse",
-    "render", "update", "delete", "insert", "select", "join", "timeout", "retry", "socket", "thread", "lock",
-    "queue", "worker", "metric", "config", "schema", "naïve", "日本語", "données", "✓", "→",
+    "the",
+    "build",
+    "test",
+    "error",
+    "warning",
+    "module",
+    "function",
+    "return",
+    "value",
+    "request",
+    "server",
+    "client",
+    "cache",
+    "index",
+    "branch",
+    "commit",
+    "file",
+    "path",
+    "line",
+    "token",
+    "stream",
+    "parse",
+    "render",
+    "update",
+    "delete",
+    "insert",
+    "select",
+    "join",
+    "timeout",
+    "retry",
+    "socket",
+    "thread",
+    "lock",
+    "queue",
+    "worker",
+    "metric",
+    "config",
+    "schema",
+    "naïve",
+    "日本語",
+    "données",
+    "✓",
+    "→",
 ];
 
 /// A small generator of its own, so that every run sees the same events (xorshift64*).
@@ -60,7 +99,14 @@ fn words(random: &mut Random, bytes: usize) -> String {
 
 fn uuid(random: &mut Random) -> String {
     let (a, b) = (random.next(), random.next());
-    format!("{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}", a >> 32, a >> 16 & 0xffff, a & 0xfff, b >> 52, b & 0xffff_ffff_ffff)
+    format!(
+        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+        a >> 32,
+        a >> 16 & 0xffff,
+        a & 0xfff,
+        b >> 52,
+        b & 0xffff_ffff_ffff
+    )
 }
 
 /// `count` events of one conversation: a user message, then actions and their observations, each the child
@@ -72,7 +118,13 @@ pub fn events(count: usize, seed: u64) -> Vec<String> {
     let mut action = String::new();
     for index in 0..count {
         let id = uuid(&mut random);
-        let time = format!("2026-01-01T{:02}:{:02}:{:02}.{:06}", index / 3600 % 24, index / 60 % 60, index % 60, index);
+        let time = format!(
+            "2026-01-01T{:02}:{:02}:{:02}.{:06}",
+            index / 3600 % 24,
+            index / 60 % 60,
+            index % 60,
+            index
+        );
         let size = if random.below(400) == 0 {
             100_000 + random.below(100_000)
         } else {
@@ -82,12 +134,19 @@ pub fn events(count: usize, seed: u64) -> Vec<String> {
         let parent_id = if parent.is_empty() { String::new() } else { format!(r#""parent_id":"{parent}","#) };
         let head = format!(r#"{{"id":"{id}","timestamp":"{time}","#);
         let event = if index % 40 == 0 {
-            format!(r#"{head}"source":"user",{parent_id}"llm_message":{{"role":"user","content":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"thinking_blocks":[]}},"activated_skills":[],"extended_content":[],"kind":"MessageEvent"}}"#)
+            format!(
+                r#"{head}"source":"user",{parent_id}"llm_message":{{"role":"user","content":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"thinking_blocks":[]}},"activated_skills":[],"extended_content":[],"kind":"MessageEvent"}}"#
+            )
         } else if index % 2 == 1 {
             action.clone_from(&id);
-            format!(r#"{head}"source":"agent",{parent_id}"thought":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"thinking_blocks":[],"action":{{"command":"cargo test --workspace","is_input":false,"reset":false,"kind":"TerminalAction"}},"tool_name":"terminal","tool_call_id":"call_{index:08}","tool_call":{{"id":"call_{index:08}","name":"terminal","arguments":"{{\"command\": \"cargo test --workspace\"}}","origin":"completion"}},"llm_response_id":"chatcmpl-{index:08}","security_risk":"UNKNOWN","summary":"run the tests","kind":"ActionEvent"}}"#)
+            format!(
+                r#"{head}"source":"agent",{parent_id}"thought":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"thinking_blocks":[],"action":{{"command":"cargo test --workspace","is_input":false,"reset":false,"kind":"TerminalAction"}},"tool_name":"terminal","tool_call_id":"call_{index:08}","tool_call":{{"id":"call_{index:08}","name":"terminal","arguments":"{{\"command\": \"cargo test --workspace\"}}","origin":"completion"}},"llm_response_id":"chatcmpl-{index:08}","security_risk":"UNKNOWN","summary":"run the tests","kind":"ActionEvent"}}"#
+            )
         } else {
-            format!(r#"{head}"source":"environment",{parent_id}"tool_name":"terminal","tool_call_id":"call_{:08}","observation":{{"content":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"is_error":false,"command":"cargo test --workspace","exit_code":0,"timeout":false,"metadata":{{"exit_code":0,"pid":-1,"username":"root","hostname":"sandbox","working_dir":"/workspace","py_interpreter_path":"","prefix":"","suffix":""}},"kind":"TerminalObservation"}},"action_id":"{action}","extended_content":[],"kind":"ObservationEvent"}}"#, index - 1)
+            format!(
+                r#"{head}"source":"environment",{parent_id}"tool_name":"terminal","tool_call_id":"call_{:08}","observation":{{"content":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"is_error":false,"command":"cargo test --workspace","exit_code":0,"timeout":false,"metadata":{{"exit_code":0,"pid":-1,"username":"root","hostname":"sandbox","working_dir":"/workspace","py_interpreter_path":"","prefix":"","suffix":""}},"kind":"TerminalObservation"}},"action_id":"{action}","extended_content":[],"kind":"ObservationEvent"}}"#,
+                index - 1
+            )
         };
         events.push(event);
         parent = id;
@@ -186,7 +245,9 @@ fn short(value: f64) -> String {
 }
 
 pub fn header(title: &str) {
-    println!("\n## {title}\n\n| what | ratio, median (range) | budget | annals | baseline |\n|---|---|---|---|---|");
+    println!(
+        "\n## {title}\n\n| what | ratio, median (range) | budget | annals | baseline |\n|---|---|---|---|---|"
+    );
 }
 
 /// Syncs a small file a few hundred times: the disk's own rate, printed first and last so that a run on a

@@ -92,6 +92,11 @@ impl<'a> Raw<'a> {
         Ok(value)
     }
 
+    /// The value that `text` is, where that was checked before.
+    pub(crate) fn checked(text: &'a str) -> Self {
+        Self(text)
+    }
+
     /// Reads the value at the beginning of `text` and answers what follows it.
     ///
     /// # Errors

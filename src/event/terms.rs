@@ -70,7 +70,8 @@ fn humps(word: &str) -> Vec<&str> {
         let (at, here) = characters[window];
         let before = characters[window - 1].1;
         let after_is_small = characters.get(window + 1).is_some_and(|(_, next)| next.is_lowercase());
-        let climbs = here.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && after_is_small));
+        let climbs =
+            here.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && after_is_small));
         if climbs {
             parts.push(&word[start..at]);
             start = at;
@@ -160,7 +161,8 @@ fn terms(text: &str) -> Vec<Term<'_>> {
     let mut terms = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
-        let negative = rest.starts_with('-') && rest[1..].starts_with(|c: char| c.is_alphanumeric() || c == '"');
+        let negative =
+            rest.starts_with('-') && rest[1..].starts_with(|c: char| c.is_alphanumeric() || c == '"');
         if negative {
             rest = &rest[1..];
         }

@@ -68,7 +68,8 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn new(conversation: ConversationId, append: Append) -> Self {
-        let effects = append.events.iter().map(|event| Effect::of(event.envelope(), event.payload())).collect();
+        let effects =
+            append.events.iter().map(|event| Effect::of(event.envelope(), event.payload())).collect();
         Self { conversation, append, effects }
     }
 
@@ -184,8 +185,15 @@ impl<'a> Session<'a> {
         let mut places = Vec::with_capacity(request.append.events.len());
         for (event, effect) in request.append.events.iter().zip(&request.effects) {
             check_parent(self.db, conversation, &open.entry, event)?;
-            let place =
-                append_event(self.db, conversation, &mut open.entry, &mut position, event, *effect, self.now)?;
+            let place = append_event(
+                self.db,
+                conversation,
+                &mut open.entry,
+                &mut position,
+                event,
+                *effect,
+                self.now,
+            )?;
             if !place.known {
                 open.entry.move_head(event);
                 open.changed = true;
@@ -281,7 +289,12 @@ fn unknown_parent(conversation: &ConversationId, event: &NewEvent, parent: &str)
     }
 }
 
-fn check_parent(db: &Connection, conversation: &ConversationId, entry: &Entry, event: &NewEvent) -> Result<()> {
+fn check_parent(
+    db: &Connection,
+    conversation: &ConversationId,
+    entry: &Entry,
+    event: &NewEvent,
+) -> Result<()> {
     let Some(parent) = event.envelope().named_parent() else { return Ok(()) };
     if entry.leaf.as_deref() == Some(parent) || log::has(db, entry.key, parent)? {
         return Ok(());

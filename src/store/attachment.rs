@@ -21,7 +21,8 @@ const KEY: &str = "SELECT b.key, length(b.content) FROM attachment AS a JOIN blo
      WHERE a.conversation = ?1 AND a.path = ?2";
 const DETACH: &str = "DELETE FROM attachment WHERE conversation = ?1";
 const BLOBS: &str = "SELECT DISTINCT blob FROM attachment WHERE conversation = ?1";
-const SWEEP: &str = "DELETE FROM blob WHERE key = ?1 AND NOT EXISTS (SELECT 1 FROM attachment WHERE blob = ?1)";
+const SWEEP: &str =
+    "DELETE FROM blob WHERE key = ?1 AND NOT EXISTS (SELECT 1 FROM attachment WHERE blob = ?1)";
 
 const COPY_BYTES: usize = 64 << 10;
 
@@ -144,16 +145,26 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::UnknownConversation`], [`Error::UnknownAttachment`], [`Error::Io`] where `to` fails.
-    pub fn read_attachment(&self, conversation: &ConversationId, path: &str, to: &mut dyn Write) -> Result<u64> {
+    pub fn read_attachment(
+        &self,
+        conversation: &ConversationId,
+        path: &str,
+        to: &mut dyn Write,
+    ) -> Result<u64> {
         let doing = "reading an attachment";
         self.snapshot(|db| {
             let key = catalogue::key(db, conversation)?;
             let found: Option<(i64, i64)> = db
                 .prepare_cached(KEY)
-                .and_then(|mut s| s.query_row(params![key, path], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+                .and_then(|mut s| {
+                    s.query_row(params![key, path], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+                })
                 .doing(doing)?;
             let Some((blob, _)) = found else {
-                return Err(Error::UnknownAttachment { conversation: conversation.clone(), path: path.to_owned() });
+                return Err(Error::UnknownAttachment {
+                    conversation: conversation.clone(),
+                    path: path.to_owned(),
+                });
             };
             let mut content = db.blob_open(MAIN_DB, "blob", "content", blob, true).doing(doing)?;
             copy(&mut content, to).map_err(Error::io("writing an attachment", path))

@@ -43,10 +43,9 @@ impl Store {
         if to.exists() {
             return Err(Error::WouldOverwrite { path: to.to_owned() });
         }
-        let name = to.file_name().ok_or_else(|| Error::CannotOpen {
-            path: to.to_owned(),
-            what: "it names no file".into(),
-        })?;
+        let name = to
+            .file_name()
+            .ok_or_else(|| Error::CannotOpen { path: to.to_owned(), what: "it names no file".into() })?;
         let mut partial = std::ffi::OsString::from(".");
         partial.push(name);
         partial.push(format!(".{}.partial", std::process::id()));

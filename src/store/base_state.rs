@@ -31,6 +31,10 @@ const RENEW: &str = "UPDATE base_state SET first_document = coalesce(first_docum
      document = ?2, document_version = ?3 WHERE conversation = ?1";
 const ADD_HEAD: &str =
     "INSERT INTO head_change (conversation, sequence, leaf_event_id, recorded_at) VALUES (?1, ?2, ?3, ?4)";
+const LAST_HEAD: &str = "SELECT sequence, leaf_event_id FROM head_change \
+     WHERE conversation = ?1 AND sequence <= ?2 ORDER BY sequence DESC, rowid DESC LIMIT 1";
+const LAST_CHANGE: &str = "SELECT value FROM base_state_change \
+     WHERE conversation = ?1 AND field = ?2 AND sequence <= ?3 ORDER BY version DESC, rowid DESC LIMIT 1";
 const HEAD: &str = "SELECT leaf_event_id, head_is_empty FROM conversation WHERE key = ?1";
 const STALE_USAGE: &str = "INSERT OR IGNORE INTO usage_stale (conversation) VALUES (?1)";
 
@@ -137,7 +141,8 @@ pub(super) fn replace(db: &Connection, entry: &Entry, document: &BaseDocument, n
 /// The fields that are not the same in both documents, with their new values.
 fn changed_fields<'a>(old: &'a Object<'_>, new: &'a Object<'_>) -> Vec<(&'a str, Option<Raw<'a>>)> {
     let gone = old.keys().filter(|field| new.get(field).is_none()).map(|field| (field, None));
-    let differ = new.keys().filter(|field| old.get(field) != new.get(field)).map(|field| (field, new.get(field)));
+    let differ =
+        new.keys().filter(|field| old.get(field) != new.get(field)).map(|field| (field, new.get(field)));
     gone.chain(differ).collect()
 }
 
@@ -194,12 +199,50 @@ fn follow(db: &Connection, key: i64, field: &str, value: Option<Raw<'_>>) -> Res
 }
 
 /// Remembers that HEAD was moved by itself.
-pub(super) fn remember_head(db: &Connection, entry: &Entry, leaf: Option<&str>, now: Timestamp) -> Result<()> {
+pub(super) fn remember_head(
+    db: &Connection,
+    entry: &Entry,
+    leaf: Option<&str>,
+    now: Timestamp,
+) -> Result<()> {
     let last = entry.event_count.cast_signed() - 1;
     db.prepare_cached(ADD_HEAD)
         .and_then(|mut statement| statement.execute(params![entry.key, last, leaf, now.0]))
         .doing("moving HEAD")?;
     Ok(())
+}
+
+/// The last time HEAD was moved by itself, no later than right behind the event at `sequence`: behind which
+/// event, and where to.
+pub(super) fn last_head_move(
+    db: &Connection,
+    key: i64,
+    sequence: Sequence,
+) -> Result<Option<(Option<Sequence>, Option<String>)>> {
+    db.prepare_cached(LAST_HEAD)
+        .and_then(|mut statement| {
+            let row = |row: &rusqlite::Row<'_>| {
+                let behind = u64::try_from(row.get::<_, i64>(0)?).ok().map(Sequence);
+                Ok((behind, row.get(1)?))
+            };
+            statement.query_row(params![key, sequence.0.cast_signed()], row).optional()
+        })
+        .doing("reading where HEAD was")
+}
+
+/// The last value a field was changed to, no later than right behind the event at `sequence`; the inner
+/// `None` where it was taken out, the outer one where it was not changed by then.
+pub(super) fn last_change(
+    db: &Connection,
+    key: i64,
+    field: &str,
+    sequence: Sequence,
+) -> Result<Option<Option<String>>> {
+    db.prepare_cached(LAST_CHANGE)
+        .and_then(|mut s| {
+            s.query_row(params![key, field, sequence.0.cast_signed()], |row| row.get(0)).optional()
+        })
+        .doing("reading the history of a base state")
 }
 
 /// The present base state, with HEAD as the catalogue has it.
@@ -230,7 +273,10 @@ pub(super) fn load_at(db: &Connection, key: i64, sequence: Sequence) -> Result<O
         .and_then(|mut s| s.query_row(params![key, sequence.0.cast_signed()], |row| row.get(0)))
         .doing("reading the history of a base state")?;
     let version = version.unwrap_or(0);
-    Ok(Some(BaseState { version: Version(version.cast_unsigned()), document: document_at(db, key, version)? }))
+    Ok(Some(BaseState {
+        version: Version(version.cast_unsigned()),
+        document: document_at(db, key, version)?,
+    }))
 }
 
 /// The document as of a version, without HEAD.

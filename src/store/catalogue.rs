@@ -18,7 +18,8 @@ const LOAD: &str = "SELECT key, event_count, payload_bytes, head_hash, leaf_even
      first_message IS NOT NULL, first_timestamp, created_at, \
      EXISTS (SELECT 1 FROM base_state WHERE conversation = key), action_count, observation_count, \
      updated_minute FROM conversation WHERE id = ?1";
-const CREATE: &str = "INSERT INTO conversation (id, head_hash, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
+const CREATE: &str =
+    "INSERT INTO conversation (id, head_hash, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
 /// Leaves `updated_minute`, and thereby its index, where it is.
 const SAVE: &str = "UPDATE conversation SET event_count = ?2, payload_bytes = ?3, head_hash = ?4, \
      leaf_event_id = ?5, head_is_empty = ?6, status = ?7, first_message = coalesce(first_message, ?8), \
@@ -76,7 +77,8 @@ impl Entry {
             .and_then(|mut statement| statement.execute(params![id.as_str(), Digest::START.0, now.0]))
             .doing("creating a conversation")?;
         let created = Self::load(db, id)?;
-        created.ok_or_else(|| Error::Corrupt { what: format!("conversation {id} vanished while it was made") })
+        created
+            .ok_or_else(|| Error::Corrupt { what: format!("conversation {id} vanished while it was made") })
     }
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {

@@ -113,14 +113,16 @@ impl Checkpointer {
         if self.thread.is_some() {
             return true;
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let Ok(db) = Connection::open_with_flags(&self.uri, flags) else { return false };
         if db.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA mmap_size = 0; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON").is_err() {
             return false;
         }
         let shared = Arc::clone(&self.shared);
         let work = move || {
-            while shared.wait_while(|state| !matches!(state, State::Moving | State::Closed)) == State::Moving {
+            while shared.wait_while(|state| !matches!(state, State::Moving | State::Closed)) == State::Moving
+            {
                 let _ = passive(&db);
                 let mut state = shared.state();
                 if *state == State::Moving {

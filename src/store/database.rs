@@ -61,14 +61,13 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Connection> {
         return Err(Error::ReadOnly { path: place.path() });
     }
     if known == 0 {
-        db.execute_batch(&format!(
-            "PRAGMA application_id = {APPLICATION_ID};"
-        ))
-        .doing("creating the database")?;
+        db.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID};"))
+            .doing("creating the database")?;
     }
     set_up(&db)?;
-    let journal: String =
-        db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).doing("turning on the write-ahead log")?;
+    let journal: String = db
+        .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+        .doing("turning on the write-ahead log")?;
     if matches!(place, Place::File(_)) && journal != "wal" {
         return Err(Error::CannotOpen {
             path: place.path(),
@@ -135,7 +134,8 @@ pub(super) fn set_up_reader(db: &mut Connection, options: &Options) -> rusqlite:
 
 fn set_up(db: &Connection) -> Result<()> {
     // The guard of the event table asks for it; other programs' connections do not have it.
-    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS | FunctionFlags::SQLITE_DETERMINISTIC;
+    let flags =
+        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS | FunctionFlags::SQLITE_DETERMINISTIC;
     db.create_scalar_function("only_annals_appends_to_the_log", 0, flags, |_| Ok(true))
         .doing("setting up the database")?;
     db.set_prepared_statement_cache_capacity(128);
@@ -159,8 +159,11 @@ fn recognise(db: &Connection, place: &Place) -> Result<u32> {
     let look = || {
         // In one snapshot: another process may be creating the file right now.
         let snapshot = db.unchecked_transaction()?;
-        let seen =
-            (read("PRAGMA application_id")?, read("PRAGMA user_version")?, read("SELECT count(*) FROM sqlite_schema")?);
+        let seen = (
+            read("PRAGMA application_id")?,
+            read("PRAGMA user_version")?,
+            read("SELECT count(*) FROM sqlite_schema")?,
+        );
         snapshot.finish()?;
         Ok(seen)
     };
@@ -184,9 +187,10 @@ fn refusal(error: rusqlite::Error, place: &Place) -> Error {
     let path = place.path();
     match error.sqlite_error_code() {
         Some(Code::NotADatabase) => Error::ForeignFile { path, what: "not an SQLite database".into() },
-        Some(Code::CannotOpen | Code::PermissionDenied) => {
-            Error::CannotOpen { path, what: format!("{error}; check that you may read the file and its folder") }
-        }
+        Some(Code::CannotOpen | Code::PermissionDenied) => Error::CannotOpen {
+            path,
+            what: format!("{error}; check that you may read the file and its folder"),
+        },
         Some(Code::ReadOnly) => Error::ReadOnly { path },
         _ => translate(error, "opening the database"),
     }

@@ -203,7 +203,8 @@ impl Watch {
                 }
             }
         });
-        let failed = |error: std::io::Error| Error::Storage { doing: "starting the watch", source: error.into() };
+        let failed =
+            |error: std::io::Error| Error::Storage { doing: "starting the watch", source: error.into() };
         *thread = Some(watch.map_err(failed)?);
         Ok(())
     }

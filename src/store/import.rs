@@ -59,7 +59,11 @@ pub(crate) struct Surroundings {
 
 impl Store {
     /// Appends imported events; answers for each whether it was stored, or its id was there already.
-    pub(crate) fn import_events(&self, conversation: &ConversationId, arrivals: &[Arrival]) -> Result<Vec<bool>> {
+    pub(crate) fn import_events(
+        &self,
+        conversation: &ConversationId,
+        arrivals: &[Arrival],
+    ) -> Result<Vec<bool>> {
         let effects: Vec<Effect> =
             arrivals.iter().map(|new| Effect::of(new.event.envelope(), new.event.payload())).collect();
         self.write(|db| {

@@ -162,7 +162,8 @@ impl Store {
             Order::CreatedDescending => (&["created_at", "key"], "DESC", "<"),
             Order::Created => (&["created_at", "key"], "ASC", ">"),
         };
-        let each = |form: &dyn Fn(&str) -> String| columns.iter().map(|c| form(c)).collect::<Vec<_>>().join(", ");
+        let each =
+            |form: &dyn Fn(&str) -> String| columns.iter().map(|c| form(c)).collect::<Vec<_>>().join(", ");
         self.snapshot(|db| {
             let (mut condition, mut values) = filter.condition();
             if let Some(after) = after {
@@ -181,10 +182,13 @@ impl Store {
             }
             values.push(Value::from(limit as i64 + 1));
             let order = each(&|column| format!("c.{column} {direction}"));
-            let sql = format!("SELECT {COLUMNS} FROM conversation AS c WHERE {condition} ORDER BY {order} LIMIT ?");
+            let sql =
+                format!("SELECT {COLUMNS} FROM conversation AS c WHERE {condition} ORDER BY {order} LIMIT ?");
             let mut conversations = db
                 .prepare_cached(&sql)
-                .and_then(|mut s| s.query_map(params_from_iter(values), conversation)?.collect::<Result<Vec<_>, _>>())
+                .and_then(|mut s| {
+                    s.query_map(params_from_iter(values), conversation)?.collect::<Result<Vec<_>, _>>()
+                })
                 .doing("listing conversations")?;
             let more = conversations.len() > limit;
             conversations.truncate(limit);

@@ -91,8 +91,10 @@ pub(super) fn conversion(
 
 /// The newest position that was ever given.
 pub(super) fn head(db: &Connection) -> Result<Position> {
-    let position: i64 =
-        db.prepare_cached(HEAD).and_then(|mut s| s.query_row([], |row| row.get(0))).doing("reading the head")?;
+    let position: i64 = db
+        .prepare_cached(HEAD)
+        .and_then(|mut s| s.query_row([], |row| row.get(0)))
+        .doing("reading the head")?;
     Ok(Position(position.cast_unsigned()))
 }
 
@@ -172,7 +174,8 @@ pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> 
 
 /// Lets redaction and deletion change the log until the transaction ends.
 pub(super) fn permit(db: &Connection, reason: &str) -> Result<()> {
-    db.execute("INSERT INTO maintenance (reason) VALUES (?1)", [reason]).doing("opening the log for maintenance")?;
+    db.execute("INSERT INTO maintenance (reason) VALUES (?1)", [reason])
+        .doing("opening the log for maintenance")?;
     Ok(())
 }
 

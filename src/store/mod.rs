@@ -18,6 +18,7 @@ mod database;
 mod delete;
 mod engine;
 mod feed;
+mod history;
 mod import;
 mod list;
 mod log;
@@ -48,6 +49,7 @@ pub use backup::BackupReport;
 pub use base_state::BaseState;
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub use feed::{FeedEvent, Follower};
+pub use history::HeadMove;
 pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
 pub use log::StoredEvent;
@@ -138,9 +140,11 @@ impl Store {
         };
         let flags = match place {
             Place::File(_) => database::READER_FLAGS,
-            Place::Memory(_) => rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE
-                | rusqlite::OpenFlags::SQLITE_OPEN_URI
-                | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            Place::Memory(_) => {
+                rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE
+                    | rusqlite::OpenFlags::SQLITE_OPEN_URI
+                    | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX
+            }
         };
         let reader_options = options.clone();
         let manager = SqliteConnectionManager::file(&uri)

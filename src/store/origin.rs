@@ -210,9 +210,8 @@ impl Store {
             db.prepare_cached(FILES)
                 .and_then(|mut statement| {
                     let bounds = params![key, first.cast_signed(), last.cast_signed()];
-                    let rows = statement.query_map(bounds, |row| {
-                        Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
-                    })?;
+                    let rows = statement
+                        .query_map(bounds, |row| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?)))?;
                     rows.collect()
                 })
                 .doing("reading file names")

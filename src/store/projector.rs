@@ -105,9 +105,8 @@ impl Store {
     /// What writing can meet. On a store that may only be read this does nothing.
     pub fn catch_up(&self) -> Result<()> {
         let Some(writer) = &self.0.writer else { return Ok(()) };
-        let behind = self.read(|db| {
-            Ok(projection::is_torn(db)? || projection::lags(db)? || search::lags(db)?)
-        })?;
+        let behind =
+            self.read(|db| Ok(projection::is_torn(db)? || projection::lags(db)? || search::lags(db)?))?;
         if behind { catch_up(writer) } else { Ok(()) }
     }
 
@@ -142,9 +141,9 @@ impl Store {
         if !tables.is_empty() {
             self.rebuild_beside(&tables, progress)?;
         }
-        let index_in_use = self.read(|db| search::checkpoint(db))?.is_some();
+        let index_in_use = self.read(search::checkpoint)?.is_some();
         if wanted.contains(&search::NAME) && (index_in_use || names.contains(&search::NAME)) {
-            writer.transaction(|db| search::restart(db))?;
+            writer.transaction(search::restart)?;
             self.index(progress)?;
         }
         Ok(())

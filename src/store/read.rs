@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::event::kind;
 use crate::ids::{ConversationId, EventId, Position, Sequence};
 
-const BY_ID: &str =
-    concat!("SELECT ", log::columns!(), " FROM event WHERE conversation = ?1 AND id = ?2");
-const IDS_LIKE: &str = "SELECT id FROM event WHERE conversation = ?1 AND id >= ?2 AND id < ?3 ORDER BY id LIMIT 6";
+const BY_ID: &str = concat!("SELECT ", log::columns!(), " FROM event WHERE conversation = ?1 AND id = ?2");
+const IDS_LIKE: &str =
+    "SELECT id FROM event WHERE conversation = ?1 AND id >= ?2 AND id < ?3 ORDER BY id LIMIT 6";
 /// The two kinds that `event_by_rare_kind` leaves out are counted by the catalogue.
 const COUNT_KINDS: &str = "SELECT kind, count(*) FROM event WHERE conversation = ?1 \
      AND kind NOT IN ('ActionEvent', 'ObservationEvent') GROUP BY kind \
@@ -134,7 +134,12 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
-    pub fn events(&self, conversation: &ConversationId, query: &EventQuery, limit: usize) -> Result<EventPage> {
+    pub fn events(
+        &self,
+        conversation: &ConversationId,
+        query: &EventQuery,
+        limit: usize,
+    ) -> Result<EventPage> {
         let limit = limit.clamp(1, PAGE_MAX);
         self.snapshot(|db| {
             let (condition, mut values) = query.condition(catalogue::key(db, conversation)?);
@@ -145,7 +150,9 @@ impl Store {
                 format!("SELECT {columns} FROM event WHERE {condition} ORDER BY sequence {order} LIMIT ?");
             let mut events = db
                 .prepare_cached(&sql)
-                .and_then(|mut s| s.query_map(params_from_iter(values), log::stored)?.collect::<Result<Vec<_>, _>>())
+                .and_then(|mut s| {
+                    s.query_map(params_from_iter(values), log::stored)?.collect::<Result<Vec<_>, _>>()
+                })
                 .doing("reading a page of events")?;
             let next = events.get(limit).map(|event| event.sequence);
             events.truncate(limit);
@@ -288,7 +295,9 @@ pub(super) fn ids_with_prefix(
     values.extend([Value::from(prefix.to_owned()), Value::from(after)]);
     db.prepare_cached(sql)
         .and_then(|mut statement| {
-            statement.query_map(params_from_iter(values), |row| row.get(0))?.collect::<Result<Vec<String>, _>>()
+            statement
+                .query_map(params_from_iter(values), |row| row.get(0))?
+                .collect::<Result<Vec<String>, _>>()
         })
         .doing("looking for ids")
 }

@@ -6,8 +6,7 @@ use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::tree::Tree;
 
-const NODES: &str =
-    "SELECT id, parent_id, kind, sequence FROM event WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT 10000";
+const NODES: &str = "SELECT id, parent_id, kind, sequence FROM event WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT 10000";
 
 impl Store {
     /// The tree of a conversation's log.
@@ -24,7 +23,9 @@ impl Store {
                 let mut statement = db.prepare_cached(NODES).doing(doing)?;
                 let mut rows = statement.query([key, next]).doing(doing)?;
                 while let Some(row) = rows.next().doing(doing)? {
-                    let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(doing);
+                    let text = |column| {
+                        row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(doing)
+                    };
                     tree.push(text(0)?.unwrap_or_default(), text(1)?, text(2)?.unwrap_or_default());
                 }
                 Ok(())

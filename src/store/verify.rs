@@ -187,10 +187,12 @@ impl Link {
     /// Compares what was read with what the catalogue says.
     fn close(&mut self, row: &CatalogueRow) {
         if self.next != row.event_count {
-            let what = format!("the catalogue says {} events, the log ends after {}", row.event_count, self.next);
+            let what =
+                format!("the catalogue says {} events, the log ends after {}", row.event_count, self.next);
             self.find(row, None, what);
         } else if row.head_hash != self.hash.0 {
-            let what = "the head hash is not that of the last event: the end of the log, or its record, was changed";
+            let what =
+                "the head hash is not that of the last event: the end of the log, or its record, was changed";
             self.find(row, None, what.into());
         } else if row.payload_bytes != self.payload_bytes {
             let what = format!(
@@ -249,7 +251,8 @@ fn verify_page(db: &Connection, row: &CatalogueRow, link: &mut Link) -> Result<u
 
 /// The first extracted column that differs from the payload.
 fn wrong_column(row: &rusqlite::Row<'_>, payload: &[u8]) -> rusqlite::Result<Option<&'static str>> {
-    let Some((envelope, _)) = std::str::from_utf8(payload).ok().and_then(|text| Envelope::read(text).ok()) else {
+    let Some((envelope, _)) = std::str::from_utf8(payload).ok().and_then(|text| Envelope::read(text).ok())
+    else {
         return Ok(Some("payload"));
     };
     let columns = [

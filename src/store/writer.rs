@@ -151,11 +151,7 @@ impl Writer {
         group
     }
 
-    fn commit_group(
-        &self,
-        slot: &mut Slot,
-        group: &[Arc<Job>],
-    ) -> Vec<Answer> {
+    fn commit_group(&self, slot: &mut Slot, group: &[Arc<Job>]) -> Vec<Answer> {
         let outcome = self.with(slot, |db| match self.try_group(db, group)? {
             Some(answers) => Ok(answers),
             None => self.group_or_undo(db, group),
@@ -219,11 +215,7 @@ impl Writer {
         self.with(&mut connection, work)
     }
 
-    fn with<T>(
-        &self,
-        slot: &mut Slot,
-        work: impl FnOnce(&Connection) -> Result<T>,
-    ) -> Result<T> {
+    fn with<T>(&self, slot: &mut Slot, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let db = match &mut slot.db {
             Some(db) => db,
             empty @ None => empty.insert(database::open_writer(&self.place, &self.options)?),
@@ -268,7 +260,9 @@ struct Baton<'a> {
 impl Drop for Baton<'_> {
     fn drop(&mut self) {
         for job in self.group.iter().skip(1) {
-            job.call(Turn::Done(Err(Error::Corrupt { what: "the writer panicked; nothing was written".into() })));
+            job.call(Turn::Done(Err(Error::Corrupt {
+                what: "the writer panicked; nothing was written".into(),
+            })));
         }
         let next = {
             let mut queue = lock(&self.writer.queue);

@@ -79,7 +79,13 @@ fn read_lines(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) ->
             number += 1;
             continue;
         }
-        let end = if line.ends_with(b"\r\n") { "\r\n" } else if line.ends_with(b"\n") { "\n" } else { "" };
+        let end = if line.ends_with(b"\r\n") {
+            "\r\n"
+        } else if line.ends_with(b"\n") {
+            "\n"
+        } else {
+            ""
+        };
         line.truncate(line.len() - end.len());
         if line.trim_ascii().is_empty() {
             regular = false;
@@ -131,7 +137,10 @@ fn read_array(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) ->
         let start = element.offset_in(&text);
         let between = &text[end..start];
         match &mut glue {
-            None => glue = Some(Glue { prefix: between.to_owned(), separator: String::new(), suffix: String::new() }),
+            None => {
+                glue =
+                    Some(Glue { prefix: between.to_owned(), separator: String::new(), suffix: String::new() })
+            }
             Some(glue) if number == 1 => between.clone_into(&mut glue.separator),
             Some(glue) => regular &= glue.separator == between,
         }

@@ -129,16 +129,24 @@ impl<'a> Exporter<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
         let events = match origin.and_then(|origin| origin.container.as_ref()) {
-            Some(container) => {
-                self.write_container(conversation, container, target, &format!("{prefix}{}", container.file), progress)?
-            }
+            Some(container) => self.write_container(
+                conversation,
+                container,
+                target,
+                &format!("{prefix}{}", container.file),
+                progress,
+            )?,
             None => {
                 let directory = origin.map_or(layout::EVENTS, |origin| &origin.events_directory);
+                if origin.is_none() {
+                    target.folder(directory)?; // the reference makes it, events or not
+                }
                 self.write_events(conversation, target, &format!("{prefix}{directory}"), progress)?
             }
         };
         if let Some(state) = self.store.base_state(conversation)? {
-            let path = origin.and_then(|origin| origin.base_state_path.as_deref()).unwrap_or(layout::BASE_STATE);
+            let path =
+                origin.and_then(|origin| origin.base_state_path.as_deref()).unwrap_or(layout::BASE_STATE);
             target.write(&format!("{prefix}{path}"), state.document.as_str().as_bytes())?;
         }
         for attachment in self.store.attachments(conversation)? {
@@ -152,7 +160,8 @@ impl<'a> Exporter<'a> {
             file.flush().map_err(Error::io("writing", &path))?;
             target.bytes += bytes;
         }
-        let root = origin.map_or("", |origin| origin.events_directory.strip_suffix(layout::EVENTS).unwrap_or(""));
+        let root =
+            origin.map_or("", |origin| origin.events_directory.strip_suffix(layout::EVENTS).unwrap_or(""));
         for child in self.store.children(conversation)? {
             let origin = self.store.origin(&child)?;
             let name = origin.as_ref().map_or_else(|| child.folder_name(), |origin| origin.folder.clone());
@@ -169,7 +178,6 @@ impl<'a> Exporter<'a> {
         directory: &str,
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
-        target.folder(directory)?;
         let mut numbering = Numbering::default();
         let mut names = std::collections::HashMap::new();
         let mut events = 0;
@@ -261,11 +269,13 @@ impl Target {
         if path.is_empty() {
             return Ok(self.root.clone());
         }
-        let inside = path.split('/').all(|part| part != "..") && !path.starts_with('/') && !path.contains('\\');
+        let inside =
+            path.split('/').all(|part| part != "..") && !path.starts_with('/') && !path.contains('\\');
         if inside {
             return Ok(self.root.join(path));
         }
-        let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path leads out of the folder");
+        let source =
+            std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path leads out of the folder");
         Err(Error::Io { doing: "writing", path: path.into(), source })
     }
 
@@ -300,7 +310,8 @@ impl Target {
 
 /// Gives what was written its name, or finds it there already, byte for byte.
 fn put(partial: &Path, target: &Path) -> Result<ExportStatus> {
-    let empty_folder = target.is_dir() && fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
+    let empty_folder =
+        target.is_dir() && fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
     if !target.exists() || empty_folder {
         if empty_folder {
             fs::remove_dir(target).map_err(Error::io("replacing", target))?;
@@ -326,7 +337,8 @@ fn first_difference(wanted: &Path, target: &Path) -> Result<Option<PathBuf>> {
     }
     let names = |folder: &Path| -> Result<Vec<std::ffi::OsString>> {
         let entries = fs::read_dir(folder).map_err(Error::io("listing", folder))?;
-        let mut names: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name())).collect();
+        let mut names: Vec<_> =
+            entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name())).collect();
         names.sort();
         Ok(names)
     };

@@ -15,7 +15,7 @@ use crate::store::{Arrival, Problem, Store, Surroundings};
 
 /// How much is written in one transaction.
 const CHUNK_EVENTS: usize = 1000;
-const CHUNK_BYTES: usize = 8 << 20;
+const CHUNK_BYTES: usize = 4 << 20;
 
 /// How to import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -128,8 +128,11 @@ impl<'a> Importer<'a> {
         let mut reports: Vec<ImportReport> = Vec::with_capacity(found.len());
         for (index, one) in found.iter().enumerate() {
             let parent = one.parent.and_then(|parent| reports[parent].id.clone());
-            let apart: Vec<PathBuf> =
-                found.iter().filter(|other| other.parent == Some(index)).map(|other| other.path.clone()).collect();
+            let apart: Vec<PathBuf> = found
+                .iter()
+                .filter(|other| other.parent == Some(index))
+                .map(|other| other.path.clone())
+                .collect();
             let total = found.len();
             let mut tell = |read: Read| {
                 progress(ImportProgress {
@@ -168,7 +171,7 @@ impl<'a> Importer<'a> {
         let shape = source.each(&mut |candidate| {
             read.events += 1;
             read.bytes += candidate.bytes();
-            if read.events % 256 == 0 {
+            if read.events.is_multiple_of(256) {
                 tell(*read);
             }
             intake.take(candidate)
@@ -376,7 +379,12 @@ impl<'a> Intake<'a> {
                 let problem = if stored.id == *event.id() {
                     format!("event {} has another payload than the stored one", event.id())
                 } else {
-                    format!("event {} stands where {} is stored (sequence {})", event.id(), stored.id, stored.sequence)
+                    format!(
+                        "event {} stands where {} is stored (sequence {})",
+                        event.id(),
+                        stored.id,
+                        stored.sequence
+                    )
                 };
                 let action = "left as stored; import it under another id with --as to have both".into();
                 self.conflict = Some(Problem { path: candidate.path, problem, action });
@@ -401,7 +409,8 @@ impl<'a> Intake<'a> {
         let written = self.store.import_events(self.id, &self.chunk)?;
         self.chunk_bytes = 0;
         let paths = std::mem::take(&mut self.chunk_paths);
-        for ((arrival, path), written) in std::mem::take(&mut self.chunk).into_iter().zip(paths).zip(written) {
+        for ((arrival, path), written) in std::mem::take(&mut self.chunk).into_iter().zip(paths).zip(written)
+        {
             if written {
                 self.added += 1;
                 self.added_bytes += arrival.event.payload().len() as u64;
@@ -458,7 +467,11 @@ impl Meta {
 fn concerns_one_conversation(error: &Error) -> bool {
     matches!(
         error,
-        Error::Io { .. } | Error::AttachmentTooLarge { .. } | Error::Payload(_) | Error::BaseState(_) | Error::Id(_)
+        Error::Io { .. }
+            | Error::AttachmentTooLarge { .. }
+            | Error::Payload(_)
+            | Error::BaseState(_)
+            | Error::Id(_)
     )
 }
 

@@ -77,9 +77,9 @@ fn number(digits: &str, least: usize) -> Option<u64> {
 /// digits and dashes.
 #[must_use]
 pub fn is_recognised(name: &str) -> bool {
-    read_event_name(name).and_then(|read| read.id).is_some_and(|id| {
-        id.len() >= 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-    })
+    read_event_name(name)
+        .and_then(|read| read.id)
+        .is_some_and(|id| id.len() >= 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'))
 }
 
 /// Whether a file belongs to the reference's own book-keeping and never held an event.
@@ -129,7 +129,8 @@ mod tests {
         assert_eq!(read("event-123456-abc.json"), Some((123_456, Some("abc".into()))));
         assert_eq!(read("0001_user_message.json"), Some((1, None)));
         assert_eq!(read("17.json"), Some((17, None)));
-        for other in ["notes.txt", "event-7-abc.json", "event-00007.json", "events.json", "x_y.json", ".json"] {
+        for other in ["notes.txt", "event-7-abc.json", "event-00007.json", "events.json", "x_y.json", ".json"]
+        {
             assert_eq!(read(other), None, "{other}");
         }
         assert!(is_recognised("event-00000-127634c5-9a45.json"));

@@ -3,6 +3,7 @@
 mod append;
 mod append_only;
 mod base_state;
+mod cli;
 mod concurrent;
 mod feed;
 mod open;

@@ -89,7 +89,9 @@ fn fill_and_swap(
         check(&write, projection.as_ref())?;
         for table in projection.tables() {
             write
-                .execute_batch(&format!("DELETE FROM main.{table}; INSERT INTO main.{table} SELECT * FROM temp.{table};"))
+                .execute_batch(&format!(
+                    "DELETE FROM main.{table}; INSERT INTO main.{table} SELECT * FROM temp.{table};"
+                ))
                 .doing(DOING)?;
         }
         for table in projection.tables() {
@@ -120,7 +122,8 @@ fn advance(
 fn check(db: &Connection, projection: &dyn Projection) -> Result<()> {
     let wrong = db.prepare(projection.check()).and_then(|mut statement| statement.exists([])).doing(DOING)?;
     if wrong {
-        let what = format!("the rebuilt projection {} does not match the log; the old one stays", projection.name());
+        let what =
+            format!("the rebuilt projection {} does not match the log; the old one stays", projection.name());
         return Err(Error::Corrupt { what });
     }
     Ok(())

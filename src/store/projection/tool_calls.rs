@@ -100,10 +100,12 @@ impl Projection for ToolCalls {
                 let answer = Answer { outcome: "error", position: event.position, exit_code: None };
                 self.answer(db, event, None, answer)?;
             }
-            other if other.starts_with("action:") => {
-                if event.source == Some("agent") && !V0_NOT_TOOLS.contains(&other) {
-                    self.call(event, event.members.get("args"), None);
-                }
+            other
+                if other.starts_with("action:")
+                    && event.source == Some("agent")
+                    && !V0_NOT_TOOLS.contains(&other) =>
+            {
+                self.call(event, event.members.get("args"), None);
             }
             other if other.starts_with("observation:") => {
                 let cause = event.members.get("cause").and_then(Raw::as_i64);

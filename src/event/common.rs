@@ -1,0 +1,150 @@
+//! What every event carries: its id, when and by whom it was made, and which event it follows.
+
+use std::borrow::Cow;
+
+use super::decode::{DecodeError, Mismatch};
+use super::dump::Out;
+use super::json::Raw;
+use super::model::{Field, Reading, Text, words};
+use crate::ids::{EventId, ROOT};
+
+words! {
+    /// Who made an event.
+    Source {
+        /// The agent.
+        Agent = "agent",
+        /// A person.
+        User = "user",
+        /// The machinery around the agent.
+        Environment = "environment",
+        /// A hook.
+        Hook = "hook",
+    }
+}
+
+/// The members that every event begins with, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Common {
+    /// The event's name, unique in its conversation.
+    pub id: EventId,
+    /// When it was made, as written: ISO 8601, in the reference local time without a zone. Empty where a
+    /// payload does not say.
+    pub timestamp: Text,
+    /// Who made it.
+    pub source: Source,
+    /// The event it follows; [`ROOT`] where it says that it follows none; `None` where it does not say.
+    pub parent_id: Option<Text>,
+}
+
+impl Common {
+    /// The members of a new event that says nothing of a parent; the log will.
+    #[must_use]
+    pub fn new(id: EventId, timestamp: impl Into<Text>, source: Source) -> Self {
+        Self { id, timestamp: timestamp.into(), source, parent_id: None }
+    }
+
+    /// The event it follows, where it names one.
+    #[must_use]
+    pub fn named_parent(&self) -> Option<&str> {
+        self.parent_id.as_deref().filter(|parent| *parent != ROOT)
+    }
+
+    pub(crate) fn write(&self, out: &mut Out) {
+        out.key("id");
+        out.text(self.id.as_str());
+        out.member("timestamp", &self.timestamp);
+        out.member("source", &self.source);
+        out.member("parent_id", &self.parent_id);
+    }
+}
+
+/// What is known of an event from elsewhere than its payload, used where the payload does not say it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Given<'a> {
+    /// Its id.
+    pub id: Option<&'a EventId>,
+    /// Its time, ISO 8601.
+    pub timestamp: Option<&'a str>,
+}
+
+/// The members of [`Common`] as they are met.
+#[derive(Debug, Default)]
+pub(crate) struct Parts<'a> {
+    id: Option<Raw<'a>>,
+    timestamp: Option<Raw<'a>>,
+    source: Option<Raw<'a>>,
+    parent_id: Option<Raw<'a>>,
+}
+
+impl<'a> Parts<'a> {
+    /// Takes the member, if it is one of these.
+    pub fn take(&mut self, key: &Cow<'a, str>, value: Raw<'a>) -> bool {
+        let place = match key.as_ref() {
+            "id" => &mut self.id,
+            "timestamp" => &mut self.timestamp,
+            "source" => &mut self.source,
+            "parent_id" => &mut self.parent_id,
+            _ => return false,
+        };
+        *place = Some(value);
+        true
+    }
+
+    /// The members, checked; `source` is the kind's own, if it has one.
+    pub fn common(
+        self,
+        source: Option<Source>,
+        reading: Reading,
+        given: &Given<'_>,
+    ) -> Result<Common, DecodeError> {
+        Ok(Common {
+            id: id(self.id, reading, given)?,
+            timestamp: match self.timestamp {
+                Some(raw) => Text::read(raw, reading).map_err(|error| error.within("timestamp"))?,
+                None => given.timestamp.unwrap_or_default().into(),
+            },
+            source: match (self.source, source) {
+                (Some(raw), _) => Source::read(raw, reading).map_err(|error| error.within("source"))?,
+                (None, Some(source)) => source,
+                (None, None) => return Err(DecodeError::new(Mismatch::Missing).within("source")),
+            },
+            parent_id: match self.parent_id {
+                Some(raw) => Option::read(raw, reading).map_err(|error| error.within("parent_id"))?,
+                None => None,
+            },
+        })
+    }
+
+    /// What can be said of an event whose kind is not known: members of other types are absent.
+    pub fn lenient(self, reading: Reading, given: &Given<'_>) -> Result<Common, DecodeError> {
+        let text = |raw: Option<Raw<'_>>| raw.and_then(Raw::as_str).map(|text| Text::from(&*text));
+        Ok(Common {
+            id: id(self.id, reading, given)?,
+            timestamp: text(self.timestamp).unwrap_or_else(|| given.timestamp.unwrap_or_default().into()),
+            source: text(self.source).map_or_else(
+                || Source::Other(Text::from("")),
+                |word| Source::from_word(&word).unwrap_or(Source::Other(word)),
+            ),
+            parent_id: text(self.parent_id),
+        })
+    }
+}
+
+/// The id; a whole number, as OpenHands V0 wrote, counts as its digits where the unfamiliar is kept.
+fn id(raw: Option<Raw<'_>>, reading: Reading, given: &Given<'_>) -> Result<EventId, DecodeError> {
+    let text = match raw {
+        Some(raw) => match raw.as_i64().filter(|_| reading.keeps()) {
+            Some(number) => Some(Cow::Owned(number.to_string())),
+            None if raw.is_null() && reading.keeps() => None,
+            None => Some(raw.as_str().ok_or_else(|| super::model::expected("a string").within("id"))?),
+        },
+        None => None,
+    };
+    match (text, given.id) {
+        (Some(text), _) => {
+            EventId::new(text).map_err(|error| DecodeError::new(Mismatch::Id(error)).within("id"))
+        }
+        (None, Some(id)) => Ok(id.clone()),
+        (None, None) => Err(DecodeError::new(Mismatch::Missing).within("id")),
+    }
+}

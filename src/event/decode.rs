@@ -1,0 +1,161 @@
+//! JSON text to [`Event`]: the tag first, then the body.
+//!
+//! A known kind with a body that is not of its shape is an error and never quietly "unknown". What
+//! is unfamiliar, a kind, a member or a word that no table here has, is refused or kept, as the caller
+//! chooses; the reference refuses.
+
+use std::borrow::Cow;
+
+use super::json::{self, Fault};
+use super::kind;
+use super::model::Reading;
+use super::{Event, Unknown};
+use super::{common::Given, seed};
+
+/// What to do with kinds, members and words that SDK 1.58 does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfamiliar {
+    /// Make them an error, as the reference does.
+    Refuse,
+    /// Carry them along untouched.
+    Keep,
+}
+
+/// Why a payload is no event: where, and what is wrong there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{what}", if path.is_empty() { String::new() } else { format!("{path}: ") })]
+pub struct DecodeError {
+    /// The member, from the event inward: `tool_call.name`, `observation.content[2].text`. Empty for the
+    /// event itself.
+    pub path: String,
+    /// What is wrong.
+    #[source]
+    pub what: Mismatch,
+}
+
+/// What can be wrong with a member.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// The text is not one JSON object.
+    #[error("not a JSON object: {0}")]
+    Json(Fault),
+    /// No table has this kind.
+    #[error("unknown kind of {of} {kind:?}")]
+    Kind {
+        /// Of what: `event`, `action`, `observation`, `tool`.
+        of: &'static str,
+        /// The kind.
+        kind: String,
+    },
+    /// The table does not have this member.
+    #[error("unknown member")]
+    Unfamiliar,
+    /// The member must be there.
+    #[error("is missing")]
+    Missing,
+    /// The member is of another type.
+    #[error("is not {expected}")]
+    Type {
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// The member must be one of some words.
+    #[error("is {found:?}, not one of {}", known.join(", "))]
+    Word {
+        /// The word.
+        found: String,
+        /// Those that are known.
+        known: &'static [&'static str],
+    },
+    /// The number is not within its bounds.
+    #[error("is not within {bounds}")]
+    Bounds {
+        /// The bounds, both included.
+        bounds: &'static str,
+    },
+    /// The text cannot be an id.
+    #[error("cannot be an id: {0}")]
+    Id(crate::ids::IdError),
+}
+
+impl DecodeError {
+    pub(crate) fn new(what: Mismatch) -> Self {
+        Self { path: String::new(), what }
+    }
+
+    pub(crate) fn word(found: &str, known: &'static [&'static str]) -> Self {
+        Self::new(Mismatch::Word { found: found.to_owned(), known })
+    }
+
+    /// The same error, seen from around the member `name`.
+    #[must_use]
+    pub(crate) fn within(mut self, name: &str) -> Self {
+        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("{name}{dot}{}", self.path);
+        self
+    }
+}
+
+impl From<Fault> for DecodeError {
+    fn from(fault: Fault) -> Self {
+        Self::new(Mismatch::Json(fault))
+    }
+}
+
+/// Reads one event.
+///
+/// The seed's kinds (`user_message`, `action`, ..) stand for the classes. What SDK 1.58 coerces is
+/// coerced (`"3"` is 3), what it ignores is ignored, the last of two equal keys counts, and members
+/// with a default may be missing. `id` may not, as nothing here makes ids; a missing `timestamp` is
+/// the empty text. A payload of an older version has to go through [`super::upcast`] first.
+///
+/// # Errors
+/// [`DecodeError`] where the text is no JSON object or the body is not of its kind's shape, and under
+/// [`Unfamiliar::Refuse`] also for a kind, member or word that SDK 1.58 does not know.
+///
+/// ```
+/// use annals::event::{Event, Unfamiliar, decode};
+///
+/// let event = decode(r#"{"id":"e1","timestamp":"2026-01-01T00:00:00","kind":"PauseEvent"}"#, Unfamiliar::Refuse)?;
+/// assert!(matches!(event, Event::Pause(_)));
+/// let error = decode(r#"{"id":"e1","kind":"FutureEvent"}"#, Unfamiliar::Refuse).unwrap_err();
+/// assert_eq!(error.to_string(), r#"kind: unknown kind of event "FutureEvent""#);
+/// # Ok::<(), annals::event::DecodeError>(())
+/// ```
+pub fn decode(payload: &str, unfamiliar: Unfamiliar) -> Result<Event, DecodeError> {
+    decode_with(payload, unfamiliar, &Given::default())
+}
+
+/// Reads one event whose id or time may be known from elsewhere: a row, a file's name.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_with(payload: &str, unfamiliar: Unfamiliar, given: &Given<'_>) -> Result<Event, DecodeError> {
+    let mut members = Vec::with_capacity(16);
+    json::scan(payload, |key, value| members.push((key, value)))?;
+    let tag = members.iter().rev().find(|(key, _)| key == "kind").map(|(_, value)| *value);
+    let tag = match tag {
+        Some(tag) => tag.as_str().ok_or_else(|| super::model::expected("a string").within("kind"))?,
+        None if unfamiliar == Unfamiliar::Keep => Cow::Borrowed(""),
+        None => return Err(DecodeError::new(Mismatch::Missing).within("kind")),
+    };
+    let reading = Reading { unfamiliar };
+    let class = kind::canonical(&tag);
+    if class != tag
+        && let Some(body) = seed::body(&tag, &members)
+    {
+        return Event::read_body(class, body.raw().members(), reading, given).unwrap_or_else(|| refuse(&tag));
+    }
+    if let Some(event) = Event::read_body(class, members.iter().cloned(), reading, given) {
+        return event;
+    }
+    match unfamiliar {
+        Unfamiliar::Refuse => refuse(&tag),
+        Unfamiliar::Keep => Unknown::read(&tag, payload, &members, given).map(Event::from),
+    }
+}
+
+fn refuse<T>(kind: &str) -> Result<T, DecodeError> {
+    Err(DecodeError::new(Mismatch::Kind { of: "event", kind: kind.to_owned() }).within("kind"))
+}

@@ -1,0 +1,367 @@
+//! What was said: messages with their content, tool calls, thinking and reasoning, and the event that
+//! carries one.
+
+use super::common::Common;
+use super::decode::DecodeError;
+use super::dump::Out;
+use super::failure::CriticResult;
+use super::json::Raw;
+use super::model::{Extra, Field, Json, Model, Reading, Text, event, expected, model, take, wire, words};
+
+words! {
+    /// Who speaks, as models are told.
+    Role {
+        /// What the model is told to be.
+        System = "system",
+        /// Who asks.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+        /// A tool.
+        Tool = "tool",
+    }
+}
+
+words! {
+    /// Which of a provider's interfaces a tool call came from.
+    Origin {
+        /// Chat completions.
+        Completion = "completion",
+        /// Responses.
+        Responses = "responses",
+    }
+}
+
+model! {
+    /// A piece of text.
+    TextContent: Forbid {
+        /// Whether a provider may be asked to cache the prompt up to here.
+        cache_prompt: bool = false,
+        ["type" = "text"]
+        /// The text.
+        text: Text,
+    }
+    dropped "enable_truncation"
+}
+
+model! {
+    /// One or more pictures.
+    ImageContent: Drop {
+        /// Whether a provider may be asked to cache the prompt up to here.
+        cache_prompt: bool = false,
+        ["type" = "image"]
+        /// Where they are: URLs, `data:` ones included.
+        image_urls: Vec<Text>,
+    }
+}
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// Text.
+    Text(TextContent),
+    /// Pictures.
+    Image(ImageContent),
+    /// A part of a type that SDK 1.58 does not know.
+    Unknown(Json),
+}
+
+model! {
+    /// A tool call, as the model made it.
+    MessageToolCall: Drop {
+        /// The provider's name for the call; its result bears the same.
+        id: Text,
+        /// The id of the Responses item, where it differs.
+        responses_item_id: Option<Text> = None,
+        /// The tool.
+        name: Text,
+        /// The arguments: JSON text, verbatim.
+        arguments: Text,
+        /// Where the call came from.
+        origin: Origin,
+    }
+}
+
+model! {
+    /// Thinking that a model showed, signed by its provider.
+    ThinkingBlock: Drop {
+        ["type" = "thinking"]
+        /// The thinking.
+        thinking: Text,
+        /// The provider's signature.
+        signature: Option<Text> = None,
+    }
+}
+
+model! {
+    /// Thinking that a provider keeps to itself.
+    RedactedThinkingBlock: Drop {
+        ["type" = "redacted_thinking"]
+        /// The sealed thinking.
+        data: Text,
+    }
+}
+
+/// A block of a model's thinking.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Thinking {
+    /// In the open.
+    Shown(ThinkingBlock),
+    /// Sealed.
+    Redacted(RedactedThinkingBlock),
+    /// A block of a type that SDK 1.58 does not know.
+    Unknown(Json),
+}
+
+model! {
+    /// A reasoning item of the Responses interface.
+    ReasoningItem: Drop {
+        /// The provider's name for it.
+        id: Option<Text> = None,
+        /// Its summary, a paragraph each.
+        summary: Vec<Text> = Vec::new(),
+        /// What it says.
+        content: Option<Vec<Text>> = None,
+        /// What it says, sealed.
+        encrypted_content: Option<Text> = None,
+        /// How far it got.
+        status: Option<Text> = None,
+    }
+}
+
+model! {
+    /// A message as a model is sent it, or as it made it.
+    Message: Drop {
+        /// Who speaks.
+        role: Role,
+        /// What is said, part by part.
+        content: Vec<Content> => read_content = Vec::new(),
+        /// The tools it calls; an empty list is not none.
+        tool_calls: Option<Vec<MessageToolCall>> = None,
+        /// The call that it answers.
+        tool_call_id: Option<Text> = None,
+        /// The tool that answers, or who speaks.
+        name: Option<Text> = None,
+        /// What the model thought, as text.
+        reasoning_content: Option<Text> = None,
+        /// What the model thought, in its provider's blocks.
+        thinking_blocks: Vec<Thinking> = Vec::new(),
+        /// What the model thought, as an item of the Responses interface.
+        responses_reasoning_item: Option<ReasoningItem> = None,
+    }
+    dropped "cache_enabled" | "vision_enabled" | "function_calling_enabled" | "force_string_serializer"
+        | "send_reasoning_content"
+}
+
+event! {
+    /// Something was said.
+    MessageEvent = "MessageEvent", from () {
+        /// The message itself.
+        llm_message: Message,
+        /// The model's reply that it came from.
+        llm_response_id: Option<Text> = None,
+        /// Skills that the message called upon.
+        activated_skills: Vec<Text> = Vec::new(),
+        /// What the agent's context adds to the message.
+        extended_content: Vec<TextContent> = Vec::new(),
+        /// Who sent it, where several may.
+        sender: Option<Text> = None,
+        /// What a critic thinks of it.
+        critic_result: Option<Box<CriticResult>> = None,
+    }
+}
+
+/// The parts of a message: null is none, a string is one part of text.
+fn read_content(raw: Raw<'_>, reading: Reading) -> Result<Vec<Content>, DecodeError> {
+    if raw.is_null() {
+        return Ok(Vec::new());
+    }
+    if raw.is_str() {
+        return Ok(vec![Content::text(Text::read(raw, reading)?)]);
+    }
+    Vec::read(raw, reading)
+}
+
+impl TextContent {
+    /// A text without a cache mark.
+    #[must_use]
+    pub fn new(text: impl Into<Text>) -> Self {
+        Self { cache_prompt: false, text: text.into(), extra: Extra::default() }
+    }
+}
+
+impl ImageContent {
+    /// Pictures without a cache mark.
+    #[must_use]
+    pub fn new(image_urls: Vec<Text>) -> Self {
+        Self { cache_prompt: false, image_urls, extra: Extra::default() }
+    }
+}
+
+impl Content {
+    /// A part of text.
+    #[must_use]
+    pub fn text(text: impl Into<Text>) -> Self {
+        Self::Text(TextContent::new(text))
+    }
+
+    /// The text, where the part is one.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(part) => Some(&part.text),
+            Self::Image(_) | Self::Unknown(_) => None,
+        }
+    }
+}
+
+impl From<TextContent> for Content {
+    fn from(part: TextContent) -> Self {
+        Self::Text(part)
+    }
+}
+
+impl From<ImageContent> for Content {
+    fn from(part: ImageContent) -> Self {
+        Self::Image(part)
+    }
+}
+
+impl Field for Content {
+    /// Told apart by `type`; without one by the shape.
+    fn read(raw: Raw<'_>, reading: Reading) -> Result<Self, DecodeError> {
+        if !raw.is_object() {
+            return Err(expected("an object"));
+        }
+        match tag(raw).as_deref() {
+            Some("text") => TextContent::read_object(raw, reading).map(Self::Text),
+            Some("image") => ImageContent::read_object(raw, reading).map(Self::Image),
+            Some(word) => unknown_type(word, &["text", "image"], raw, reading).map(Self::Unknown),
+            None if raw.get("image_urls").is_some() => {
+                ImageContent::read_object(raw, reading).map(Self::Image)
+            }
+            None => TextContent::read_object(raw, reading).map(Self::Text),
+        }
+    }
+
+    fn write(&self, out: &mut Out) {
+        match self {
+            Self::Text(part) => part.write(out),
+            Self::Image(part) => part.write(out),
+            Self::Unknown(part) => part.write(out),
+        }
+    }
+}
+
+impl Field for Thinking {
+    /// Told apart by `type`; without one by the shape.
+    fn read(raw: Raw<'_>, reading: Reading) -> Result<Self, DecodeError> {
+        if !raw.is_object() {
+            return Err(expected("an object"));
+        }
+        match tag(raw).as_deref() {
+            Some("thinking") => ThinkingBlock::read_object(raw, reading).map(Self::Shown),
+            Some("redacted_thinking") => RedactedThinkingBlock::read_object(raw, reading).map(Self::Redacted),
+            Some(word) => {
+                unknown_type(word, &["thinking", "redacted_thinking"], raw, reading).map(Self::Unknown)
+            }
+            None if raw.get("data").is_some() => {
+                RedactedThinkingBlock::read_object(raw, reading).map(Self::Redacted)
+            }
+            None => ThinkingBlock::read_object(raw, reading).map(Self::Shown),
+        }
+    }
+
+    fn write(&self, out: &mut Out) {
+        match self {
+            Self::Shown(block) => block.write(out),
+            Self::Redacted(block) => block.write(out),
+            Self::Unknown(block) => block.write(out),
+        }
+    }
+}
+
+fn tag(raw: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
+    raw.get("type").and_then(Raw::as_str)
+}
+
+fn unknown_type(
+    word: &str,
+    known: &'static [&'static str],
+    raw: Raw<'_>,
+    reading: Reading,
+) -> Result<Json, DecodeError> {
+    if reading.keeps() { Ok(raw.into()) } else { Err(DecodeError::word(word, known).within("type")) }
+}
+
+impl MessageToolCall {
+    /// A call that came through chat completions.
+    #[must_use]
+    pub fn new(id: impl Into<Text>, name: impl Into<Text>, arguments: impl Into<Text>) -> Self {
+        Self {
+            id: id.into(),
+            responses_item_id: None,
+            name: name.into(),
+            arguments: arguments.into(),
+            origin: Origin::Completion,
+            extra: Extra::default(),
+        }
+    }
+}
+
+impl Message {
+    /// A message of one speaker.
+    #[must_use]
+    pub fn new(role: Role, content: Vec<Content>) -> Self {
+        Self {
+            role,
+            content,
+            tool_calls: None,
+            tool_call_id: None,
+            name: None,
+            reasoning_content: None,
+            thinking_blocks: Vec::new(),
+            responses_reasoning_item: None,
+            extra: Extra::default(),
+        }
+    }
+
+    /// The message as the reference dumps it: `model_dump_json(exclude_none=True)`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut out = Out::default();
+        self.write(&mut out);
+        out.finish()
+    }
+
+    /// Whether a part is a picture.
+    #[must_use]
+    pub fn contains_image(&self) -> bool {
+        self.content.iter().any(|part| matches!(part, Content::Image(_)))
+    }
+}
+
+impl MessageEvent {
+    /// Something that was said, without anything added to it.
+    #[must_use]
+    pub fn new(common: Common, llm_message: Message) -> Self {
+        Self {
+            common,
+            llm_message,
+            llm_response_id: None,
+            activated_skills: Vec::new(),
+            extended_content: Vec::new(),
+            sender: None,
+            critic_result: None,
+            extra: Extra::default(),
+        }
+    }
+
+    /// What the model reads: the message and what the context adds to it.
+    #[must_use]
+    pub fn to_llm_message(&self) -> Message {
+        let mut message = self.llm_message.clone();
+        message.content.extend(self.extended_content.iter().cloned().map(Content::Text));
+        message
+    }
+}

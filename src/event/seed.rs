@@ -1,0 +1,126 @@
+//! The seed's names for events: `user_message` and its like, and the event that goes by that name.
+//!
+//! Seed 000 shows an older, simpler wording of the same system (`runtime.md` section 16). What it writes is read
+//! as today's class; what is written is always today's.
+
+use std::borrow::Cow;
+
+use super::Event;
+use super::common::{Common, Source};
+use super::dump::Out;
+use super::json::Raw;
+use super::message::{Content, ImageContent, Message, MessageEvent, Role};
+use super::model::{Json, Text};
+
+/// A person's message in the seed's wording.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UserMessageEvent {
+    /// What is said.
+    pub content: String,
+    /// Pictures that go with it: URLs.
+    pub images: Vec<String>,
+}
+
+impl UserMessageEvent {
+    /// A message without pictures.
+    #[must_use]
+    pub fn new(content: impl Into<String>) -> Self {
+        Self { content: content.into(), images: Vec::new() }
+    }
+
+    /// The message as the seed shows it: a role, and the text itself where there is nothing but text.
+    #[must_use]
+    pub fn to_llm_message(&self) -> serde_json::Value {
+        if self.images.is_empty() {
+            return serde_json::json!({ "role": "user", "content": self.content });
+        }
+        let images = self
+            .images
+            .iter()
+            .map(|url| serde_json::json!({ "type": "image_url", "image_url": { "url": url } }));
+        let text = serde_json::json!({ "type": "text", "text": self.content });
+        let parts: Vec<_> = std::iter::once(text).chain(images).collect();
+        serde_json::json!({ "role": "user", "content": parts })
+    }
+
+    /// The event that it is today.
+    #[must_use]
+    pub fn to_event(&self, common: Common) -> Event {
+        let mut parts = vec![Content::text(self.content.as_str())];
+        if !self.images.is_empty() {
+            let urls = self.images.iter().map(|url| Text::from(url.as_str())).collect();
+            parts.push(ImageContent::new(urls).into());
+        }
+        MessageEvent::new(Common { source: Source::User, ..common }, Message::new(Role::User, parts)).into()
+    }
+}
+
+impl From<&MessageEvent> for UserMessageEvent {
+    /// The text parts joined by new lines, and all pictures.
+    fn from(event: &MessageEvent) -> Self {
+        let parts = &event.llm_message.content;
+        let texts: Vec<&str> = parts.iter().filter_map(Content::as_text).collect();
+        let images = parts.iter().flat_map(|part| match part {
+            Content::Image(image) => image.image_urls.as_slice(),
+            Content::Text(_) | Content::Unknown(_) => &[],
+        });
+        Self { content: texts.join("\n"), images: images.map(|url| (**url).to_owned()).collect() }
+    }
+}
+
+/// Today's members of an event in the seed's wording; `None` where they are today's already.
+///
+/// Only messages have a wording of their own: `content` (a string or parts) and `images` beside each other in
+/// place of `llm_message`.
+pub(crate) fn body(tag: &str, members: &[(Cow<'_, str>, Raw<'_>)]) -> Option<Json> {
+    let (role, source) = match tag {
+        "user_message" => (Role::User, "user"),
+        "agent_message" => (Role::Assistant, "agent"),
+        _ => return None,
+    };
+    let find = |name: &str| members.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value);
+    if find("llm_message").is_some() {
+        return None;
+    }
+    let mut out = Out::default();
+    out.open("{");
+    for (key, value) in members {
+        if !matches!(&**key, "kind" | "content" | "images") {
+            out.key(key);
+            out.raw(value.text());
+        }
+    }
+    if find("source").is_none() {
+        out.constant("source", source);
+    }
+    out.key("llm_message");
+    out.open("{");
+    out.constant("role", role.as_str());
+    out.key("content");
+    out.open("[");
+    match find("content") {
+        Some(text) if text.is_str() => {
+            out.next();
+            out.raw(r#"{"type":"text","text":"#);
+            out.raw(text.text());
+            out.raw("}");
+        }
+        Some(parts) => {
+            for part in parts.elements() {
+                out.next();
+                out.raw(part.text());
+            }
+        }
+        None => {}
+    }
+    if let Some(images) = find("images").filter(|images| images.elements().next().is_some()) {
+        out.next();
+        out.raw(r#"{"type":"image","image_urls":"#);
+        out.raw(images.text());
+        out.raw("}");
+    }
+    out.close("]");
+    out.close("}");
+    out.close("}");
+    Some(Json::written(out))
+}

@@ -1,0 +1,139 @@
+//! What the model was told before anything else: the system prompt, and the tools it was given.
+
+use super::common::Common;
+use super::decode::{DecodeError, Mismatch};
+use super::dump::Out;
+use super::json::Raw;
+use super::message::{Content, Message, Role, TextContent};
+use super::model::{Extra, Field, Json, Map, Model, Reading, Text, event, model, take, wire};
+use super::tool::{Action, Observation, catalogue, mcp};
+
+model! {
+    /// What a tool says of itself, in the words of the Model Context Protocol.
+    ToolAnnotations: Drop {
+        /// Its name for people.
+        title: Option<Text> = None,
+        /// It changes nothing.
+        read_only @ "readOnlyHint": bool = false,
+        /// It may destroy something.
+        destructive @ "destructiveHint": bool = true,
+        /// Twice is as good as once.
+        idempotent @ "idempotentHint": bool = false,
+        /// It reaches things outside.
+        open_world @ "openWorldHint": bool = true,
+    }
+}
+
+model! {
+    /// The members that every tool has; `kind` and `title` come after those of its own.
+    ToolFields: Drop {
+        description: Text,
+        action_type: Text,
+        observation_type: Option<Text> = None,
+        annotations: Option<ToolAnnotations> = None,
+        meta: Option<Map<Json>> = None,
+        mcp_tool: Option<Map<Json>> => mcp::read_tool = None,
+        client_tool_name: Option<Text> = None,
+        input_schema: Option<Map<Json>> = None,
+    }
+    dropped "kind" | "title" | "executor" | "prompt_guidance" | "response_schema"
+}
+
+/// A tool as the model was given it. How it is run is not written down.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolDefinition {
+    /// The class: `TerminalTool`, `MCPToolDefinition`, ..
+    pub kind: Text,
+    /// The members.
+    pub fields: Box<ToolFields>,
+}
+
+impl ToolDefinition {
+    /// The name it is called by: its own for a tool of a server or a client, else one that follows from the class.
+    #[must_use]
+    pub fn name(&self) -> Text {
+        let own = match &*self.kind {
+            "MCPToolDefinition" => {
+                let name = self.fields.mcp_tool.as_ref().and_then(|tool| tool.get("name"));
+                name.and_then(|name| name.raw().as_str().map(|name| Text::from(&*name)))
+            }
+            "ClientTool" => self.fields.client_tool_name.clone(),
+            _ => None,
+        };
+        own.unwrap_or_else(|| catalogue::name_of(&self.kind).into())
+    }
+
+    /// Its name for people.
+    #[must_use]
+    pub fn title(&self) -> Text {
+        let annotated = self.fields.annotations.as_ref().and_then(|annotations| annotations.title.clone());
+        annotated.filter(|title| !title.is_empty()).unwrap_or_else(|| self.name())
+    }
+}
+
+impl Field for ToolDefinition {
+    fn read(raw: Raw<'_>, reading: Reading) -> Result<Self, DecodeError> {
+        let kind = super::model::kind_of(raw)?;
+        if !reading.keeps() && !catalogue::knows(&kind) {
+            return Err(DecodeError::new(Mismatch::Kind { of: "tool", kind: kind.into_owned() }));
+        }
+        let fields = ToolFields::read_object(raw, reading)?;
+        if !reading.keeps() {
+            known("action", &fields.action_type, Action::KINDS)
+                .map_err(|error| error.within("action_type"))?;
+            if let Some(observation) = &fields.observation_type {
+                known("observation", observation, Observation::KINDS)
+                    .map_err(|error| error.within("observation_type"))?;
+            }
+        }
+        Ok(Self { kind: (&*kind).into(), fields: Box::new(fields) })
+    }
+
+    fn write(&self, out: &mut Out) {
+        out.open("{");
+        self.fields.write_members(out);
+        out.constant("kind", &self.kind);
+        out.constant("title", &self.title());
+        out.close("}");
+    }
+}
+
+fn known(of: &'static str, kind: &str, kinds: &[&str]) -> Result<(), DecodeError> {
+    if kinds.contains(&kind) || (of == "action" && kind.starts_with(super::model::CLIENT_ACTION)) {
+        return Ok(());
+    }
+    Err(DecodeError::new(Mismatch::Kind { of, kind: kind.to_owned() }))
+}
+
+event! {
+    /// What the model was told before anything else.
+    SystemPromptEvent = "SystemPromptEvent", from (Agent) {
+        /// The part that is the same in every conversation.
+        system_prompt: TextContent,
+        /// The tools it was given.
+        tools: Vec<ToolDefinition>,
+        /// The part that is this conversation's; an empty text is still a part.
+        dynamic_context: Option<TextContent> = None,
+    }
+}
+
+impl SystemPromptEvent {
+    /// A system prompt with the tools that go with it.
+    #[must_use]
+    pub fn new(common: Common, system_prompt: impl Into<Text>, tools: Vec<ToolDefinition>) -> Self {
+        Self {
+            common,
+            system_prompt: TextContent::new(system_prompt),
+            tools,
+            dynamic_context: None,
+            extra: Extra::default(),
+        }
+    }
+
+    /// What the model reads.
+    #[must_use]
+    pub fn to_llm_message(&self) -> Message {
+        let parts = std::iter::once(&self.system_prompt).chain(&self.dynamic_context);
+        Message::new(Role::System, parts.cloned().map(Content::Text).collect())
+    }
+}

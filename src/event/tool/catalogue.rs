@@ -1,0 +1,105 @@
+//! The classes of tools, and the names they are called by.
+
+use std::borrow::Cow;
+
+/// The classes of tools that SDK 1.58 knows.
+const CLASSES: &[&str] = &[
+    "ApplyPatchTool",
+    "AskOracleTool",
+    "BrowserClickTool",
+    "BrowserCloseTabTool",
+    "BrowserGetContentTool",
+    "BrowserGetStateTool",
+    "BrowserGetStorageTool",
+    "BrowserGoBackTool",
+    "BrowserListTabsTool",
+    "BrowserNavigateTool",
+    "BrowserScrollTool",
+    "BrowserSetStorageTool",
+    "BrowserStartRecordingTool",
+    "BrowserStopRecordingTool",
+    "BrowserSwitchTabTool",
+    "BrowserToolSet",
+    "BrowserTypeTool",
+    "ClassifyAndSwitchLLMTool",
+    "ClientTool",
+    "EditTool",
+    "FileEditorTool",
+    "FinishTool",
+    "GlobTool",
+    "GrepTool",
+    "InvokeSkillTool",
+    "ListDirectoryTool",
+    "MCPToolDefinition",
+    "PlanningFileEditorTool",
+    "ReadFileTool",
+    "SleeptimeComputeTool",
+    "StartChildConversationTool",
+    "SwitchLLMTool",
+    "TaskTool",
+    "TaskToolSet",
+    "TaskTrackerTool",
+    "TerminalTool",
+    "ThinkTool",
+    "TomConsultTool",
+    "VisionInspectTool",
+    "WorkflowTool",
+    "WorkflowToolSet",
+    "WriteFileTool",
+];
+
+/// Whether the reference knows this class.
+pub(crate) fn knows(class: &str) -> bool {
+    CLASSES.contains(&class)
+}
+
+/// The name a tool of this class is called by: the class in snake case without `_tool`, but for two.
+pub(crate) fn name_of(class: &str) -> Cow<'static, str> {
+    match class {
+        "ClassifyAndSwitchLLMTool" => Cow::Borrowed("route_task_to_model"),
+        "VisionInspectTool" => Cow::Borrowed("inspect_image_with_vision"),
+        _ => {
+            let name = snake(class);
+            Cow::Owned(name.strip_suffix("_tool").map_or(name.clone(), str::to_owned))
+        }
+    }
+}
+
+/// `SwitchLLMTool` to `switch_llm_tool`.
+fn snake(class: &str) -> String {
+    let letters: Vec<char> = class.chars().collect();
+    let mut name = String::with_capacity(class.len() + 8);
+    for (at, letter) in letters.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|before| letters.get(before));
+        let after = letters.get(at + 1);
+        let begins_word = letter.is_uppercase()
+            && before.is_some_and(|before| {
+                !before.is_uppercase() || after.is_some_and(|after| after.is_lowercase())
+            });
+        if begins_word {
+            name.push('_');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_says_what_its_tool_is_called() {
+        for (class, name) in [
+            ("TerminalTool", "terminal"),
+            ("SwitchLLMTool", "switch_llm"),
+            ("BrowserToolSet", "browser_tool_set"),
+            ("TomConsultTool", "tom_consult"),
+            ("VisionInspectTool", "inspect_image_with_vision"),
+        ] {
+            assert_eq!(name_of(class), name);
+            assert!(knows(class));
+        }
+        assert!(!knows("DelegateTool"));
+    }
+}

@@ -1,0 +1,193 @@
+//! Work that others do: sub-agents, child conversations, workflows, other models.
+
+use crate::event::decode::{DecodeError, Mismatch};
+use crate::event::json::Raw;
+use crate::event::message::Content;
+use crate::event::model::{Field, Map, Reading, Text, model, take, wire, words};
+
+words! {
+    /// What to do with sub-agents.
+    DelegateCommand {
+        /// Make them.
+        Spawn = "spawn",
+        /// Give them work.
+        Delegate = "delegate",
+    }
+}
+
+words! {
+    /// What a child conversation works on.
+    Isolation {
+        /// A work tree of its own.
+        Worktree = "worktree",
+        /// The same files.
+        Shared = "shared",
+    }
+}
+
+words! {
+    /// How a workflow ended.
+    WorkflowStatus {
+        /// It ran to its end.
+        Completed = "completed",
+        /// It failed.
+        Error = "error",
+    }
+}
+
+model! {
+    /// Gives a sub-agent a task.
+    TaskAction: Forbid {
+        /// The task in a few words.
+        description: Option<Text> = None,
+        /// The task.
+        prompt: Text,
+        /// Which agent.
+        subagent_type: Text = Text::from("general-purpose"),
+        /// An earlier task to go on with.
+        resume: Option<Text> = None,
+        /// Ignored by the reference.
+        max_turns: Option<u64> => super::at_least_one = None,
+    }
+    kind "TaskAction"
+}
+
+model! {
+    /// What the sub-agent answered.
+    TaskObservation: Forbid {
+        /// What the model is told.
+        content: Vec<Content> = Vec::new(),
+        /// Whether it failed.
+        is_error: bool = false,
+        /// The task.
+        task_id: Text,
+        /// The agent.
+        subagent: Text,
+        /// How far it is.
+        status: Text,
+    }
+    kind "TaskObservation"
+}
+
+model! {
+    /// Makes sub-agents or gives them work.
+    DelegateAction: Forbid {
+        /// What to do.
+        command: DelegateCommand,
+        /// `spawn`: their names.
+        ids: Option<Vec<Text>> = None,
+        /// `spawn`: which agents.
+        agent_types: Option<Vec<Text>> = None,
+        /// `delegate`: the work, by name.
+        tasks: Option<Map<Text>> = None,
+    }
+    kind "DelegateAction"
+}
+
+model! {
+    /// What the sub-agents answered.
+    DelegateObservation: Forbid {
+        /// What the model is told.
+        content: Vec<Content> = Vec::new(),
+        /// Whether it failed.
+        is_error: bool = false,
+        /// What was done.
+        command: DelegateCommand,
+    }
+    kind "DelegateObservation"
+}
+
+model! {
+    /// Begins a conversation of its own.
+    StartChildConversationAction: Forbid {
+        /// Its task.
+        task: Text,
+        /// Its title.
+        title: Option<Text> = None,
+        /// What it works on.
+        isolation: Isolation = Isolation::Worktree,
+    }
+    kind "StartChildConversationAction"
+}
+
+model! {
+    /// The conversation that began.
+    StartChildConversationObservation: Forbid {
+        /// What the model is told.
+        content: Vec<Content> = Vec::new(),
+        /// Whether it failed.
+        is_error: bool = false,
+        /// Its id.
+        conversation_id: Option<Text> = None,
+        /// The one it came from.
+        parent_conversation_id: Option<Text> = None,
+        /// How far it is.
+        status: Option<Text> = None,
+        /// Its title.
+        title: Option<Text> = None,
+        /// Where to look at it.
+        url: Option<Text> = None,
+        /// Where it works.
+        workspace: Option<Text> = None,
+        /// What it works on.
+        isolation: Option<Isolation> = None,
+    }
+    kind "StartChildConversationObservation"
+}
+
+model! {
+    /// Runs a script that drives sub-agents.
+    WorkflowAction: Forbid {
+        /// Its name.
+        name: Text,
+        /// The script.
+        script: Text,
+        /// How many agents may work at once, 1 to 64.
+        max_concurrency: u64 => read_concurrency = 8,
+    }
+    kind "WorkflowAction"
+}
+
+model! {
+    /// How the script ended.
+    WorkflowObservation: Forbid {
+        /// What the model is told.
+        content: Vec<Content> = Vec::new(),
+        /// Whether it failed.
+        is_error: bool = false,
+        /// Its name.
+        name: Text,
+        /// How it ended.
+        status: WorkflowStatus,
+    }
+    kind "WorkflowObservation"
+}
+
+model! {
+    /// Asks a stronger model.
+    AskOracleAction: Forbid {
+        /// The question.
+        question: Text,
+        /// What it needs to know.
+        context: Option<Text> = None,
+    }
+    kind "AskOracleAction"
+}
+
+model! {
+    /// What the stronger model answered.
+    AskOracleObservation: Forbid {
+        /// What the model is told.
+        content: Vec<Content> = Vec::new(),
+        /// Whether it failed.
+        is_error: bool = false,
+    }
+    kind "AskOracleObservation"
+}
+
+fn read_concurrency(raw: Raw<'_>, reading: Reading) -> Result<u64, DecodeError> {
+    match u64::read(raw, reading)? {
+        limit @ 1..=64 => Ok(limit),
+        _ => Err(DecodeError::new(Mismatch::Bounds { bounds: "1 to 64" })),
+    }
+}

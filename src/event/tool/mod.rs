@@ -1,0 +1,243 @@
+//! What an agent can do and what comes of it: the built-in actions and observations, one family a file.
+//!
+//! Shapes only; nothing here runs a tool. The kinds are those that SDK 1.58 knows once all of its own tools are
+//! loaded (`events_fields.md`).
+
+mod browser;
+pub(crate) mod catalogue;
+mod delegation;
+mod editor;
+mod files;
+pub(crate) mod mcp;
+mod models;
+mod search;
+mod terminal;
+mod thought;
+
+use std::borrow::Cow;
+
+pub use browser::*;
+pub use delegation::*;
+pub use editor::*;
+pub use files::*;
+pub use mcp::{ClientToolObservation, MCPToolAction, MCPToolObservation};
+pub use models::*;
+pub use search::*;
+pub use terminal::*;
+pub use thought::*;
+
+use super::decode::{DecodeError, Mismatch};
+use super::json::Raw;
+use super::message::Content;
+use super::model::{Field, Reading, kinds};
+
+kinds! {
+    /// A checked tool call: what is to be done.
+    Action, "action" {
+        /// Runs a command, or types into one that is running.
+        Terminal(TerminalAction) = "TerminalAction",
+        /// Views or changes a file.
+        FileEditor(FileEditorAction) = "FileEditorAction",
+        /// Views a file or changes the plan.
+        PlanningFileEditor(PlanningFileEditorAction) = "PlanningFileEditorAction",
+        /// Thinks.
+        Think(ThinkAction) = "ThinkAction",
+        /// Finishes the work.
+        Finish(FinishAction) = "FinishAction",
+        /// Shows or replaces the task list.
+        TaskTracker(TaskTrackerAction) = "TaskTrackerAction",
+        /// Calls upon a skill.
+        InvokeSkill(InvokeSkillAction) = "InvokeSkillAction",
+        /// Calls a server's tool.
+        Mcp(MCPToolAction) = "MCPToolAction",
+        /// Reads a file.
+        ReadFile(ReadFileAction) = "ReadFileAction",
+        /// Writes a file.
+        WriteFile(WriteFileAction) = "WriteFileAction",
+        /// Replaces a text in a file.
+        Edit(EditAction) = "EditAction",
+        /// Lists a folder.
+        ListDirectory(ListDirectoryAction) = "ListDirectoryAction",
+        /// Applies a patch to several files.
+        ApplyPatch(ApplyPatchAction) = "ApplyPatchAction",
+        /// Finds files by name.
+        Glob(GlobAction) = "GlobAction",
+        /// Finds files by content.
+        Grep(GrepAction) = "GrepAction",
+        /// Something in the browser.
+        Browser(BrowserAction) = "BrowserAction",
+        /// Goes to a page.
+        BrowserNavigate(BrowserNavigateAction) = "BrowserNavigateAction",
+        /// Clicks on an element.
+        BrowserClick(BrowserClickAction) = "BrowserClickAction",
+        /// Types into an element.
+        BrowserType(BrowserTypeAction) = "BrowserTypeAction",
+        /// Asks what is on the page.
+        BrowserGetState(BrowserGetStateAction) = "BrowserGetStateAction",
+        /// Asks for the page's text.
+        BrowserGetContent(BrowserGetContentAction) = "BrowserGetContentAction",
+        /// Scrolls.
+        BrowserScroll(BrowserScrollAction) = "BrowserScrollAction",
+        /// Goes back.
+        BrowserGoBack(BrowserGoBackAction) = "BrowserGoBackAction",
+        /// Asks for the tabs.
+        BrowserListTabs(BrowserListTabsAction) = "BrowserListTabsAction",
+        /// Goes to another tab.
+        BrowserSwitchTab(BrowserSwitchTabAction) = "BrowserSwitchTabAction",
+        /// Closes a tab.
+        BrowserCloseTab(BrowserCloseTabAction) = "BrowserCloseTabAction",
+        /// Asks for cookies and local storage.
+        BrowserGetStorage(BrowserGetStorageAction) = "BrowserGetStorageAction",
+        /// Sets cookies and local storage.
+        BrowserSetStorage(BrowserSetStorageAction) = "BrowserSetStorageAction",
+        /// Begins to record.
+        BrowserStartRecording(BrowserStartRecordingAction) = "BrowserStartRecordingAction",
+        /// Stops recording.
+        BrowserStopRecording(BrowserStopRecordingAction) = "BrowserStopRecordingAction",
+        /// Gives a sub-agent a task.
+        Task(TaskAction) = "TaskAction",
+        /// Makes sub-agents or gives them work.
+        Delegate(DelegateAction) = "DelegateAction",
+        /// Begins a conversation of its own.
+        StartChildConversation(StartChildConversationAction) = "StartChildConversationAction",
+        /// Runs a script that drives sub-agents.
+        Workflow(WorkflowAction) = "WorkflowAction",
+        /// Asks a stronger model.
+        AskOracle(AskOracleAction) = "AskOracleAction",
+        /// Goes over to another model.
+        SwitchLlm(SwitchLLMAction) = "SwitchLLMAction",
+        /// Has the task judged and the model chosen.
+        ClassifyAndSwitchLlm(ClassifyAndSwitchLLMAction) = "ClassifyAndSwitchLLMAction",
+        /// Asks a model that can see about a picture.
+        VisionInspect(VisionInspectAction) = "VisionInspectAction",
+        /// Asks for guidance about the person.
+        ConsultTom(ConsultTomAction) = "ConsultTomAction",
+        /// Has past conversations studied.
+        SleeptimeCompute(SleeptimeComputeAction) = "SleeptimeComputeAction",
+    }
+}
+
+kinds! {
+    /// What a tool answered.
+    Observation, "observation" {
+        /// What a command printed.
+        Terminal(TerminalObservation) = "TerminalObservation",
+        /// What became of the file.
+        FileEditor(FileEditorObservation) = "FileEditorObservation",
+        /// What became of the file or the plan.
+        PlanningFileEditor(PlanningFileEditorObservation) = "PlanningFileEditorObservation",
+        /// The thought was heard.
+        Think(ThinkObservation) = "ThinkObservation",
+        /// The work is finished.
+        Finish(FinishObservation) = "FinishObservation",
+        /// The task list.
+        TaskTracker(TaskTrackerObservation) = "TaskTrackerObservation",
+        /// What the skill says.
+        InvokeSkill(InvokeSkillObservation) = "InvokeSkillObservation",
+        /// What the server's tool answered.
+        Mcp(MCPToolObservation) = "MCPToolObservation",
+        /// The client was told of the call; it does the work.
+        Client(ClientToolObservation) = "ClientToolObservation",
+        /// A file's text.
+        ReadFile(ReadFileObservation) = "ReadFileObservation",
+        /// What became of the file.
+        WriteFile(WriteFileObservation) = "WriteFileObservation",
+        /// What became of the file.
+        Edit(EditObservation) = "EditObservation",
+        /// What is in a folder.
+        ListDirectory(ListDirectoryObservation) = "ListDirectoryObservation",
+        /// What became of a patch.
+        ApplyPatch(ApplyPatchObservation) = "ApplyPatchObservation",
+        /// Files that were found by name.
+        Glob(GlobObservation) = "GlobObservation",
+        /// Files that were found by content.
+        Grep(GrepObservation) = "GrepObservation",
+        /// What the browser shows.
+        Browser(BrowserObservation) = "BrowserObservation",
+        /// What the sub-agent answered.
+        Task(TaskObservation) = "TaskObservation",
+        /// What the sub-agents answered.
+        Delegate(DelegateObservation) = "DelegateObservation",
+        /// The conversation that began.
+        StartChildConversation(StartChildConversationObservation) = "StartChildConversationObservation",
+        /// How the script ended.
+        Workflow(WorkflowObservation) = "WorkflowObservation",
+        /// What the stronger model answered.
+        AskOracle(AskOracleObservation) = "AskOracleObservation",
+        /// The model now.
+        SwitchLlm(SwitchLLMObservation) = "SwitchLLMObservation",
+        /// The model that was chosen.
+        ClassifyAndSwitchLlm(ClassifyAndSwitchLLMObservation) = "ClassifyAndSwitchLLMObservation",
+        /// What that model saw.
+        VisionInspect(VisionInspectObservation) = "VisionInspectObservation",
+        /// Guidance about the person.
+        ConsultTom(ConsultTomObservation) = "ConsultTomObservation",
+        /// What was studied.
+        SleeptimeCompute(SleeptimeComputeObservation) = "SleeptimeComputeObservation",
+    }
+}
+
+impl Observation {
+    /// What the tool says, before it is made ready for a model, and whether it failed.
+    #[must_use]
+    pub fn content(&self) -> (Cow<'_, [Content]>, bool) {
+        match self {
+            Self::Terminal(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::FileEditor(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::PlanningFileEditor(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Think(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Finish(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::TaskTracker(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::InvokeSkill(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Mcp(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Client(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::ReadFile(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::WriteFile(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Edit(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::ListDirectory(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::ApplyPatch(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Glob(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Grep(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Browser(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Task(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Delegate(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::StartChildConversation(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Workflow(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::AskOracle(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::SwitchLlm(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::ClassifyAndSwitchLlm(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::VisionInspect(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::ConsultTom(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::SleeptimeCompute(inner) => (Cow::Borrowed(&inner.content), inner.is_error),
+            Self::Unknown(unknown) => {
+                let raw = unknown.json().raw();
+                let reading = Reading { unfamiliar: super::decode::Unfamiliar::Keep };
+                let content = raw.get("content").and_then(|content| Vec::read(content, reading).ok());
+                let is_error = raw.get("is_error").and_then(|flag| bool::read(flag, reading).ok());
+                (Cow::Owned(content.unwrap_or_default()), is_error.unwrap_or_default())
+            }
+        }
+    }
+
+    /// All of its text, without what stands between the parts.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.content().0.iter().filter_map(Content::as_text).collect()
+    }
+}
+
+/// A number of seconds: 0 or more.
+fn at_least_zero(raw: Raw<'_>, reading: Reading) -> Result<Option<f64>, DecodeError> {
+    match Option::<f64>::read(raw, reading)? {
+        Some(number) if !(number >= 0.0) => Err(DecodeError::new(Mismatch::Bounds { bounds: "0 or more" })),
+        number => Ok(number),
+    }
+}
+
+/// A number of things: 1 or more.
+fn at_least_one(raw: Raw<'_>, reading: Reading) -> Result<Option<u64>, DecodeError> {
+    match Option::<u64>::read(raw, reading)? {
+        Some(0) => Err(DecodeError::new(Mismatch::Bounds { bounds: "1 or more" })),
+        number => Ok(number),
+    }
+}

@@ -1,0 +1,179 @@
+//! Tools that touch nothing: thinking, finishing, the task list, skills.
+
+use crate::event::decode::DecodeError;
+use crate::event::json::Raw;
+use crate::event::message::Content;
+use crate::event::model::{Extra, Field, Reading, Text, model, take, wire, words};
+
+model! {
+    /// Thinks.
+    ThinkAction: Forbid {
+        /// The thought.
+        thought: Text,
+    }
+    kind "ThinkAction"
+}
+
+model! {
+    /// The thought was heard.
+    ThinkObservation: Forbid {
+        /// What the model is told.
+        content: Vec<Content> = Vec::new(),
+        /// Whether it failed.
+        is_error: bool = false,
+    }
+    kind "ThinkObservation"
+}
+
+model! {
+    /// Finishes the work.
+    FinishAction: Forbid {
+        /// What the agent has to say to the person.
+        message: Text,
+    }
+    kind "FinishAction"
+}
+
+model! {
+    /// The work is finished.
+    FinishObservation: Forbid {
+        /// What the model is told.
+        content: Vec<Content> = Vec::new(),
+        /// Whether it failed.
+        is_error: bool = false,
+    }
+    kind "FinishObservation"
+}
+
+words! {
+    /// What to do with the task list.
+    TaskCommand {
+        /// Show it.
+        View = "view",
+        /// Replace it.
+        Plan = "plan",
+    }
+}
+
+words! {
+    /// How far a task is.
+    TaskStatus {
+        /// Not begun.
+        Todo = "todo",
+        /// Begun.
+        InProgress = "in_progress",
+        /// Done.
+        Done = "done",
+    }
+}
+
+model! {
+    /// One task.
+    TaskItem: Drop {
+        /// What is to be done.
+        title: Text,
+        /// More about it.
+        notes: Text = Text::from(""),
+        /// How far it is.
+        status: TaskStatus => read_status = TaskStatus::Todo,
+    }
+}
+
+model! {
+    /// Shows or replaces the task list.
+    TaskTrackerAction: Forbid {
+        /// What to do.
+        command: TaskCommand = TaskCommand::View,
+        /// The new list.
+        task_list: Vec<TaskItem> = Vec::new(),
+    }
+    kind "TaskTrackerAction"
+}
+
+model! {
+    /// The task list.
+    TaskTrackerObservation: Forbid {
+        /// What the model is told.
+        content: Vec<Content> = Vec::new(),
+        /// Whether it failed.
+        is_error: bool = false,
+        /// What was done.
+        command: TaskCommand,
+        /// The list.
+        task_list: Vec<TaskItem> = Vec::new(),
+    }
+    kind "TaskTrackerObservation"
+}
+
+model! {
+    /// Calls upon a skill.
+    InvokeSkillAction: Forbid {
+        /// The skill.
+        name: Text,
+    }
+    kind "InvokeSkillAction"
+}
+
+model! {
+    /// What the skill says.
+    InvokeSkillObservation: Forbid {
+        /// What the model is told.
+        content: Vec<Content> = Vec::new(),
+        /// Whether it failed.
+        is_error: bool = false,
+        /// The skill.
+        skill_name: Text,
+    }
+    kind "InvokeSkillObservation"
+}
+
+/// The status under any of the names that models give it.
+fn read_status(raw: Raw<'_>, reading: Reading) -> Result<TaskStatus, DecodeError> {
+    let Some(word) = raw.as_str() else { return TaskStatus::read(raw, reading) };
+    let word = word.trim().to_lowercase().replace(['-', ' '], "_");
+    match word.as_str() {
+        "pending" | "to_do" => Ok(TaskStatus::Todo),
+        "completed" | "complete" => Ok(TaskStatus::Done),
+        known => TaskStatus::from_word(known).map_or_else(|| TaskStatus::read(raw, reading), Ok),
+    }
+}
+
+impl FinishAction {
+    /// Finishes with `message`.
+    #[must_use]
+    pub fn new(message: impl Into<Text>) -> Self {
+        Self { message: message.into(), extra: Extra::default() }
+    }
+}
+
+impl FinishObservation {
+    /// The agent's last words, told back to it.
+    #[must_use]
+    pub fn new(message: impl Into<Text>) -> Self {
+        Self { content: vec![Content::text(message)], is_error: false, extra: Extra::default() }
+    }
+}
+
+impl ThinkAction {
+    /// Thinks `thought`.
+    #[must_use]
+    pub fn new(thought: impl Into<Text>) -> Self {
+        Self { thought: thought.into(), extra: Extra::default() }
+    }
+}
+
+impl ThinkObservation {
+    /// What the model is told after a thought.
+    #[must_use]
+    pub fn new(text: impl Into<Text>) -> Self {
+        Self { content: vec![Content::text(text)], is_error: false, extra: Extra::default() }
+    }
+}
+
+impl TaskItem {
+    /// A task without notes.
+    #[must_use]
+    pub fn new(title: impl Into<Text>, status: TaskStatus) -> Self {
+        Self { title: title.into(), notes: "".into(), status, extra: Extra::default() }
+    }
+}

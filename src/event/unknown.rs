@@ -1,0 +1,37 @@
+//! An event that has no table here, or whose body does not fit its table: readable, never lost.
+
+use std::borrow::Cow;
+
+use super::common::{Common, Given, Parts};
+use super::decode::{DecodeError, Unfamiliar};
+use super::json::Raw;
+use super::model::{Json, Reading, Text};
+
+/// An event of another kind, or of a known kind with a body that is not of its shape.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unknown {
+    /// What its payload says every event says. The source is an empty word where it says none.
+    pub common: Common,
+    /// Its kind; empty where it has none.
+    pub kind: Text,
+    /// The payload, as it came.
+    pub payload: Json,
+    /// Why it could not be read, where its kind is a known one.
+    pub fault: Option<DecodeError>,
+}
+
+impl Unknown {
+    pub(crate) fn read<'a>(
+        kind: &str,
+        payload: &'a str,
+        members: &[(Cow<'a, str>, Raw<'a>)],
+        given: &Given<'_>,
+    ) -> Result<Self, DecodeError> {
+        let mut parts = Parts::default();
+        for (key, value) in members {
+            parts.take(key, *value);
+        }
+        let common = parts.lenient(Reading { unfamiliar: Unfamiliar::Keep }, given)?;
+        Ok(Self { common, kind: kind.into(), payload: Json::parse(payload)?, fault: None })
+    }
+}

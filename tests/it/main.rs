@@ -8,4 +8,5 @@ mod concurrent;
 mod feed;
 mod open;
 mod projections;
+mod search;
 mod support;

@@ -10,3 +10,4 @@ mod open;
 mod projections;
 mod search;
 mod support;
+mod transfer;

@@ -137,7 +137,8 @@ fn names_of_code_are_found_whole_and_by_their_parts() {
 
 #[test]
 fn signs_of_the_index_language_are_only_signs() {
-    let store = with(&[said("a", "a AND b OR NOT NEAR(c) col:val ^top {x}"), said("b", "quote \" here * there")]);
+    let store =
+        with(&[said("a", "a AND b OR NOT NEAR(c) col:val ^top {x}"), said("b", "quote \" here * there")]);
     assert_found(
         &store,
         &[
@@ -193,7 +194,10 @@ fn a_search_can_be_narrowed_and_read_page_by_page() {
     let all = SearchFilter::default();
     assert_eq!(search(all.clone(), 2), ["e", "d"]);
     assert_eq!(search(SearchFilter { before: Some(Position(4)), ..all.clone() }, 2), ["c", "b"]);
-    assert_eq!(search(SearchFilter { conversation: Some(conversation("one")), ..all.clone() }, 9), ["e", "c", "a"]);
+    assert_eq!(
+        search(SearchFilter { conversation: Some(conversation("one")), ..all.clone() }, 9),
+        ["e", "c", "a"]
+    );
     assert_eq!(search(SearchFilter { kinds: vec!["ActionEvent".into()], ..all.clone() }, 9), ["e"]);
     assert_eq!(search(SearchFilter { tool: Some("terminal".into()), ..all.clone() }, 9), ["e"]);
     let unknown = SearchFilter { conversation: Some(conversation("nobody")), ..all };
@@ -239,9 +243,8 @@ fn what_is_found_does_not_depend_on_when_it_was_indexed() {
     }
     let mut hits = 0;
     for query in ["file", "the -file", "test*", r#""exit code""#, "error", "def", "/workspace", "python3"] {
-        let both = [&stepwise, &at_once].map(|store| {
-            store.search(query, &SearchFilter::default(), 1000, &mut |_| ()).unwrap()
-        });
+        let both = [&stepwise, &at_once]
+            .map(|store| store.search(query, &SearchFilter::default(), 1000, &mut |_| ()).unwrap());
         assert_eq!(both[0], both[1], "{query}");
         hits += both[0].len();
     }

@@ -2,7 +2,9 @@
 
 mod append;
 mod append_only;
+mod base_state;
 mod cli;
 mod concurrent;
+mod feed;
 mod open;
 mod support;

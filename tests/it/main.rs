@@ -7,4 +7,5 @@ mod cli;
 mod concurrent;
 mod feed;
 mod open;
+mod projections;
 mod support;

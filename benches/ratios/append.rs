@@ -88,14 +88,14 @@ fn from_many_threads(folder: &Path, table: &mut Table) {
                 std::thread::scope(|scope| {
                     for (thread, part) in parts.into_iter().enumerate() {
                         scope.spawn(move || {
-                            let id = ConversationId::new(&format!("c{}", thread % conversations)).expect("id");
+                            let id =
+                                ConversationId::new(&format!("c{}", thread % conversations)).expect("id");
                             append(store, &id, part, 1);
                         });
                     }
                 });
             });
-            let theirs =
-                rate(ALONE, || baseline::append_singly(db, round * PER_ROUND, &share[..ALONE]));
+            let theirs = rate(ALONE, || baseline::append_singly(db, round * PER_ROUND, &share[..ALONE]));
             if round > 0 {
                 rows[case].push(ours, theirs);
             }

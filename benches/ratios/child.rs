@@ -13,7 +13,9 @@ use crate::corpus::orphans;
 /// The entry of a child: `append DB COUNT`, `import DB FOLDER`, `export DB FOLDER`.
 pub fn run(arguments: &[String]) {
     match arguments {
-        [what, db, count] if what == "append" => append_on_demand(Path::new(db), count.parse().expect("a count")),
+        [what, db, count] if what == "append" => {
+            append_on_demand(Path::new(db), count.parse().expect("a count"))
+        }
         [what, db, folder] if what == "import" => {
             let store = Store::open(db).expect("open");
             let mut importer = Importer::new(&store, ImportOptions::default());
@@ -24,7 +26,8 @@ pub fn run(arguments: &[String]) {
             let store = Store::open(db).expect("open");
             let page = store.conversations(&Default::default(), Default::default(), None, 1).expect("list");
             let exporter = Exporter::new(&store, Format::OpenHands);
-            let report = exporter.export(&page.conversations[0].id, Path::new(folder), &mut |_| {}).expect("export");
+            let report =
+                exporter.export(&page.conversations[0].id, Path::new(folder), &mut |_| {}).expect("export");
             println!("{} {}", report.events, peak_kib());
         }
         other => panic!("unknown child: {other:?}"),
@@ -65,7 +68,8 @@ pub struct Appender {
 impl Appender {
     pub fn start(db: &Path, count: usize) -> Self {
         let mut command = start(["append", db.to_str().expect("a path"), &count.to_string()]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the child starts");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the child starts");
         let orders = child.stdin.take().expect("a pipe");
         let answers = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut appender = Self { child, orders, answers };
@@ -103,7 +107,8 @@ fn append_on_demand(db: &Path, count: usize) {
         let id = ConversationId::new(id).expect("id");
         let mut round: String = format!("{round:0>7}");
         round.insert(0, 'd');
-        let fresh = payloads.iter().map(|payload| format!("{}{round}{}", &payload[..7], &payload[15..])).collect();
+        let fresh =
+            payloads.iter().map(|payload| format!("{}{round}{}", &payload[..7], &payload[15..])).collect();
         append(&store, &id, fresh, 1);
         println!("done");
     }

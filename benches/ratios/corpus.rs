@@ -6,10 +6,49 @@ use annals::NewEvent;
 use annals::transfer::layout;
 
 const WORDS: &[&str] = &[
-    "the", "build", "test", "error", "warning", "module", "function", "return", "value", "request", "server",
-    "client", "cache", "index", "branch", "commit", "file", "path", "line", "token", "stream", "parse",
-    "render", "update", "delete", "insert", "select", "join", "timeout", "retry", "socket", "thread", "lock",
-    "queue", "worker", "metric", "config", "schema", "naïve", "日本語", "données", "✓", "→",
+    "the",
+    "build",
+    "test",
+    "error",
+    "warning",
+    "module",
+    "function",
+    "return",
+    "value",
+    "request",
+    "server",
+    "client",
+    "cache",
+    "index",
+    "branch",
+    "commit",
+    "file",
+    "path",
+    "line",
+    "token",
+    "stream",
+    "parse",
+    "render",
+    "update",
+    "delete",
+    "insert",
+    "select",
+    "join",
+    "timeout",
+    "retry",
+    "socket",
+    "thread",
+    "lock",
+    "queue",
+    "worker",
+    "metric",
+    "config",
+    "schema",
+    "naïve",
+    "日本語",
+    "données",
+    "✓",
+    "→",
 ];
 
 /// A small generator of its own, so that every run sees the same events (xorshift64*).
@@ -76,12 +115,19 @@ pub fn events(count: usize, seed: u64) -> Vec<String> {
         let parent_id = if parent.is_empty() { String::new() } else { format!(r#""parent_id":"{parent}","#) };
         let head = format!(r#"{{"id":"{id}","timestamp":"{time}","#);
         let event = if index % 40 == 0 {
-            format!(r#"{head}"source":"user",{parent_id}"llm_message":{{"role":"user","content":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"thinking_blocks":[]}},"activated_skills":[],"extended_content":[],"kind":"MessageEvent"}}"#)
+            format!(
+                r#"{head}"source":"user",{parent_id}"llm_message":{{"role":"user","content":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"thinking_blocks":[]}},"activated_skills":[],"extended_content":[],"kind":"MessageEvent"}}"#
+            )
         } else if index % 2 == 1 {
             action.clone_from(&id);
-            format!(r#"{head}"source":"agent",{parent_id}"thought":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"thinking_blocks":[],"action":{{"command":"cargo test --workspace","is_input":false,"reset":false,"kind":"TerminalAction"}},"tool_name":"terminal","tool_call_id":"call_{index:08}","tool_call":{{"id":"call_{index:08}","name":"terminal","arguments":"{{\"command\": \"cargo test --workspace\"}}","origin":"completion"}},"llm_response_id":"chatcmpl-{index:08}","security_risk":"UNKNOWN","summary":"run the tests","kind":"ActionEvent"}}"#)
+            format!(
+                r#"{head}"source":"agent",{parent_id}"thought":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"thinking_blocks":[],"action":{{"command":"cargo test --workspace","is_input":false,"reset":false,"kind":"TerminalAction"}},"tool_name":"terminal","tool_call_id":"call_{index:08}","tool_call":{{"id":"call_{index:08}","name":"terminal","arguments":"{{\"command\": \"cargo test --workspace\"}}","origin":"completion"}},"llm_response_id":"chatcmpl-{index:08}","security_risk":"UNKNOWN","summary":"run the tests","kind":"ActionEvent"}}"#
+            )
         } else {
-            format!(r#"{head}"source":"environment",{parent_id}"tool_name":"terminal","tool_call_id":"call_{:08}","observation":{{"content":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"is_error":false,"command":"cargo test --workspace","exit_code":0,"timeout":false,"metadata":{{"exit_code":0,"pid":-1,"username":"root","hostname":"sandbox","working_dir":"/workspace","py_interpreter_path":"","prefix":"","suffix":""}},"kind":"TerminalObservation"}},"action_id":"{action}","extended_content":[],"kind":"ObservationEvent"}}"#, index - 1)
+            format!(
+                r#"{head}"source":"environment",{parent_id}"tool_name":"terminal","tool_call_id":"call_{:08}","observation":{{"content":[{{"cache_prompt":false,"type":"text","text":"{text}"}}],"is_error":false,"command":"cargo test --workspace","exit_code":0,"timeout":false,"metadata":{{"exit_code":0,"pid":-1,"username":"root","hostname":"sandbox","working_dir":"/workspace","py_interpreter_path":"","prefix":"","suffix":""}},"kind":"TerminalObservation"}},"action_id":"{action}","extended_content":[],"kind":"ObservationEvent"}}"#,
+                index - 1
+            )
         };
         events.push(event);
         parent = id;
@@ -91,7 +137,10 @@ pub fn events(count: usize, seed: u64) -> Vec<String> {
 
 /// The same events without parents: spread over conversations, a parent would be in another one.
 pub fn orphans(count: usize, seed: u64) -> Vec<String> {
-    events(count, seed).into_iter().map(|event| event.replacen("\"parent_id\":", "\"was_parent\":", 1)).collect()
+    events(count, seed)
+        .into_iter()
+        .map(|event| event.replacen("\"parent_id\":", "\"was_parent\":", 1))
+        .collect()
 }
 
 /// The sizes of what is measured on.

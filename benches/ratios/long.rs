@@ -21,7 +21,8 @@ pub fn measure(folder: &Path, table: &mut Table) {
         append(&store, &id, orphans(count, seed), 1000);
         store
     };
-    let (short, medium, long) = (fill("100.db", 100, 3), fill("10k.db", 10_000, 4), fill("50k.db", 50_000, 5));
+    let (short, medium, long) =
+        (fill("100.db", 100, 3), fill("10k.db", 10_000, 4), fill("50k.db", 50_000, 5));
     let payloads = orphans(100 + PER_ROUND, 6);
     alone(&id, &payloads, [&short, &medium, &long], table);
     with_another_process(folder, &id, &payloads, &short, &long, table);

@@ -25,7 +25,8 @@ fn following(folder: &Path, table: &mut Table) {
     let id = ConversationId::new("bench").expect("id");
     let with = annals::Store::open(folder.join("with.db")).expect("open");
     let without = store(&folder.join("without.db"));
-    let mut row = Row::new("project: appends until projections have them / appends alone", Budget::Open, "/s");
+    let mut row =
+        Row::new("project: appends until projections have them / appends alone", Budget::Open, "/s");
     for round in 0..=ROUNDS {
         let share = payloads[round * PER_ROUND..(round + 1) * PER_ROUND].to_vec();
         let again = share.clone();
@@ -50,7 +51,8 @@ fn catching_up(folder: &Path, table: &mut Table) {
     let checked: Vec<NewEvent> = payloads.into_iter().map(checked).collect();
     let db = baseline::readable(&folder.join("behind-bare.db"), &checked);
     let mut row = Row::new("project: catching up from nothing / bare scan", Budget::AtLeast(0.25), "/s");
-    let mut search = Row::new("project: search index, built for the first time / bare scan", Budget::Open, "/s");
+    let mut search =
+        Row::new("project: search index, built for the first time / bare scan", Budget::Open, "/s");
     for round in 0..ROUNDS {
         let copy = folder.join("copy.db");
         std::fs::copy(&behind, &copy).expect("copy");

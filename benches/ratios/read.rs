@@ -37,7 +37,8 @@ pub fn measure(folder: &Path, table: &mut Table) {
 }
 
 fn scan(store: &Store, id: &ConversationId, db: &Connection, bytes: usize, table: &mut Table) {
-    let mut row = Row::new("read: scan of 50,000 in order, as bytes / bare scan", Budget::AtLeast(0.85), "/s");
+    let mut row =
+        Row::new("read: scan of 50,000 in order, as bytes / bare scan", Budget::AtLeast(0.85), "/s");
     for _ in 0..ROUNDS {
         let ours = rate(EVENTS, || {
             let mut seen = 0;
@@ -143,7 +144,8 @@ fn counts(store: &Store, id: &ConversationId, db: &Connection, table: &mut Table
             for _ in 0..READS {
                 let sql = "SELECT kind, count(*) FROM event WHERE conversation = 1 GROUP BY kind";
                 let mut statement = db.prepare_cached(sql).expect("prepare");
-                let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)));
+                let rows =
+                    statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)));
                 assert_eq!(rows.expect("query").count(), 3);
             }
         });

@@ -40,8 +40,12 @@ impl Row {
         let (low, high) = ratios.iter().fold((f64::MAX, 0_f64), |(low, high), r| (low.min(*r), high.max(*r)));
         let range = if ratios.len() > 1 { format!(" ({low:.2}–{high:.2})") } else { String::new() };
         let (budget, verdict) = match self.budget {
-            Budget::AtLeast(bound) => (format!("≥ {bound}"), if ratio >= bound { "met" } else { "**missed**" }),
-            Budget::AtMost(bound) => (format!("≤ {bound}"), if ratio <= bound { "met" } else { "**missed**" }),
+            Budget::AtLeast(bound) => {
+                (format!("≥ {bound}"), if ratio >= bound { "met" } else { "**missed**" })
+            }
+            Budget::AtMost(bound) => {
+                (format!("≤ {bound}"), if ratio <= bound { "met" } else { "**missed**" })
+            }
             Budget::Open => (String::new(), ""),
         };
         format!(

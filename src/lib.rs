@@ -68,6 +68,7 @@ pub mod state;
 pub mod store;
 pub mod transfer;
 pub mod tree;
+pub mod view;
 
 pub use error::{Error, Expected, Result};
 pub use event::NewEvent;

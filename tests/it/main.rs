@@ -9,3 +9,7 @@ mod feed;
 mod open;
 mod projections;
 mod support;
+//! What the parts do together, through public names only. One file a capability.
+
+mod log;
+mod view;

@@ -6,10 +6,8 @@ mod base_state;
 mod cli;
 mod concurrent;
 mod feed;
+mod log;
 mod open;
 mod projections;
 mod support;
-//! What the parts do together, through public names only. One file a capability.
-
-mod log;
 mod view;

@@ -12,4 +12,5 @@ mod projections;
 mod search;
 mod support;
 mod transfer;
+mod verify;
 mod view;

@@ -780,7 +780,7 @@ fn more_events_than_one_transaction_takes_come_in_and_out_in_order() {
         .import(&scratch.path("in"), &mut |at| told = at.events)
         .unwrap();
     assert_eq!((reports[0].status, reports[0].events), (ImportStatus::Partial, 2000));
-    assert!(told > 1900, "{told}");
+    assert!(told > 1700, "{told}");
     assert_sound(&store);
     export_all(&store, &scratch.path("out"));
     assert_same(&folder::read(&scratch.path("out")), &folder::read(&scratch.path("in")));

@@ -24,7 +24,7 @@ const HAS: &str = "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2";
 /// Goes from conversation to conversation in the index; it does not look at every event.
 const UNKNOWN: &str = "WITH RECURSIVE named (key) AS (SELECT min(conversation) FROM event UNION ALL \
      SELECT (SELECT min(conversation) FROM event WHERE conversation > named.key) FROM named WHERE key IS NOT NULL) \
-     SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) ORDER BY key";
+     SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) AND key IS NOT NULL ORDER BY key";
 
 /// The triggers that keep other programs from changing what is append-only, and where they are made.
 const GUARDS: [(&str, &str); 5] = [

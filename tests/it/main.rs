@@ -2,9 +2,11 @@
 
 mod append;
 mod append_only;
+mod backup;
 mod base_state;
 mod cli;
 mod concurrent;
+mod delete;
 mod feed;
 mod log;
 mod open;

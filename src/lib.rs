@@ -7,6 +7,7 @@ pub mod ids;
 pub mod state;
 pub mod store;
 pub mod transfer;
+pub mod stuck;
 pub mod tree;
 pub mod view;
 

@@ -1,4 +1,6 @@
 //! What the parts do together, through public names only. One file a capability.
 
+mod golden;
 mod log;
+mod stuck;
 mod view;

@@ -2,5 +2,6 @@
 
 mod golden;
 mod log;
+mod state;
 mod stuck;
 mod view;

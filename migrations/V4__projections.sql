@@ -74,9 +74,10 @@ CREATE TABLE task (
 
 -- Full-text index over the transcript; rowid is the event's position. Empty until someone first searches.
 -- CJK characters and the parts of camel-case names are words of their own (docs/format.md).
+-- Without `contentless_delete`: an SQLite older than 3.43 could not read the schema with it, and tools that
+-- look at every table, such as Datasette, would refuse the file.
 CREATE VIRTUAL TABLE transcript_search USING fts5 (
     text,
     content = '',
-    contentless_delete = 1,
     tokenize = "unicode61 remove_diacritics 2"
 );

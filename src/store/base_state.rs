@@ -31,6 +31,10 @@ const RENEW: &str = "UPDATE base_state SET first_document = coalesce(first_docum
      document = ?2, document_version = ?3 WHERE conversation = ?1";
 const ADD_HEAD: &str =
     "INSERT INTO head_change (conversation, sequence, leaf_event_id, recorded_at) VALUES (?1, ?2, ?3, ?4)";
+const LAST_HEAD: &str = "SELECT sequence, leaf_event_id FROM head_change \
+     WHERE conversation = ?1 AND sequence <= ?2 ORDER BY sequence DESC, rowid DESC LIMIT 1";
+const LAST_CHANGE: &str = "SELECT value FROM base_state_change \
+     WHERE conversation = ?1 AND field = ?2 AND sequence <= ?3 ORDER BY version DESC, rowid DESC LIMIT 1";
 const HEAD: &str = "SELECT leaf_event_id, head_is_empty FROM conversation WHERE key = ?1";
 const STALE_USAGE: &str = "INSERT OR IGNORE INTO usage_stale (conversation) VALUES (?1)";
 
@@ -206,6 +210,39 @@ pub(super) fn remember_head(
         .and_then(|mut statement| statement.execute(params![entry.key, last, leaf, now.0]))
         .doing("moving HEAD")?;
     Ok(())
+}
+
+/// The last time HEAD was moved by itself, no later than right behind the event at `sequence`: behind which
+/// event, and where to.
+pub(super) fn last_head_move(
+    db: &Connection,
+    key: i64,
+    sequence: Sequence,
+) -> Result<Option<(Option<Sequence>, Option<String>)>> {
+    db.prepare_cached(LAST_HEAD)
+        .and_then(|mut statement| {
+            let row = |row: &rusqlite::Row<'_>| {
+                let behind = u64::try_from(row.get::<_, i64>(0)?).ok().map(Sequence);
+                Ok((behind, row.get(1)?))
+            };
+            statement.query_row(params![key, sequence.0.cast_signed()], row).optional()
+        })
+        .doing("reading where HEAD was")
+}
+
+/// The last value a field was changed to, no later than right behind the event at `sequence`; the inner
+/// `None` where it was taken out, the outer one where it was not changed by then.
+pub(super) fn last_change(
+    db: &Connection,
+    key: i64,
+    field: &str,
+    sequence: Sequence,
+) -> Result<Option<Option<String>>> {
+    db.prepare_cached(LAST_CHANGE)
+        .and_then(|mut s| {
+            s.query_row(params![key, field, sequence.0.cast_signed()], |row| row.get(0)).optional()
+        })
+        .doing("reading the history of a base state")
 }
 
 /// The present base state, with HEAD as the catalogue has it.

@@ -156,10 +156,18 @@ fn connect(place: &Place, uri: &str, flags: OpenFlags) -> Result<Connection> {
 /// The schema version of the file, 0 for an empty one.
 fn recognise(db: &Connection, place: &Place) -> Result<u32> {
     let read = |pragma: &str| db.query_row(pragma, [], |row| row.get::<_, i64>(0));
-    let refused = |error| refusal(error, place);
-    let application = read("PRAGMA application_id").map_err(refused)?;
-    let version = read("PRAGMA user_version").map_err(refused)?;
-    let objects = read("SELECT count(*) FROM sqlite_schema").map_err(refused)?;
+    let look = || {
+        // In one snapshot: another process may be creating the file right now.
+        let snapshot = db.unchecked_transaction()?;
+        let seen = (
+            read("PRAGMA application_id")?,
+            read("PRAGMA user_version")?,
+            read("SELECT count(*) FROM sqlite_schema")?,
+        );
+        snapshot.finish()?;
+        Ok(seen)
+    };
+    let (application, version, objects) = look().map_err(|error| refusal(error, place))?;
     if application == 0 && objects == 0 {
         return Ok(0);
     }
@@ -189,20 +197,24 @@ fn refusal(error: rusqlite::Error, place: &Place) -> Error {
 }
 
 fn migrate(db: &mut Connection) -> Result<()> {
-    migrations::migrations::runner().run(db).map_err(|error| {
-        // The runner hides the engine's error in its own; a busy one is worth another attempt.
+    let before = migrations_applied(db)?;
+    // Grouped is one transaction: otherwise the runner writes a migration and the note that it was made one
+    // after the other, and a process that dies in between leaves a file that nobody can open any more.
+    if let Err(error) = migrations::migrations::runner().set_grouped(true).run(db) {
+        // The runner looks first and writes later, and hides the engine's error in its own. Where another
+        // process was faster, or has the lock, all is well after another attempt.
         let busy = std::error::Error::source(&error)
             .and_then(|source| source.downcast_ref::<rusqlite::Error>())
             .is_some_and(is_busy);
-        if busy {
+        if busy || migrations_applied(db)? > before {
             let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
-            return Error::Storage {
+            return Err(Error::Storage {
                 doing: "upgrading the schema",
                 source: rusqlite::Error::SqliteFailure(code, None).into(),
-            };
+            });
         }
-        Error::Storage { doing: "upgrading the schema", source: error.into() }
-    })?;
+        return Err(Error::Storage { doing: "upgrading the schema", source: error.into() });
+    }
     let transaction = db.transaction().doing("upgrading the schema")?;
     transaction
         .execute(
@@ -212,6 +224,19 @@ fn migrate(db: &mut Connection) -> Result<()> {
         .doing("upgrading the schema")?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION).doing("upgrading the schema")?;
     transaction.commit().doing("upgrading the schema")
+}
+
+/// How many migrations the file has seen.
+fn migrations_applied(db: &Connection) -> Result<i64> {
+    let doing = "upgrading the schema";
+    let begun = db
+        .prepare("SELECT 1 FROM sqlite_schema WHERE name = 'refinery_schema_history'")
+        .and_then(|mut statement| statement.exists([]))
+        .doing(doing)?;
+    if !begun {
+        return Ok(0);
+    }
+    db.query_row("SELECT count(*) FROM refinery_schema_history", [], |row| row.get(0)).doing(doing)
 }
 
 fn refuse_unsafe_engine() -> Result<()> {

@@ -141,9 +141,9 @@ impl Store {
         if !tables.is_empty() {
             self.rebuild_beside(&tables, progress)?;
         }
-        let index_in_use = self.read(|db| search::checkpoint(db))?.is_some();
+        let index_in_use = self.read(search::checkpoint)?.is_some();
         if wanted.contains(&search::NAME) && (index_in_use || names.contains(&search::NAME)) {
-            writer.transaction(|db| search::restart(db))?;
+            writer.transaction(search::restart)?;
             self.index(progress)?;
         }
         Ok(())

@@ -189,6 +189,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_deleted_conversation_leaves_no_word_in_the_index() {
+        use crate::{Expected, NewEvent, Options, Store};
+        let store = Store::in_memory(&Options::default()).unwrap();
+        let said = |id: &str, text: &str| {
+            NewEvent::parse(format!(
+                r#"{{"id":"{id}","kind":"MessageEvent","source":"user","content":"{text}"}}"#
+            ))
+            .unwrap()
+        };
+        let (kept, gone) = (ConversationId::new("kept").unwrap(), ConversationId::new("gone").unwrap());
+        store.append(&kept, Expected::Any, &[said("a", "common keptWord")]).unwrap();
+        store.append(&gone, Expected::Any, &[said("a", "common 日本 goneWord"), said("b", "other")]).unwrap();
+        let find = |text: &str| store.search(text, &SearchFilter::default(), 10, &mut |_| {}).unwrap().len();
+        assert_eq!((find("common"), find("日本"), find("gone")), (2, 1, 1));
+        store.delete(&gone).unwrap();
+        assert_eq!((find("common"), find("日本"), find("gone"), find("kept")), (1, 0, 0, 1));
+        let rows =
+            "SELECT count(*) FROM transcript_search WHERE transcript_search MATCH 'common OR other OR gone'";
+        let left: i64 = store.read(|db| db.query_row(rows, [], |row| row.get(0)).doing("counting")).unwrap();
+        assert_eq!(left, 1);
+    }
+
+    #[test]
     fn a_snippet_shows_the_first_word_with_its_surroundings() {
         let text = format!("{} The needle\nin here. {}", "hay ".repeat(100), "straw ".repeat(100));
         let (snippet, marks) = snippet(&text, &["needle".into(), "here".into()]);

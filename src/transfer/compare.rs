@@ -28,7 +28,7 @@ pub(super) enum Match {
     /// Nothing more is stored: it is new.
     New,
     /// Another event, or another payload, is stored in its place.
-    Different(StoredEvent),
+    Different(Box<StoredEvent>),
 }
 
 impl<'a> Stored<'a> {
@@ -57,7 +57,7 @@ impl<'a> Stored<'a> {
     pub(super) fn compare(&mut self, event: &NewEvent) -> Result<Match> {
         let Some(stored) = self.peek()? else { return Ok(Match::New) };
         if stored.id != *event.id() || stored.payload != event.payload() {
-            return Ok(Match::Different(stored.clone()));
+            return Ok(Match::Different(Box::new(stored.clone())));
         }
         self.page.next();
         self.matched += 1;

@@ -138,6 +138,9 @@ impl<'a> Exporter<'a> {
             )?,
             None => {
                 let directory = origin.map_or(layout::EVENTS, |origin| &origin.events_directory);
+                if origin.is_none() {
+                    target.folder(directory)?; // the reference makes it, events or not
+                }
                 self.write_events(conversation, target, &format!("{prefix}{directory}"), progress)?
             }
         };
@@ -175,7 +178,6 @@ impl<'a> Exporter<'a> {
         directory: &str,
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
-        target.folder(directory)?;
         let mut numbering = Numbering::default();
         let mut names = std::collections::HashMap::new();
         let mut events = 0;

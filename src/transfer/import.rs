@@ -15,7 +15,7 @@ use crate::store::{Arrival, Problem, Store, Surroundings};
 
 /// How much is written in one transaction.
 const CHUNK_EVENTS: usize = 1000;
-const CHUNK_BYTES: usize = 8 << 20;
+const CHUNK_BYTES: usize = 4 << 20;
 
 /// How to import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -171,7 +171,7 @@ impl<'a> Importer<'a> {
         let shape = source.each(&mut |candidate| {
             read.events += 1;
             read.bytes += candidate.bytes();
-            if read.events % 256 == 0 {
+            if read.events.is_multiple_of(256) {
                 tell(*read);
             }
             intake.take(candidate)

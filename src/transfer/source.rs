@@ -1,6 +1,8 @@
 //! One conversation on disk, read: its events in order as they may be stored, and the files beside them.
 
+use std::collections::HashSet;
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use super::container::{self, Element};
@@ -136,7 +138,9 @@ impl<'a> Source<'a> {
     }
 
     fn each_file(&self, directory: &str, visit: &mut dyn FnMut(Candidate) -> Result<()>) -> Result<()> {
-        let mut numbering = Numbering::default();
+        // One counts the files that are there, the other what export will count: the events that are stored.
+        let (mut order, mut numbering) = (Numbering::default(), Numbering::default());
+        let mut ids = HashSet::new();
         let seed = self.listing.events.iter().all(|name| !name.starts_with("event-"));
         for name in &self.listing.events {
             let path = format!("{directory}{name}");
@@ -145,12 +149,16 @@ impl<'a> Source<'a> {
             let file = self.found.path.join(&path);
             let (event, mut problems) = read_event(&file, name, &path)?;
             if !seed {
-                problems.extend(order_problem(&path, index, numbering.expected()));
+                problems.extend(order_problem(&path, index, order.expected()));
             }
             let chosen =
                 event.as_ref().map(|event| numbering.choose(event.id().as_str())).unwrap_or_default();
             let other_name = (chosen != *name).then(|| name.clone());
-            numbering.pass(name);
+            order.pass(name);
+            let is_new = event.as_ref().is_ok_and(|event| ids.insert(hash(event.id().as_str())));
+            if is_new {
+                numbering.pass(name);
+            }
             visit(Candidate { path, event, file: other_name, problems })?;
         }
         Ok(())
@@ -269,6 +277,13 @@ fn order_problem(path: &str, index: u64, expected: u64) -> Option<Problem> {
 
 /// An event, or why it is none.
 type Read = std::result::Result<NewEvent, String>;
+
+/// A stand-in for an id that takes little room: two ids that share one only cost a name that is kept needlessly.
+fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}
 
 fn read_event(file: &Path, name: &str, path: &str) -> Result<(Read, Vec<Problem>)> {
     let bytes = fs::metadata(file).map_err(Error::io("reading", file))?.len();

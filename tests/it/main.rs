@@ -1,7 +1,16 @@
-//! What the parts do together, through public names only. One file a capability.
+//! The library as its users meet it: through public names, on a temporary folder, one module a capability.
 
+mod append;
+mod append_only;
+mod base_state;
+mod cli;
+mod concurrent;
+mod feed;
 mod golden;
 mod log;
+mod open;
+mod projections;
 mod state;
 mod stuck;
+mod support;
 mod view;

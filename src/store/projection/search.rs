@@ -2,9 +2,10 @@
 //!
 //! Filled from the first search on: an index costs about as much time and a third as much room as the
 //! text it covers, and many stores are never searched. From then on it follows like the others, and it
-//! never keeps text that the log does not show: what is deleted or redacted is taken out by position.
+//! never keeps text that the log does not show: what is deleted is taken out first, while its words can
+//! still be read, because a contentless index forgets a row only when it is told the words again.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use super::super::engine::Doing as _;
 use super::super::log;
@@ -19,8 +20,10 @@ const VERSION: i64 = 1;
 const EVENTS: &str = "SELECT position, kind, payload FROM event \
      WHERE position > ?1 AND redacted_digest IS NULL ORDER BY position LIMIT ?2";
 const INSERT: &str = "INSERT INTO transcript_search (rowid, text) VALUES (?1, ?2)";
-const DELETE: &str = "DELETE FROM transcript_search \
-     WHERE rowid IN (SELECT position FROM event WHERE conversation = ?1 AND position <= ?2)";
+const DELETE: &str =
+    "INSERT INTO transcript_search (transcript_search, rowid, text) VALUES ('delete', ?1, ?2)";
+const EVENTS_OF: &str = "SELECT position, kind, payload FROM event \
+     WHERE conversation = ?1 AND position <= ?2 AND redacted_digest IS NULL";
 const CLEAR: &str = "DROP TABLE IF EXISTS transcript_search";
 
 /// The most events and payload bytes of one step.
@@ -29,10 +32,14 @@ const STEP_BYTES_MAX: usize = 4 << 20;
 
 const DOING: &str = "indexing the transcript";
 
-/// How far the index reaches; `None` where nobody has searched yet, or another version made it.
+/// How far the index reaches; `None` where nobody has searched yet, another version made it, or it is lost.
 pub(in super::super) fn checkpoint(db: &Connection) -> Result<Option<i64>> {
-    let stored = super::stored_checkpoint(db, NAME)?;
-    Ok(stored.filter(|(version, _)| *version == VERSION).map(|(_, position)| position))
+    match super::stored_checkpoint(db, NAME)? {
+        Some((VERSION, position)) if super::schema::missing(db, &["transcript_search"])?.is_empty() => {
+            Ok(Some(position))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Whether the index is in use and behind.
@@ -55,16 +62,14 @@ pub(in super::super) fn step(db: &Connection) -> Result<bool> {
     let (mut reached, mut events, mut bytes) = (from, 0, 0);
     while let Some(row) = rows.next().doing(DOING)? {
         reached = row.get(0).doing(DOING)?;
-        let kind: String = row.get(1).doing(DOING)?;
-        let payload: String = row.get(2).doing(DOING)?;
-        let text = Line::read(&kind, &Object::of(&payload)).to_text();
-        if !text.is_empty() {
+        let payload = row.get_ref(2).and_then(|value| Ok(value.as_str()?)).doing(DOING)?;
+        bytes += payload.len();
+        events += 1;
+        if let Some(text) = text(row).doing(DOING)? {
             db.prepare_cached(INSERT)
-                .and_then(|mut statement| statement.execute(params![reached, terms::spread(&text)]))
+                .and_then(|mut statement| statement.execute(params![reached, text]))
                 .doing(DOING)?;
         }
-        events += 1;
-        bytes += payload.len();
         if bytes >= STEP_BYTES_MAX {
             break;
         }
@@ -86,8 +91,24 @@ pub(in super::super) fn restart(db: &Connection) -> Result<()> {
 
 /// Takes a conversation out of the index; its events must still be there.
 pub(super) fn delete(db: &Connection, conversation: i64) -> Result<()> {
-    if let Some(position) = checkpoint(db)? {
-        db.execute(DELETE, params![conversation, position]).doing("taking words out of the index")?;
+    let doing = "taking words out of the index";
+    let Some(position) = checkpoint(db)? else { return Ok(()) };
+    let mut statement = db.prepare_cached(EVENTS_OF).doing(doing)?;
+    let mut rows = statement.query(params![conversation, position]).doing(doing)?;
+    while let Some(row) = rows.next().doing(doing)? {
+        if let Some(text) = text(row).doing(doing)? {
+            let position: i64 = row.get(0).doing(doing)?;
+            db.prepare_cached(DELETE)
+                .and_then(|mut statement| statement.execute(params![position, text]))
+                .doing(doing)?;
+        }
     }
     Ok(())
+}
+
+/// The words of a row of position, kind and payload; `None` where it has none.
+fn text(row: &Row<'_>) -> rusqlite::Result<Option<String>> {
+    let (kind, payload) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+    let text = Line::read(kind, &Object::of(payload)).to_text();
+    Ok((!text.is_empty()).then(|| terms::spread(&text)))
 }

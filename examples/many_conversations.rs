@@ -1,0 +1,130 @@
+//! A host that runs many conversations at once: some threads that each move several conversations on, one
+//! that follows everything and prints it, and one file in which all of it ends up.
+//!
+//! ```sh
+//! cargo run --release --example many_conversations            # a file in a temporary folder
+//! cargo run --release --example many_conversations my.db 200  # or your own, and how many conversations
+//! ```
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use annals::error::{Error, Result};
+use annals::store::{ConversationFilter, Order};
+use annals::{ConversationId, EventId, Expected, NewEvent, Position, Store};
+
+const THREADS: usize = 4;
+const TURNS: usize = 10;
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let scratch = std::env::temp_dir().join(format!("annals-example-{}", std::process::id()));
+    let path = arguments.next().map_or_else(|| scratch.join("annals.db"), PathBuf::from);
+    let conversations = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(24);
+
+    // One handle for the whole process; clones of it may go to any thread.
+    let store = Store::open(&path)?;
+    let begun = Instant::now();
+    let from = store.head()?;
+    let done = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let follower = scope.spawn(|| print_what_happens(&store, from, &done));
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let store = store.clone();
+                scope.spawn(move || {
+                    let mine: Vec<ConversationId> =
+                        (thread..conversations).step_by(THREADS).map(|_| ConversationId::mint()).collect();
+                    // Each thread moves all of its conversations on by a turn, then by another.
+                    (0..TURNS).try_for_each(|turn| mine.iter().try_for_each(|id| take_turn(&store, id, turn)))
+                })
+            })
+            .collect();
+        let worked: Vec<_> = workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        done.store(true, Ordering::Relaxed);
+        let seen = follower.join().expect("the follower did not panic");
+        for worker in worked {
+            worker.expect("no worker panicked")?;
+        }
+        seen
+    })?;
+
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("\n{seen} events in {seconds:.2} s, each of them durable; the three that went on last:");
+    let page = store.conversations(&ConversationFilter::default(), Order::default(), None, 3)?;
+    for conversation in page.conversations {
+        let title = conversation.title.unwrap_or_default();
+        println!(
+            "  {}  {:9} {:3} events  {title}",
+            conversation.id, conversation.status, conversation.event_count
+        );
+    }
+    println!("read it: sqlite3 -readonly {} 'SELECT * FROM conversations'", path.display());
+    Ok(())
+}
+
+/// One turn: the person asks, the agent calls a tool, the tool answers.
+fn take_turn(store: &Store, id: &ConversationId, turn: usize) -> Result<()> {
+    let text = if turn == 0 { format!("Please look after task {id}") } else { format!("go on, step {turn}") };
+    // `Any` takes whatever is there; the events of one call are all stored, or none of them.
+    store.append(
+        id,
+        Expected::Any,
+        &[event(
+            "MessageEvent",
+            "user",
+            &format!(r#""llm_message":{{"role":"user","content":[{{"type":"text","text":"{text}"}}]}}"#),
+        )?],
+    )?;
+
+    let call = EventId::mint();
+    let asked = event(
+        "ActionEvent",
+        "agent",
+        &format!(
+            r#""tool_name":"terminal","tool_call_id":"{call}","action":{{"kind":"TerminalAction","command":"step {turn}"}}"#
+        ),
+    )?;
+    let answered = event(
+        "ObservationEvent",
+        "environment",
+        &format!(
+            r#""tool_name":"terminal","tool_call_id":"{call}","action_id":"{}","observation":{{"kind":"TerminalObservation","content":[{{"type":"text","text":"done"}}],"exit_code":0}}"#,
+            asked.id()
+        ),
+    )?;
+    // `Exact` is for a writer who has read the conversation and decides on what it saw.
+    loop {
+        let length = store.conversation(id)?.event_count;
+        match store.append(id, Expected::Exact(length), &[asked.clone(), answered.clone()]) {
+            // Somebody else was faster: read again, decide again.
+            Err(Error::Conflict { .. }) => {}
+            other => return other.map(drop),
+        }
+    }
+}
+
+fn event(kind: &str, source: &str, members: &str) -> Result<NewEvent> {
+    let id = EventId::mint();
+    Ok(NewEvent::parse(format!(r#"{{"id":"{id}","source":"{source}",{members},"kind":"{kind}"}}"#))?)
+}
+
+/// Follows every conversation, in the order of commit, without a gap and without seeing anything twice.
+fn print_what_happens(store: &Store, from: Position, done: &AtomicBool) -> Result<u64> {
+    let mut feed = store.follow(from);
+    let mut seen = 0;
+    loop {
+        // Read before waiting: what was committed until then is in the next page, or there is none.
+        let last_look = done.load(Ordering::Relaxed);
+        let page = feed.next_page(100, Duration::from_millis(50))?;
+        if page.is_empty() && last_look {
+            return Ok(seen);
+        }
+        for item in page {
+            seen += 1;
+            let short = &item.conversation.as_str()[..8];
+            println!("{:6}  {short} #{:<3} {}", item.event.position, item.event.sequence, item.event.kind);
+        }
+    }
+}

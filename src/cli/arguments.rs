@@ -1,0 +1,380 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+
+use crate::error::Result;
+use crate::ids::ConversationId;
+use crate::replay::{Memory, Point};
+use crate::store::{Order, Store};
+use crate::transfer;
+
+/// The history of AI-agent conversations in one SQLite file: append-only, exact, readable by any SQLite tool.
+#[derive(Debug, Parser)]
+#[command(name = "annals", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  annals import ~/.openhands/conversations     take conversations in
+  annals list                                  which there are
+  annals show 5610a7                           one of them, by the start of its id
+  annals search 'cannot borrow'                words in any of them
+  sqlite3 annals.db 'SELECT * FROM tool_calls' the same file in plain SQL
+
+Exit codes: 0 done; 1 refused (an unknown id, a conflict, something in the way); 2 failed.")]
+pub(super) struct Arguments {
+    /// The database file
+    #[arg(long, global = true, value_name = "FILE", env = "ANNALS_DB", default_value_os_t = super::default_database())]
+    pub db: PathBuf,
+
+    /// Print JSON, for programs; docs/cli.md has the shapes
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    Import(Import),
+    Export(Export),
+    List(List),
+    Show(Show),
+    Events(Events),
+    Transcript(Transcript),
+    Tail(Tail),
+    Search(Search),
+    View(View),
+    Branches(Branches),
+    /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
+    Stats,
+    Verify(Verify),
+    Rebuild(Rebuild),
+    Backup(Backup),
+    Delete(Delete),
+    Completions(Completions),
+}
+
+/// Take in conversation folders, found by looking, every byte of them
+///
+/// Takes OpenHands conversations of any age (current layout, event_service/, V0 sessions), JSON lines and
+/// JSON arrays of events. What is damaged is taken in as far as it can be read, and what cannot be an event is
+/// kept beside the others. Doing it again adds only what is new.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals import ~/.openhands/conversations
+  annals import trajectory.json session/
+  annals --json import backup/ | jq '.conversations[] | select(.status != \"imported\")'")]
+pub(super) struct Import {
+    /// Conversation folders, folders of them, or files of events
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Give the conversation this id instead of its own (for a single one)
+    #[arg(long = "as", value_name = "ID")]
+    pub id: Option<String>,
+    /// Take over files beside the events that have changed although no event was added
+    #[arg(long)]
+    pub accept_changed_files: bool,
+}
+
+/// Write conversations out, byte for byte as they came in
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals export 5610a7 --to out/
+  annals export --all --to out/
+  annals export 5610a7 --to out/ --format jsonl")]
+pub(super) struct Export {
+    /// Conversations, by id or the start of one
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    pub ids: Vec<String>,
+    /// Write every conversation
+    #[arg(long)]
+    pub all: bool,
+    /// The folder to write into; created where it is missing
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// What to write
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum, Default)]
+pub(super) enum Format {
+    /// The conversation's folder, as the OpenHands SDK reads it
+    #[default]
+    Openhands,
+    /// One file a conversation, one event a line
+    Jsonl,
+}
+
+impl From<Format> for transfer::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Openhands => Self::OpenHands,
+            Format::Jsonl => Self::Jsonl,
+        }
+    }
+}
+
+/// List conversations
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals list --status error --status stuck
+  annals list --tag team=core --since 2026-01-01 --sort created
+  annals list --limit 20 --after 5610a708-170e-58da-bb08-33350f7cdc03")]
+pub(super) struct List {
+    /// Only these statuses (idle, running, paused, waiting_for_confirmation, finished, error, stuck)
+    #[arg(long, value_name = "STATUS")]
+    pub status: Vec<String>,
+    /// Only with this tag, or with this value of it
+    #[arg(long, value_name = "TAG[=VALUE]")]
+    pub tag: Vec<String>,
+    /// Only with this text in the title
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// Only those that went on at or after this time (2026-01-31 or 2026-01-31T12:00:00)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Only those that went on before this time
+    #[arg(long, value_name = "TIME")]
+    pub before: Option<String>,
+    /// Only the sub-agents' conversations of this one
+    #[arg(long, value_name = "ID")]
+    pub parent: Option<String>,
+    /// What to sort by
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: Sort,
+    /// Turn the order round: the oldest first
+    #[arg(long)]
+    pub reverse: bool,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+    /// Go on behind this conversation: the last one of the page before
+    #[arg(long, value_name = "ID")]
+    pub after: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum, Default)]
+pub(super) enum Sort {
+    /// When it last went on
+    #[default]
+    Updated,
+    /// When it began
+    Created,
+}
+
+impl List {
+    pub(super) fn order(&self) -> Order {
+        match (self.sort, self.reverse) {
+            (Sort::Updated, false) => Order::UpdatedDescending,
+            (Sort::Updated, true) => Order::Updated,
+            (Sort::Created, false) => Order::CreatedDescending,
+            (Sort::Created, true) => Order::Created,
+        }
+    }
+}
+
+/// Show one conversation: title, status, times, kinds, tools, cost, tasks, tree, problems
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// The conversation, by id or the start of one
+    pub id: String,
+}
+
+/// Print events, one JSON object a line
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals events 5610a7 --kind ActionEvent
+  annals events 5610a7 --from 100 --to 120 --raw
+  annals events 5610a7 --raw | jq -r 'select(.kind == \"MessageEvent\") | .timestamp'")]
+pub(super) struct Events {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    /// From this sequence on
+    #[arg(long, value_name = "SEQUENCE")]
+    pub from: Option<u64>,
+    /// Up to this sequence
+    #[arg(long, value_name = "SEQUENCE")]
+    pub to: Option<u64>,
+    /// Only these kinds
+    #[arg(long, value_name = "KIND")]
+    pub kind: Vec<String>,
+    /// Only these sources (agent, user, environment, hook)
+    #[arg(long, value_name = "SOURCE")]
+    pub source: Vec<String>,
+    /// At most this many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Print payloads exactly as they are stored, and nothing else
+    #[arg(long)]
+    pub raw: bool,
+}
+
+/// Print what was said and done, as a person reads it
+#[derive(Debug, Args)]
+pub(super) struct Transcript {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    /// From this sequence on
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+    pub from: u64,
+    /// At most this many events
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Cut each text to this many lines; 0 for all of them
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub lines: usize,
+}
+
+/// Follow new events as they are appended, by any process
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals tail                  every conversation, from now on
+  annals tail 5610a7 -n 20     one of them, its last 20 events first
+  annals --json tail --from 0  the whole log, then what comes")]
+pub(super) struct Tail {
+    /// The conversation, by id or the start of one; every conversation where it is left out
+    pub id: Option<String>,
+    /// Show this many of the last events first
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub lines: u64,
+    /// Begin behind this position (with an ID: at this sequence) instead
+    #[arg(long, value_name = "PLACE", conflicts_with = "lines")]
+    pub from: Option<u64>,
+    /// End once there is nothing new
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// A conversation at a point.
+#[derive(Debug, Args)]
+pub(super) struct At {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    /// As it was at this point: a sequence (17), an event's id, or a time (2026-01-31T12:00:00)
+    #[arg(long, value_name = "POINT")]
+    pub at: Option<String>,
+}
+
+impl At {
+    pub(super) fn point(&self, store: &Store, id: &ConversationId) -> Result<Point> {
+        self.at.as_deref().map_or(Ok(Point::End), |text| Point::parse(store, id, text))
+    }
+}
+
+/// Show what the model could see: the live branch after condensation
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals view 5610a7                    as it would be after a restart
+  annals view 5610a7 --at 20            as it was right behind event 20
+  annals --json view 5610a7 --ids       the ids alone")]
+pub(super) struct View {
+    #[command(flatten)]
+    pub moment: At,
+    /// As in a process that never stopped, instead of built anew
+    #[arg(long)]
+    pub live: bool,
+    /// Only the events' ids
+    #[arg(long)]
+    pub ids: bool,
+}
+
+impl View {
+    pub(super) fn memory(&self) -> Memory {
+        if self.live { Memory::Live } else { Memory::Reloaded }
+    }
+}
+
+/// List the branches of a conversation: their tips, where they fork, which one is live
+#[derive(Debug, Args)]
+pub(super) struct Branches {
+    #[command(flatten)]
+    pub moment: At,
+}
+
+/// Search all transcripts
+///
+/// Words must all occur, in any case and order; "a phrase" occurs as it is; begin* is a beginning; -word must
+/// not occur. The first search of a file builds its index.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals search 'borrow checker'
+  annals search '\"permission denied\" -sudo' --tool terminal
+  annals search 'Store::append' --in 5610a7")]
+pub(super) struct Search {
+    /// What to search for
+    #[arg(required = true)]
+    pub text: Vec<String>,
+    /// Only in this conversation
+    #[arg(long = "in", value_name = "ID")]
+    pub conversation: Option<String>,
+    /// Only events of these kinds
+    #[arg(long, value_name = "KIND")]
+    pub kind: Vec<String>,
+    /// Only events of this tool
+    #[arg(long, value_name = "TOOL")]
+    pub tool: Option<String>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub limit: usize,
+    /// Only events before this position: the last one of the page before
+    #[arg(long, value_name = "POSITION")]
+    pub before: Option<u64>,
+}
+
+/// Check that nothing was changed: the hash chain, sequences, columns, the catalogue, attachments
+#[derive(Debug, Args)]
+pub(super) struct Verify {
+    /// Only this conversation, by id or the start of one
+    pub id: Option<String>,
+}
+
+/// Make derived tables again from the log
+#[derive(Debug, Args)]
+pub(super) struct Rebuild {
+    /// transcript, tool_calls, usage, tasks or search; all of them where none is named
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+}
+
+/// Copy the whole file while it is in use; the copy is checked before it gets its name
+#[derive(Debug, Args)]
+pub(super) struct Backup {
+    /// Where to; nothing may be there
+    pub file: PathBuf,
+}
+
+/// Delete a conversation with everything that was kept or derived for it
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  annals completions bash > ~/.local/share/bash-completion/completions/annals")]
+pub(super) struct Completions {
+    pub shell: clap_complete::Shell,
+}
+
+impl Completions {
+    pub(super) fn print(&self) {
+        clap_complete::generate(self.shell, &mut Arguments::command(), "annals", &mut std::io::stdout());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_do_not_contradict_each_other() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,44 @@
+//! `annals delete`: a conversation and all that was kept for it.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use serde_json::json;
+
+use super::arguments::Delete;
+use super::print::{Output, one_line, plural};
+use super::{DONE, Place, REFUSED};
+use crate::error::{Error, Result};
+use crate::store::Conversation;
+
+pub(super) fn run(place: &Place<'_>, command: &Delete, output: &Output) -> Result<u8> {
+    let store = place.write()?;
+    let id = store.resolve(&command.id)?;
+    if !command.yes && !is_meant(&store.conversation(&id)?)? {
+        output.remark("nothing was deleted; --yes deletes without asking");
+        return Ok(REFUSED);
+    }
+    let events = store.delete(&id)?;
+    if output.json {
+        output.value(&json!({"id": id.as_str(), "events": events}))?;
+    } else {
+        output.line(format!("{id} is deleted, with {}", plural(events, "event")))?;
+    }
+    Ok(DONE)
+}
+
+/// Asks on the terminal; where there is none, it is not meant.
+fn is_meant(conversation: &Conversation) -> Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    eprint!(
+        "delete {} ({}), {}? [y/N] ",
+        conversation.id,
+        one_line(conversation.title.as_deref().unwrap_or("no title"), 60),
+        plural(conversation.event_count, "event"),
+    );
+    let mut answer = String::new();
+    std::io::stderr().flush().map_err(Error::io("writing to", "standard error"))?;
+    std::io::stdin().lock().read_line(&mut answer).map_err(Error::io("reading", "standard input"))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,125 @@
+//! `annals export`: conversations out, byte for byte.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::arguments::{Export, Format};
+use super::print::{Output, bytes, count, plural, row, table};
+use super::{DONE, FAILED, Place, REFUSED};
+use crate::error::{Error, Result};
+use crate::ids::ConversationId;
+use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
+use crate::transfer::{ExportReport, ExportStatus, Exporter};
+
+pub(super) fn run(place: &Place<'_>, command: &Export, output: &Output) -> Result<u8> {
+    let store = place.read()?;
+    let ids = if command.all { all(&store, command.format)? } else { named(&store, &command.ids)? };
+    let exporter = Exporter::new(&store, command.format.into());
+    let started = Instant::now();
+    let bar = output.progress("conversations");
+    bar.set_length(ids.len() as u64);
+    let mut reports = Vec::new();
+    let mut refused = Vec::new();
+    for (index, id) in ids.iter().enumerate() {
+        bar.set_position(index as u64);
+        match exporter.export(id, &command.to, &mut |events| {
+            if events % 1000 == 0 {
+                bar.set_message(format!("{} events", count(events)));
+            }
+        }) {
+            Ok(report) => reports.push(report),
+            // One conversation in the way does not keep the others from being written.
+            Err(error @ (Error::WouldOverwrite { .. } | Error::Corrupt { .. })) => refused.push((id, error)),
+            Err(error) => return Err(error),
+        }
+    }
+    bar.finish_and_clear();
+    if output.json {
+        let mut conversations: Vec<Value> = reports.iter().map(value).collect();
+        conversations.extend(
+            refused.iter().map(
+                |(id, error)| json!({"id": id.as_str(), "status": "refused", "error": error.to_string()}),
+            ),
+        );
+        output.value(&json!({ "conversations": conversations }))?;
+    } else {
+        print(&reports, started.elapsed().as_secs_f64(), output)?;
+        for (id, error) in &refused {
+            eprintln!("annals: {id}: {error}");
+        }
+    }
+    Ok(match refused.first() {
+        Some((_, Error::Corrupt { .. })) => FAILED,
+        Some(_) => REFUSED,
+        None => DONE,
+    })
+}
+
+fn named(store: &Store, prefixes: &[String]) -> Result<Vec<ConversationId>> {
+    prefixes.iter().map(|prefix| store.resolve(prefix)).collect()
+}
+
+/// Every conversation; those of sub-agents are written within the folder they belong to.
+fn all(store: &Store, format: Format) -> Result<Vec<ConversationId>> {
+    let mut ids = Vec::new();
+    let mut after = None;
+    loop {
+        let page =
+            store.conversations(&ConversationFilter::default(), Order::Created, after.as_ref(), PAGE_MAX)?;
+        for conversation in page.conversations {
+            let within = match (&conversation.parent, format) {
+                (Some(parent), Format::Openhands) => store.resolve(parent).is_ok(),
+                _ => false,
+            };
+            if !within {
+                ids.push(conversation.id);
+            }
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(ids),
+        }
+    }
+}
+
+fn value(report: &ExportReport) -> Value {
+    json!({
+        "id": report.id.as_str(),
+        "path": report.path.to_string_lossy(),
+        "status": word(report.status),
+        "events": report.events,
+        "files": report.files,
+        "bytes": report.bytes,
+    })
+}
+
+fn word(status: ExportStatus) -> &'static str {
+    match status {
+        ExportStatus::Written => "written",
+        ExportStatus::Unchanged => "unchanged",
+    }
+}
+
+fn print(reports: &[ExportReport], seconds: f64, output: &Output) -> Result<()> {
+    let mut rows = table(&["id", "status", "events", "files", "bytes", "to"], &[2, 3, 4]);
+    for report in reports {
+        rows.add_row(row([
+            report.id.to_string(),
+            word(report.status).into(),
+            count(report.events),
+            count(report.files),
+            bytes(report.bytes),
+            report.path.to_string_lossy().into_owned(),
+        ]));
+    }
+    if !reports.is_empty() {
+        output.line(rows.trim_fmt())?;
+    }
+    let events: u64 = reports.iter().map(|report| report.events).sum();
+    output.line(format!(
+        "\n{} with {} in {seconds:.1} s",
+        plural(reports.len() as u64, "conversation"),
+        plural(events, "event")
+    ))
+}

@@ -1,0 +1,134 @@
+//! `annals import`: conversation folders in, and what became of each.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::arguments::Import;
+use super::print::{Output, bytes, count, one_line, plural, row, table};
+use super::{DONE, FAILED, Place, REFUSED};
+use crate::error::{Error, Result};
+use crate::ids::ConversationId;
+use crate::transfer::{ImportOptions, ImportReport, ImportStatus, Importer};
+
+/// How many problems of one conversation a person is shown; `show` has all of them.
+const PROBLEMS_SHOWN: usize = 3;
+/// How many conversations with problems a person is shown.
+const DAMAGED_SHOWN: usize = 25;
+
+pub(super) fn run(place: &Place<'_>, command: &Import, output: &Output) -> Result<u8> {
+    for path in &command.paths {
+        // Asked before the database is made: a mistyped path leaves no empty file behind.
+        std::fs::metadata(path).map_err(Error::io("reading", path))?;
+    }
+    let id = command.id.as_deref().map(ConversationId::new).transpose()?;
+    let store = place.create()?;
+    let options = ImportOptions { id, accept_changed_files: command.accept_changed_files };
+    let mut importer = Importer::new(&store, options);
+    let started = Instant::now();
+    let bar = output.progress("conversations");
+    let mut reports = Vec::new();
+    for path in &command.paths {
+        reports.extend(importer.import(path, &mut |progress| {
+            bar.set_length(progress.conversations as u64);
+            bar.set_position(progress.conversation as u64);
+            let per_second = progress.events as f64 / started.elapsed().as_secs_f64().max(0.001);
+            bar.set_message(format!("{} events, {}/s", count(progress.events), count(per_second as u64)));
+        })?);
+    }
+    bar.finish_and_clear();
+    if reports.is_empty() {
+        output.remark("no conversations were found there");
+    }
+    store.catch_up()?;
+    if output.json {
+        let conversations: Vec<Value> = reports.iter().map(value).collect();
+        output.value(&json!({ "conversations": conversations }))?;
+    } else {
+        print(place, &reports, started.elapsed().as_secs_f64(), output)?;
+    }
+    Ok(code(&reports))
+}
+
+fn code(reports: &[ImportReport]) -> u8 {
+    let any = |status| reports.iter().any(|report| report.status == status);
+    if any(ImportStatus::Failed) {
+        FAILED
+    } else if any(ImportStatus::Conflict) || reports.is_empty() {
+        REFUSED
+    } else {
+        DONE
+    }
+}
+
+fn value(report: &ImportReport) -> Value {
+    let problems: Vec<Value> = report
+        .problems
+        .iter()
+        .map(|problem| json!({"path": problem.path, "problem": problem.problem, "action": problem.action}))
+        .collect();
+    json!({
+        "id": report.id.as_ref().map(ConversationId::as_str),
+        "path": report.path.to_string_lossy(),
+        "status": report.status.as_str(),
+        "events": report.events,
+        "added": report.added,
+        "problems": problems,
+    })
+}
+
+fn print(place: &Place<'_>, reports: &[ImportReport], seconds: f64, output: &Output) -> Result<()> {
+    let mut rows = table(&["id", "status", "events", "new", "problems", "from"], &[2, 3, 4]);
+    for report in reports {
+        rows.add_row(row([
+            report.id.as_ref().map_or_else(|| "-".into(), |id| one_line(id.as_str(), 37)),
+            report.status.as_str().into(),
+            count(report.events),
+            count(report.added),
+            if report.problems.is_empty() { String::new() } else { count(report.problems.len() as u64) },
+            report.path.to_string_lossy().into_owned(),
+        ]));
+    }
+    if !reports.is_empty() {
+        output.line(rows.trim_fmt())?;
+    }
+    let damaged = reports.iter().filter(|report| !report.problems.is_empty());
+    let unlisted = damaged.clone().count().saturating_sub(DAMAGED_SHOWN);
+    for report in damaged.take(DAMAGED_SHOWN) {
+        let name = report
+            .id
+            .as_ref()
+            .map_or_else(|| report.path.to_string_lossy().into_owned(), ToString::to_string);
+        output.line(format!("\n{}", output.bold(&name)))?;
+        for problem in report.problems.iter().take(PROBLEMS_SHOWN) {
+            let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
+            output.line(one_line(&format!("  {path}{}; {}", problem.problem, problem.action), 400))?;
+        }
+        if let Some(more @ 1..) = report.problems.len().checked_sub(PROBLEMS_SHOWN) {
+            let shown = report.id.as_ref().map_or_else(String::new, |id| format!(": `annals show {id}`"));
+            output.line(output.dim(&format!("  and {more} more{shown}")))?;
+        }
+    }
+    if unlisted > 0 {
+        output.line(format!(
+            "\nand {} with problems (--json has all of them)",
+            plural(unlisted as u64, "more conversation")
+        ))?;
+    }
+    let added: u64 = reports.iter().map(|report| report.added).sum();
+    let added_bytes: u64 = reports.iter().map(|report| report.added_bytes).sum();
+    output.line(format!(
+        "\n{} into {}: {} ({}) in {seconds:.1} s, {} events/s",
+        plural(reports.len() as u64, "conversation"),
+        place.path.display(),
+        plural(added, "new event"),
+        bytes(added_bytes),
+        count((added as f64 / seconds.max(0.001)) as u64),
+    ))?;
+    let Some(first) = reports.iter().find_map(|report| report.id.as_ref()) else { return Ok(()) };
+    let db = place.option();
+    output.line(format!(
+        "\nNext:\n  annals{db} list\n  annals{db} show {first}\n  annals{db} search 'some words'\n  sqlite3 {} 'SELECT title, event_count, status FROM conversations'",
+        super::quoted(place.path)
+    ))
+}

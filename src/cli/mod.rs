@@ -1,0 +1,165 @@
+//! The command line: arguments in, text or JSON out, an exit code at the end.
+//!
+//! It holds no rules of its own; every command is a few calls of the library and their output. The
+//! environment is read here and nowhere else.
+
+mod arguments;
+mod backup;
+mod branches;
+mod delete;
+mod events;
+mod export;
+mod import;
+mod list;
+mod print;
+mod rebuild;
+mod search;
+mod show;
+mod stats;
+mod tail;
+mod transcript;
+mod verify;
+mod view;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::error::{Error, Result};
+use crate::store::{Options, Store};
+use arguments::{Arguments, Command};
+use print::Output;
+
+/// Exit code: done.
+const DONE: u8 = 0;
+/// Exit code: what was asked cannot be done as it was asked; nothing is broken.
+const REFUSED: u8 = 1;
+/// Exit code: something failed.
+const FAILED: u8 = 2;
+
+/// Runs the program with the arguments it was given.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { REFUSED } else { DONE });
+        }
+    };
+    let output = Output::new(arguments.json);
+    match run(&arguments, &output) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) if is_closed_pipe(&error) => ExitCode::from(DONE),
+        Err(error) => {
+            output.error(&error, hint(&error));
+            ExitCode::from(code_of(&error))
+        }
+    }
+}
+
+fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
+    let place = Place { path: &arguments.db };
+    match &arguments.command {
+        Command::Import(command) => import::run(&place, command, output),
+        Command::Export(command) => export::run(&place, command, output),
+        Command::List(command) => list::run(&place, command, output),
+        Command::Show(command) => show::run(&place, command, output),
+        Command::Events(command) => events::run(&place, command, output),
+        Command::Transcript(command) => transcript::run(&place, command, output),
+        Command::Tail(command) => tail::run(&place, command, output),
+        Command::Search(command) => search::run(&place, command, output),
+        Command::View(command) => view::run(&place, command, output),
+        Command::Branches(command) => branches::run(&place, command, output),
+        Command::Stats => stats::run(&place, output),
+        Command::Verify(command) => verify::run(&place, command, output),
+        Command::Rebuild(command) => rebuild::run(&place, command, output),
+        Command::Backup(command) => backup::run(&place, command, output),
+        Command::Delete(command) => delete::run(&place, command, output),
+        Command::Completions(command) => {
+            command.print();
+            Ok(DONE)
+        }
+    }
+}
+
+/// Where the database is, opened as a command needs it.
+struct Place<'a> {
+    path: &'a Path,
+}
+
+impl Place<'_> {
+    /// The option that names the database, as it has to be typed; "" where it may be left out.
+    fn option(&self) -> String {
+        if self.path == default_database() { String::new() } else { format!(" --db {}", quoted(self.path)) }
+    }
+
+    /// Opens for writing, creating the file where there is none.
+    fn create(&self) -> Result<Store> {
+        self.open(&Options { follow_projections: false, ..Options::default() })
+    }
+
+    /// Opens for writing what must be there.
+    fn write(&self) -> Result<Store> {
+        self.open(&Options { follow_projections: false, create: false, ..Options::default() })
+    }
+
+    /// Opens to read, and to catch projections up where the file may be written.
+    fn read(&self) -> Result<Store> {
+        match self.write() {
+            Err(Error::ReadOnly { .. }) => self.read_only(),
+            Err(Error::CannotOpen { .. }) if self.path.exists() => self.read_only(),
+            opened => opened,
+        }
+    }
+
+    fn read_only(&self) -> Result<Store> {
+        self.open(&Options { read_only: true, ..Options::default() })
+    }
+
+    fn open(&self, options: &Options) -> Result<Store> {
+        Store::open_with(self.path, options)
+    }
+}
+
+/// Whether the reader of our output has gone, as `head` does: the work is done then.
+fn is_closed_pipe(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn code_of(error: &Error) -> u8 {
+    match error {
+        Error::Storage { .. } | Error::Corrupt { .. } | Error::DiskFull { .. } | Error::Busy { .. } => FAILED,
+        Error::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => FAILED,
+        _ => REFUSED,
+    }
+}
+
+/// What to do about an error, where the error itself does not say so.
+fn hint(error: &Error) -> Option<String> {
+    Some(match error {
+        Error::CannotOpen { path, what } if what.starts_with("there is no") => {
+            format!("make it with `annals --db {} import FOLDER`, or name another with --db", quoted(path))
+        }
+        Error::UnknownConversation { .. } => "`annals list` shows the ids there are".into(),
+        Error::UnknownEvent { .. } => "`annals events ID` shows the ids there are".into(),
+        Error::AmbiguousId { .. } => "write more of the id".into(),
+        Error::Busy { .. } => "another process is writing; try again when it is done".into(),
+        Error::DiskFull { .. } => "make room and try again; nothing that was acknowledged is lost".into(),
+        Error::Corrupt { .. } => "`annals verify` says where; a backup may have what is lost".into(),
+        Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
+        Error::NoIndex { .. } => "run the search once where the file may be written".into(),
+        _ => return None,
+    })
+}
+
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if text.contains(char::is_whitespace) { format!("'{text}'") } else { text.into_owned() }
+}
+
+/// The database that a command works on where `--db` and `ANNALS_DB` say nothing.
+fn default_database() -> PathBuf {
+    PathBuf::from("annals.db")
+}

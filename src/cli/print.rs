@@ -1,0 +1,220 @@
+//! Printing: tables and lines for people, JSON for programs, both to standard output; everything else to
+//! standard error.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::ids::Timestamp;
+
+/// Where output goes and in which form.
+pub(super) struct Output {
+    /// Whether programs read it.
+    pub json: bool,
+    /// Whether a person watches standard output.
+    pub is_terminal: bool,
+}
+
+impl Output {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json, is_terminal: std::io::stdout().is_terminal() }
+    }
+
+    /// Prints a line.
+    pub(super) fn line(&self, text: impl AsRef<str>) -> Result<()> {
+        self.raw(text.as_ref().as_bytes()).and_then(|()| self.raw(b"\n"))
+    }
+
+    /// Prints bytes as they are.
+    pub(super) fn raw(&self, bytes: &[u8]) -> Result<()> {
+        std::io::stdout().write_all(bytes).map_err(Error::io("writing to", "standard output"))
+    }
+
+    /// Prints a JSON value on one line.
+    pub(super) fn value(&self, value: &Value) -> Result<()> {
+        self.line(value.to_string())
+    }
+
+    /// Prints an error, and what to do about it.
+    pub(super) fn error(&self, error: &Error, hint: Option<String>) {
+        if self.json {
+            let _ = self.value(&json!({"error": error.to_string(), "hint": hint}));
+        }
+        eprintln!("annals: {error}");
+        if let Some(hint) = hint {
+            eprintln!("        {hint}");
+        }
+    }
+
+    /// Prints a remark to a person; programs do not see it.
+    pub(super) fn remark(&self, text: impl AsRef<str>) {
+        if !self.json {
+            eprintln!("{}", text.as_ref());
+        }
+    }
+
+    /// `text` in bold where a terminal shows it.
+    pub(super) fn bold(&self, text: &str) -> String {
+        self.styled(text, "1")
+    }
+
+    /// `text` in grey where a terminal shows it.
+    pub(super) fn dim(&self, text: &str) -> String {
+        self.styled(text, "2")
+    }
+
+    /// `text` in an ANSI style where a terminal shows it and the environment does not ask for plain text.
+    pub(super) fn styled(&self, text: &str, code: &str) -> String {
+        let plain = !self.is_terminal || std::env::var_os("NO_COLOR").is_some();
+        if plain { text.to_owned() } else { format!("\u{1b}[{code}m{text}\u{1b}[0m") }
+    }
+
+    /// A bar on standard error that shows how long work goes; hidden where nobody watches.
+    ///
+    /// `unit` is what it counts, in the plural.
+    pub(super) fn progress(&self, unit: &str) -> ProgressBar {
+        if self.json || !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let template =
+            format!("{{wide_bar}} {{human_pos}}/{{human_len}} {unit}  {{msg}}  {{elapsed}} of {{duration}}");
+        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::new(0).with_style(style);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        bar
+    }
+}
+
+/// A table with headings; `right` are the columns with numbers.
+///
+/// A row is one line: on a terminal the last column is cut to what fits, in a pipe nothing is cut.
+pub(super) fn table(headings: &[&str], right: &[usize]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if std::io::stdout().is_terminal() {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width());
+    } else {
+        table.set_content_arrangement(ContentArrangement::Disabled);
+    }
+    table.set_header(headings.iter().map(|heading| heading.to_uppercase()));
+    let last = headings.len().saturating_sub(1);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index == last { 0 } else { 2 }));
+        if index != last {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    for index in right {
+        if let Some(column) = table.column_mut(*index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// A row that stays on one line.
+pub(super) fn row<T: Into<comfy_table::Row>>(cells: T) -> comfy_table::Row {
+    let mut row = cells.into();
+    row.max_height(1);
+    row
+}
+
+/// How many characters a line may have.
+pub(super) fn width() -> u16 {
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let seen = || terminal_size::terminal_size().map(|(columns, _)| columns.0);
+    told.or_else(seen).unwrap_or(100).clamp(40, 200)
+}
+
+/// Bytes as a person reads them.
+pub(super) fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// A number with its thousands apart.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 event`, `2 events`.
+pub(super) fn plural(number: u64, one: &str) -> String {
+    format!("{} {one}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// A moment to the second, as a person reads it.
+pub(super) fn time(time: Timestamp) -> String {
+    time.to_rfc3339().get(..19).map_or_else(|| time.to_rfc3339(), |text| text.replace('T', " "))
+}
+
+/// A span of time in its two largest units.
+pub(super) fn span(microseconds: i64) -> String {
+    let seconds = microseconds as f64 / 1e6;
+    match seconds {
+        s if s < 60.0 => format!("{s:.1} s"),
+        s if s < 3600.0 => format!("{:.0} min {:.0} s", (s / 60.0).floor(), s % 60.0),
+        s if s < 86_400.0 => format!("{:.0} h {:.0} min", (s / 3600.0).floor(), s % 3600.0 / 60.0),
+        s => format!("{:.0} d {:.0} h", (s / 86_400.0).floor(), s % 86_400.0 / 3600.0),
+    }
+}
+
+/// `text` in one line of at most `width` characters, without control characters.
+pub(super) fn one_line(text: &str, width: usize) -> String {
+    let mut line = String::new();
+    for (shown, character) in text.split_whitespace().collect::<Vec<_>>().join(" ").chars().enumerate() {
+        if shown + 1 >= width {
+            line.push('…');
+            break;
+        }
+        line.push(if character.is_control() { '\u{fffd}' } else { character });
+    }
+    line
+}
+
+/// `text` as it may be shown on a terminal: line breaks and tabs stay, other control characters are visible.
+pub(super) fn harmless(text: &str) -> String {
+    let show = |character: char| match character {
+        '\n' | '\t' => character,
+        '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + character as u32).unwrap_or('\u{fffd}'),
+        '\u{7f}' => '\u{2421}',
+        other if other.is_control() => '\u{fffd}',
+        other => other,
+    };
+    text.replace("\r\n", "\n").chars().map(show).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(plural(1, "event"), "1 event");
+        assert_eq!(bytes(1_500), "1.5 kB");
+        assert_eq!(span(3_900_000_000), "1 h 5 min");
+    }
+
+    #[test]
+    fn hostile_text_cannot_drive_the_terminal() {
+        assert_eq!(harmless("a\u{1b}[31m\tb\r\n\u{7}"), "a␛[31m\tb\n␇");
+        assert_eq!(one_line("a\u{1b} b\nc", 80), "a\u{fffd} b c");
+        assert_eq!(one_line("abcdef", 4), "abc…");
+    }
+}

@@ -1,0 +1,44 @@
+//! `annals rebuild`: derived tables from the log.
+
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::arguments::Rebuild;
+use super::print::{Output, count, plural};
+use super::{DONE, Place};
+use crate::error::Result;
+
+pub(super) fn run(place: &Place<'_>, command: &Rebuild, output: &Output) -> Result<u8> {
+    let store = place.write()?;
+    let names: Vec<&str> = command.names.iter().map(String::as_str).collect();
+    let started = Instant::now();
+    let bar = output.progress("events");
+    store.rebuild(&names, &mut |progress| {
+        bar.set_length(progress.head.0);
+        bar.set_position(progress.position.0);
+    })?;
+    bar.finish_and_clear();
+    let rebuilt: Vec<_> = store
+        .projections()?
+        .into_iter()
+        .filter(|status| names.is_empty() || names.contains(&status.name))
+        .collect();
+    if output.json {
+        let projections: Vec<_> = rebuilt
+            .iter()
+            .map(|status| json!({"name": status.name, "position": status.position.0, "head": status.head.0}))
+            .collect();
+        output.value(&json!({ "projections": projections }))?;
+        return Ok(DONE);
+    }
+    for status in &rebuilt {
+        output.line(format!("{:<14} at position {}", status.name, count(status.position.0)))?;
+    }
+    output.line(format!(
+        "{} rebuilt in {:.1} s",
+        plural(rebuilt.len() as u64, "table"),
+        started.elapsed().as_secs_f64()
+    ))?;
+    Ok(DONE)
+}

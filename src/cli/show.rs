@@ -1,0 +1,284 @@
+//! `annals show`: one conversation on a page.
+
+use serde_json::{Value, json};
+
+use super::arguments::Show;
+use super::list;
+use super::print::{Output, bytes, count, harmless, one_line, plural, row, span, table, time};
+use super::{DONE, Place};
+use crate::error::Result;
+use crate::ids::ConversationId;
+use crate::store::{
+    Attachment, BaseState, Conversation, Origin, Problem, Store, Task, ToolCount, UsageTotal,
+};
+use crate::tree::{Branch, Tree};
+
+/// How many branches a person is shown.
+const BRANCHES_SHOWN: usize = 30;
+
+/// All that the page tells.
+struct Page {
+    conversation: Conversation,
+    kinds: Vec<(String, u64)>,
+    tools: Vec<ToolCount>,
+    usage: Vec<UsageTotal>,
+    tasks: Vec<Task>,
+    tree: Tree,
+    base_state: Option<BaseState>,
+    children: Vec<ConversationId>,
+    attachments: Vec<Attachment>,
+    origin: Option<Origin>,
+    problems: Vec<Problem>,
+}
+
+impl Page {
+    fn read(store: &Store, id: &ConversationId) -> Result<Self> {
+        Ok(Self {
+            conversation: store.conversation(id)?,
+            kinds: store.count_kinds(id)?,
+            tools: store.tool_counts(id)?,
+            usage: store.usage(Some(id))?,
+            tasks: store.tasks(id)?,
+            tree: store.tree(id)?,
+            base_state: store.base_state(id)?,
+            children: store.children(id)?,
+            attachments: store.attachments(id)?,
+            origin: store.origin(id)?,
+            problems: store.problems(id)?,
+        })
+    }
+
+    /// The branches, and for each whether HEAD is on the part that is its own.
+    fn branches(&self) -> Vec<(Branch, bool)> {
+        let conversation = &self.conversation;
+        let leaf = self.tree.resolve_leaf(conversation.leaf_event_id.as_deref(), conversation.head_is_empty);
+        let head = leaf.as_deref().and_then(|leaf| self.tree.place(leaf));
+        let is_live = |branch: &Branch| {
+            let own = self.tree.tail(branch.tip, branch.own).unwrap_or_default();
+            head.is_some_and(|head| own.contains(&head))
+        };
+        self.tree.branches().into_iter().map(|branch| (branch, is_live(&branch))).collect()
+    }
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Show, output: &Output) -> Result<u8> {
+    let store = place.read()?;
+    let id = store.resolve(&command.id)?;
+    let page = Page::read(&store, &id)?;
+    if output.json {
+        output.value(&value(&page)?)?;
+        return Ok(DONE);
+    }
+    head(&page, output)?;
+    counts(&page, output)?;
+    tasks(&page, output)?;
+    branches(&page, output)?;
+    files(&page, output)?;
+    problems(&page, output)?;
+    Ok(DONE)
+}
+
+fn value(page: &Page) -> Result<Value> {
+    let mut value = list::value(&page.conversation)?;
+    let tools = page.tools.iter().map(|tool| {
+        json!({"tool": tool.tool, "calls": tool.calls, "errors": tool.errors, "rejected": tool.rejected, "pending": tool.pending})
+    });
+    let usage = page.usage.iter().map(super::stats::usage_value);
+    let tasks = page
+        .tasks
+        .iter()
+        .map(|task| json!({"title": task.title, "notes": task.notes, "status": task.status}));
+    let branches = page.branches();
+    let tree = branches.iter().map(|(branch, is_live)| {
+        json!({
+            "tip": page.tree.id(branch.tip),
+            "tip_sequence": branch.tip,
+            "events": branch.length,
+            "fork_sequence": branch.fork,
+            "own_events": branch.own,
+            "live": is_live,
+        })
+    });
+    let attachments = page.attachments.iter().map(|file| {
+        json!({"path": file.path, "bytes": file.bytes, "sha256": file.digest.to_hex(), "reason": file.reason})
+    });
+    let problems = page
+        .problems
+        .iter()
+        .map(|problem| json!({"path": problem.path, "problem": problem.problem, "action": problem.action}));
+    value["kinds"] = page.kinds.iter().map(|(kind, count)| (kind.clone(), json!(count))).collect();
+    value["tools"] = tools.collect();
+    value["usage"] = usage.collect();
+    value["tasks"] = tasks.collect();
+    value["branches"] = tree.collect();
+    value["base_state_version"] = json!(page.base_state.as_ref().map(|state| state.version.0));
+    value["sub_agents"] = page.children.iter().map(ConversationId::as_str).collect();
+    value["attachments"] = attachments.collect();
+    value["imported_from"] = json!(page.origin.as_ref().map(|origin| &origin.source));
+    value["problems"] = problems.collect();
+    Ok(value)
+}
+
+fn head(page: &Page, output: &Output) -> Result<()> {
+    let conversation = &page.conversation;
+    let title = conversation.title.as_deref().unwrap_or("(no title)");
+    output.line(output.bold(&one_line(title, 100)))?;
+    let line = |name: &str, text: &str| output.line(format!("{}{text}", output.dim(&format!("{name:<12}"))));
+    line("id", conversation.id.as_str())?;
+    line("status", &output.styled(&conversation.status, colour(&conversation.status)))?;
+    let lasted = conversation.updated_at.0 - conversation.created_at.0;
+    line(
+        "time",
+        &format!("{} to {} ({})", time(conversation.created_at), time(conversation.updated_at), span(lasted)),
+    )?;
+    line("events", &format!("{} ({})", count(conversation.event_count), bytes(conversation.payload_bytes)))?;
+    if conversation.tags != "{}" {
+        line("tags", &harmless(&conversation.tags))?;
+    }
+    let leaf = match (&conversation.leaf_event_id, conversation.head_is_empty) {
+        (_, true) => "before everything".into(),
+        (Some(leaf), false) => leaf.clone(),
+        (None, false) => "the last event".into(),
+    };
+    line("head", &leaf)?;
+    if let Some(parent) = &conversation.parent {
+        line("parent", parent)?;
+    }
+    if let Some(source) = &conversation.forked_from {
+        let at = conversation.forked_at.as_ref().map_or_else(String::new, |event| format!(" at {event}"));
+        line("fork of", &format!("{source}{at}"))?;
+    }
+    for child in &page.children {
+        line("sub-agent", child.as_str())?;
+    }
+    if let Some(state) = &page.base_state {
+        line("base state", &format!("version {}", state.version.0))?;
+    }
+    if let Some(origin) = &page.origin {
+        line("from", &harmless(&origin.source))?;
+    }
+    Ok(())
+}
+
+fn counts(page: &Page, output: &Output) -> Result<()> {
+    let mut kinds = table(&["kind", "events"], &[1]);
+    for (kind, number) in &page.kinds {
+        kinds.add_row(row([
+            if kind.is_empty() { "(none)".into() } else { one_line(kind, 60) },
+            count(*number),
+        ]));
+    }
+    if !page.kinds.is_empty() {
+        output.line(format!("\n{}", kinds.trim_fmt()))?;
+    }
+    if !page.tools.is_empty() {
+        let mut tools = table(&["tool", "calls", "errors", "rejected", "pending"], &[1, 2, 3, 4]);
+        for tool in &page.tools {
+            let number = |number: u64| if number == 0 { String::new() } else { count(number) };
+            tools.add_row(row([
+                one_line(&tool.tool, 60),
+                count(tool.calls),
+                number(tool.errors),
+                number(tool.rejected),
+                number(tool.pending),
+            ]));
+        }
+        output.line(format!("\n{}", tools.trim_fmt()))?;
+    }
+    if !page.usage.is_empty() {
+        output.line(format!("\n{}", super::stats::usage_table(&page.usage).trim_fmt()))?;
+    }
+    Ok(())
+}
+
+fn tasks(page: &Page, output: &Output) -> Result<()> {
+    if page.tasks.is_empty() {
+        return Ok(());
+    }
+    output.line(format!("\n{}", output.bold("Tasks")))?;
+    for task in &page.tasks {
+        let mark = match task.status.as_str() {
+            "done" => "[x]",
+            "in_progress" => "[>]",
+            _ => "[ ]",
+        };
+        output.line(format!("  {mark} {}", one_line(&task.title, 90)))?;
+    }
+    Ok(())
+}
+
+fn branches(page: &Page, output: &Output) -> Result<()> {
+    let orphans = page.tree.orphans();
+    let branches = page.branches();
+    if branches.len() > 1 {
+        output.line(format!("\n{}", output.bold("Branches")))?;
+        for (branch, is_live) in branches.iter().take(BRANCHES_SHOWN) {
+            let fork = branch.fork.map_or_else(
+                || "a beginning of its own".into(),
+                |fork| format!("{} of its own since {fork}", count(branch.own as u64)),
+            );
+            let text = format!(
+                "  {} {:>5}  {}  {}, {fork}",
+                if *is_live { "●" } else { "○" },
+                branch.tip,
+                page.tree.id(branch.tip).unwrap_or_default(),
+                plural(branch.length as u64, "event"),
+            );
+            output.line(if *is_live { text } else { output.dim(&text) })?;
+        }
+        if let Some(more @ 1..) = branches.len().checked_sub(BRANCHES_SHOWN) {
+            output.line(output.dim(&format!("  and {more} more (--json has all of them)")))?;
+        }
+    }
+    if !orphans.is_empty() {
+        let names: Vec<String> = orphans
+            .iter()
+            .take(5)
+            .map(|(place, parent)| format!("{place} ({})", one_line(parent, 60)))
+            .collect();
+        output.line(format!("\nParents that are not in the log: {}", names.join(", ")))?;
+    }
+    Ok(())
+}
+
+fn files(page: &Page, output: &Output) -> Result<()> {
+    if page.attachments.is_empty() {
+        return Ok(());
+    }
+    let total: u64 = page.attachments.iter().map(|file| file.bytes).sum();
+    output.line(format!("\n{} ({})", output.bold("Files beside the events"), bytes(total)))?;
+    for file in page.attachments.iter().take(10) {
+        let reason = file.reason.as_ref().map_or_else(String::new, |reason| format!("  {reason}"));
+        output.line(one_line(&format!("{} {}{reason}", file.path, bytes(file.bytes)), 160))?;
+    }
+    if let Some(more @ 1..) = page.attachments.len().checked_sub(10) {
+        output.line(output.dim(&format!("and {more} more (--json has all of them)")))?;
+    }
+    Ok(())
+}
+
+fn problems(page: &Page, output: &Output) -> Result<()> {
+    if page.problems.is_empty() {
+        return Ok(());
+    }
+    output.line(format!("\n{}", output.bold("Problems found when it was imported")))?;
+    for problem in &page.problems {
+        let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
+        output.line(format!(
+            "  {}",
+            one_line(&format!("{path}{}; {}", problem.problem, problem.action), 400)
+        ))?;
+    }
+    Ok(())
+}
+
+/// The ANSI colour of a status.
+fn colour(status: &str) -> &'static str {
+    match status {
+        "finished" => "32",
+        "error" | "stuck" => "31",
+        "running" => "36",
+        "waiting_for_confirmation" | "paused" => "33",
+        _ => "0",
+    }
+}

@@ -1,0 +1,117 @@
+//! `annals stats`: figures over the whole file.
+
+use comfy_table::Table;
+use serde_json::{Value, json};
+
+use super::print::{Output, bytes, count, one_line, plural, row, table, time};
+use super::{DONE, Place};
+use crate::error::Result;
+use crate::ids::Timestamp;
+use crate::store::UsageTotal;
+
+/// How many rows of a table a person is shown.
+const ROWS_SHOWN: usize = 25;
+
+pub(super) fn run(place: &Place<'_>, output: &Output) -> Result<u8> {
+    let store = place.read()?;
+    let statistics = store.statistics()?;
+    let usage = store.usage(None)?;
+    if output.json {
+        let object = |pairs: &[(String, u64)]| -> Value {
+            pairs.iter().map(|(name, number)| (name.clone(), json!(number))).collect()
+        };
+        let moment = |time: Option<i64>| time.map(|time| Timestamp(time).to_rfc3339());
+        output.value(&json!({
+            "conversations": statistics.conversations,
+            "events": statistics.events,
+            "payload_bytes": statistics.payload_bytes,
+            "attachments": statistics.attachments,
+            "attachment_bytes": statistics.attachment_bytes,
+            "file_bytes": statistics.file_bytes,
+            "free_bytes": statistics.free_bytes,
+            "first_created_at": moment(statistics.first_created_at),
+            "last_updated_at": moment(statistics.last_updated_at),
+            "statuses": object(&statistics.statuses),
+            "kinds": object(&statistics.kinds),
+            "tools": object(&statistics.tools),
+            "usage": usage.iter().map(usage_value).collect::<Value>(),
+        }))?;
+        return Ok(DONE);
+    }
+    output.line(format!(
+        "{}, {} ({} of payloads), {} ({})",
+        plural(statistics.conversations, "conversation"),
+        plural(statistics.events, "event"),
+        bytes(statistics.payload_bytes),
+        plural(statistics.attachments, "attachment"),
+        bytes(statistics.attachment_bytes),
+    ))?;
+    output.line(format!(
+        "{}: {}, {} of it free",
+        place.path.display(),
+        bytes(statistics.file_bytes),
+        bytes(statistics.free_bytes)
+    ))?;
+    if let (Some(first), Some(last)) = (statistics.first_created_at, statistics.last_updated_at) {
+        output.line(format!("{} to {} UTC", time(Timestamp(first)), time(Timestamp(last))))?;
+    }
+    for (heading, unit, pairs) in [
+        ("status", "conversations", &statistics.statuses),
+        ("kind", "events", &statistics.kinds),
+        ("tool", "calls", &statistics.tools),
+    ] {
+        if pairs.is_empty() {
+            continue;
+        }
+        let mut rows = table(&[heading, unit], &[1]);
+        for (name, number) in pairs.iter().take(ROWS_SHOWN) {
+            rows.add_row(row([
+                if name.is_empty() { "(none)".into() } else { one_line(name, 60) },
+                count(*number),
+            ]));
+        }
+        output.line(format!("\n{}", rows.trim_fmt()))?;
+        if let Some(more @ 1..) = pairs.len().checked_sub(ROWS_SHOWN) {
+            output.line(output.dim(&format!("and {more} more (--json has all of them)")))?;
+        }
+    }
+    if !usage.is_empty() {
+        output.line(format!("\n{}", usage_table(&usage).trim_fmt()))?;
+    }
+    Ok(DONE)
+}
+
+/// What one use of one model took, as JSON.
+pub(super) fn usage_value(usage: &UsageTotal) -> Value {
+    json!({
+        "usage_id": usage.usage_id,
+        "model": usage.model,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "cost": usage.cost,
+        "latency_seconds": usage.latency_seconds,
+        "calls": usage.calls,
+    })
+}
+
+/// What the models took, as a table.
+pub(super) fn usage_table(usage: &[UsageTotal]) -> Table {
+    let mut rows =
+        table(&["use", "model", "prompt", "completion", "cache read", "reasoning", "cost"], &[2, 3, 4, 5, 6]);
+    for total in usage {
+        let tokens = |tokens: i64| count(tokens.max(0).cast_unsigned());
+        rows.add_row(row([
+            one_line(&total.usage_id, 30),
+            one_line(&total.model, 40),
+            tokens(total.prompt_tokens),
+            tokens(total.completion_tokens),
+            tokens(total.cache_read_tokens),
+            tokens(total.reasoning_tokens),
+            format!("{:.4}", total.cost),
+        ]));
+    }
+    rows
+}

@@ -1,0 +1,245 @@
+//! The program as people and scripts use it: exit codes, JSON shapes, exact bytes, the way out of errors.
+#![cfg(feature = "cli")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// A database of its own, and the program on it.
+struct Program {
+    folder: tempfile::TempDir,
+}
+
+impl Program {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn with_goldens() -> Self {
+        let program = Self::new();
+        program.done(&["import", golden("conversations").to_str().unwrap()]);
+        program
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_annals"))
+            .current_dir(self.folder.path())
+            .env_remove("ANNALS_DB")
+            .args(arguments)
+            .output()
+            .unwrap()
+    }
+
+    /// Standard output of a command that ends with 0.
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.done(&[&["--json"], arguments].concat())).unwrap()
+    }
+
+    /// Exit code and standard error.
+    fn fails(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.run(arguments);
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+#[test]
+fn an_import_ends_with_what_to_type_next() {
+    let program = Program::new();
+    let text = program.done(&["import", golden("conversations/coding-task").to_str().unwrap()]);
+    assert!(text.contains("5610a708-170e-58da-bb08-33350f7cdc03  imported      36   36"), "{text}");
+    assert!(text.contains("annals show 5610a708-170e-58da-bb08-33350f7cdc03"), "{text}");
+    assert!(program.done(&["show", "5610"]).contains("Write a fibonacci module"));
+}
+
+#[test]
+fn an_import_reports_as_programs_rely_on() {
+    let program = Program::new();
+    let folder = golden("corrupt/torn-partial-last");
+    let report = program.json(&["import", folder.to_str().unwrap(), "--as", "torn"]);
+    let [conversation] = report["conversations"].as_array().unwrap().as_slice() else { panic!("{report}") };
+    assert_eq!(conversation["id"], "torn");
+    assert_eq!(conversation["status"], "partial");
+    assert_eq!(conversation["events"], 7);
+    assert_eq!(conversation["path"], folder.to_str().unwrap());
+    let problem = &conversation["problems"][0];
+    assert_eq!(problem["path"], "events/event-00007-fc00d459-8395-4241-8548-a0f89707bcfd.json");
+    assert_eq!(problem["action"], "kept as an attachment");
+
+    let again = program.json(&["import", folder.to_str().unwrap(), "--as", "torn"]);
+    assert_eq!(again["conversations"][0]["status"], "unchanged");
+}
+
+#[test]
+fn raw_events_are_the_stored_bytes() {
+    let program = Program::with_goldens();
+    let mut expected = String::new();
+    let folder = golden("conversations/hello-two-turns/events");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "json")) {
+        expected.push_str(&std::fs::read_to_string(file).unwrap());
+        expected.push('\n');
+    }
+    assert_eq!(program.done(&["events", "dc3e2801", "--raw"]), expected);
+    let one = program.json(&["events", "dc3e2801", "--from", "1", "--to", "1"]);
+    assert_eq!(one["sequence"], 1);
+    assert_eq!(one["payload"]["kind"], "MessageEvent");
+}
+
+#[test]
+fn every_reading_command_answers_in_json() {
+    let program = Program::with_goldens();
+    assert_eq!(program.json(&["list", "--limit", "3"])["total"], 10);
+    assert_eq!(
+        program.json(&["list", "--status", "stuck"])["conversations"][0]["title"],
+        "Make some mistakes"
+    );
+    assert_eq!(program.json(&["list", "--tag", "team=fixtures"])["total"], 1);
+    let shown = program.json(&["show", "5610"]);
+    assert_eq!(shown["event_count"], 36);
+    assert_eq!(shown["kinds"]["SystemPromptEvent"], 1);
+    assert_eq!(program.json(&["stats"])["events"], 235);
+    assert_eq!(program.json(&["verify"])["sound"], true);
+    let hits = program.json(&["search", "ありがとう", "--limit", "5"]);
+    assert_eq!(hits["hits"].as_array().unwrap().len(), 1);
+    assert_eq!(program.json(&["rebuild", "tasks"])["projections"][0]["position"], 235);
+    let lines = program.done(&["--json", "tail", "5610", "-n", "2", "--once"]);
+    assert_eq!(lines.lines().count(), 2);
+    let lines = program.done(&["--json", "transcript", "5610", "--limit", "2"]);
+    assert_eq!(serde_json::from_str::<Value>(lines.lines().next().unwrap()).unwrap()["role"], "system");
+}
+
+#[test]
+fn pages_of_the_list_follow_each_other() {
+    let program = Program::with_goldens();
+    let mut seen = Vec::new();
+    let mut after = None::<String>;
+    loop {
+        let mut arguments = vec!["list", "--limit", "4"];
+        if let Some(after) = &after {
+            arguments.extend(["--after", after]);
+        }
+        let page = program.json(&arguments);
+        seen.extend(page["conversations"].as_array().unwrap().iter().map(|one| one["id"].to_string()));
+        match page["next"].as_str() {
+            Some(next) => after = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 10);
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 10);
+}
+
+#[test]
+fn refusals_end_with_1_and_say_the_way_out() {
+    let program = Program::with_goldens();
+    for (arguments, message, way_out) in [
+        (vec!["show", "zzz"], "there is no conversation \"zzz\"", "annals list"),
+        (vec!["show", "d6"], "is the beginning of 2 ids", "write more of the id"),
+        (vec!["--db", "none.db", "list"], "there is no such file", "--db none.db import FOLDER"),
+        (vec!["--db", ".", "list"], "it is a folder", "name a file in it"),
+        (vec!["import", "nowhere"], "nowhere", "No such file"),
+        (vec!["list", "--since", "soon"], "is no time", "2026-01-31"),
+        (vec!["rebuild", "everything"], "there is no projection", "tool_calls"),
+        (vec!["search", "!!"], "no letter or digit", ""),
+        (vec!["nonsense"], "unrecognized subcommand", "--help"),
+    ] {
+        let (code, errors) = program.fails(&arguments);
+        assert_eq!(code, 1, "{arguments:?}: {errors}");
+        assert!(errors.contains(message) && errors.contains(way_out), "{arguments:?}: {errors}");
+    }
+    assert!(!program.folder.path().join("none.db").exists(), "a question creates no file");
+}
+
+#[test]
+fn a_foreign_file_is_left_alone() {
+    let program = Program::new();
+    let file = program.folder.path().join("other.db");
+    rusqlite::Connection::open(&file).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();
+    let before = std::fs::read(&file).unwrap();
+    let (code, errors) = program.fails(&["--db", "other.db", "list"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("is not an Annals database"), "{errors}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn what_goes_out_is_what_came_in() {
+    let program = Program::with_goldens();
+    let report = program.json(&["export", "--all", "--to", "out"]);
+    assert_eq!(report["conversations"].as_array().unwrap().len(), 10);
+    let again = program.json(&["export", "--all", "--to", "out"]);
+    assert!(again["conversations"].as_array().unwrap().iter().all(|one| one["status"] == "unchanged"));
+
+    std::fs::write(program.folder.path().join("out/coding-task/base_state.json"), "{}").unwrap();
+    let (code, errors) = program.fails(&["export", "5610", "--to", "out"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("choose another folder"), "{errors}");
+    let changed =
+        std::fs::read_to_string(program.folder.path().join("out/coding-task/base_state.json")).unwrap();
+    assert_eq!(changed, "{}");
+}
+
+#[test]
+fn tampering_ends_with_2() {
+    let program = Program::with_goldens();
+    let db = rusqlite::Connection::open(program.folder.path().join("annals.db")).unwrap();
+    db.execute_batch(
+        "PRAGMA writable_schema = ON;
+         DELETE FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'event'; PRAGMA writable_schema = OFF;",
+    )
+    .unwrap();
+    drop(db);
+    let db = rusqlite::Connection::open(program.folder.path().join("annals.db")).unwrap();
+    let changed = db
+        .execute("UPDATE event SET payload = replace(payload, 'fibonacci', 'Fibonacci') WHERE kind = 'MessageEvent'", [])
+        .unwrap();
+    assert!(changed > 0);
+    drop(db);
+    let output = program.run(&["--json", "verify"]);
+    assert_eq!(output.status.code(), Some(2));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["sound"], false);
+    assert_eq!(found["findings"][0]["conversation"], "5610a708-170e-58da-bb08-33350f7cdc03");
+    assert_eq!(found["findings"][0]["sequence"], 1);
+}
+
+#[test]
+fn deleting_asks_first() {
+    let program = Program::with_goldens();
+    assert_eq!(program.fails(&["delete", "5610"]).0, 1);
+    assert_eq!(program.json(&["delete", "5610", "--yes"])["events"], 36);
+    assert_eq!(program.json(&["list"])["total"], 9);
+    assert_eq!(program.json(&["verify"])["sound"], true);
+}
+
+#[test]
+fn a_backup_is_a_whole_store() {
+    let program = Program::with_goldens();
+    assert_eq!(program.json(&["backup", "copy.db"])["events"], 235);
+    assert_eq!(program.json(&["--db", "copy.db", "verify"])["sound"], true);
+    assert_eq!(program.fails(&["backup", "copy.db"]).0, 1);
+}
+
+#[test]
+fn completions_and_help_are_there() {
+    let program = Program::new();
+    assert!(program.done(&["completions", "bash"]).contains("_annals"));
+    for command in ["import", "export", "list", "events", "tail", "search", "completions"] {
+        assert!(program.done(&[command, "--help"]).contains("Example"), "{command}");
+    }
+}

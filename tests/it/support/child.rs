@@ -1,0 +1,118 @@
+//! Other processes: this test binary once more, running one test in another role.
+//!
+//! A test that needs a child asks [`role`] first: in the child it answers what the child is to do, and the
+//! test does that instead. Children report lines on their standard output, which begin with [`MARK`] because
+//! the test harness writes there too.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+const ROLE: &str = "ANNALS_TEST_ROLE";
+const DATABASE: &str = "ANNALS_TEST_DATABASE";
+const MARK: &str = "@ ";
+
+/// What a child is to do.
+pub struct Role {
+    pub name: String,
+    pub database: PathBuf,
+}
+
+/// What this process is to do, where it is a child.
+pub fn role() -> Option<Role> {
+    let name = std::env::var(ROLE).ok()?;
+    Some(Role { name, database: std::env::var_os(DATABASE)?.into() })
+}
+
+/// Reports a line to the parent; a line is written whole or not at all.
+pub fn report(line: &str) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("\n{MARK}{line}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// A command that runs the test called `test` in the role `name`, on `database`.
+pub fn command(test: &str, name: &str, database: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    dress(&mut command, test, name, database);
+    command
+}
+
+/// The same, started by a shell that runs `preparation` first.
+pub fn command_after(preparation: &str, test: &str, name: &str, database: &Path) -> Command {
+    let mut command = Command::new("bash");
+    command.args([OsStr::new("-c"), OsStr::new(&format!("{preparation}\nexec \"$0\" \"$@\""))]);
+    command.arg(std::env::current_exe().unwrap());
+    dress(&mut command, test, name, database);
+    command
+}
+
+fn dress(command: &mut Command, test: &str, name: &str, database: &Path) {
+    command
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(ROLE, name)
+        .env(DATABASE, database)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+}
+
+/// A running child; killed when dropped.
+pub struct Running {
+    child: Child,
+    lines: Option<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let lines = child.stdout.take().map(BufReader::new);
+        Self { child, lines }
+    }
+
+    /// Where its lines come from, to be read by a thread of its own.
+    pub fn take_lines(&mut self) -> Lines {
+        Lines(self.lines.take().expect("its lines are taken once"))
+    }
+
+    /// The lines it reports until it ends; it must end well.
+    pub fn finish(mut self) -> Vec<String> {
+        let lines = self.take_lines().collect();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "the child failed: {status}");
+        lines
+    }
+
+    /// Ends it at once, whatever it does (SIGKILL).
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The lines a child reports; one that its end cut off is none.
+pub struct Lines(BufReader<ChildStdout>);
+
+impl Iterator for Lines {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            if let Some(report) = line.strip_suffix('\n').and_then(|line| line.strip_prefix(MARK)) {
+                return Some(report.to_owned());
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What the modules share: events to append, stores in folders of their own, folders as values.
+
+pub mod child;
+pub mod events;
+pub mod folder;
+pub mod random;
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use annals::store::{EventQuery, StoredEvent};
+use annals::{ConversationId, Error, Options, Store};
+use rusqlite::Connection;
+use rusqlite::types::Value;
+use tempfile::TempDir;
+
+/// A folder that goes with its test, and a database in it.
+pub struct Scratch {
+    folder: TempDir,
+}
+
+impl Scratch {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// A path within the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.path("annals.db")
+    }
+
+    /// Opens the database, creating it where it is not there.
+    pub fn open(&self) -> Store {
+        Store::open_with(self.database(), &Options::default()).unwrap()
+    }
+
+    /// Opens the database with nobody on it that moves projections unasked.
+    pub fn open_still(&self) -> Store {
+        Store::open_with(self.database(), &still()).unwrap()
+    }
+
+    /// The database as any other program would open it.
+    pub fn foreign(&self) -> Connection {
+        let db = Connection::open(self.database()).unwrap();
+        db.busy_timeout(Duration::from_secs(20)).unwrap();
+        db
+    }
+}
+
+/// Options under which projections move only when they are read.
+pub fn still() -> Options {
+    Options { follow_projections: false, ..Options::default() }
+}
+
+pub fn conversation(id: &str) -> ConversationId {
+    ConversationId::new(id).unwrap()
+}
+
+/// Every event of a conversation, in order.
+pub fn all_events(store: &Store, conversation: &ConversationId) -> Vec<StoredEvent> {
+    let mut query = EventQuery::default();
+    let mut events = Vec::new();
+    loop {
+        let page = store.events(conversation, &query, 1000).unwrap();
+        events.extend(page.events);
+        match page.next {
+            Some(next) => query.from = Some(next),
+            None => return events,
+        }
+    }
+}
+
+/// The ids of a conversation's events, in order.
+pub fn event_ids(store: &Store, conversation: &ConversationId) -> Vec<String> {
+    all_events(store, conversation).into_iter().map(|event| event.id.to_string()).collect()
+}
+
+/// Holds an error to be this one, with all its numbers.
+#[track_caller]
+pub fn assert_error<T: Debug>(result: Result<T, Error>, expected: &Error) {
+    assert_eq!(format!("{:?}", result.unwrap_err()), format!("{expected:?}"));
+}
+
+/// Holds the whole file to be sound.
+#[track_caller]
+pub fn assert_sound(store: &Store) {
+    let seen = store.verify(None, &mut |_| ()).unwrap();
+    assert_eq!(seen.findings, []);
+}
+
+/// All rows of a query, through a connection of another program.
+#[track_caller]
+pub fn rows(db: &Connection, sql: &str) -> Vec<Vec<Value>> {
+    let mut statement = db.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let columns = statement.column_count();
+    let rows = statement.query_map([], |row| (0..columns).map(|column| row.get(column)).collect()).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+/// One number that a query answers.
+#[track_caller]
+pub fn number(db: &Connection, sql: &str) -> i64 {
+    db.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}

@@ -2,6 +2,7 @@
 
 pub mod base;
 pub mod status;
+pub mod upcast;
 
 pub use base::BaseDocument;
 pub use status::ExecutionStatus;

@@ -9,6 +9,7 @@ pub mod metrics;
 pub mod pending;
 pub mod status;
 pub mod title;
+pub mod upcast;
 
 pub use base::BaseDocument;
 pub use fold::{Confirmation, State};

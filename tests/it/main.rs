@@ -12,5 +12,7 @@ mod open;
 mod projections;
 mod state;
 mod stuck;
+mod search;
 mod support;
+mod transfer;
 mod view;

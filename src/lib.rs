@@ -64,6 +64,7 @@ pub mod cli;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod message;
 pub mod replay;
 pub mod state;
 pub mod store;

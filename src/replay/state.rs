@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::Moment;
 use crate::error::Result;
-use crate::event::json::{Object, Raw};
 use crate::event::Event;
+use crate::event::json::{Object, Raw};
 use crate::ids::Sequence;
 use crate::state::{ExecutionStatus, Metrics, State, Stats};
 use crate::stuck::{self, Thresholds, WINDOW};
@@ -61,7 +61,8 @@ impl Moment<'_> {
         })?;
         let stuck = stuck::pattern(tail.iter(), Thresholds::default());
         let base = self.base_fields()?;
-        let field = |name: &str| base.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
+        let field =
+            |name: &str| base.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
         let told = field("execution_status").and_then(text).and_then(|status| status.parse().ok());
         let folded = || match stuck {
             Some(_) => whole.execution_status_in_circles(),
@@ -77,7 +78,11 @@ impl Moment<'_> {
         let conversation = self.conversation();
         Ok(MomentState {
             execution_status: told.unwrap_or_else(folded),
-            active_branch_ids: path.iter().filter_map(|place| self.tree().id(*place)).map(str::to_owned).collect(),
+            active_branch_ids: path
+                .iter()
+                .filter_map(|place| self.tree().id(*place))
+                .map(str::to_owned)
+                .collect(),
             stuck,
             stats,
             tags: field("tags").map_or_else(|| conversation.tags.clone(), str::to_owned),
@@ -96,7 +101,8 @@ impl Moment<'_> {
         if self.is_end() {
             if let Some(state) = self.store.base_state(self.id())? {
                 let document = Object::of(state.document.as_str());
-                let known = |name: &'static str| document.get(name).map(|value| (name, value.text().to_owned()));
+                let known =
+                    |name: &'static str| document.get(name).map(|value| (name, value.text().to_owned()));
                 fields.extend(FIELDS.into_iter().filter_map(known));
             }
         } else if let Some(last) = self.length().checked_sub(1) {
@@ -119,9 +125,9 @@ impl Moment<'_> {
 
     fn value_of(&self, state: &MomentState) -> Value {
         let ids = |state: &State| state.unmatched_actions().ids().map(str::to_owned).collect::<Vec<_>>();
-        let tasks = state.branch.task_list().iter().map(|task| {
-            json!({"title": &*task.title, "notes": &*task.notes, "status": task.status.as_str()})
-        });
+        let tasks = state.branch.task_list().iter().map(
+            |task| json!({"title": &*task.title, "notes": &*task.notes, "status": task.status.as_str()}),
+        );
         json!({
             "conversation_id": self.id().as_str(),
             "as_of_sequence": self.length().checked_sub(1),

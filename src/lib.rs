@@ -65,6 +65,7 @@ pub mod conversation_state;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod message;
 pub mod replay;
 pub mod state;
 pub mod store;

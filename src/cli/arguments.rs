@@ -46,6 +46,8 @@ pub(super) enum Command {
     Search(Search),
     State(State),
     View(View),
+    Messages(Messages),
+    Convert(Convert),
     Branches(Branches),
     Diff(Diff),
     /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
@@ -302,6 +304,69 @@ impl View {
     pub(super) fn memory(&self) -> Memory {
         if self.live { Memory::Live } else { Memory::Reloaded }
     }
+}
+
+/// Show the messages the model would have been sent
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals messages 5610a7 --at 20
+  annals --json messages 5610a7             as the SDK dumps them
+  annals messages 5610a7 --wire chat        as a chat request has them
+  annals messages 5610a7 --wire responses")]
+pub(super) struct Messages {
+    #[command(flatten)]
+    pub moment: At,
+    /// Of the view of a process that never stopped, instead of one built anew
+    #[arg(long)]
+    pub live: bool,
+    #[command(flatten)]
+    pub wire: WireOptions,
+}
+
+/// Turn a file of events into messages, without a database
+///
+/// The file holds {"events": [...]}, an array of events, or one event a line, of any age; - is standard input.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals --json convert events.json
+  annals convert trajectory.json --view --wire chat")]
+pub(super) struct Convert {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Apply condensations and leave out what breaks the protocol first, as for a model
+    #[arg(long)]
+    pub view: bool,
+    #[command(flatten)]
+    pub wire: WireOptions,
+}
+
+/// How messages are written.
+#[derive(Debug, Args)]
+pub(super) struct WireOptions {
+    /// In the words of an interface, as JSON
+    #[arg(long, value_enum)]
+    pub wire: Option<Wire>,
+    /// With marks where a prompt may be cached (chat)
+    #[arg(long)]
+    pub caching: bool,
+    /// Without pictures
+    #[arg(long)]
+    pub no_vision: bool,
+    /// With one string in place of a list of parts (chat)
+    #[arg(long)]
+    pub strings: bool,
+    /// With what the model thought (chat)
+    #[arg(long)]
+    pub reasoning: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Wire {
+    /// Chat completions
+    Chat,
+    /// Responses: instructions and input items
+    Responses,
 }
 
 /// List the branches of a conversation: their tips, where they fork, which one is live

@@ -12,6 +12,7 @@ mod events;
 mod export;
 mod import;
 mod list;
+mod messages;
 mod print;
 mod rebuild;
 mod search;
@@ -74,6 +75,8 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Search(command) => search::run(&place, command, output),
         Command::State(command) => state::run(&place, command, output),
         Command::View(command) => view::run(&place, command, output),
+        Command::Messages(command) => messages::run(&place, command, output),
+        Command::Convert(command) => messages::convert(command, output),
         Command::Branches(command) => branches::run(&place, command, output),
         Command::Diff(command) => diff::run(&place, command, output),
         Command::Stats => stats::run(&place, output),

@@ -15,6 +15,7 @@ pub(crate) mod draft;
 pub(crate) mod dump;
 pub mod envelope;
 mod failure;
+mod field;
 pub mod json;
 pub mod kind;
 mod message;
@@ -29,6 +30,7 @@ pub mod tool;
 pub mod transcript;
 mod unknown;
 pub mod upcast;
+mod value;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -49,7 +51,6 @@ pub use message::{
     Content, ImageContent, Message, MessageEvent, MessageToolCall, Origin, ReasoningItem,
     RedactedThinkingBlock, Role, TextContent, Thinking, ThinkingBlock,
 };
-pub use model::{Extra, Json, Map, Text, Untabled};
 pub use new_event::{NewEvent, PAYLOAD_BYTES_MAX};
 pub use observation::{AgentErrorEvent, ObservationEvent, REASON, RejectionSource, UserRejectObservation};
 pub use seed::UserMessageEvent;
@@ -57,6 +58,7 @@ pub use system::{SystemPromptEvent, ToolAnnotations, ToolDefinition, ToolFields}
 pub use telemetry::{ACPToolCallEvent, LLMCompletionLogEvent, StreamingDeltaEvent, TokenEvent};
 pub use tool::{Action, Observation, TaskItem, TaskStatus};
 pub use unknown::Unknown;
+pub use value::{Extra, Json, Map, Text, Untabled};
 
 use crate::ids::EventId;
 use dump::Out;

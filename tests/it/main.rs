@@ -9,6 +9,7 @@ mod conversation_state;
 mod feed;
 mod golden;
 mod log;
+mod messages;
 mod open;
 mod projections;
 mod search;

@@ -2,10 +2,12 @@
 
 mod append;
 mod append_only;
+mod backup;
 mod base_state;
 mod cli;
 mod concurrent;
 mod conversation_state;
+mod delete;
 mod feed;
 mod golden;
 mod log;
@@ -17,4 +19,5 @@ mod state;
 mod stuck;
 mod support;
 mod transfer;
+mod verify;
 mod view;

@@ -2,7 +2,12 @@
 
 mod append;
 mod append_only;
+<<<<<<< HEAD
 mod cli;
+=======
+mod base_state;
+>>>>>>> tests
 mod concurrent;
+mod feed;
 mod open;
 mod support;

@@ -1,0 +1,224 @@
+//! The base state: changed field by field against a version, remembered for ever, never reformatted.
+
+use annals::state::BaseDocument;
+use annals::state::base::{BaseStateError, FieldChange};
+use annals::store::{BaseState, BaseStateChange, Head};
+use annals::{ConversationId, Error, EventId, Expected, Result, Sequence, Store, Version};
+use proptest::prelude::*;
+
+use crate::support::events::{pause, said};
+use crate::support::{Scratch, assert_error, assert_sound, conversation, folder, number, rows, still};
+
+fn set(field: &str, value: &str) -> FieldChange {
+    FieldChange::set(field, value).unwrap()
+}
+
+fn save(store: &Store, talk: &ConversationId, expected: Option<u64>, fields: &[FieldChange]) -> Result<Version> {
+    let change = BaseStateChange { expected: expected.map(Version), fields: fields.to_vec() };
+    store.save_base_state(talk, change)
+}
+
+fn state(version: u64, document: &str) -> BaseState {
+    BaseState { version: Version(version), document: BaseDocument::parse(document).unwrap() }
+}
+
+/// A store with one conversation of `count` events.
+fn begun(count: usize) -> (Store, ConversationId) {
+    let store = Store::in_memory(&still()).unwrap();
+    let talk = conversation("talk");
+    for index in 0..count {
+        store.append(&talk, Expected::Any, &[pause(&format!("e{index}"))]).unwrap();
+    }
+    (store, talk)
+}
+
+#[test]
+fn a_change_is_saved_only_against_the_version_that_was_seen() {
+    let (store, talk) = begun(1);
+    assert_eq!(store.base_state(&talk).unwrap(), None);
+    assert_eq!(save(&store, &talk, Some(0), &[set("a", "1")]).unwrap(), Version(1));
+    assert_eq!(save(&store, &talk, Some(1), &[set("b", "2"), set("a", "3")]).unwrap(), Version(2));
+    let stale = Error::VersionConflict { conversation: talk.clone(), expected: Version(1), actual: Version(2) };
+    assert_error(save(&store, &talk, Some(1), &[set("a", "4")]), &stale);
+    assert_eq!(save(&store, &talk, None, &[FieldChange::remove("a")]).unwrap(), Version(3));
+    assert_eq!(save(&store, &talk, Some(3), &[]).unwrap(), Version(3), "no change is no version");
+    let now = store.base_state(&talk).unwrap().unwrap();
+    assert_eq!(now, state(3, r#"{"b":2,"leaf_event_id":"e0","head_is_empty":false}"#));
+}
+
+#[test]
+fn what_is_no_change_of_a_base_state_is_refused() {
+    let (store, talk) = begun(1);
+    assert!(matches!(FieldChange::set("a", "{"), Err(BaseStateError::Value { .. })));
+    for field in ["leaf_event_id", "head_is_empty"] {
+        assert_error(save(&store, &talk, None, &[set(field, "null")]), &Error::BaseState(BaseStateError::Head));
+    }
+    assert_eq!(store.base_state(&talk).unwrap(), None, "a refused change creates nothing");
+    let nobody = conversation("nobody");
+    let unknown = Error::UnknownConversation { conversation: "nobody".into() };
+    assert_error(save(&store, &nobody, None, &[set("a", "1")]), &unknown);
+    assert_error(store.base_state(&nobody), &unknown);
+    assert_error(store.base_state_at(&nobody, Sequence(0)), &unknown);
+}
+
+#[test]
+fn each_change_leaves_its_value_in_the_history() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[]).unwrap();
+    save(&store, &talk, None, &[set("a", "1"), set("a", " [ 2 ] "), set("b", "null")]).unwrap();
+    store.append(&talk, Expected::Any, &[pause("e0"), pause("e1")]).unwrap();
+    save(&store, &talk, None, &[FieldChange::remove("a")]).unwrap();
+    let text = |text: &str| text.to_owned().into();
+    let null = rusqlite::types::Value::Null;
+    assert_eq!(
+        rows(
+            &scratch.foreign(),
+            "SELECT conversation_id, version, after_sequence, field, value FROM base_state_changes ORDER BY version, field"
+        ),
+        [
+            vec![text("talk"), 1.into(), (-1).into(), text("a"), text(" [ 2 ] ")],
+            vec![text("talk"), 1.into(), (-1).into(), text("b"), text("null")],
+            vec![text("talk"), 2.into(), 1.into(), text("a"), null],
+        ]
+    );
+}
+
+#[test]
+fn the_state_as_of_any_event_can_be_told_after_many_changes() {
+    let (store, talk) = begun(0);
+    store.append(&talk, Expected::Any, &[]).unwrap();
+    // More changes than may stand between a stored document and the present.
+    for number in 0..150 {
+        store.append(&talk, Expected::Any, &[pause(&format!("e{number}"))]).unwrap();
+        save(&store, &talk, Some(number), &[set("n", &number.to_string())]).unwrap();
+    }
+    for number in 0..150 {
+        let then = store.base_state_at(&talk, Sequence(number)).unwrap().unwrap();
+        assert_eq!(then, state(number + 1, &format!(r#"{{"n":{number}}}"#)));
+    }
+    let last = store.base_state_at(&talk, Sequence(9999)).unwrap().unwrap();
+    assert_eq!(last, state(150, r#"{"n":149}"#));
+    assert_sound(&store);
+}
+
+#[test]
+fn an_imported_document_stays_byte_for_byte_until_something_changes_it() {
+    let scratch = Scratch::new();
+    let text = "{ \"id\": \"talk\",\n  \"cost\" : 1.50, \"leaf_event_id\":\"e0\", \"head_is_empty\" :false, \"x\":1e400 }\n";
+    let mut tree = folder::Tree::new();
+    tree.insert("base_state.json".into(), text.into());
+    tree.insert("events/event-00000-e0.json".into(), pause("e0").payload().into());
+    folder::write(&scratch.path("talk"), &tree);
+    let store = scratch.open_still();
+    let mut importer = annals::transfer::Importer::new(&store, Default::default());
+    importer.import(&scratch.path("talk"), &mut |_| ()).unwrap();
+    let talk = conversation("talk");
+    let now = || store.base_state(&talk).unwrap().unwrap();
+    assert_eq!((now().version, now().document.as_str()), (Version(0), text));
+    assert_eq!(store.base_state_at(&talk, Sequence(0)).unwrap().unwrap().document.as_str(), text);
+
+    store.append(&talk, Expected::Any, &[pause("e1")]).unwrap();
+    let moved = r#"{"id":"talk","cost":1.50,"leaf_event_id":"e1","head_is_empty":false,"x":1e400}"#;
+    assert_eq!((now().version, now().document.as_str()), (Version(0), moved), "HEAD alone is no version");
+    store.set_head(&talk, Head::At(EventId::new("e0").unwrap())).unwrap();
+    assert_eq!(now().document.as_str(), text, "where HEAD is as it was told, so is the document");
+    save(&store, &talk, Some(0), &[set("cost", "2.0")]).unwrap();
+    let changed = r#"{"id":"talk","cost":2.0,"leaf_event_id":"e0","head_is_empty":false,"x":1e400}"#;
+    assert_eq!(now(), state(1, changed));
+    assert_eq!(store.base_state_at(&talk, Sequence(0)).unwrap().unwrap().document.as_str(), text);
+}
+
+#[test]
+fn the_catalogue_follows_the_fields_it_shows() {
+    let (store, talk) = begun(1);
+    let row = || {
+        let row = store.conversation(&talk).unwrap();
+        (row.status, row.tags)
+    };
+    assert_eq!(row(), ("paused".into(), "{}".into()));
+    save(&store, &talk, None, &[set("execution_status", r#""finished""#), set("tags", r#"{"a":"b"}"#)]).unwrap();
+    assert_eq!(row(), ("finished".into(), r#"{"a":"b"}"#.into()));
+    // From now on the base state has the last word on the status.
+    store.append(&talk, Expected::Any, &[said("m", "go on")]).unwrap();
+    assert_eq!(row().0, "finished");
+    save(&store, &talk, None, &[FieldChange::remove("execution_status"), set("tags", "[1]")]).unwrap();
+    assert_eq!(row(), ("idle".into(), "{}".into()));
+}
+
+#[test]
+fn a_change_costs_its_own_bytes_and_not_the_document() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[pause("e0")]).unwrap();
+    save(&store, &talk, None, &[set("large", &format!("\"{}\"", "x".repeat(100_000)))]).unwrap();
+    for number in 0..10 {
+        save(&store, &talk, None, &[set("small", &number.to_string())]).unwrap();
+    }
+    let bytes = "SELECT sum(length(value)) FROM base_state_change WHERE field = 'small'";
+    let db = scratch.foreign();
+    assert_eq!(number(&db, bytes), 10);
+    assert_eq!(number(&db, "SELECT document_version FROM base_state"), 0, "the document was not written again");
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Append,
+    Change(Vec<(usize, Option<u8>)>),
+}
+
+const FIELDS: [&str; 4] = ["a", "b", "c", "d"];
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let change = prop::collection::vec((0..FIELDS.len(), prop::option::of(any::<u8>())), 1..4);
+    prop::collection::vec(prop_oneof![Just(Step::Append), change.prop_map(Step::Change)], 0..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_history_of_changes_is_told_as_it_happened(steps in steps()) {
+        let (store, talk) = begun(1);
+        save(&store, &talk, None, &[set("first", "true")]).unwrap();
+        let mut fields = std::collections::BTreeMap::new();
+        let mut version = 1;
+        let mut events = 1;
+        // What the fields were, and the version, right after each event's changes.
+        let mut then = vec![(version, fields.clone())];
+        for step in &steps {
+            match step {
+                Step::Append => {
+                    store.append(&talk, Expected::Exact(events), &[pause(&format!("e{events}"))]).unwrap();
+                    events += 1;
+                    then.push((version, fields.clone()));
+                }
+                Step::Change(changes) => {
+                    let changes: Vec<FieldChange> = changes.iter().map(|(field, value)| match value {
+                        Some(value) => set(FIELDS[*field], &value.to_string()),
+                        None => FieldChange::remove(FIELDS[*field]),
+                    }).collect();
+                    prop_assert_eq!(save(&store, &talk, Some(version), &changes).unwrap(), Version(version + 1));
+                    version += 1;
+                    for change in changes {
+                        match change.value {
+                            Some(value) => fields.insert(change.field, value),
+                            None => fields.remove(&change.field),
+                        };
+                    }
+                    *then.last_mut().unwrap() = (version, fields.clone());
+                }
+            }
+        }
+        for (sequence, (version, fields)) in (0..).zip(then) {
+            let told = store.base_state_at(&talk, Sequence(sequence)).unwrap().unwrap();
+            prop_assert_eq!(told.version, Version(version));
+            for field in FIELDS {
+                prop_assert_eq!(told.document.field(field).map(|raw| raw.text()), fields.get(field).map(String::as_str));
+            }
+        }
+        assert_sound(&store);
+    }
+}

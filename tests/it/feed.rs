@@ -1,0 +1,157 @@
+//! Following the log: no gap and no duplicate, whoever writes and however slowly one reads.
+
+use std::time::Duration;
+
+use annals::store::{FeedEvent, Follower};
+use annals::{ConversationId, Error, Expected, Options, Position, Sequence, Store};
+
+use crate::support::child::{self, Running};
+use crate::support::events::{pause, said};
+use crate::support::{Scratch, all_events, assert_error, conversation, still};
+
+/// Longer than any test takes: who waits this long was not woken.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Reads until `count` events were seen, never more than `limit` at a time.
+fn read(feed: &mut Follower, count: usize, limit: usize) -> Vec<FeedEvent> {
+    let mut seen = Vec::new();
+    while seen.len() < count {
+        let page = feed.next_page(limit, LONG).unwrap();
+        assert!((1..=limit).contains(&page.len()), "a page of {} after {}", page.len(), seen.len());
+        seen.extend(page);
+    }
+    assert_eq!(seen.len(), count);
+    seen
+}
+
+fn positions(events: &[FeedEvent]) -> Vec<u64> {
+    events.iter().map(|event| event.event.position.0).collect()
+}
+
+fn sequences(events: &[FeedEvent]) -> Vec<u64> {
+    events.iter().map(|event| event.event.sequence.0).collect()
+}
+
+/// Appends `count` events named after `writer`, to conversations `talk-0` to `talk-2` in turn.
+fn write(store: &Store, writer: &str, count: usize) {
+    for number in 0..count {
+        let talk = conversation(&format!("talk-{}", number % 3));
+        store.append(&talk, Expected::Any, &[pause(&format!("{writer}-{number}"))]).unwrap();
+    }
+}
+
+#[test]
+fn a_follower_of_everything_sees_every_event_once_while_many_write() {
+    let scratch = Scratch::new();
+    for store in [scratch.open(), Store::in_memory(&Options::default()).unwrap()] {
+        let mut feed = store.follow(Position::START);
+        let (writers, each) = (6, 30);
+        let seen = std::thread::scope(|scope| {
+            for writer in 0..writers {
+                let store = &store;
+                scope.spawn(move || write(store, &writer.to_string(), each));
+            }
+            read(&mut feed, writers * each, 7)
+        });
+        assert_eq!(positions(&seen), (1..=(writers * each) as u64).collect::<Vec<_>>());
+        for talk in (0..3).map(|number| conversation(&format!("talk-{number}"))) {
+            let told: Vec<_> = seen.iter().filter(|event| event.conversation == talk).collect();
+            let stored = all_events(&store, &talk);
+            assert_eq!(told.into_iter().map(|event| event.event.clone()).collect::<Vec<_>>(), stored);
+        }
+        assert_eq!(feed.next_page(10, Duration::ZERO).unwrap(), []);
+        assert_eq!(feed.place(), (writers * each) as u64);
+    }
+}
+
+#[test]
+fn a_follower_of_one_conversation_sees_nothing_of_the_others() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    write(&store, "before", 9);
+    let mut feed = store.follow_conversation(&conversation("talk-1"), Sequence(1));
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(|| write(&store, "after", 30));
+        read(&mut feed, 2 + 10, 4)
+    });
+    assert_eq!(sequences(&seen), (1..13).collect::<Vec<_>>());
+    assert!(seen.iter().all(|event| event.conversation == conversation("talk-1")));
+    assert_eq!(feed.next_page(10, Duration::ZERO).unwrap(), []);
+}
+
+#[test]
+fn a_slow_reader_gets_what_was_appended_meanwhile_page_by_page() {
+    let store = Store::in_memory(&still()).unwrap();
+    let mut feed = store.follow(Position::START);
+    let mut seen = Vec::new();
+    for round in 0..20 {
+        write(&store, &round.to_string(), 5);
+        seen.extend(read(&mut feed, 2, 2)); // falls behind further and further
+    }
+    seen.extend(read(&mut feed, 60, 11));
+    assert_eq!(positions(&seen), (1..=100).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_follower_may_begin_anywhere() {
+    let store = Store::in_memory(&still()).unwrap();
+    write(&store, "a", 9);
+    let places = |from: u64| positions(&store.follow(Position(from)).next_page(100, Duration::ZERO).unwrap());
+    assert_eq!(places(0), (1..=9).collect::<Vec<_>>());
+    assert_eq!(places(4), (5..=9).collect::<Vec<_>>());
+    assert_eq!(places(9), Vec::<u64>::new());
+    let talk = conversation("talk-0");
+    let from = |from: u64| {
+        let page = store.follow_conversation(&talk, Sequence(from)).next_page(100, Duration::ZERO);
+        sequences(&page.unwrap())
+    };
+    assert_eq!((from(0), from(2), from(3)), (vec![0, 1, 2], vec![2], vec![]));
+}
+
+#[test]
+fn a_follower_is_not_led_astray_by_a_deletion() {
+    let store = Store::in_memory(&still()).unwrap();
+    write(&store, "a", 6);
+    let mut feed = store.follow(Position::START);
+    let mut one = store.follow_conversation(&conversation("talk-2"), Sequence(0));
+    assert_eq!(positions(&read(&mut feed, 4, 4)), [1, 2, 3, 4]);
+    store.delete(&conversation("talk-2")).unwrap(); // the one with the newest position
+    store.append(&conversation("talk-0"), Expected::Any, &[said("next", "on")]).unwrap();
+    assert_eq!(positions(&read(&mut feed, 2, 4)), [5, 7], "a position is never given twice");
+    let gone = Error::UnknownConversation { conversation: "talk-2".into() };
+    assert_error(one.next_page(4, Duration::ZERO), &gone);
+}
+
+#[test]
+fn events_of_another_process_reach_followers_of_every_kind_of_store() {
+    const TEST: &str = "feed::events_of_another_process_reach_followers_of_every_kind_of_store";
+    if let Some(role) = child::role() {
+        write(&Store::open(&role.database).unwrap(), &role.name, 45);
+        return;
+    }
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    write(&store, "before", 3);
+    let read_only = Options { read_only: true, ..Options::default() };
+    let reader = Store::open_with(scratch.database(), &read_only).unwrap();
+    let talk: ConversationId = conversation("talk-1");
+    let children = ["one", "two"].map(|name| Running::start(child::command(TEST, name, &scratch.database())));
+    std::thread::scope(|scope| {
+        let (store, reader, talk) = (&store, &reader, &talk);
+        // Each of them waits before the children have begun, and while they write.
+        scope.spawn(move || {
+            let seen = read(&mut store.follow(Position(3)), 90 + 30, 5);
+            assert_eq!(positions(&seen), (4..=123).collect::<Vec<_>>());
+        });
+        scope.spawn(move || {
+            let seen = read(&mut reader.follow(Position::START), 123, 100);
+            assert_eq!(positions(&seen), (1..=123).collect::<Vec<_>>());
+        });
+        scope.spawn(move || {
+            let seen = read(&mut reader.follow_conversation(talk, Sequence(0)), 1 + 30 + 10, 3);
+            assert_eq!(sequences(&seen), (0..41).collect::<Vec<_>>());
+        });
+        write(store, "meanwhile", 30);
+    });
+    children.into_iter().for_each(|child| assert_eq!(child.finish(), Vec::<String>::new()));
+}

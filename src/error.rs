@@ -169,6 +169,32 @@ pub enum Error {
     /// The text holds nothing to search for.
     #[error("{0}")]
     EmptyQuery(#[from] crate::event::terms::EmptyQuery),
+    /// The conversation has not come so far.
+    #[error("{conversation}: there is no event {sequence}; it has {events} of them, counted from 0")]
+    NoSuchPoint {
+        /// The conversation.
+        conversation: ConversationId,
+        /// What was asked for.
+        sequence: u64,
+        /// How many events there are.
+        events: u64,
+    },
+    /// The live branch cannot be told: HEAD is no event, or the way from it leads nowhere.
+    #[error("{conversation}: the live branch cannot be told: {source}")]
+    Tree {
+        /// The conversation.
+        conversation: ConversationId,
+        /// Why not.
+        source: crate::tree::TreeError,
+    },
+    /// What is stored at `sequence` cannot be read as an event at all.
+    #[error("the event at sequence {sequence} cannot be read: {source}", sequence = sequence.0)]
+    Undecodable {
+        /// Its place in its conversation.
+        sequence: crate::ids::Sequence,
+        /// Why not.
+        source: crate::event::DecodeError,
+    },
     /// The text is no time.
     #[error("{text:?} is no time; write 2026-01-31 or 2026-01-31T12:00:00Z")]
     NotATime {

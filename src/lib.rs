@@ -64,10 +64,12 @@ pub mod cli;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod replay;
 pub mod state;
 pub mod store;
 pub mod transfer;
 pub mod tree;
+pub mod view;
 
 pub use error::{Error, Expected, Result};
 pub use event::NewEvent;

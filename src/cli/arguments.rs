@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-use crate::store::Order;
+use crate::error::Result;
+use crate::ids::ConversationId;
+use crate::replay::{Memory, Point};
+use crate::store::{Order, Store};
 use crate::transfer;
 
 /// The history of AI-agent conversations in one SQLite file: append-only, exact, readable by any SQLite tool.
@@ -41,6 +44,8 @@ pub(super) enum Command {
     Transcript(Transcript),
     Tail(Tail),
     Search(Search),
+    View(View),
+    Branches(Branches),
     /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
     Stats,
     Verify(Verify),
@@ -240,6 +245,52 @@ pub(super) struct Tail {
     /// End once there is nothing new
     #[arg(long)]
     pub once: bool,
+}
+
+/// A conversation at a point.
+#[derive(Debug, Args)]
+pub(super) struct At {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    /// As it was at this point: a sequence (17), an event's id, or a time (2026-01-31T12:00:00)
+    #[arg(long, value_name = "POINT")]
+    pub at: Option<String>,
+}
+
+impl At {
+    pub(super) fn point(&self, store: &Store, id: &ConversationId) -> Result<Point> {
+        self.at.as_deref().map_or(Ok(Point::End), |text| Point::parse(store, id, text))
+    }
+}
+
+/// Show what the model could see: the live branch after condensation
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals view 5610a7                    as it would be after a restart
+  annals view 5610a7 --at 20            as it was right behind event 20
+  annals --json view 5610a7 --ids       the ids alone")]
+pub(super) struct View {
+    #[command(flatten)]
+    pub moment: At,
+    /// As in a process that never stopped, instead of built anew
+    #[arg(long)]
+    pub live: bool,
+    /// Only the events' ids
+    #[arg(long)]
+    pub ids: bool,
+}
+
+impl View {
+    pub(super) fn memory(&self) -> Memory {
+        if self.live { Memory::Live } else { Memory::Reloaded }
+    }
+}
+
+/// List the branches of a conversation: their tips, where they fork, which one is live
+#[derive(Debug, Args)]
+pub(super) struct Branches {
+    #[command(flatten)]
+    pub moment: At,
 }
 
 /// Search all transcripts

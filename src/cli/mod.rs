@@ -5,6 +5,7 @@
 
 mod arguments;
 mod backup;
+mod branches;
 mod delete;
 mod events;
 mod export;
@@ -18,6 +19,7 @@ mod stats;
 mod tail;
 mod transcript;
 mod verify;
+mod view;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -68,6 +70,8 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Transcript(command) => transcript::run(&place, command, output),
         Command::Tail(command) => tail::run(&place, command, output),
         Command::Search(command) => search::run(&place, command, output),
+        Command::View(command) => view::run(&place, command, output),
+        Command::Branches(command) => branches::run(&place, command, output),
         Command::Stats => stats::run(&place, output),
         Command::Verify(command) => verify::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),

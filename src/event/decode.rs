@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::json::{self, Fault};
 use super::kind;
-use super::model::Reading;
+use super::model::{Reading, last};
 use super::{Event, Unknown};
 use super::{common::Given, seed};
 
@@ -134,8 +134,7 @@ pub fn decode(payload: &str, unfamiliar: Unfamiliar) -> Result<Event, DecodeErro
 pub fn decode_with(payload: &str, unfamiliar: Unfamiliar, given: &Given<'_>) -> Result<Event, DecodeError> {
     let mut members = Vec::with_capacity(16);
     json::scan(payload, |key, value| members.push((key, value)))?;
-    let tag = members.iter().rev().find(|(key, _)| key == "kind").map(|(_, value)| *value);
-    let tag = match tag {
+    let tag = match last(&members, "kind") {
         Some(tag) => tag.as_str().ok_or_else(|| super::model::expected("a string").within("kind"))?,
         None if unfamiliar == Unfamiliar::Keep => Cow::Borrowed(""),
         None => return Err(DecodeError::new(Mismatch::Missing).within("kind")),

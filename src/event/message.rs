@@ -1,12 +1,16 @@
 //! What was said: messages with their content, tool calls, thinking and reasoning, and the event that
 //! carries one.
 
+use std::borrow::Cow;
+
 use super::common::Common;
 use super::decode::DecodeError;
 use super::dump::Out;
 use super::failure::CriticResult;
 use super::json::Raw;
-use super::model::{Extra, Field, Json, Model, Reading, Text, event, expected, model, take, wire, words};
+use super::model::{
+    Extra, Field, Json, Model, Reading, Text, event, last, members, model, take, wire, words,
+};
 
 words! {
     /// Who speaks, as models are told.
@@ -230,17 +234,15 @@ impl From<ImageContent> for Content {
 impl Field for Content {
     /// Told apart by `type`; without one by the shape.
     fn read(raw: Raw<'_>, reading: Reading) -> Result<Self, DecodeError> {
-        if !raw.is_object() {
-            return Err(expected("an object"));
-        }
-        match tag(raw).as_deref() {
-            Some("text") => TextContent::read_object(raw, reading).map(Self::Text),
-            Some("image") => ImageContent::read_object(raw, reading).map(Self::Image),
+        let members = members(raw)?;
+        match tag(&members).as_deref() {
+            Some("text") => TextContent::read_members(members.into_iter(), reading).map(Self::Text),
+            Some("image") => ImageContent::read_members(members.into_iter(), reading).map(Self::Image),
             Some(word) => unknown_type(word, &["text", "image"], raw, reading).map(Self::Unknown),
-            None if raw.get("image_urls").is_some() => {
-                ImageContent::read_object(raw, reading).map(Self::Image)
+            None if last(&members, "image_urls").is_some() => {
+                ImageContent::read_members(members.into_iter(), reading).map(Self::Image)
             }
-            None => TextContent::read_object(raw, reading).map(Self::Text),
+            None => TextContent::read_members(members.into_iter(), reading).map(Self::Text),
         }
     }
 
@@ -256,19 +258,19 @@ impl Field for Content {
 impl Field for Thinking {
     /// Told apart by `type`; without one by the shape.
     fn read(raw: Raw<'_>, reading: Reading) -> Result<Self, DecodeError> {
-        if !raw.is_object() {
-            return Err(expected("an object"));
-        }
-        match tag(raw).as_deref() {
-            Some("thinking") => ThinkingBlock::read_object(raw, reading).map(Self::Shown),
-            Some("redacted_thinking") => RedactedThinkingBlock::read_object(raw, reading).map(Self::Redacted),
+        let members = members(raw)?;
+        match tag(&members).as_deref() {
+            Some("thinking") => ThinkingBlock::read_members(members.into_iter(), reading).map(Self::Shown),
+            Some("redacted_thinking") => {
+                RedactedThinkingBlock::read_members(members.into_iter(), reading).map(Self::Redacted)
+            }
             Some(word) => {
                 unknown_type(word, &["thinking", "redacted_thinking"], raw, reading).map(Self::Unknown)
             }
-            None if raw.get("data").is_some() => {
-                RedactedThinkingBlock::read_object(raw, reading).map(Self::Redacted)
+            None if last(&members, "data").is_some() => {
+                RedactedThinkingBlock::read_members(members.into_iter(), reading).map(Self::Redacted)
             }
-            None => ThinkingBlock::read_object(raw, reading).map(Self::Shown),
+            None => ThinkingBlock::read_members(members.into_iter(), reading).map(Self::Shown),
         }
     }
 
@@ -281,8 +283,8 @@ impl Field for Thinking {
     }
 }
 
-fn tag(raw: Raw<'_>) -> Option<std::borrow::Cow<'_, str>> {
-    raw.get("type").and_then(Raw::as_str)
+fn tag<'a>(members: &[(Cow<'a, str>, Raw<'a>)]) -> Option<Cow<'a, str>> {
+    last(members, "type").and_then(Raw::as_str)
 }
 
 fn unknown_type(

@@ -5,6 +5,7 @@
 //! default of a field that may be missing. Reading coerces as pydantic's lax mode does, so that a text
 //! which the reference loads is loaded here with the same values. It does not know any event.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::decode::{DecodeError, Mismatch, Unfamiliar};
@@ -673,9 +674,11 @@ macro_rules! kinds {
                 raw: $crate::event::json::Raw<'_>,
                 reading: $crate::event::model::Reading,
             ) -> Result<Self, $crate::event::decode::DecodeError> {
-                let kind = $crate::event::model::kind_of(raw)?;
+                let members = $crate::event::model::members(raw)?;
+                let kind = $crate::event::model::kind_of(&members)?;
                 match &*kind {
-                    $( $kind => <$type as $crate::event::model::Field>::read(raw, reading).map(Self::$variant), )*
+                    $( $kind => <$type as $crate::event::model::Model>::read_members(members.into_iter(), reading)
+                        .map(Self::$variant), )*
                     _ => $crate::event::model::Untabled::read($what, &kind, raw, reading).map(Self::Unknown),
                 }
             }
@@ -729,12 +732,24 @@ impl Untabled {
     }
 }
 
-/// The `kind` of an object.
-pub(crate) fn kind_of(raw: Raw<'_>) -> Result<std::borrow::Cow<'_, str>, DecodeError> {
+/// The members of an object, read once so that a tag among them can decide how the others are read.
+pub(crate) fn members(raw: Raw<'_>) -> Result<Vec<(Cow<'_, str>, Raw<'_>)>, DecodeError> {
     if !raw.is_object() {
         return Err(expected("an object"));
     }
-    match raw.get("kind") {
+    let mut members = Vec::with_capacity(8);
+    members.extend(raw.members());
+    Ok(members)
+}
+
+/// The value of the last member of that name.
+pub(crate) fn last<'a>(members: &[(Cow<'a, str>, Raw<'a>)], name: &str) -> Option<Raw<'a>> {
+    members.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
+}
+
+/// The `kind` among the members of an object.
+pub(crate) fn kind_of<'a>(members: &[(Cow<'a, str>, Raw<'a>)]) -> Result<Cow<'a, str>, DecodeError> {
+    match last(members, "kind") {
         Some(kind) => kind.as_str().ok_or_else(|| expected("a string").within("kind")),
         None => Err(DecodeError::new(Mismatch::Missing).within("kind")),
     }

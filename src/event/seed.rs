@@ -10,7 +10,7 @@ use super::common::{Common, Source};
 use super::dump::Out;
 use super::json::Raw;
 use super::message::{Content, ImageContent, Message, MessageEvent, Role};
-use super::model::{Json, Text};
+use super::model::{Json, Text, last};
 
 /// A person's message in the seed's wording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -78,7 +78,7 @@ pub(crate) fn body(tag: &str, members: &[(Cow<'_, str>, Raw<'_>)]) -> Option<Jso
         "agent_message" => (Role::Assistant, "agent"),
         _ => return None,
     };
-    let find = |name: &str| members.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value);
+    let find = |name: &str| last(members, name);
     if find("llm_message").is_some() {
         return None;
     }

@@ -73,11 +73,12 @@ impl ToolDefinition {
 
 impl Field for ToolDefinition {
     fn read(raw: Raw<'_>, reading: Reading) -> Result<Self, DecodeError> {
-        let kind = super::model::kind_of(raw)?;
+        let members = super::model::members(raw)?;
+        let kind = super::model::kind_of(&members)?;
         if !reading.keeps() && !catalogue::knows(&kind) {
             return Err(DecodeError::new(Mismatch::Kind { of: "tool", kind: kind.into_owned() }));
         }
-        let fields = ToolFields::read_object(raw, reading)?;
+        let fields = ToolFields::read_members(members.into_iter(), reading)?;
         if !reading.keeps() {
             known("action", &fields.action_type, Action::KINDS)
                 .map_err(|error| error.within("action_type"))?;

@@ -35,3 +35,18 @@ impl Unknown {
         Ok(Self { common, kind: kind.into(), payload: Json::parse(payload)?, fault: None })
     }
 }
+
+impl Unknown {
+    /// A payload of a known kind whose body is not of its shape, and why.
+    pub(crate) fn malformed(
+        payload: &str,
+        given: &Given<'_>,
+        fault: DecodeError,
+    ) -> Result<Self, DecodeError> {
+        let mut members = Vec::new();
+        super::json::scan(payload, |key, value| members.push((key, value)))?;
+        let kind = members.iter().rev().find(|(key, _)| key == "kind").and_then(|(_, value)| value.as_str());
+        let unknown = Self::read(kind.as_deref().unwrap_or_default(), payload, &members, given)?;
+        Ok(Self { fault: Some(fault), ..unknown })
+    }
+}

@@ -1,6 +1,6 @@
 //! The doors: conversations come in from folders of files and go out to them, byte for byte.
 //!
-//! An import finds conversations by looking ([`discover`]), takes in every event that can be one, keeps
+//! An import finds conversations by looking ([`discover()`]), takes in every event that can be one, keeps
 //! every other file as an attachment, and says what it found wrong. An export writes the folder as it was.
 //! Invariant: what came in goes out again; nothing is dropped in silence.
 

@@ -13,7 +13,12 @@ fn set(field: &str, value: &str) -> FieldChange {
     FieldChange::set(field, value).unwrap()
 }
 
-fn save(store: &Store, talk: &ConversationId, expected: Option<u64>, fields: &[FieldChange]) -> Result<Version> {
+fn save(
+    store: &Store,
+    talk: &ConversationId,
+    expected: Option<u64>,
+    fields: &[FieldChange],
+) -> Result<Version> {
     let change = BaseStateChange { expected: expected.map(Version), fields: fields.to_vec() };
     store.save_base_state(talk, change)
 }
@@ -38,7 +43,8 @@ fn a_change_is_saved_only_against_the_version_that_was_seen() {
     assert_eq!(store.base_state(&talk).unwrap(), None);
     assert_eq!(save(&store, &talk, Some(0), &[set("a", "1")]).unwrap(), Version(1));
     assert_eq!(save(&store, &talk, Some(1), &[set("b", "2"), set("a", "3")]).unwrap(), Version(2));
-    let stale = Error::VersionConflict { conversation: talk.clone(), expected: Version(1), actual: Version(2) };
+    let stale =
+        Error::VersionConflict { conversation: talk.clone(), expected: Version(1), actual: Version(2) };
     assert_error(save(&store, &talk, Some(1), &[set("a", "4")]), &stale);
     assert_eq!(save(&store, &talk, None, &[FieldChange::remove("a")]).unwrap(), Version(3));
     assert_eq!(save(&store, &talk, Some(3), &[]).unwrap(), Version(3), "no change is no version");
@@ -51,7 +57,10 @@ fn what_is_no_change_of_a_base_state_is_refused() {
     let (store, talk) = begun(1);
     assert!(matches!(FieldChange::set("a", "{"), Err(BaseStateError::Value { .. })));
     for field in ["leaf_event_id", "head_is_empty"] {
-        assert_error(save(&store, &talk, None, &[set(field, "null")]), &Error::BaseState(BaseStateError::Head));
+        assert_error(
+            save(&store, &talk, None, &[set(field, "null")]),
+            &Error::BaseState(BaseStateError::Head),
+        );
     }
     assert_eq!(store.base_state(&talk).unwrap(), None, "a refused change creates nothing");
     let nobody = conversation("nobody");
@@ -138,7 +147,8 @@ fn the_catalogue_follows_the_fields_it_shows() {
         (row.status, row.tags)
     };
     assert_eq!(row(), ("paused".into(), "{}".into()));
-    save(&store, &talk, None, &[set("execution_status", r#""finished""#), set("tags", r#"{"a":"b"}"#)]).unwrap();
+    save(&store, &talk, None, &[set("execution_status", r#""finished""#), set("tags", r#"{"a":"b"}"#)])
+        .unwrap();
     assert_eq!(row(), ("finished".into(), r#"{"a":"b"}"#.into()));
     // From now on the base state has the last word on the status.
     store.append(&talk, Expected::Any, &[said("m", "go on")]).unwrap();
@@ -160,7 +170,11 @@ fn a_change_costs_its_own_bytes_and_not_the_document() {
     let bytes = "SELECT sum(length(value)) FROM base_state_change WHERE field = 'small'";
     let db = scratch.foreign();
     assert_eq!(number(&db, bytes), 10);
-    assert_eq!(number(&db, "SELECT document_version FROM base_state"), 0, "the document was not written again");
+    assert_eq!(
+        number(&db, "SELECT document_version FROM base_state"),
+        0,
+        "the document was not written again"
+    );
 }
 
 #[derive(Debug, Clone)]

@@ -9,5 +9,8 @@ mod base_state;
 >>>>>>> tests
 mod concurrent;
 mod feed;
+mod log;
 mod open;
+mod projections;
 mod support;
+mod view;

@@ -199,7 +199,11 @@ fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64
             return Ok((reached, true));
         }
     }
-    Ok((reached, events == STEP_EVENTS_MAX))
+    if events == STEP_EVENTS_MAX {
+        return Ok((reached, true));
+    }
+    // Behind the last event may be positions whose events were deleted.
+    Ok((reached.max(log::head(db)?.0.cast_signed()), false))
 }
 
 /// How far a projection has read; `None` where it must start afresh.

@@ -32,10 +32,14 @@ const STEP_BYTES_MAX: usize = 4 << 20;
 
 const DOING: &str = "indexing the transcript";
 
-/// How far the index reaches; `None` where nobody has searched yet, or another version made it.
+/// How far the index reaches; `None` where nobody has searched yet, another version made it, or it is lost.
 pub(in super::super) fn checkpoint(db: &Connection) -> Result<Option<i64>> {
-    let stored = super::stored_checkpoint(db, NAME)?;
-    Ok(stored.filter(|(version, _)| *version == VERSION).map(|(_, position)| position))
+    match super::stored_checkpoint(db, NAME)? {
+        Some((VERSION, position)) if super::schema::missing(db, &["transcript_search"])?.is_empty() => {
+            Ok(Some(position))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Whether the index is in use and behind.

@@ -1,8 +1,9 @@
 //! Table `tool_call`, read through the view `tool_calls`: what was asked of tools and what became of it.
 //!
 //! A call is keyed by its action. The first event that answers it decides: an observation names the
-//! action, an error names the call (`events.md` section 6). An observation that says `is_error`, or an
-//! error, makes the outcome `error`; the exit code of a command stands beside it and does not change it.
+//! action, an error names the call (`events.md` section 6), which is then the newest pending one of that
+//! name, as a model may use a name again. An observation that says `is_error`, or an error, makes the
+//! outcome `error`; the exit code of a command stands beside it and does not change it.
 
 use std::collections::HashMap;
 
@@ -18,11 +19,16 @@ const INSERT: &str = "INSERT INTO tool_call (position, conversation, outcome, re
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 const ANSWER: &str = "UPDATE tool_call SET outcome = ?2, result = ?3, exit_code = ?4 \
      WHERE position = ?1 AND result IS NULL";
-const BY_ACTION: &str = "SELECT position FROM event WHERE conversation = ?1 AND id = ?2";
-/// Errors follow their calls closely; only the newest pending ones are looked through.
+const BY_ACTION: &str = "SELECT t.position FROM event AS e JOIN tool_call AS t ON t.position = e.position \
+     WHERE e.conversation = ?1 AND e.id = ?2";
 const BY_CALL: &str = "SELECT e.position FROM (SELECT position FROM tool_call \
-     WHERE conversation = ?1 AND outcome = 'pending' ORDER BY position DESC LIMIT 1000) AS t \
-     JOIN event AS e ON e.position = t.position WHERE e.tool_call_id = ?2 LIMIT 1";
+     WHERE conversation = ?1 AND outcome = 'pending' ORDER BY position DESC LIMIT ?3) AS t \
+     JOIN event AS e ON e.position = t.position WHERE e.tool_call_id = ?2 ORDER BY e.position DESC LIMIT 1";
+
+/// Errors follow their calls closely; only this many of the newest pending ones are looked through.
+const PENDING_MAX: usize = 1000;
+
+const DOING: &str = "projecting tool calls";
 
 /// What OpenHands V0 calls actions that are no tool calls.
 const V0_NOT_TOOLS: &[&str] =
@@ -33,16 +39,24 @@ pub(super) struct ToolCalls {
     /// The calls of this step, in order, written at its end with whatever answered them until then.
     calls: Vec<Call>,
     by_action: HashMap<(i64, String), usize>,
-    by_call: HashMap<(i64, String), usize>,
 }
 
 struct Call {
     position: i64,
     conversation: i64,
+    tool_call_id: Option<String>,
     risk: Option<String>,
     path: Option<String>,
     tool: String,
     answer: Option<Answer>,
+}
+
+/// Where a call is.
+enum Place {
+    /// Among the calls of this step.
+    Held(usize),
+    /// In the table, at this position.
+    Written(i64),
 }
 
 struct Answer {
@@ -112,7 +126,6 @@ impl Projection for ToolCalls {
 
     fn flush(&mut self, db: &Connection) -> Result<()> {
         self.by_action.clear();
-        self.by_call.clear();
         for call in self.calls.drain(..) {
             let answer = call.answer.as_ref();
             db.prepare_cached(INSERT)
@@ -128,7 +141,7 @@ impl Projection for ToolCalls {
                         call.tool,
                     ])
                 })
-                .doing("projecting tool calls")?;
+                .doing(DOING)?;
         }
         Ok(())
     }
@@ -146,15 +159,13 @@ impl ToolCalls {
         self.calls.push(Call {
             position: event.position,
             conversation: event.conversation,
+            tool_call_id: event.tool_call_id.map(str::to_owned),
             risk: event.members.text("security_risk").map(Into::into),
             tool: tool(event),
             path: path.filter(|path| path.len() <= 4096).map(Into::into),
             answer,
         });
         self.by_action.insert((event.conversation, event.id.to_owned()), index);
-        if let Some(call) = event.tool_call_id {
-            self.by_call.insert((event.conversation, call.to_owned()), index);
-        }
     }
 
     /// Gives `answer` to the call of `action`, or else to that of the event's `tool_call_id`.
@@ -165,35 +176,64 @@ impl ToolCalls {
         action: Option<String>,
         answer: Answer,
     ) -> Result<()> {
-        let by_action = action.clone().map(|action| (event.conversation, action));
-        let by_call = event.tool_call_id.map(|call| (event.conversation, call.to_owned()));
-        let in_step = by_action.and_then(|key| self.by_action.get(&key));
-        if let Some(index) = in_step.or_else(|| by_call.and_then(|key| self.by_call.get(&key))) {
-            let call = &mut self.calls[*index];
-            if call.answer.is_none() {
-                call.answer = Some(answer);
-            }
-            return Ok(());
-        }
-        let find = |sql: &str, name: &str| -> Result<Option<i64>> {
-            db.prepare_cached(sql)
-                .and_then(|mut s| s.query_row(params![event.conversation, name], |row| row.get(0)).optional())
-                .doing("projecting tool calls")
-        };
-        let mut position = action.map_or(Ok(None), |action| find(BY_ACTION, &action))?;
-        if position.is_none()
+        let mut place = action.map_or(Ok(None), |action| self.by_action(db, event.conversation, action))?;
+        if place.is_none()
             && let Some(call) = event.tool_call_id
         {
-            position = find(BY_CALL, call)?;
+            place = self.by_call(db, event.conversation, call)?;
         }
-        if let Some(position) = position {
-            db.prepare_cached(ANSWER)
-                .and_then(|mut statement| {
-                    statement.execute(params![position, answer.outcome, answer.position, answer.exit_code])
-                })
-                .doing("projecting tool calls")?;
+        match place {
+            Some(Place::Held(index)) => {
+                self.calls[index].answer.get_or_insert(answer);
+            }
+            Some(Place::Written(position)) => {
+                db.prepare_cached(ANSWER)
+                    .and_then(|mut statement| {
+                        statement.execute(params![
+                            position,
+                            answer.outcome,
+                            answer.position,
+                            answer.exit_code
+                        ])
+                    })
+                    .doing(DOING)?;
+            }
+            None => {}
         }
         Ok(())
+    }
+
+    /// The call that `action` made.
+    fn by_action(&self, db: &Connection, conversation: i64, action: String) -> Result<Option<Place>> {
+        let key = (conversation, action);
+        if let Some(index) = self.by_action.get(&key) {
+            return Ok(Some(Place::Held(*index)));
+        }
+        let position = db
+            .prepare_cached(BY_ACTION)
+            .and_then(|mut s| s.query_row(params![conversation, key.1], |row| row.get(0)).optional())
+            .doing(DOING)?;
+        Ok(position.map(Place::Written))
+    }
+
+    /// The newest pending call that is called `call`.
+    fn by_call(&self, db: &Connection, conversation: i64, call: &str) -> Result<Option<Place>> {
+        let held = self.calls.iter().enumerate().rev();
+        let pending = held.filter(|(_, held)| held.conversation == conversation && held.answer.is_none());
+        let mut left = PENDING_MAX;
+        for (index, held) in pending.take(PENDING_MAX) {
+            if held.tool_call_id.as_deref() == Some(call) {
+                return Ok(Some(Place::Held(index)));
+            }
+            left -= 1;
+        }
+        let position = db
+            .prepare_cached(BY_CALL)
+            .and_then(|mut s| {
+                s.query_row(params![conversation, call, left as i64], |row| row.get(0)).optional()
+            })
+            .doing(DOING)?;
+        Ok(position.map(Place::Written))
     }
 }
 

@@ -3,7 +3,8 @@
 //! Rows add up. A base state knows every call (`runtime.md` section 11), so where one tells figures they
 //! are the whole truth of that conversation; what its lists leave unexplained becomes one more row.
 //! Otherwise the cumulative snapshots that state updates carry are taken apart: a row is what a snapshot
-//! says beyond the one before it, so a repeated snapshot adds nothing.
+//! says beyond the one before it, so a repeated snapshot adds nothing. Where a base state ceases to tell
+//! figures, the snapshots count again.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,7 +29,15 @@ const SAVE_TOTAL: &str = "INSERT INTO usage_total (conversation, usage_id, figur
 const STALE: &str = "SELECT conversation FROM usage_stale ORDER BY conversation LIMIT 1";
 const RENEWED: &str = "DELETE FROM usage_stale WHERE conversation = ?1";
 const CLEAR: &str = "DELETE FROM usage_entry WHERE conversation = ?1";
+const CLEAR_TOTALS: &str = "DELETE FROM usage_total WHERE conversation = ?1";
+/// The first condition lets the partial index of rare kinds serve.
+const UPDATES: &str = "SELECT position, timestamp, payload FROM event WHERE conversation = ?1 \
+     AND kind NOT IN ('ActionEvent', 'ObservationEvent') \
+     AND kind IN ('ConversationStateUpdateEvent', 'conversation_state_update', 'state_update') \
+     AND position <= ?2 ORDER BY sequence";
 const MARK_ALL: &str = "INSERT OR IGNORE INTO usage_stale (conversation) SELECT conversation FROM base_state";
+
+const NAME: &str = "usage";
 
 const DOING: &str = "projecting usage";
 
@@ -109,7 +118,7 @@ struct Entry<'a> {
 
 impl Projection for Usage {
     fn name(&self) -> &'static str {
-        "usage"
+        NAME
     }
 
     fn version(&self) -> i64 {
@@ -129,36 +138,10 @@ impl Projection for Usage {
         if kind::canonical(event.kind) != kind::STATE_UPDATE {
             return Ok(());
         }
-        let value = event.members.get("value");
-        let stats = match event.members.text("key").as_deref() {
-            Some("stats") => value,
-            Some("full_state") => value.and_then(|value| value.get("stats")),
-            _ => None,
-        };
-        let Some(usages) = stats.and_then(|stats| stats.get("usage_to_metrics")) else { return Ok(()) };
-        if exists(db, FROM_BASE_STATE, event.conversation)? {
-            return Ok(());
-        }
-        for (usage_id, metrics) in usages.members() {
-            let metrics = metrics.to_object();
-            let told = Figures::accumulated(&metrics);
-            let before = self.total(db, event.conversation, &usage_id)?;
-            let step = told.since(before);
-            if !step.is_nothing() {
-                let entry = Entry {
-                    usage_id: &usage_id,
-                    model: &metrics.text("model_name").unwrap_or_default(),
-                    response_id: None,
-                    position: Some(event.position),
-                    at: event.timestamp.and_then(Timestamp::parse),
-                    figures: step,
-                    latency: None,
-                };
-                insert(db, event.conversation, &entry)?;
-            }
-            self.totals.insert((event.conversation, usage_id.into_owned()), told);
-        }
-        Ok(())
+        let Some(usages) = told_usages(event.members) else { return Ok(()) };
+        let told =
+            Told { conversation: event.conversation, position: event.position, timestamp: event.timestamp };
+        self.take(db, &told, usages)
     }
 
     fn flush(&mut self, db: &Connection) -> Result<()> {
@@ -177,7 +160,50 @@ impl Projection for Usage {
     }
 }
 
+/// A state update that carries figures.
+struct Told<'a> {
+    conversation: i64,
+    position: i64,
+    timestamp: Option<&'a str>,
+}
+
+/// The cumulative figures that a state update carries, by usage id.
+fn told_usages<'a>(members: &Object<'a>) -> Option<Raw<'a>> {
+    let value = members.get("value");
+    let stats = match members.text("key").as_deref() {
+        Some("stats") => value,
+        Some("full_state") => value.and_then(|value| value.get("stats")),
+        _ => None,
+    };
+    stats.and_then(|stats| stats.get("usage_to_metrics"))
+}
+
 impl Usage {
+    /// Takes cumulative figures apart: what they say beyond those before is one more row, unless the base
+    /// state tells the figures of this conversation.
+    fn take(&mut self, db: &Connection, told: &Told<'_>, usages: Raw<'_>) -> Result<()> {
+        let counts = !exists(db, FROM_BASE_STATE, told.conversation)?;
+        for (usage_id, metrics) in usages.members() {
+            let metrics = metrics.to_object();
+            let now = Figures::accumulated(&metrics);
+            let step = now.since(self.total(db, told.conversation, &usage_id)?);
+            if counts && !step.is_nothing() {
+                let entry = Entry {
+                    usage_id: &usage_id,
+                    model: &metrics.text("model_name").unwrap_or_default(),
+                    response_id: None,
+                    position: Some(told.position),
+                    at: told.timestamp.and_then(Timestamp::parse),
+                    figures: step,
+                    latency: None,
+                };
+                insert(db, told.conversation, &entry)?;
+            }
+            self.totals.insert((told.conversation, usage_id.into_owned()), now);
+        }
+        Ok(())
+    }
+
     fn total(&self, db: &Connection, conversation: i64, usage_id: &str) -> Result<Figures> {
         if let Some(total) = self.totals.get(&(conversation, usage_id.to_owned())) {
             return Ok(*total);
@@ -214,11 +240,41 @@ pub(super) fn renew_stale(db: &Connection) -> Result<()> {
 fn renew(db: &Connection, conversation: i64) -> Result<()> {
     let Some(state) = base_state::load(db, conversation)? else { return Ok(()) };
     let usages = state.document.field("stats").and_then(|stats| stats.get("usage_to_metrics"));
-    let Some(usages) = usages.filter(|usages| usages.members().next().is_some()) else { return Ok(()) };
-    db.prepare_cached(CLEAR).and_then(|mut statement| statement.execute([conversation])).doing(DOING)?;
+    let Some(usages) = usages.filter(|usages| usages.members().next().is_some()) else {
+        return if exists(db, FROM_BASE_STATE, conversation)? {
+            fold_again(db, conversation)
+        } else {
+            Ok(())
+        };
+    };
+    clear(db, CLEAR, conversation)?;
     for (usage_id, metrics) in usages.members() {
         renew_usage(db, conversation, &usage_id, &metrics.to_object())?;
     }
+    Ok(())
+}
+
+/// Makes the rows of a conversation from its state updates, as if no base state had ever told figures.
+fn fold_again(db: &Connection, conversation: i64) -> Result<()> {
+    clear(db, CLEAR, conversation)?;
+    clear(db, CLEAR_TOTALS, conversation)?;
+    let mut usage = Usage::default();
+    let read = super::stored_checkpoint(db, NAME)?.map_or(0, |(_, position)| position);
+    let mut statement = db.prepare_cached(UPDATES).doing(DOING)?;
+    let mut rows = statement.query(params![conversation, read]).doing(DOING)?;
+    while let Some(row) = rows.next().doing(DOING)? {
+        let timestamp: Option<String> = row.get(1).doing(DOING)?;
+        let payload: String = row.get(2).doing(DOING)?;
+        if let Some(usages) = told_usages(&Object::of(&payload)) {
+            let position = row.get(0).doing(DOING)?;
+            usage.take(db, &Told { conversation, position, timestamp: timestamp.as_deref() }, usages)?;
+        }
+    }
+    usage.flush(db)
+}
+
+fn clear(db: &Connection, sql: &str, conversation: i64) -> Result<()> {
+    db.prepare_cached(sql).and_then(|mut statement| statement.execute([conversation])).doing(DOING)?;
     Ok(())
 }
 

@@ -1,0 +1,97 @@
+//! Appending to long conversations: does the rate fall as the log grows, alone and with another process?
+
+use std::path::Path;
+
+use annals::{ConversationId, Store};
+
+use crate::append::{append, store};
+use crate::child::Appender;
+use crate::corpus::orphans;
+use crate::table::{Budget, Row, Table, rate};
+
+const ROUNDS: usize = 7;
+
+/// A round writes enough for at least one checkpoint.
+const PER_ROUND: usize = 1500;
+
+pub fn measure(folder: &Path, table: &mut Table) {
+    let id = ConversationId::new("bench").expect("id");
+    let fill = |name: &str, count: usize, seed: u64| {
+        let store = store(&folder.join(name));
+        append(&store, &id, orphans(count, seed), 1000);
+        store
+    };
+    let (short, medium, long) =
+        (fill("100.db", 100, 3), fill("10k.db", 10_000, 4), fill("50k.db", 50_000, 5));
+    let payloads = orphans(100 + PER_ROUND, 6);
+    alone(&id, &payloads, [&short, &medium, &long], table);
+    with_another_process(folder, &id, &payloads, &short, &long, table);
+}
+
+/// New ids for the same events, so that every round appends the same bytes elsewhere.
+fn renamed(payloads: &[String], round: usize, who: char) -> Vec<String> {
+    payloads.iter().map(|payload| format!("{}{who}{round:07}{}", &payload[..7], &payload[15..])).collect()
+}
+
+/// A conversation of 100 events; its round's own, so that it is 100 events long in every round.
+fn young(short: &Store, payloads: &[String], round: usize, who: char) -> ConversationId {
+    let young = ConversationId::new(&format!("young-{who}-{round}")).expect("id");
+    append(short, &young, payloads[..100].to_vec(), 100);
+    young
+}
+
+fn alone(id: &ConversationId, payloads: &[String], [short, medium, long]: [&Store; 3], table: &mut Table) {
+    let mut rows = [
+        (Row::new("append: at 10,000 events / at 100", Budget::Open, "/s"), medium),
+        (Row::new("append: at 50,000 events / at 100", Budget::AtLeast(0.95), "/s"), long),
+    ];
+    for round in 0..=ROUNDS {
+        let young = young(short, payloads, round, 'a');
+        let fresh = renamed(&payloads[100..], round, 'a');
+        let at_100 = fresh.clone();
+        let at_100 = rate(PER_ROUND, || append(short, &young, at_100, 1));
+        for (row, store) in &mut rows {
+            let fresh = fresh.clone();
+            let ours = rate(PER_ROUND, || append(store, id, fresh, 1));
+            if round > 0 {
+                row.push(ours, at_100);
+            }
+        }
+    }
+    rows.iter().for_each(|(row, _)| table.add(row));
+}
+
+fn with_another_process(
+    folder: &Path,
+    id: &ConversationId,
+    payloads: &[String],
+    short: &Store,
+    long: &Store,
+    table: &mut Table,
+) {
+    let mut beside_short = Appender::start(&folder.join("100.db"), PER_ROUND);
+    let mut beside_long = Appender::start(&folder.join("50k.db"), PER_ROUND);
+    let mut row = Row::new("append: the same with two processes, together", Budget::AtLeast(0.95), "/s");
+    let mut against_one = Row::new("append: two processes, together / one alone", Budget::Open, "/s");
+    for round in 0..=ROUNDS {
+        let young = young(short, payloads, round, 'b');
+        let together = |other: &mut Appender, store: &Store, id: &ConversationId| {
+            let fresh = renamed(&payloads[100..], round, 'b');
+            rate(PER_ROUND * 2, || {
+                other.begin(id, round);
+                append(store, id, fresh, 1);
+                other.wait();
+            })
+        };
+        let at_100 = together(&mut beside_short, short, &young);
+        let at_50k = together(&mut beside_long, long, id);
+        let fresh = renamed(&payloads[100..], round, 'c');
+        let alone = rate(PER_ROUND, || append(long, id, fresh, 1));
+        if round > 0 {
+            row.push(at_50k, at_100);
+            against_one.push(at_50k, alone);
+        }
+    }
+    table.add(&row);
+    table.add(&against_one);
+}

@@ -1,0 +1,58 @@
+//! How fast, how small, how lean: every figure a ratio to bare SQLite (or to the folders and the disk) in
+//! the same run, on the same events, in turn.
+//!
+//! ```sh
+//! cargo bench                                    # everything; three to five minutes
+//! cargo bench -- read import                     # only the rows whose group begins so
+//! cargo bench -- --save docs/benchmarks.md       # and write the table there
+//! ```
+//!
+//! A machine that does other things at the same time moves absolute rates by halves and ratios by a few
+//! per cent. Where the disk's own rate, printed first and last, differs much, discard the run.
+
+mod append;
+mod baseline;
+mod child;
+mod corpus;
+mod long;
+mod projection;
+mod read;
+mod table;
+mod transfer;
+
+use std::path::Path;
+
+use table::Table;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if arguments.first().is_some_and(|first| first == "--child") {
+        child::run(&arguments[1..]);
+        return;
+    }
+    let (save, wanted): (Vec<_>, Vec<_>) = match arguments.iter().position(|argument| argument == "--save") {
+        Some(at) => (arguments[at + 1..].iter().take(1).collect(), arguments[..at].iter().collect()),
+        None => (Vec::new(), arguments.iter().collect()),
+    };
+    let folder = tempfile::tempdir().expect("a folder for the files of this run");
+    let mut table = Table::begin(&folder.path().join("disk-rate"));
+    let groups: [(&str, fn(&Path, &mut Table)); 5] = [
+        ("append", append::measure),
+        ("long", long::measure),
+        ("read", read::measure),
+        ("project", projection::measure),
+        ("import", transfer::measure),
+    ];
+    for (name, measure) in groups {
+        if wanted.is_empty() || wanted.iter().any(|word| name.starts_with(word.as_str())) {
+            let own = folder.path().join(name);
+            std::fs::create_dir(&own).expect("a folder for the group");
+            measure(&own, &mut table);
+            std::fs::remove_dir_all(&own).expect("the group's files go");
+        }
+    }
+    table.end(&folder.path().join("disk-rate"));
+    if let Some(path) = save.first() {
+        table.save(Path::new(path));
+    }
+}

@@ -1,0 +1,570 @@
+//! Derived tables: rebuilt they are what they were, however they came to be; and what they say is right.
+
+use annals::event::json::Object;
+use annals::event::transcript::Line;
+use annals::state::base::FieldChange;
+use annals::store::{BaseStateChange, ProjectionStatus, Task, ToolCall, UsageTotal};
+use annals::transfer::Importer;
+use annals::{ConversationId, Error, Expected, NewEvent, Position, Sequence, Store};
+use proptest::prelude::*;
+use rusqlite::Connection;
+use rusqlite::types::Value as Cell;
+use serde_json::{Value, json};
+
+use crate::support::events::{answered, called, command, event, printed, said, updated};
+use crate::support::{Scratch, all_events, assert_error, conversation, folder, rows};
+
+/// Every projected table, whole: what a rebuild must not change.
+const TABLES: [&str; 6] = [
+    "SELECT * FROM projection WHERE name <> 'search' ORDER BY name",
+    "SELECT * FROM transcript_line ORDER BY position",
+    "SELECT * FROM tool_call ORDER BY position",
+    "SELECT * FROM usage_entry ORDER BY conversation, usage_id, position, response_id, at, prompt_tokens, cost",
+    "SELECT * FROM usage_total ORDER BY conversation, usage_id",
+    "SELECT * FROM task ORDER BY conversation, place",
+];
+
+fn dump(db: &Connection) -> Vec<Vec<Vec<Cell>>> {
+    TABLES.iter().map(|sql| rows(db, sql)).collect()
+}
+
+fn rebuild(store: &Store) {
+    store.rebuild(&[], &mut |_| ()).unwrap();
+}
+
+fn import(store: &Store, golden: &str) {
+    Importer::new(store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
+}
+
+#[test]
+fn rebuilt_goldens_are_what_they_were() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    for golden in ["conversations", "corrupt", "legacy"] {
+        import(&store, golden);
+        store.catch_up().unwrap();
+    }
+    let db = scratch.foreign();
+    let before = dump(&db);
+    assert!(before.iter().all(|table| !table.is_empty()));
+    rebuild(&store);
+    assert_eq!(dump(&db), before);
+}
+
+/// One thing that happens to a log, or to what reads it.
+#[derive(Debug, Clone)]
+enum Step {
+    Call { talk: u8, call: u8, tool: u8 },
+    Answer { talk: u8, action: u8, call: u8, exit_code: Option<i8>, is_error: bool },
+    Reject { talk: u8, action: u8 },
+    Fail { talk: u8, call: u8 },
+    Say { talk: u8 },
+    Stats { talk: u8, usage: u8, tokens: u16, full: bool },
+    Tasks { talk: u8, count: u8 },
+    BaseStats { talk: u8, tokens: Option<u16> },
+    OldCall { talk: u8 },
+    OldAnswer { talk: u8, cause: u8 },
+    CatchUp,
+    Delete { talk: u8 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let talk = 0..2_u8;
+    // Few names, so that they are used again and answers go astray.
+    let name = 0..6_u8;
+    prop_oneof![
+        4 => (talk.clone(), 0..3_u8, 0..3_u8).prop_map(|(talk, call, tool)| Step::Call { talk, call, tool }),
+        4 => (talk.clone(), name.clone(), 0..3_u8, prop::option::of(-1..3_i8), any::<bool>()).prop_map(
+            |(talk, action, call, exit_code, is_error)| Step::Answer { talk, action, call, exit_code, is_error }
+        ),
+        1 => (talk.clone(), name.clone()).prop_map(|(talk, action)| Step::Reject { talk, action }),
+        3 => (talk.clone(), 0..3_u8).prop_map(|(talk, call)| Step::Fail { talk, call }),
+        1 => talk.clone().prop_map(|talk| Step::Say { talk }),
+        2 => (talk.clone(), 0..2_u8, any::<u16>(), any::<bool>())
+            .prop_map(|(talk, usage, tokens, full)| Step::Stats { talk, usage, tokens, full }),
+        1 => (talk.clone(), 0..4_u8).prop_map(|(talk, count)| Step::Tasks { talk, count }),
+        1 => (talk.clone(), prop::option::of(any::<u16>())).prop_map(|(talk, tokens)| Step::BaseStats { talk, tokens }),
+        1 => talk.clone().prop_map(|talk| Step::OldCall { talk }),
+        1 => (talk.clone(), name).prop_map(|(talk, cause)| Step::OldAnswer { talk, cause }),
+        4 => Just(Step::CatchUp),
+        1 => talk.prop_map(|talk| Step::Delete { talk }),
+    ]
+}
+
+fn stats(usage: u8, tokens: u16) -> Value {
+    let metrics = json!({
+        "model_name": "m", "accumulated_cost": f64::from(tokens) / 8.0,
+        "accumulated_token_usage": {"prompt_tokens": tokens, "completion_tokens": 1},
+    });
+    json!({"usage_to_metrics": {format!("usage-{usage}"): metrics}})
+}
+
+/// The event of a step; ids are places in the log, so that steps can name each other's.
+fn event_of(step: &Step, place: usize) -> Option<(u8, NewEvent)> {
+    let id = place.to_string();
+    Some(match step {
+        Step::Call { talk, call, tool } => {
+            (*talk, called(&id, &format!("call-{call}"), &format!("tool-{tool}"), json!({"path": "a.txt"})))
+        }
+        Step::Answer { talk, action, call, exit_code, is_error } => {
+            let observation = json!({"is_error": is_error, "exit_code": exit_code});
+            let members = json!({"action_id": near(place, *action), "tool_call_id": format!("call-{call}"),
+                                 "observation": observation});
+            (*talk, event(&id, "ObservationEvent", members))
+        }
+        Step::Reject { talk, action } => {
+            let members = json!({"action_id": near(place, *action), "rejection_reason": "no"});
+            (*talk, event(&id, "UserRejectObservation", members))
+        }
+        Step::Fail { talk, call } => {
+            let members = json!({"tool_call_id": format!("call-{call}"), "error": "failed"});
+            (*talk, event(&id, "AgentErrorEvent", members))
+        }
+        Step::Say { talk } => (*talk, said(&id, "hello")),
+        Step::Stats { talk, usage, tokens, full: false } => {
+            (*talk, updated(&id, "stats", stats(*usage, *tokens)))
+        }
+        Step::Stats { talk, usage, tokens, full: true } => {
+            (*talk, updated(&id, "full_state", json!({"stats": stats(*usage, *tokens)})))
+        }
+        Step::Tasks { talk, count } => {
+            let tasks: Vec<Value> =
+                (0..*count).map(|n| json!({"title": n.to_string(), "status": "todo"})).collect();
+            (*talk, event(&id, "ObservationEvent", json!({"observation": {"task_list": tasks}})))
+        }
+        Step::OldCall { talk } => (*talk, event(&id, "action:run", json!({"source": "agent", "args": {}}))),
+        Step::OldAnswer { talk, cause } => {
+            let members =
+                json!({"cause": near(place, *cause).parse::<i64>().unwrap(), "extras": {"exit_code": 1}});
+            (*talk, event(&id, "observation:run", members))
+        }
+        Step::BaseStats { .. } | Step::CatchUp | Step::Delete { .. } => return None,
+    })
+}
+
+/// The id of an event a little before `place`.
+fn near(place: usize, distance: u8) -> String {
+    place.saturating_sub(usize::from(distance) + 1).to_string()
+}
+
+fn play(store: &Store, steps: &[Step]) {
+    let talk = |talk: u8| conversation(&format!("talk-{talk}"));
+    for (place, step) in steps.iter().enumerate() {
+        if let Some((to, event)) = event_of(step, place) {
+            store.append(&talk(to), Expected::Any, &[event]).unwrap();
+            continue;
+        }
+        match step {
+            Step::CatchUp => store.catch_up().unwrap(),
+            Step::Delete { talk: which } => match store.delete(&talk(*which)) {
+                Ok(_) | Err(Error::UnknownConversation { .. }) => {}
+                Err(other) => panic!("{other}"),
+            },
+            Step::BaseStats { talk: which, tokens } => {
+                let field = match tokens {
+                    Some(tokens) => FieldChange::set("stats", stats(0, *tokens).to_string()).unwrap(),
+                    None => FieldChange::remove("stats"),
+                };
+                match store
+                    .save_base_state(&talk(*which), BaseStateChange { expected: None, fields: vec![field] })
+                {
+                    Ok(_) | Err(Error::UnknownConversation { .. }) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            _ => unreachable!("it has an event"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_log_gives_the_same_rows_in_one_go_and_step_by_step(steps in prop::collection::vec(step(), 1..60)) {
+        let scratch = Scratch::new();
+        let options = annals::Options { durability: annals::store::Durability::Normal, ..crate::support::still() };
+        let store = Store::open_with(scratch.database(), &options).unwrap();
+        play(&store, &steps);
+        store.catch_up().unwrap();
+        let db = scratch.foreign();
+        let before = dump(&db);
+        let head = store.head().unwrap();
+        for status in store.projections().unwrap().iter().filter(|status| status.name != "search") {
+            prop_assert_eq!((status.position, status.current), (head, true));
+        }
+        rebuild(&store);
+        prop_assert_eq!(dump(&db), before);
+    }
+}
+
+#[test]
+fn rows_of_another_version_or_a_lost_table_are_made_again() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    import(&store, "conversations/coding-task");
+    store.catch_up().unwrap();
+    let db = scratch.foreign();
+    let before = dump(&db);
+    for harm in [
+        "UPDATE projection SET version = 0 WHERE name = 'transcript'; UPDATE transcript_line SET role = 'nobody'",
+        "UPDATE projection SET version = 99 WHERE name = 'tool_calls'; DELETE FROM tool_call",
+        "UPDATE projection SET version = 0 WHERE name = 'usage'; UPDATE usage_entry SET cost = cost * 2",
+        "DELETE FROM projection; DELETE FROM task",
+        "DROP TABLE transcript_line",
+        "DROP TABLE tool_call; DROP TABLE task",
+        "DROP TABLE usage_entry; DROP TABLE usage_total",
+    ] {
+        db.execute_batch(harm).unwrap();
+        store.transcript(&conversation_of(&store), Sequence(0), 1).unwrap();
+        assert_eq!(dump(&db), before, "{harm}");
+    }
+}
+
+#[test]
+fn a_lost_search_index_is_made_again_by_the_next_search() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[said("a", "find me")]).unwrap();
+    let found = || store.search("find", &Default::default(), 10, &mut |_| ()).unwrap().len();
+    assert_eq!(found(), 1);
+    scratch.foreign().execute_batch("DROP TABLE transcript_search").unwrap();
+    store.append(&talk, Expected::Any, &[said("b", "find me too")]).unwrap();
+    assert_eq!(store.transcript(&talk, Sequence(0), 10).unwrap().len(), 2, "the others go on without it");
+    assert_eq!(found(), 2);
+}
+
+/// The only conversation of a store.
+fn conversation_of(store: &Store) -> ConversationId {
+    let page = store.conversations(&Default::default(), Default::default(), None, 2).unwrap();
+    assert_eq!(page.conversations.len(), 1);
+    page.conversations[0].id.clone()
+}
+
+#[test]
+fn a_store_tells_how_far_each_projection_is() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    let status = |search: u64, others: u64, head: u64| {
+        let names = ["transcript", "tool_calls", "usage", "tasks", "search"];
+        names.map(|name| {
+            let position = Position(if name == "search" { search } else { others });
+            ProjectionStatus { name, position, head: Position(head), current: position > Position::START }
+        })
+    };
+    store.append(&talk, Expected::Any, &[said("a", "one"), said("b", "two")]).unwrap();
+    assert_eq!(store.projections().unwrap(), status(0, 0, 2));
+    store.catch_up().unwrap();
+    assert_eq!(store.projections().unwrap(), status(0, 2, 2));
+    store.search("one", &Default::default(), 1, &mut |_| ()).unwrap();
+    store.append(&talk, Expected::Any, &[said("c", "three")]).unwrap();
+    assert_eq!(store.projections().unwrap(), status(2, 2, 3));
+    let unknown = Error::UnknownProjection {
+        name: "views".into(),
+        known: ["transcript", "tool_calls", "usage", "tasks", "search"].map(String::from).to_vec(),
+    };
+    assert_error(store.rebuild(&["views"], &mut |_| ()), &unknown);
+}
+
+#[test]
+fn a_rebuild_tells_how_far_it_is_and_may_be_of_one_projection() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    import(&store, "conversations/hooks");
+    store.catch_up().unwrap();
+    let db = scratch.foreign();
+    let before = dump(&db);
+    db.execute_batch(
+        "UPDATE tool_call SET outcome = 'ok', tool = 'x'; UPDATE transcript_line SET role = 'x'",
+    )
+    .unwrap();
+    let mut last = None;
+    store.rebuild(&["tool_calls"], &mut |progress| last = Some((progress.position, progress.head))).unwrap();
+    let head = store.head().unwrap();
+    assert_eq!(last, Some((head, head)));
+    let after = dump(&db);
+    assert_eq!(after[2], before[2]);
+    assert_ne!(after[1], before[1], "the others were left alone");
+    rebuild(&store);
+    assert_eq!(dump(&db), before);
+}
+
+#[test]
+fn a_tool_call_has_the_outcome_of_the_first_event_that_answers_it() {
+    let store = Store::in_memory(&crate::support::still()).unwrap();
+    let talk = conversation("talk");
+    let observed = |id: &str, action: &str, is_error: bool| {
+        event(id, "ObservationEvent", json!({"action_id": action, "observation": {"is_error": is_error}}))
+    };
+    let rejected = |id: &str, action: &str, source: Option<&str>| {
+        let mut members = json!({"action_id": action, "rejection_reason": format!("not {action}")});
+        if let Some(source) = source {
+            members["rejection_source"] = source.into();
+        }
+        event(id, "UserRejectObservation", members)
+    };
+    let at = |second: u32, event: &NewEvent| {
+        let mut members: Value = serde_json::from_str(event.payload()).unwrap();
+        members["timestamp"] = format!("2026-01-01T00:00:{second:02}.250000").into();
+        NewEvent::parse(members.to_string()).unwrap()
+    };
+    let events = [
+        at(0, &command("pending", "c0", "sleep 1")),
+        at(1, &command("ok", "c1", "make test")),
+        at(3, &printed("ok-result", "ok", "c1", "fine", 0)),
+        command("failed", "c2", "false"),
+        printed("failed-result", "failed", "c2", "", 1),
+        command("error", "c3", "x"),
+        observed("error-result", "error", true),
+        command("refused", "c4", "rm"),
+        rejected("refused-result", "refused", None),
+        command("hooked", "c5", "rm"),
+        rejected("hooked-result", "hooked", Some("hook")),
+        called("invalid", "c6", "nonsense", Value::Null),
+        event("invalid-result", "AgentErrorEvent", json!({"tool_call_id": "c6", "error": "no such tool"})),
+        observed("too-late", "ok", true),
+        called("viewed", "c7", "file_editor", json!({"command": "view", "path": "/a/b.txt"})),
+        observed("viewed-result", "viewed", false),
+    ];
+    store.append(&talk, Expected::Any, &events).unwrap();
+    let calls = store.tool_calls(&talk, Sequence(0), 100).unwrap();
+    let told: Vec<_> = calls
+        .iter()
+        .map(|call| {
+            (call.action_id.as_str(), call.outcome.as_str(), call.exit_code, call.result_id.as_deref())
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("pending", "pending", None, None),
+            ("ok", "ok", Some(0), Some("ok-result")),
+            ("failed", "ok", Some(1), Some("failed-result")),
+            ("error", "error", None, Some("error-result")),
+            ("refused", "rejected", None, Some("refused-result")),
+            ("hooked", "rejected", None, Some("hooked-result")),
+            ("invalid", "error", None, Some("invalid-result")),
+            ("viewed", "ok", None, Some("viewed-result")),
+        ]
+    );
+    let rejections: Vec<_> = calls
+        .iter()
+        .filter_map(|call| Some((call.rejected_by.as_deref()?, call.rejection_reason.as_deref()?)))
+        .collect();
+    assert_eq!(rejections, [("user", "not refused"), ("hook", "not hooked")]);
+    assert_eq!(calls[6].error.as_deref(), Some("no such tool"));
+    assert_eq!(
+        calls[1],
+        ToolCall {
+            sequence: Sequence(1),
+            action_id: "ok".into(),
+            tool: Some("terminal".into()),
+            tool_call_id: Some("c1".into()),
+            command: Some("make test".into()),
+            path: None,
+            arguments: Some(r#"{"command":"make test","kind":"TerminalAction"}"#.into()),
+            risk: Some("LOW".into()),
+            outcome: "ok".into(),
+            exit_code: Some(0),
+            rejected_by: None,
+            rejection_reason: None,
+            error: None,
+            started_at: Some("2026-01-01T00:00:01.250000".into()),
+            ended_at: Some("2026-01-01T00:00:03.250000".into()),
+            duration_ms: Some(2000),
+            result_id: Some("ok-result".into()),
+        }
+    );
+    assert_eq!((calls[7].command.as_deref(), calls[7].path.as_deref()), (Some("view"), Some("/a/b.txt")));
+    let counts = store.tool_counts(&talk).unwrap();
+    let counts: Vec<_> = counts
+        .iter()
+        .map(|count| (count.tool.as_str(), count.calls, count.errors, count.rejected, count.pending))
+        .collect();
+    assert_eq!(counts, [("terminal", 6, 1, 2, 1), ("file_editor", 1, 0, 0, 0), ("nonsense", 1, 1, 0, 0)]);
+}
+
+#[test]
+fn a_result_belongs_to_the_action_it_names_whatever_call_it_carries() {
+    let store = Store::in_memory(&crate::support::still()).unwrap();
+    let talk = conversation("talk");
+    // A model may use one call id twice; the second call is not in the step of the first.
+    store.append(&talk, Expected::Any, &[command("first", "same", "a")]).unwrap();
+    store.catch_up().unwrap();
+    let later = [
+        command("second", "same", "b"),
+        printed("result", "first", "same", "of the first", 7),
+        event("error", "AgentErrorEvent", json!({"tool_call_id": "same", "error": "of the second"})),
+    ];
+    store.append(&talk, Expected::Any, &later).unwrap();
+    let calls = store.tool_calls(&talk, Sequence(0), 10).unwrap();
+    let told: Vec<_> =
+        calls.iter().map(|call| (call.action_id.as_str(), call.result_id.as_deref())).collect();
+    assert_eq!(told, [("first", Some("result")), ("second", Some("error"))]);
+}
+
+#[test]
+fn a_projection_reaches_the_head_although_the_tail_was_deleted() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    store.append(&conversation("stays"), Expected::Any, &[said("a", "one")]).unwrap();
+    store.append(&conversation("goes"), Expected::Any, &[said("a", "two")]).unwrap();
+    store.delete(&conversation("goes")).unwrap();
+    let reached = |store: &Store| {
+        let reached = store.projections().unwrap().into_iter().filter(|status| status.name != "search");
+        reached.map(|status| status.position).collect::<Vec<_>>()
+    };
+    store.catch_up().unwrap();
+    assert_eq!(reached(&store), [Position(2); 4]);
+    rebuild(&store);
+    assert_eq!(reached(&store), [Position(2); 4]);
+}
+
+/// What expected.json says of each usage id, and its cost apart, as sums of doubles depend on their order.
+fn expected_usage(path: &std::path::Path) -> Vec<(UsageTotal, f64)> {
+    let expected: Value =
+        serde_json::from_slice(&std::fs::read(path.join("expected.json")).unwrap()).unwrap();
+    let of = |(usage_id, metrics): (&String, &Value)| {
+        let tokens = |member: &str| metrics["accumulated_token_usage"][member].as_i64().unwrap();
+        let total = UsageTotal {
+            usage_id: usage_id.clone(),
+            model: metrics["model_name"].as_str().unwrap().to_owned(),
+            prompt_tokens: tokens("prompt_tokens"),
+            completion_tokens: tokens("completion_tokens"),
+            cache_read_tokens: tokens("cache_read_tokens"),
+            cache_write_tokens: tokens("cache_write_tokens"),
+            reasoning_tokens: tokens("reasoning_tokens"),
+            cost: 0.0,
+            latency_seconds: None,
+            calls: metrics["n_token_usages"].as_u64().unwrap(),
+        };
+        (total, metrics["accumulated_cost"].as_f64().unwrap())
+    };
+    expected["stats"]["usages"].as_object().unwrap().iter().map(of).collect()
+}
+
+#[test]
+fn usage_of_every_golden_adds_up_to_what_the_reference_says() {
+    for path in folder::goldens("conversations") {
+        let store = Store::in_memory(&crate::support::still()).unwrap();
+        Importer::new(&store, Default::default()).import(&path, &mut |_| ()).unwrap();
+        let talk = conversation_of(&store);
+        let expected = expected_usage(&path);
+        for _ in 0..2 {
+            let told = store.usage(Some(&talk)).unwrap();
+            assert_eq!(told.len(), expected.len(), "{path:?}");
+            for (mut told, (expected, cost)) in told.into_iter().zip(&expected) {
+                assert!((told.cost - cost).abs() < 1e-9, "{path:?}: {} and not {cost}", told.cost);
+                assert!(told.latency_seconds.take().is_some_and(|seconds| seconds > 0.0), "{path:?}");
+                told.cost = 0.0;
+                assert_eq!(&told, expected, "{path:?}");
+            }
+            store.rebuild(&["usage"], &mut |_| ()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn snapshots_that_are_told_again_and_again_count_once() {
+    let store = Store::in_memory(&crate::support::still()).unwrap();
+    let talk = conversation("talk");
+    let snapshot = |id: &str, key: &str, tokens: u16| {
+        let stats = stats(0, tokens);
+        updated(id, key, if key == "stats" { stats } else { json!({ "stats": stats }) })
+    };
+    let total = |prompt: i64, completion: i64, cost: f64| UsageTotal {
+        usage_id: "usage-0".into(),
+        model: "m".into(),
+        prompt_tokens: prompt,
+        completion_tokens: completion,
+        cache_read_tokens: 0,
+        cache_write_tokens: 0,
+        reasoning_tokens: 0,
+        cost,
+        latency_seconds: None,
+        calls: 0,
+    };
+    let usage = || store.usage(Some(&talk)).unwrap();
+    store.append(&talk, Expected::Any, &[snapshot("a", "stats", 80), snapshot("b", "stats", 80)]).unwrap();
+    assert_eq!(usage(), [total(80, 1, 10.0)]);
+    store
+        .append(&talk, Expected::Any, &[snapshot("c", "full_state", 80), snapshot("d", "stats", 160)])
+        .unwrap();
+    assert_eq!(usage(), [total(160, 1, 20.0)]);
+    // Set back to less: a new start, and all of it counts.
+    store.append(&talk, Expected::Any, &[snapshot("e", "stats", 8)]).unwrap();
+    assert_eq!(usage(), [total(168, 2, 21.0)]);
+    // A base state that tells figures knows better,
+    let told = FieldChange::set("stats", stats(0, 800).to_string()).unwrap();
+    let change = |field: FieldChange| BaseStateChange { expected: None, fields: vec![field] };
+    store.save_base_state(&talk, change(told)).unwrap();
+    assert_eq!(usage(), [total(800, 1, 100.0)]);
+    store.append(&talk, Expected::Any, &[snapshot("f", "stats", 900)]).unwrap();
+    assert_eq!(usage(), [total(800, 1, 100.0)]);
+    // until it tells none.
+    store.save_base_state(&talk, change(FieldChange::remove("stats"))).unwrap();
+    assert_eq!(usage(), [total(168 + 892, 2, 21.0 + 111.5)]);
+}
+
+#[test]
+fn the_newest_task_list_is_the_one_that_is_told() {
+    let store = Store::in_memory(&crate::support::still()).unwrap();
+    let talk = conversation("talk");
+    let list =
+        |id: &str, tasks: Value| event(id, "ObservationEvent", json!({"observation": {"task_list": tasks}}));
+    let task = |title: &str, notes: &str, status: &str| Task {
+        title: title.into(),
+        notes: notes.into(),
+        status: status.into(),
+    };
+    let first = json!([{"title": "one", "notes": "n", "status": "todo"}, {"title": "two", "status": "todo"}]);
+    store.append(&talk, Expected::Any, &[list("a", first)]).unwrap();
+    assert_eq!(store.tasks(&talk).unwrap(), [task("one", "n", "todo"), task("two", "", "todo")]);
+    store.append(&talk, Expected::Any, &[list("b", json!([{"title": "one", "status": "done"}]))]).unwrap();
+    assert_eq!(store.tasks(&talk).unwrap(), [task("one", "", "done")]);
+    store.append(&talk, Expected::Any, &[list("c", json!([]))]).unwrap();
+    assert_eq!(store.tasks(&talk).unwrap(), []);
+}
+
+#[test]
+fn the_view_of_the_transcript_reads_the_same_text_as_the_library() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    import(&store, "conversations");
+    import(&store, "legacy");
+    let strange = conversation("strange");
+    let odd = [
+        said("escapes", "tab\tquote\"back\\slash \u{1f600} \u{2028} é"),
+        event(
+            "array",
+            "MessageEvent",
+            json!({"source": "user", "llm_message": {"role": "user", "content": "plain"}}),
+        ),
+        answered("empty", ""),
+        event("future", "SomethingNew", json!({"text": "what it says", "more": {"text": "nested"}})),
+        NewEvent::parse(
+            r#" {"id":"spaced", "kind" : "AgentErrorEvent" , "error" : "caf\u00e9 \ud83d\ude00" } "#,
+        )
+        .unwrap(),
+    ];
+    store.append(&strange, Expected::Any, &odd).unwrap();
+    let page = store.conversations(&Default::default(), Default::default(), None, 100).unwrap();
+    let mut lines = 0;
+    for row in page.conversations {
+        let told = store.transcript(&row.id, Sequence(0), 10_000).unwrap();
+        let events = all_events(&store, &row.id);
+        assert_eq!(told.len(), events.len());
+        for (line, event) in told.iter().zip(events) {
+            let members = Object::of(&event.payload);
+            let read = Line::read(&event.kind, &members);
+            assert_eq!(
+                (line.sequence, line.event_id.as_str(), line.role.as_str(), line.text.clone()),
+                (event.sequence, event.id.as_str(), read.role.as_str(), read.to_text())
+            );
+            lines += 1;
+        }
+    }
+    assert!(lines > 200, "{lines}");
+}

@@ -2,11 +2,8 @@
 
 mod append;
 mod append_only;
-<<<<<<< HEAD
-mod cli;
-=======
 mod base_state;
->>>>>>> tests
+mod cli;
 mod concurrent;
 mod feed;
 mod log;

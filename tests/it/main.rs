@@ -9,5 +9,6 @@ mod feed;
 mod log;
 mod open;
 mod projections;
+mod query;
 mod support;
 mod view;

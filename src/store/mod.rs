@@ -18,6 +18,7 @@ mod database;
 mod delete;
 mod engine;
 mod feed;
+mod guard;
 mod history;
 mod import;
 mod list;
@@ -52,6 +53,9 @@ pub use backup::BackupReport;
 pub use base_state::BaseState;
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub use feed::{FeedEvent, Follower};
+pub use guard::{
+    SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
+};
 pub use history::HeadMove;
 pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};

@@ -14,6 +14,7 @@ mod log;
 mod messages;
 mod open;
 mod projections;
+mod query;
 mod search;
 mod state;
 mod stuck;

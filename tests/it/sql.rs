@@ -310,13 +310,13 @@ fn reads_of_the_views_are_answered_by_index() {
         "SELECT status FROM conversations WHERE conversation_id = 'x'",
     ] {
         let plan = rows(&db, &format!("EXPLAIN QUERY PLAN {sql}"));
-        for step in &plan {
-            let detail = text(&step[3]).unwrap();
+        let details: Vec<&str> = plan.iter().filter_map(|step| text(&step[3])).collect();
+        for (step, detail) in plan.iter().zip(&details) {
             let scans = detail.starts_with("SCAN ")
-                && !["VIRTUAL TABLE", "CONSTANT ROW"].iter().any(|known| detail.contains(known));
+                && !["VIRTUAL TABLE", "CONSTANT ROW", "(subquery"].iter().any(|known| detail.contains(known));
             // The parts of one event's text are put in order; rows never are.
             let sorts = detail.contains("TEMP B-TREE") && step[1] == Cell::Integer(0);
-            assert!(!scans && !sorts, "{sql}\n{plan:#?}");
+            assert!(!scans && !sorts, "{sql}\n{details:#?}");
         }
     }
 }

@@ -7,6 +7,7 @@ mod base_state;
 mod cli;
 mod concurrent;
 mod conversation_state;
+mod crash;
 mod delete;
 mod feed;
 mod golden;

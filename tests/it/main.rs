@@ -10,6 +10,7 @@ mod conversation_state;
 mod crash;
 mod delete;
 mod feed;
+mod full;
 mod golden;
 mod log;
 mod messages;

@@ -14,6 +14,7 @@ mod full;
 mod golden;
 mod log;
 mod messages;
+mod old;
 mod open;
 mod projections;
 mod query;

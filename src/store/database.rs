@@ -132,6 +132,8 @@ fn has_log(place: &Place) -> bool {
 
 /// Sets up a connection of the reader pool.
 pub(super) fn set_up_reader(db: &mut Connection, options: &Options) -> rusqlite::Result<()> {
+    #[cfg(test)]
+    super::plans::note(db);
     db.busy_timeout(options.busy_timeout)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     keep_plans(db)?;
@@ -150,6 +152,8 @@ fn keep_plans(db: &Connection) -> rusqlite::Result<()> {
 }
 
 fn set_up(db: &Connection) -> Result<()> {
+    #[cfg(test)]
+    super::plans::note(db);
     // The guard of the event table asks for it; other programs' connections do not have it.
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS | FunctionFlags::SQLITE_DETERMINISTIC;

@@ -16,6 +16,7 @@ mod open;
 mod projections;
 mod query;
 mod search;
+mod sql;
 mod state;
 mod stuck;
 mod support;

@@ -84,7 +84,8 @@ pub(super) struct Import {
 #[command(after_help = "Examples:
   annals export 5610a7 --to out/
   annals export --all --to out/
-  annals export 5610a7 --to out/ --format jsonl")]
+  annals export 5610a7 --to out/ --format jsonl
+  annals export --all --to today/ --upgrade   what the SDK of today opens")]
 pub(super) struct Export {
     /// Conversations, by id or the start of one
     #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
@@ -98,6 +99,19 @@ pub(super) struct Export {
     /// What to write
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Raise every event and base state to what today's SDK (1.58) opens
+    #[arg(long, conflicts_with = "format")]
+    pub upgrade: bool,
+}
+
+impl Export {
+    pub(super) fn format(&self) -> transfer::Format {
+        match (self.format, self.upgrade) {
+            (Format::Openhands, true) => transfer::Format::Upgraded,
+            (Format::Openhands, false) => transfer::Format::OpenHands,
+            (Format::Jsonl, _) => transfer::Format::Jsonl,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum, Default)]
@@ -107,15 +121,6 @@ pub(super) enum Format {
     Openhands,
     /// One file a conversation, one event a line
     Jsonl,
-}
-
-impl From<Format> for transfer::Format {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Openhands => Self::OpenHands,
-            Format::Jsonl => Self::Jsonl,
-        }
-    }
 }
 
 /// List conversations

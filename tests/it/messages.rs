@@ -1,6 +1,6 @@
 //! Messages and their forms on the wire, against what the real SDK answered (`tests/golden/messages`).
 
-use annals::event::{Event, Given, Message};
+use annals::event::{Given, Message, upcast};
 use annals::message::{ChatFlags, chat, message, messages, responses, responses_input};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -96,7 +96,7 @@ fn a_message_of_one_event_is_what_the_event_says() {
 fn what_no_version_knows_is_not_sent() {
     let payload = r#"{"id":"a","timestamp":"t","source":"user","kind":"MessageEvent","new":1,"llm_message":{"role":"user",
         "mood":"good","content":[{"type":"text","text":"hi","glow":true},{"type":"smell","of":"tea"}]}}"#;
-    let event = Event::read(payload, &Given::default()).unwrap();
+    let event = upcast::read(payload, &Given::default()).unwrap().event;
     assert!(event.dump().contains("\"mood\":\"good\""));
     let messages = messages([&event]).unwrap();
     let smell = json!({ "type": "smell", "of": "tea" });

@@ -682,7 +682,18 @@ fn a_conversation_that_began_here_is_written_as_the_reference_would() {
     let bytes = 2 * text("aaaaaaaa-0").len() as u64;
     let path = scratch.path("out").join(name);
     let written = ExportStatus::Written;
-    assert_eq!(report, ExportReport { id: talk.clone(), path, status: written, events: 2, files: 2, bytes });
+    assert_eq!(
+        report,
+        ExportReport {
+            id: talk.clone(),
+            path,
+            status: written,
+            events: 2,
+            files: 2,
+            bytes,
+            upgrade: Default::default()
+        }
+    );
     let wanted = tree(&[
         (&format!("{name}/events/event-00000-aaaaaaaa-0.json"), &text("aaaaaaaa-0")),
         (&format!("{name}/events/event-00001-aaaaaaaa-1.json"), &text("aaaaaaaa-1")),

@@ -6,6 +6,7 @@ mod base_state;
 mod cli;
 mod concurrent;
 mod conversation_state;
+mod events;
 mod feed;
 mod golden;
 mod log;

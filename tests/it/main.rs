@@ -8,6 +8,7 @@ mod cli;
 mod concurrent;
 mod conversation_state;
 mod delete;
+mod events;
 mod feed;
 mod golden;
 mod log;

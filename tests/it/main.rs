@@ -4,6 +4,7 @@ mod append;
 mod append_only;
 mod backup;
 mod base_state;
+mod branch;
 mod cli;
 mod concurrent;
 mod conversation_state;

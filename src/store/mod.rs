@@ -39,6 +39,7 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use r2d2::Pool;
 use r2d2_sqlite::SqliteConnectionManager;
@@ -74,6 +75,9 @@ use place::Place;
 use projector::Projector;
 use signal::Signal;
 use writer::Writer;
+
+/// The least time that a reader waits for one of the pool's connections, which may first have to be made.
+const POOL_PATIENCE_MIN: Duration = Duration::from_secs(1);
 
 /// Conversations and their events in one file, or in memory.
 ///
@@ -160,7 +164,7 @@ impl Store {
             .test_on_check_out(false)
             .idle_timeout(None)
             .max_lifetime(None)
-            .connection_timeout(options.busy_timeout)
+            .connection_timeout(options.busy_timeout.max(POOL_PATIENCE_MIN))
             .build_unchecked(manager);
         let projector = match &writer {
             Some(writer) if options.follow_projections => {

@@ -17,6 +17,7 @@ mod messages;
 mod open;
 mod projections;
 mod query;
+mod replay;
 mod search;
 mod sql;
 mod state;

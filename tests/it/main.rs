@@ -8,6 +8,7 @@ mod branch;
 mod cli;
 mod concurrent;
 mod conversation_state;
+mod crash;
 mod delete;
 mod events;
 mod feed;

@@ -2,10 +2,13 @@
 
 mod append;
 mod append_only;
+mod backup;
 mod base_state;
+mod branch;
 mod cli;
 mod concurrent;
 mod conversation_state;
+mod delete;
 mod events;
 mod feed;
 mod golden;
@@ -13,9 +16,12 @@ mod log;
 mod messages;
 mod open;
 mod projections;
+mod query;
 mod search;
+mod sql;
 mod state;
 mod stuck;
 mod support;
 mod transfer;
+mod verify;
 mod view;

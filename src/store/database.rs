@@ -204,7 +204,8 @@ fn recognise(db: &Connection, place: &Place) -> Result<u32> {
     Ok(found)
 }
 
-fn refusal(error: rusqlite::Error, place: &Place) -> Error {
+/// What an engine error means to one who opens a file.
+pub(super) fn refusal(error: rusqlite::Error, place: &Place) -> Error {
     use rusqlite::ErrorCode as Code;
     let path = place.path();
     match error.sqlite_error_code() {

@@ -70,6 +70,7 @@ pub mod store;
 pub mod transfer;
 pub mod tree;
 pub mod view;
+pub mod visualizer;
 
 pub use error::{Error, Expected, Result};
 pub use event::NewEvent;

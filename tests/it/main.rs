@@ -5,6 +5,7 @@ mod append_only;
 mod base_state;
 mod cli;
 mod concurrent;
+mod drawing;
 mod feed;
 mod log;
 mod open;

@@ -187,6 +187,34 @@ pub enum Error {
         /// Why not.
         source: crate::tree::TreeError,
     },
+    /// The events the model may see make no messages; the reference stops there too.
+    #[error("{conversation}: no messages can be made: {source}")]
+    Messages {
+        /// The conversation.
+        conversation: ConversationId,
+        /// Why not.
+        source: crate::message::MessageError,
+    },
+    /// The events make no messages; the reference stops there too.
+    #[error("no messages can be made: {source}")]
+    NoMessages {
+        /// Why not.
+        source: crate::message::MessageError,
+    },
+    /// The messages cannot be sent over this interface; the reference stops there too.
+    #[error("the messages cannot be sent: {source}")]
+    NotSent {
+        /// Why not.
+        source: crate::message::WireError,
+    },
+    /// The file holds no events.
+    #[error("{path:?} holds no events: {what}")]
+    NotEvents {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
     /// What is stored at `sequence` cannot be read as an event at all.
     #[error("the event at sequence {sequence} cannot be read: {source}", sequence = sequence.0)]
     Undecodable {

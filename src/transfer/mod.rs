@@ -11,8 +11,11 @@ mod export;
 mod folder;
 mod import;
 pub mod layout;
+mod meta;
 mod source;
+mod upgrade;
 
 pub use discover::{Discovery, Found, discover};
 pub use export::{ExportReport, ExportStatus, Exporter, Format};
 pub use import::{ImportOptions, ImportProgress, ImportReport, ImportStatus, Importer};
+pub use upgrade::UpgradeReport;

@@ -12,6 +12,7 @@ use crate::event::{
     ConversationStateUpdateEvent, Envelope, ErrorClassification, HookExecutionEvent, LLMCompletionLogEvent,
     SecurityAnalysisEvent, StreamingDeltaEvent, TokenEvent, Unknown,
 };
+use crate::state::{Stats, Usage};
 
 /// How much of a value is shown in a remark, in columns.
 const VALUE: usize = 100;
@@ -64,17 +65,9 @@ fn status(word: &str) -> Line {
 
 /// The sum of cumulative figures, in short.
 fn stats(stats: Raw<'_>) -> String {
-    let usages = stats.get("usage_to_metrics").into_iter().flat_map(Raw::members);
-    let (mut input, mut output, mut cost) = (0_i64, 0_i64, 0.0);
-    for (_, metrics) in usages {
-        let usage = metrics.get("accumulated_token_usage");
-        let count =
-            |member| usage.and_then(|usage: Raw<'_>| usage.get(member)).and_then(Raw::as_i64).unwrap_or(0);
-        input = input.saturating_add(count("prompt_tokens"));
-        output = output.saturating_add(count("completion_tokens"));
-        cost += metrics.get("accumulated_cost").and_then(Raw::as_f64).unwrap_or(0.0);
-    }
-    format!("↑ {} ↓ {} $ {cost:.4}", abbreviated(input), abbreviated(output))
+    let sum = Usage::of(&Stats::read(stats).combined());
+    let (input, output) = (abbreviated(sum.prompt_tokens), abbreviated(sum.completion_tokens));
+    format!("↑ {input} ↓ {output} $ {:.4}", sum.cost)
 }
 
 pub(super) fn security_analysis(event: &SecurityAnalysisEvent, page: &mut Page) -> Face {

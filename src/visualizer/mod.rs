@@ -7,15 +7,16 @@
 //! written, brings a control character into a drawing.
 //!
 //! ```
-//! use annals::event::{Event, Given};
-//! use annals::visualizer::{Ledger, Options, draw};
+//! use annals::event::{Given, upcast};
+//! use annals::state::Ledger;
+//! use annals::visualizer::{Options, draw};
 //!
 //! let payload = r#"{"id":"e1","source":"user","kind":"MessageEvent",
 //!     "llm_message":{"role":"user","content":[{"type":"text","text":"Run the tests"}]}}"#;
-//! let event = Event::read(payload, &Given::default())?;
-//! let metrics = Ledger::new().apply(&event);
+//! let event = upcast::read(payload, &Given::default())?.event;
+//! let spent = Ledger::new().apply(&event);
 //! let options = Options { width: Some(40), ..Options::default() };
-//! let drawing = draw(&event, &metrics, &options).expect("user messages are not skipped");
+//! let drawing = draw(&event, &spent, &options).expect("user messages are not skipped");
 //! let rows: Vec<String> = drawing.rows(options.width, "#0").iter().map(|row| row.plain()).collect();
 //! assert_eq!(rows, ["── Message from User ──────────── #0 ──", "  Run the tests"]);
 //! # Ok::<(), annals::event::DecodeError>(())
@@ -36,9 +37,10 @@ mod usage;
 pub use harmless::{harmless, one_line};
 pub use layout::{columns, cut};
 pub use style::{Colour, Line, Span, Style};
-pub use usage::{Ledger, Metrics, Usage, abbreviated};
+pub use usage::abbreviated;
 
 use crate::event::{Event, Source};
+use crate::state::Spent;
 use page::Page;
 
 /// Columns of a title's rule where nothing says how many there are.
@@ -123,7 +125,7 @@ impl Face {
 ///
 /// `None` only for a person's message where `options` skip those.
 #[must_use]
-pub fn draw(event: &Event, metrics: &Metrics, options: &Options) -> Option<Drawing> {
+pub fn draw(event: &Event, spent: &Spent, options: &Options) -> Option<Drawing> {
     let mut page = Page::new(options);
     let face = match event {
         Event::Message(message) => {
@@ -159,7 +161,7 @@ pub fn draw(event: &Event, metrics: &Metrics, options: &Options) -> Option<Drawi
         Event::Unknown(unknown) => machinery::unknown(unknown, &mut page),
     };
     let room = options.width.map(|width| width.saturating_sub(INDENT));
-    let metrics = if face.has_metrics { usage::lines(metrics, room) } else { Vec::new() };
+    let metrics = if face.has_metrics { usage::lines(spent, room) } else { Vec::new() };
     Some(Drawing {
         title: face.title,
         subject: face.subject,

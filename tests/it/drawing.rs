@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use annals::event::json::Raw;
-use annals::event::{Action, Event, Given, Observation, Source};
-use annals::visualizer::{Drawing, Ledger, Line, Metrics, Options, draw};
+use annals::event::{Action, Event, Given, Observation, Source, upcast};
+use annals::state::{Ledger, Spent, Stats};
+use annals::visualizer::{Drawing, Line, Options, draw};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ fn read(path: PathBuf) -> String {
 }
 
 fn event(payload: &str) -> Event {
-    Event::read(payload, &Given::default()).unwrap()
+    upcast::read(payload, &Given::default()).unwrap().event
 }
 
 fn options() -> Options {
@@ -32,7 +33,7 @@ fn plain(rows: &[Line]) -> String {
 }
 
 fn drawing(event: &Event) -> Drawing {
-    draw(event, &Metrics::default(), &options()).unwrap()
+    draw(event, &Spent::default(), &options()).unwrap()
 }
 
 /// Holds a text to be the golden one, or makes it that.
@@ -67,12 +68,12 @@ fn conversation(name: &str) -> String {
         std::fs::read_dir(folder.join("events")).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
-    let mut ledger = base_state.get("stats").map(Ledger::of_stats).unwrap_or_default();
+    let mut ledger = Ledger::knowing(base_state.get("stats").map(Stats::read).unwrap_or_default());
     let mut text = String::new();
     for (sequence, path) in paths.into_iter().enumerate() {
         let event = event(&read(path));
-        let metrics = ledger.apply(&event);
-        let drawing = draw(&event, &metrics, &options()).unwrap();
+        let spent = ledger.apply(&event);
+        let drawing = draw(&event, &spent, &options()).unwrap();
         text.push_str(&plain(&drawing.rows(Some(WIDTH), &format!("#{sequence}"))));
     }
     text
@@ -123,7 +124,7 @@ fn a_drawing_can_be_narrow_long_or_without_the_person() {
     for event in kinds() {
         for (width, lines_max) in [(Some(20), 3), (Some(1), 0), (None, 0)] {
             let options = Options { width, lines_max, skip_user_messages: true };
-            let drawn = draw(&event, &Metrics::default(), &options);
+            let drawn = draw(&event, &Spent::default(), &options);
             let is_persons = matches!(&event, Event::Message(said) if said.common.source == Source::User);
             assert_eq!(drawn.is_none(), is_persons);
             for row in drawn.iter().flat_map(|drawing| &drawing.lines) {
@@ -139,7 +140,7 @@ fn long_texts_are_folded_in_their_middle() {
         let payload = json!({"id": "a", "kind": "MessageEvent", "source": "agent",
             "llm_message": {"role": "assistant", "content": [{"type": "text", "text": text}]}});
         let options = Options { width: Some(40), lines_max: 3, ..Options::default() };
-        let drawing = draw(&event(&payload.to_string()), &Metrics::default(), &options).unwrap();
+        let drawing = draw(&event(&payload.to_string()), &Spent::default(), &options).unwrap();
         drawing.lines.iter().map(Line::plain).collect::<Vec<_>>()
     };
     assert_eq!(said("1\n2\n3\n4\n"), ["1", "2", "3", "4"]);
@@ -205,7 +206,7 @@ proptest! {
             infect(&mut value, &text);
             let event = event(&value.to_string());
             let options = Options { width, lines_max: 5, ..Options::default() };
-            let drawing = draw(&event, &Metrics::default(), &options).unwrap();
+            let drawing = draw(&event, &Spent::default(), &options).unwrap();
             let rows = drawing.rows(width, &text);
             for (place, row) in rows.iter().enumerate() {
                 let plain = row.plain();

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Expected, Result};
-use crate::event::{Event, Given, NewEvent, TaskItem, TaskStatus, upcast};
+use crate::event::{Event, Given, NewEvent, TaskItem, TaskStatus};
 use crate::ids::{ConversationId, EventId, ROOT, Sequence};
 use crate::state::{ExecutionStatus, State};
 use crate::store::Store;
@@ -242,9 +242,9 @@ impl ConversationState {
                 store.scan(&id, Sequence(0), |stored| {
                     let id = EventId::new(stored.id)?;
                     let given = Given { id: Some(&id), timestamp: None };
-                    let raised = upcast::read(stored.payload, &given)
+                    let event = Event::read(stored.payload, &given)
                         .map_err(|source| Error::Undecodable { sequence: stored.sequence, source })?;
-                    state.take(raised.event);
+                    state.take(event);
                     Ok(true)
                 })?;
             }

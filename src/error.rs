@@ -223,6 +223,28 @@ pub enum Error {
         /// Why not.
         source: crate::event::DecodeError,
     },
+    /// The statement is not one that a query may be; change it.
+    #[error("{what}")]
+    QueryRefused {
+        /// What is wrong with it.
+        what: String,
+        /// What would be right, where that is known.
+        hint: Option<String>,
+    },
+    /// The query ran out of time; narrow it, or allow it more.
+    #[error("the query was not done after {limit_ms} ms")]
+    QueryTooLong {
+        /// How long it was allowed to run, in milliseconds.
+        limit_ms: u64,
+    },
+    /// The query needs more room than it may have; narrow it, or allow it more.
+    #[error("the query needs more than {bytes_max} bytes for {what}")]
+    QueryTooLarge {
+        /// For what.
+        what: &'static str,
+        /// How much it was allowed, in bytes.
+        bytes_max: u64,
+    },
     /// The text is no time.
     #[error("{text:?} is no time; write 2026-01-31 or 2026-01-31T12:00:00Z")]
     NotATime {

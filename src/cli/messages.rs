@@ -9,7 +9,7 @@ use super::print::{Output, harmless};
 use super::{DONE, Place};
 use crate::error::{Error, Result};
 use crate::event::json::Raw;
-use crate::event::{Content, Event, Given, Message, upcast};
+use crate::event::{Content, Event, Given, Message};
 use crate::ids::{EventId, Sequence};
 use crate::message::{self, ChatFlags};
 use crate::replay::{Memory, Moment};
@@ -66,8 +66,7 @@ fn read(command: &Convert) -> Result<Vec<Event>> {
         .map(|(place, element)| {
             let id = EventId::new(format!("element-{place}"))?;
             let given = Given { id: Some(&id), timestamp: None };
-            upcast::read(element.text(), &given)
-                .map(|raised| raised.event)
+            Event::read(element.text(), &given)
                 .map_err(|source| Error::Undecodable { sequence: Sequence(place as u64), source })
         })
         .collect()

@@ -13,7 +13,7 @@ pub use diff::Difference;
 pub use state::MomentState;
 
 use crate::error::{Error, Result};
-use crate::event::{Event, Given, Message, upcast};
+use crate::event::{Event, Given, Message};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::message::messages;
 use crate::store::{Conversation, EventRef, Store};
@@ -217,7 +217,6 @@ fn head_at(store: &Store, id: &ConversationId, tree: &Tree) -> Result<(Option<St
 fn read(stored: &EventRef<'_>) -> Result<Event> {
     let id = EventId::new(stored.id)?;
     let given = Given { id: Some(&id), timestamp: None };
-    upcast::read(stored.payload, &given)
-        .map(|raised| raised.event)
+    Event::read(stored.payload, &given)
         .map_err(|source| Error::Undecodable { sequence: stored.sequence, source })
 }

@@ -11,7 +11,7 @@ pub mod state;
 
 pub use at::Point;
 pub use diff::Difference;
-pub use recording::{Recording, Step};
+pub use recording::{Follows, Recording, Step};
 pub use state::MomentState;
 
 use crate::error::{Error, Result};

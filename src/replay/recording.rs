@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use super::{Point, read};
 use crate::error::Result;
+use crate::event::Event;
 use crate::event::json::{Object, Raw};
-use crate::event::{Event, kind};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::{ExecutionStatus, Ledger, Spent, State, Stats, Usage};
 use crate::store::Store;
@@ -36,8 +36,21 @@ pub struct Step {
     /// How long it came after the event before it, in microseconds, by their own clocks; `None` where they
     /// do not tell or went backwards.
     pub after: Option<i64>,
-    /// The event it follows, where that is not the one HEAD was on: a branch begins here, or goes on.
-    pub branches_from: Option<Sequence>,
+    /// What it follows in the tree.
+    pub follows: Follows,
+    /// The action that it answers, where it names one.
+    pub answers: Option<Sequence>,
+}
+
+/// What an event follows in the tree, as far as the model sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follows {
+    /// What came last in the log.
+    Last,
+    /// An earlier event: another branch begins here, or goes on.
+    Earlier(Sequence),
+    /// Nothing, although there is something: another tree begins.
+    Nothing,
 }
 
 /// A conversation's log up to a point, to go through in any order.
@@ -71,7 +84,7 @@ struct Fact {
     /// Which of the totals it was.
     total: Option<usize>,
     request: Option<Usage>,
-    branches_from: Option<usize>,
+    follows: Follows,
 }
 
 /// What goes from event to event.
@@ -80,8 +93,8 @@ struct Fold {
     state: State,
     ledger: Ledger,
     time: Option<Timestamp>,
-    /// The last event that moved HEAD.
-    head: Option<usize>,
+    /// The last event that the model sees.
+    last_seen: Option<usize>,
 }
 
 impl<'s> Recording<'s> {
@@ -150,9 +163,34 @@ impl<'s> Recording<'s> {
             }
         };
         let fact = self.facts[place];
+        let action = match &event {
+            Event::Observation(answer) => Some(&*answer.action_id),
+            Event::UserReject(refusal) => Some(&*refusal.action_id),
+            Event::Message(_)
+            | Event::Action(_)
+            | Event::AgentError(_)
+            | Event::SystemPrompt(_)
+            | Event::Condensation(_)
+            | Event::CondensationRequest(_)
+            | Event::CondensationSummary(_)
+            | Event::StateUpdate(_)
+            | Event::ConversationError(_)
+            | Event::Pause(_)
+            | Event::Interrupt(_)
+            | Event::SecurityAnalysis(_)
+            | Event::Hook(_)
+            | Event::Token(_)
+            | Event::CompletionLog(_)
+            | Event::StreamingDelta(_)
+            | Event::AcpToolCall(_)
+            | Event::ServerError(_)
+            | Event::Unknown(_) => None,
+        };
+        let answers = action.and_then(|action| self.tree.place(action));
         let end = self.end.filter(|_| place + 1 == self.len());
         let told = end.and_then(|end| end.total).or(fact.total.map(|at| self.totals[at]));
-        let before = place.checked_sub(1).and_then(|before| self.facts[before].total.map(|at| self.totals[at]));
+        let before =
+            place.checked_sub(1).and_then(|before| self.facts[before].total.map(|at| self.totals[at]));
         Ok(Some(Step {
             sequence: Sequence(place as u64),
             event,
@@ -161,7 +199,8 @@ impl<'s> Recording<'s> {
             spent: Spent { total: told, request: fact.request },
             is_spent_news: fact.request.is_some() || told != before,
             after: fact.after,
-            branches_from: fact.branches_from.map(|place| Sequence(place as u64)),
+            follows: fact.follows,
+            answers: answers.map(|place| Sequence(place as u64)),
         }))
     }
 
@@ -229,11 +268,18 @@ impl Fold {
         let time = Timestamp::parse(&event.common().timestamp);
         let after = time.zip(self.time).map(|(now, before)| now.0 - before.0).filter(|after| *after >= 0);
         self.time = time.or(self.time);
-        let moves_head = kind::moves_head(kind::canonical(event.kind()));
-        let parent = tree.parent(place).ok().flatten();
-        let branches_from = parent.filter(|_| moves_head && parent != self.head);
-        if moves_head {
-            self.head = Some(place);
+        // Hooks and state updates hang beside a branch; who follows their parent is on none but that.
+        let is_seen = event.is_llm_convertible();
+        let follows = match tree.parent(place) {
+            Ok(Some(parent)) if is_seen && Some(parent) < self.last_seen => {
+                Follows::Earlier(Sequence(parent as u64))
+            }
+            Ok(None) if is_seen && self.last_seen.is_some() => Follows::Nothing,
+            // An event that names one that is not there follows nobody knows what.
+            Ok(_) | Err(_) => Follows::Last,
+        };
+        if is_seen {
+            self.last_seen = Some(place);
         }
         Fact {
             status: self.state.execution_status(),
@@ -241,7 +287,7 @@ impl Fold {
             after,
             total: spent.total.and(totals.len().checked_sub(1)),
             request: spent.request,
-            branches_from,
+            follows,
         }
     }
 }

@@ -43,6 +43,11 @@ pub(super) fn state_update(event: &ConversationStateUpdateEvent, page: &mut Page
             let cost = value.get("stats").map_or_else(String::new, |value| format!(", {}", stats(value)));
             page.line(status(&told).with(cost, Style::PLAIN));
         }
+        // A server of its own wrote the fields themselves.
+        "" if value.text() == "{}" && !event.extra.is_empty() => {
+            let fields = event.extra.iter().map(|(name, value)| format!("{name}: {}", value.text()));
+            page.line(Line::new(one_line(&fields.collect::<Vec<_>>().join(", "), VALUE), Style::PLAIN));
+        }
         _ => {
             let text = value.as_str();
             let text = one_line(text.as_deref().unwrap_or(value.text()), VALUE);

@@ -140,7 +140,8 @@ impl Page {
             Some(text) if text.is_empty() => self.field(name, "\"\"", Style::DIM),
             Some(text) => self.field(name, &pictured(&text), Style::PLAIN),
             None if value.is_null() => {}
-            None => self.field(name, value.text(), Style::PLAIN),
+            // JSON may be written over several lines.
+            None => self.field(name, &single(value.text()), Style::PLAIN),
         }
     }
 
@@ -212,10 +213,14 @@ impl Page {
     }
 }
 
-/// `text` without line breaks, which no line has.
+/// `text` without line breaks, which no line has; the white space around one becomes a space.
 fn single(text: &str) -> Cow<'_, str> {
     let clean = harmless(text);
-    if clean.contains(['\n', '\t']) { Cow::Owned(clean.replace(['\n', '\t'], " ")) } else { clean }
+    if !clean.contains(['\n', '\t']) {
+        return clean;
+    }
+    let lines: Vec<&str> = clean.split(['\n', '\t']).map(str::trim).filter(|line| !line.is_empty()).collect();
+    Cow::Owned(lines.join(" "))
 }
 
 /// `text` harmless and on one line, for titles.

@@ -18,6 +18,8 @@ const BENEATH: &[(&str, &str)] = &[
     ("attachment", "attachments"),
     ("blob", "attachments"),
     ("problem", "problems"),
+    ("head_change", "head_moves"),
+    ("origin", "imports"),
 ];
 
 /// Tells why `sql` was not admitted; `refused` is what the authorizer said of it.

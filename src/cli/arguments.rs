@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
+use super::replay::Replay;
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::replay::{Memory, Point};
@@ -51,6 +52,7 @@ pub(super) enum Command {
     Convert(Convert),
     Branches(Branches),
     Diff(Diff),
+    Replay(Replay),
     /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
     Stats,
     Verify(Verify),

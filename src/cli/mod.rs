@@ -17,6 +17,7 @@ mod messages;
 mod print;
 mod query;
 mod rebuild;
+mod replay;
 mod search;
 mod show;
 mod state;
@@ -82,6 +83,7 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Convert(command) => messages::convert(command, output),
         Command::Branches(command) => branches::run(&place, command, output),
         Command::Diff(command) => diff::run(&place, command, output),
+        Command::Replay(command) => replay::run(&place, command, output),
         Command::Stats => stats::run(&place, output),
         Command::Verify(command) => verify::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),

@@ -15,6 +15,7 @@ mod messages;
 mod open;
 mod projections;
 mod query;
+mod report;
 mod search;
 mod state;
 mod stuck;

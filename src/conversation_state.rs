@@ -285,7 +285,7 @@ impl ConversationState {
             };
         }
         let event = self.stamp(event, None);
-        let payload = NewEvent::parse(&event.dump())?;
+        let payload = NewEvent::parse(event.dump())?;
         let place = Sequence(self.events.len() as u64);
         match &self.store {
             Some(store) => {

@@ -23,7 +23,7 @@ mod migrations {
 pub const APPLICATION_ID: i32 = 0x414e_4c53;
 
 /// The schema this program writes, in `PRAGMA user_version`; one more for every migration.
-pub const SCHEMA_VERSION: u32 = 6;
+pub const SCHEMA_VERSION: u32 = 7;
 
 /// The oldest SQLite without the WAL-reset bug, which corrupts a file with two connections
 /// (release notes of SQLite 3.51.3, 2026-03-13).
@@ -132,6 +132,8 @@ fn has_log(place: &Place) -> bool {
 
 /// Sets up a connection of the reader pool.
 pub(super) fn set_up_reader(db: &mut Connection, options: &Options) -> rusqlite::Result<()> {
+    #[cfg(test)]
+    super::plans::note(db);
     db.busy_timeout(options.busy_timeout)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     keep_plans(db)?;
@@ -150,6 +152,8 @@ fn keep_plans(db: &Connection) -> rusqlite::Result<()> {
 }
 
 fn set_up(db: &Connection) -> Result<()> {
+    #[cfg(test)]
+    super::plans::note(db);
     // The guard of the event table asks for it; other programs' connections do not have it.
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS | FunctionFlags::SQLITE_DETERMINISTIC;

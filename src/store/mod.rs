@@ -26,6 +26,8 @@ mod log;
 mod options;
 mod origin;
 mod place;
+#[cfg(test)]
+mod plans;
 mod projected;
 mod projection;
 mod projector;

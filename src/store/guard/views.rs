@@ -58,6 +58,24 @@ pub const VIEWS: &[SqlView] = &[
         ],
     },
     SqlView {
+        name: "branches",
+        row: "an event of the way from any event to its root",
+        columns: &[
+            "conversation_id",
+            "leaf_event_id",
+            "steps_to_leaf",
+            "sequence",
+            "position",
+            "event_id",
+            "kind",
+        ],
+    },
+    SqlView {
+        name: "active_branches",
+        row: "an event of the way from HEAD to its root",
+        columns: &["conversation_id", "steps_to_leaf", "sequence", "position", "event_id", "kind"],
+    },
+    SqlView {
         name: "transcript",
         row: "an event as a person reads it",
         columns: &[

@@ -18,6 +18,7 @@ mod print;
 mod query;
 mod rebuild;
 mod replay;
+mod report;
 mod search;
 mod show;
 mod state;
@@ -78,6 +79,7 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Search(command) => search::run(&place, command, output),
         Command::State(command) => state::run(&place, command, output),
         Command::Query(command) => query::run(&place, command, output),
+        Command::Report(command) => report::run(&place, command, output),
         Command::View(command) => view::run(&place, command, output),
         Command::Messages(command) => messages::run(&place, command, output),
         Command::Convert(command) => messages::convert(command, output),

@@ -22,6 +22,7 @@ mod open;
 mod projections;
 mod query;
 mod recording;
+mod report;
 mod replay;
 mod search;
 mod sql;

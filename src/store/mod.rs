@@ -53,6 +53,7 @@ pub use backup::BackupReport;
 pub use base_state::BaseState;
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub use feed::{FeedEvent, Follower};
+pub(crate) use guard::nearest;
 pub use guard::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };

@@ -36,6 +36,7 @@ mod usage;
 
 pub use harmless::{harmless, one_line};
 pub use layout::{columns, cut};
+pub use observation::task_line;
 pub use style::{Colour, Line, Span, Style};
 pub use usage::abbreviated;
 

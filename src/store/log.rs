@@ -229,6 +229,11 @@ pub(super) fn changed_guards(db: &Connection) -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// Whether a trigger of this name is a guard of the log.
+pub(super) fn is_guard(name: &str) -> bool {
+    GUARDS.iter().any(|(guard, _)| *guard == name)
+}
+
 /// Keys of conversations that have events and no row in the catalogue.
 pub(super) fn unknown_conversations(db: &Connection) -> Result<Vec<i64>> {
     db.prepare_cached(UNKNOWN)

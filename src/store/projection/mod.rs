@@ -8,6 +8,7 @@
 //!
 //! The catalogue (`conversation`) is the one projection that is moved inline; see `catalogue.rs`.
 
+pub(super) mod compare;
 pub(super) mod rebuild;
 mod schema;
 pub(super) mod search;

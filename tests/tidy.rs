@@ -27,7 +27,10 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// Crates that live in one place, and where.
 const CRATES: &[(&[&str], &[&str])] = &[
     (&["rusqlite", "r2d2", "r2d2_sqlite", "refinery"], &["src/store/", "src/error.rs"]),
-    (&["clap", "clap_complete", "comfy_table", "indicatif", "terminal_size"], &["src/cli/"]),
+    (
+        &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],
+        &["src/cli/"],
+    ),
 ];
 
 /// Who writes which table; every file of the store may read it.

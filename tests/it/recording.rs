@@ -64,9 +64,7 @@ fn steps_are_the_same_in_any_order() {
     let scratch = Scratch::new();
     let store = with_goldens(&scratch);
     let long = long(&store);
-    for id in
-        ["coding-task", "condense-rolling"].map(|name| golden_id(name)).into_iter().chain([long.to_string()])
-    {
+    for id in ["coding-task", "condense-rolling"].map(golden_id).into_iter().chain([long.to_string()]) {
         let forwards = steps(&mut recording(&store, &id));
         let mut jumping = recording(&store, &id);
         let mut random = Random::new(7);

@@ -204,6 +204,19 @@ impl<'s> Recording<'s> {
         }))
     }
 
+    /// How long it was from the event at `from` to the one at `to`, in microseconds; what no event tells counts
+    /// as nothing.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn elapsed(&mut self, from: usize, to: usize) -> Result<u64> {
+        if let Some(last) = self.len().checked_sub(1) {
+            self.fold_to(to.min(last))?;
+        }
+        let told = self.facts.iter().take(to + 1).skip(from + 1).filter_map(|fact| fact.after);
+        Ok(told.fold(0, |sum, after| sum.saturating_add(after.unsigned_abs())))
+    }
+
     fn on_page(&self, place: usize) -> Option<Event> {
         self.page.get(place.checked_sub(self.page_from)?).cloned()
     }

@@ -132,12 +132,7 @@ impl<'s> Player<'s> {
             return Ok(None);
         };
         let Some(next) = self.following()? else { return Ok(None) };
-        let mut microseconds = 0_u64;
-        for place in at + 1..=next {
-            let after = self.recording.step(place)?.and_then(|step| step.after).unwrap_or(0);
-            microseconds = microseconds.saturating_add(after.unsigned_abs());
-        }
-        Ok(Some(self.settings.speed.wait(microseconds)))
+        Ok(Some(self.settings.speed.wait(self.recording.elapsed(at, next)?)))
     }
 
     /// Goes on to the next event, which is due; stops at the last one.

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use super::replay::Replay;
-pub(super) use audit::{Form, Limits, Query, Report};
 pub(super) use audit::{Form, Limits, Query, Report, Verify};
 
 use crate::error::Result;

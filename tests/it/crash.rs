@@ -165,9 +165,6 @@ fn assert_batches(ids: &[String]) {
     }
 }
 
-/// What a thread of a child does.
-type Work = fn(&Store, &str) -> Result<(), Error>;
-
 /// What a child does: several threads write in every way there is and say so once it is acknowledged.
 fn write_until_killed(role: &Role) {
     let name = role.name.as_str();
@@ -175,10 +172,7 @@ fn write_until_killed(role: &Role) {
         Ok(store) => store,
         Err(error) => return child::report(&format!("failed to open: {error:?}")),
     };
-<<<<<<< HEAD
     type Work = fn(&Store, &str) -> Result<(), Error>;
-=======
->>>>>>> tests
     let work: [Work; 4] = [append_singly, append_batches, change_state, maintain];
     std::thread::scope(|scope| {
         for work in work {

@@ -23,6 +23,14 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("audit", &["ids", "error", "store"]),
     ("llm", &["ids", "event", "state", "message"]),
     ("tool", &["ids", "event", "llm"]),
+    ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool"]),
+    (
+        "conversation",
+        &[
+            "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store", "llm", "tool",
+            "agent",
+        ],
+    ),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];
 

@@ -6,6 +6,7 @@
 //! model answers becomes events, and no event holds more than the model answered.
 
 pub mod analyzer;
+pub mod call;
 pub mod confirm;
 mod document;
 

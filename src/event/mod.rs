@@ -19,7 +19,7 @@ mod field;
 pub mod json;
 pub mod kind;
 mod message;
-mod model;
+pub(crate) mod model;
 pub mod new_event;
 mod observation;
 mod read;

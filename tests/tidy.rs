@@ -23,6 +23,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("audit", &["ids", "error", "store"]),
     ("secret", &["ids", "event"]),
     ("llm", &["secret", "ids", "event", "state", "message"]),
+    ("hook", &["ids", "event", "llm", "secret"]),
     ("tool", &["secret", "ids", "event", "llm"]),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];

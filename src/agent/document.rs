@@ -5,6 +5,7 @@
 
 use crate::event::json::{Fault, Raw};
 use crate::event::{Json, Text};
+use crate::tool::Spec;
 
 /// The kind of an agent that asks a language model.
 const KIND: &str = "Agent";
@@ -22,15 +23,6 @@ const BUILT_IN: &[(&str, &str)] = &[
 /// An agent's settings: a JSON object with `llm`, `tools`, `kind` and more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentDocument(Json);
-
-/// A tool that an agent is given: its name in the registry and what it is made with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolSpec {
-    /// The name in the registry.
-    pub name: Text,
-    /// What it is made with: a JSON object.
-    pub params: Json,
-}
 
 /// Why a text is no agent, or an agent not the one that began the conversation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,18 +60,10 @@ fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
 }
 
-impl ToolSpec {
-    /// The tool of this name, made without parameters.
-    #[must_use]
-    pub fn new(name: impl Into<Text>) -> Self {
-        Self { name: name.into(), params: Json::empty_object() }
-    }
-}
-
 impl AgentDocument {
     /// An agent of the model that `llm` describes, with these tools and those that every agent has.
     #[must_use]
-    pub fn new(llm: &Json, tools: &[ToolSpec]) -> Self {
+    pub fn new(llm: &Json, tools: &[Spec]) -> Self {
         let tools: Vec<String> = tools
             .iter()
             .map(|tool| format!(r#"{{"name":{},"params":{}}}"#, text(&tool.name), tool.params.text()))
@@ -137,20 +121,11 @@ impl AgentDocument {
         self.text("system_prompt")
     }
 
-    /// The tools it is given, in their order.
+    /// The tools it is given, in their order; what is no tool is passed over.
     #[must_use]
-    pub fn tools(&self) -> Vec<ToolSpec> {
+    pub fn tools(&self) -> Vec<Spec> {
         let tools = self.member("tools").into_iter().flat_map(Raw::elements);
-        tools
-            .filter_map(|tool| {
-                let name = tool.get("name")?.as_str()?;
-                let params = tool.get("params").filter(|params| params.is_object());
-                Some(ToolSpec {
-                    name: (&*name).into(),
-                    params: params.map_or_else(Json::empty_object, Json::from),
-                })
-            })
-            .collect()
+        tools.filter_map(|tool| Spec::read(tool).ok()).collect()
     }
 
     /// The tools it has without being given them, by their names, in their order.
@@ -249,7 +224,7 @@ mod tests {
     const LLM: &str = r#"{"model":"openai/gpt-4o","usage_id":"agent"}"#;
 
     fn agent(tools: &[&str]) -> AgentDocument {
-        let tools: Vec<ToolSpec> = tools.iter().map(|name| ToolSpec::new(*name)).collect();
+        let tools: Vec<Spec> = tools.iter().map(|name| Spec::new(*name)).collect();
         AgentDocument::new(&Json::parse(LLM).unwrap(), &tools)
     }
 
@@ -268,7 +243,7 @@ mod tests {
     #[test]
     fn a_new_agent_has_what_the_reference_writes() {
         let agent = agent(&["terminal"]);
-        assert_eq!(agent.tools(), [ToolSpec::new("terminal")]);
+        assert_eq!(agent.tools(), [Spec::new("terminal")]);
         assert_eq!(agent.default_tools(), ["finish".into(), "think".into()] as [Text; 2]);
         assert_eq!((agent.tool_concurrency_limit(), agent.condenser()), (1, None));
         let keys: Vec<String> = agent.json().raw().members().map(|(key, _)| key.into_owned()).collect();

@@ -12,4 +12,4 @@ mod document;
 
 pub use analyzer::Analyzer;
 pub use confirm::Policy;
-pub use document::{AgentDocument, AgentError, ToolSpec};
+pub use document::{AgentDocument, AgentError};

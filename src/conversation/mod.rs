@@ -7,12 +7,10 @@
 //! Source: `runtime.md`, but for what `docs/conformance.md` lists as mended.
 
 mod error;
-pub mod hooks;
 
 use std::sync::Arc;
 
 pub use error::{ConversationError, Result};
-pub use hooks::{HookAnswer, Hooks};
 
 use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::event::{Event, Message, Observation, Text};

@@ -5,7 +5,7 @@ use crate::ids::EventId;
 fn action(risk: Risk) -> ActionEvent {
     let common = Common::new(EventId::new("a").unwrap(), "", Source::Agent);
     let call = MessageToolCall::new("c", "think", r#"{"thought":"x"}"#);
-    let thought = Action::Think(crate::event::ThinkAction::new("x"));
+    let thought = Action::Think(crate::event::tool::ThinkAction::new("x"));
     ActionEvent { security_risk: risk, ..ActionEvent::new(common, call, "r", Some(thought)) }
 }
 

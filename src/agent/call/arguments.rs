@@ -141,10 +141,7 @@ mod tests {
         assert_eq!(read(r#"{"b":null,"a":1,"b":2,"a":null}"#).unwrap(), r#"{"b": 2}"#);
         assert_eq!(read("[1]").unwrap(), "{}");
         assert_eq!(read("\"text\"").unwrap(), "{}");
-        assert_eq!(
-            read(r#"{"securtiy_risk":"LOW","a":1}"#).unwrap(),
-            r#"{"a": 1, "security_risk": "LOW"}"#
-        );
+        assert_eq!(read(r#"{"securtiy_risk":"LOW","a":1}"#).unwrap(), r#"{"a": 1, "security_risk": "LOW"}"#);
         assert_eq!(read("").unwrap_err(), "Expecting value: line 1 column 1 (char 0)");
     }
 }

@@ -10,7 +10,7 @@ struct Complaint(&'static str, usize);
 /// Python's complaint about a text; `None` where it has none.
 pub(super) fn complaint(text: &str) -> Option<String> {
     let characters: Vec<char> = text.chars().collect();
-    let mut reader = Reader { text: &characters };
+    let reader = Reader { text: &characters };
     let Err(Complaint(what, at)) = reader.document() else { return None };
     let line = 1 + characters[..at].iter().filter(|c| **c == '\n').count();
     let column = at - characters[..at].iter().rposition(|c| *c == '\n').map_or(0, |newline| newline + 1) + 1;
@@ -24,7 +24,7 @@ struct Reader<'t> {
 type Place = Result<usize, Complaint>;
 
 impl Reader<'_> {
-    fn document(&mut self) -> Result<(), Complaint> {
+    fn document(&self) -> Result<(), Complaint> {
         let end = self.value(self.space(0), 0)?;
         let end = self.space(end);
         if end < self.text.len() { Err(Complaint("Extra data", end)) } else { Ok(()) }
@@ -41,7 +41,7 @@ impl Reader<'_> {
         place
     }
 
-    fn value(&mut self, place: usize, depth: usize) -> Place {
+    fn value(&self, place: usize, depth: usize) -> Place {
         let none = Complaint("Expecting value", place);
         if depth > DEPTH_MAX {
             return Err(Complaint("maximum recursion depth exceeded", place));
@@ -95,7 +95,9 @@ impl Reader<'_> {
                 None => return Err(Complaint("Unterminated string starting at", begin)),
                 Some('"') => return Ok(place + 1),
                 Some('\\') => place = self.escape(begin, place)?,
-                Some(control) if control < ' ' => return Err(Complaint("Invalid control character at", place)),
+                Some(control) if control < ' ' => {
+                    return Err(Complaint("Invalid control character at", place));
+                }
                 Some(_) => place += 1,
             }
         }
@@ -114,7 +116,7 @@ impl Reader<'_> {
         }
     }
 
-    fn object(&mut self, begin: usize, depth: usize) -> Place {
+    fn object(&self, begin: usize, depth: usize) -> Place {
         let mut place = self.space(begin + 1);
         if self.at(place) == Some('}') {
             return Ok(place + 1);
@@ -141,7 +143,7 @@ impl Reader<'_> {
         }
     }
 
-    fn array(&mut self, begin: usize, depth: usize) -> Place {
+    fn array(&self, begin: usize, depth: usize) -> Place {
         let mut place = self.space(begin + 1);
         if self.at(place) == Some(']') {
             return Ok(place + 1);

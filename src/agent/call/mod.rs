@@ -39,7 +39,7 @@ pub struct Valid {
 }
 
 /// A call that cannot.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Invalid {
     /// The call as the model made it; where its arguments are no JSON, something that says so in their place.
     pub call: MessageToolCall,
@@ -122,9 +122,9 @@ fn prepare(
     let risk = match said {
         Some(said) if asked == AskedRisk::Heeded && !reads_only => {
             let word = said.raw().as_str();
-            word.as_deref().and_then(Risk::from_word).ok_or_else(|| {
-                refused(format!("{} is not a valid SecurityRisk", python::repr(said.raw())))
-            })?
+            word.as_deref()
+                .and_then(Risk::from_word)
+                .ok_or_else(|| refused(format!("{} is not a valid SecurityRisk", python::repr(said.raw()))))?
         }
         Some(_) | None => Risk::Unknown,
     };

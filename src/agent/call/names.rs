@@ -112,7 +112,8 @@ fn infer_command(arguments: &mut Arguments) -> Result<(), String> {
     if arguments.has("command") {
         return Ok(());
     }
-    let told = [("old_str", "str_replace"), ("insert_line", "insert"), ("file_text", "create"), ("path", "view")];
+    let told =
+        [("old_str", "str_replace"), ("insert_line", "insert"), ("file_text", "create"), ("path", "view")];
     if let Some((_, command)) = told.iter().find(|(name, _)| arguments.has(name)) {
         arguments.put_first("command", text(command));
         return Ok(());
@@ -147,7 +148,12 @@ mod tests {
     #[test]
     fn a_tool_is_found_by_the_names_that_models_have_for_it() {
         check("execute_bash", r#"{"command":"ls"}"#, "terminal", r#"{"command": "ls"}"#);
-        check("git", r#"{"command":"status","summary":"s","x":1}"#, "terminal", r#"{"summary": "s", "command": "git status"}"#);
+        check(
+            "git",
+            r#"{"command":"status","summary":"s","x":1}"#,
+            "terminal",
+            r#"{"summary": "s", "command": "git status"}"#,
+        );
         check("git", r#"{"command":"git  log"}"#, "terminal", r#"{"command": "git  log"}"#);
         check("git", r#"{"command":"github status"}"#, "terminal", r#"{"command": "git github status"}"#);
         check("reset", "{}", "terminal", r#"{"command": "reset"}"#);

@@ -61,7 +61,9 @@ fn mended(value: Raw<'_>, allowed: Allowed) -> Option<Json> {
     }
     if allowed.nested {
         let text = value.as_str()?;
-        let ends = [text.len()].into_iter().chain(['}', ']'].into_iter().filter_map(|end| text.rfind(end).map(|at| at + 1)));
+        let ends = [text.len()]
+            .into_iter()
+            .chain(['}', ']'].into_iter().filter_map(|end| text.rfind(end).map(|at| at + 1)));
         return ends.filter_map(|end| unpacked(&text[..end])).next();
     }
     None
@@ -101,7 +103,10 @@ mod tests {
             (r#"{"s":["a","b"],"n":["c"]}"#, r#"{"s": "ab", "n": "c"}"#),
             (r#"{"s":["a",1],"either":["a"]}"#, r#"{"s": ["a", 1], "either": ["a"]}"#),
             (r#"{"l":"[1, 5]</x>","r":"{\"a\":\"x\ny\"} rubbish"}"#, r#"{"l": [1, 5], "r": {"a": "x\ny"}}"#),
-            (r#"{"l":"5","either":"[1]","i":"[1]","other":"[1]"}"#, r#"{"l": "5", "either": [1], "i": "[1]", "other": "[1]"}"#),
+            (
+                r#"{"l":"5","either":"[1]","i":"[1]","other":"[1]"}"#,
+                r#"{"l": "5", "either": [1], "i": "[1]", "other": "[1]"}"#,
+            ),
         ] {
             let mut arguments = Arguments::read(given).unwrap();
             repair(&mut arguments, Raw::parse(SCHEMA).unwrap());

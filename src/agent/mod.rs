@@ -9,6 +9,8 @@ pub mod analyzer;
 pub mod call;
 pub mod confirm;
 mod document;
+pub mod prompt;
+pub mod step;
 
 pub use analyzer::Analyzer;
 pub use confirm::Policy;

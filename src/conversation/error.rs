@@ -61,6 +61,12 @@ pub enum ConversationError {
         /// The one that the base state names.
         persisted: String,
     },
+    /// The log begins with a person's message, and it is too late to tell the model what it is.
+    #[error("{conversation}: a user message stands before any system prompt")]
+    Unprompted {
+        /// The conversation.
+        conversation: ConversationId,
+    },
     /// The conversation has no such event.
     #[error("Unknown event_id: {event}")]
     UnknownEvent {
@@ -136,6 +142,7 @@ impl ConversationError {
             Self::Tool(_) => "ToolError".to_owned(),
             Self::Abandoned { .. } => "RuntimeError".to_owned(),
             Self::Workspace { .. } => "OSError".to_owned(),
+            Self::Unprompted { .. } => "AssertionError".to_owned(),
             Self::Running { .. }
             | Self::Closed { .. }
             | Self::NoAgent

@@ -6,17 +6,46 @@
 //!
 //! Source: `runtime.md`, but for what `docs/conformance.md` lists as mended.
 
+mod base;
+mod branch;
+mod builder;
+mod commit;
+mod control;
+mod equip;
 mod error;
+mod execute;
+mod hooks;
+mod host;
+mod live;
+mod load;
+mod ready;
+mod recover;
+mod run;
+mod say;
+mod secrets;
+mod settings;
+mod step;
 
-use std::sync::Arc;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, RwLock};
 
+pub use builder::{Builder, ModelMaker};
 pub use error::{ConversationError, Result};
+pub use host::Host;
+pub use live::StateUpdates;
+pub use run::RunOptions;
+pub use say::UserMessage;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use crate::agent::{AgentDocument, Analyzer, Policy};
-use crate::event::{Event, Message, Observation, Text};
+use crate::event::Event;
 use crate::ids::{ConversationId, EventId};
-use crate::llm::{Delta, Model};
+use crate::llm::Delta;
 use crate::state::ExecutionStatus;
+use equip::Equipment;
+use live::Live;
 
 /// Hears every event once it is committed, in order. Called while the conversation waits: it must be quick, and must
 /// not wait for the conversation.
@@ -42,73 +71,69 @@ pub struct Snapshot {
     pub last_user_message: Option<EventId>,
 }
 
-/// Where a fork begins and what it takes along.
-#[derive(Debug, Clone, Default)]
-pub struct ForkOptions {
-    /// Its id; a new one where none is given.
-    pub id: Option<ConversationId>,
-    /// Copy only the branch up to this event; else the whole log.
-    pub from_event: Option<EventId>,
-    /// Another agent than this one's.
-    pub agent: Option<AgentDocument>,
-    /// Its tags.
-    pub tags: Vec<(String, String)>,
-    /// Take along what model calls have cost so far.
-    pub keep_metrics: KeepMetrics,
-}
-
-/// Whether a fork takes along what model calls have cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum KeepMetrics {
-    /// It begins with nothing spent.
-    #[default]
-    No,
-    /// It begins with what was spent.
-    Yes,
-}
-
-/// What a run may use up. What is `None` is as the conversation was opened with.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct RunOptions {
-    /// The most steps of this run; more than 0.
-    pub max_iterations: Option<u64>,
-    /// The most that all model calls of the conversation may have cost, in the price table's currency.
-    pub max_budget: Option<f64>,
-}
-
-#[derive(Debug)]
+/// A conversation that runs in this process.
 struct Local {
     id: ConversationId,
+    host: Host,
+    live: tokio::sync::Mutex<Live>,
+    shown: watch::Sender<Snapshot>,
+    working_dir: PathBuf,
+    keep_dir: Option<PathBuf>,
+    secrets: crate::secret::Registry,
+    parts: builder::Parts,
+    /// What it runs with, once it was made.
+    equipment: RwLock<Option<Arc<Equipment>>>,
+    /// The run that is under way.
+    running: Mutex<Option<Running>>,
+    is_closed: AtomicBool,
+}
+
+/// A run that is under way: what ends it, and what tells that it has ended.
+#[derive(Debug, Clone)]
+struct Running {
+    cancel: CancellationToken,
+    ended: CancellationToken,
+}
+
+impl fmt::Debug for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Local").field("id", &self.id).field("shown", &*self.shown.borrow()).finish()
+    }
 }
 
 impl Conversation {
+    /// Opens a conversation: [`Builder`] says how.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &ConversationId {
         &self.0.id
     }
-}
 
-/// The signatures that are coming; see the commit.
-#[expect(dead_code, reason = "signatures for those who build on them")]
-trait Coming: Sized {
-    fn snapshot(&self) -> Snapshot;
-    fn watch(&self) -> tokio::sync::watch::Receiver<Snapshot>;
-    async fn send_message(&self, message: Message, sender: Option<Text>) -> Result<EventId>;
-    async fn run(&self) -> Result<ExecutionStatus>;
-    async fn run_with(&self, options: RunOptions) -> Result<ExecutionStatus>;
-    async fn pause(&self) -> Result<()>;
-    async fn interrupt(&self) -> Result<()>;
-    async fn reject_pending_actions(&self, reason: &str) -> Result<usize>;
-    async fn ask_agent(&self, question: &str) -> Result<String>;
-    async fn condense(&self) -> Result<()>;
-    async fn fork(&self, options: ForkOptions) -> Result<Self>;
-    async fn navigate_to(&self, event: Option<&EventId>) -> Result<()>;
-    async fn generate_title(&self, model: Option<Arc<dyn Model>>, length: usize) -> Result<String>;
-    async fn execute_tool(&self, name: &str, arguments: &str) -> Result<Observation>;
-    async fn set_confirmation_policy(&self, policy: Policy) -> Result<()>;
-    async fn set_security_analyzer(&self, analyzer: Option<Analyzer>) -> Result<()>;
-    async fn switch_llm(&self, llm: &crate::event::Json) -> Result<()>;
-    async fn set_tags(&self, tags: Vec<(String, String)>) -> Result<()>;
-    async fn close(&self) -> Result<()>;
+    /// Where it is kept.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.0.host
+    }
+
+    /// What it looks like now. Never waits.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.shown.borrow().clone()
+    }
+
+    /// How it goes now. Never waits.
+    #[must_use]
+    pub fn status(&self) -> ExecutionStatus {
+        self.0.shown.borrow().status
+    }
+
+    /// Its snapshots, as they change.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Snapshot> {
+        self.0.shown.subscribe()
+    }
 }

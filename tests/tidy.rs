@@ -10,6 +10,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("chain", &[]),
     ("ids", &[]),
     ("event", &["chain", "ids"]),
+    ("secret", &["event"]),
     ("tree", &["ids", "event"]),
     ("state", &["ids", "event", "tree"]),
     ("view", &["ids", "event", "tree"]),
@@ -21,7 +22,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
     ("audit", &["ids", "error", "store"]),
-    ("llm", &["ids", "event", "state", "message"]),
+    ("llm", &["ids", "event", "secret", "state", "message"]),
     ("tool", &["ids", "event", "llm"]),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];
@@ -33,6 +34,8 @@ const CRATES: &[(&[&str], &[&str])] = &[
         &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],
         &["src/cli/"],
     ),
+    (&["reqwest", "rustls", "rustls_platform_verifier"], &["src/llm/"]),
+    (&["zeroize"], &["src/secret/"]),
 ];
 
 /// Who writes which table; every file of the store may read it.

@@ -10,6 +10,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("chain", &[]),
     ("ids", &[]),
     ("event", &["chain", "ids"]),
+    ("secret", &["event"]),
     ("tree", &["ids", "event"]),
     ("state", &["ids", "event", "tree"]),
     ("view", &["ids", "event", "tree"]),
@@ -43,6 +44,8 @@ const CRATES: &[(&[&str], &[&str])] = &[
         &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],
         &["src/cli/"],
     ),
+    (&["reqwest", "rustls", "rustls_platform_verifier"], &["src/llm/"]),
+    (&["zeroize"], &["src/secret/"]),
 ];
 
 /// Who writes which table; every file of the store may read it.

@@ -10,7 +10,7 @@ mod classify;
 mod common;
 mod condensation;
 mod control;
-mod decode;
+pub(crate) mod decode;
 pub(crate) mod draft;
 pub(crate) mod dump;
 pub mod envelope;

@@ -4,12 +4,34 @@
 //! known in this room and nowhere else. It knows neither events nor the store. Its invariant: a key, a
 //! header or any other secret is in no error, no log and no debug print.
 
+mod body;
+mod chat;
+mod client;
 mod error;
+mod failure;
+mod feature;
+mod http;
+pub mod known;
+mod parsed;
+mod provider;
+mod retry;
+pub mod scripted;
+pub mod settings;
+mod setup;
+mod sse;
+mod tokens;
 
 use std::pin::Pin;
 use std::time::Duration;
 
+pub use client::{Client, ClientOptions};
 pub use error::LlmError;
+pub use http::Transport;
+pub use known::Models;
+pub use provider::Protocol;
+pub use scripted::Scripted;
+pub use settings::{Settings, SettingsError};
+pub use setup::INPUT_TOKENS_MIN;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{Json, Message, Text};

@@ -15,6 +15,10 @@ mod events;
 mod feed;
 mod full;
 mod golden;
+#[cfg(feature = "agent")]
+mod llm_chat;
+#[cfg(feature = "agent")]
+mod llm_failures;
 mod log;
 mod messages;
 mod old;

@@ -22,7 +22,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
     ("audit", &["ids", "error", "store"]),
     ("llm", &["ids", "event", "state", "message"]),
-    ("tool", &["ids", "event", "llm"]),
+    ("tool", &["ids", "event", "message", "llm"]),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];
 

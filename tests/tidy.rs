@@ -25,7 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("secret", &["ids", "event"]),
     ("llm", &["secret", "ids", "event", "state", "message"]),
     ("hook", &["ids", "event", "llm", "secret"]),
-    ("tool", &["secret", "ids", "event", "llm"]),
+    ("tool", &["secret", "ids", "event", "message", "llm"]),
     ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool"]),
     (
         "conversation",

@@ -352,7 +352,7 @@ impl Builder {
 }
 
 impl Local {
-    fn new(
+    pub(super) fn new(
         id: ConversationId,
         host: Host,
         live: Live,

@@ -59,6 +59,11 @@ impl Local {
         Ok(toolbox)
     }
 
+    /// The same with the model of another agent's settings.
+    pub(super) fn with_model(&self, equipment: &Equipment, agent: &AgentDocument) -> Result<Equipment> {
+        Ok(Equipment { model: self.make_model(agent.llm())?, ..equipment.clone() })
+    }
+
     /// Makes everything that the agent's settings ask for.
     pub(super) fn make_equipment(&self, agent: &AgentDocument) -> Result<Equipment> {
         let model = self.make_model(agent.llm())?;

@@ -9,15 +9,18 @@
 mod base;
 mod branch;
 mod builder;
+mod close;
 mod commit;
 mod control;
 mod equip;
 mod error;
 mod execute;
+mod fork;
 mod hooks;
 mod host;
 mod live;
 mod load;
+mod navigate;
 mod ready;
 mod recover;
 mod run;
@@ -25,6 +28,8 @@ mod say;
 mod secrets;
 mod settings;
 mod step;
+mod switch;
+mod tool;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,6 +38,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 pub use builder::{Builder, ModelMaker};
 pub use error::{ConversationError, Result};
+pub use fork::{ForkMetrics, ForkOptions};
 pub use host::Host;
 pub use live::StateUpdates;
 pub use run::RunOptions;

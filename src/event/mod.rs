@@ -18,7 +18,7 @@ mod failure;
 mod field;
 pub mod json;
 pub mod kind;
-mod message;
+pub(crate) mod message;
 pub(crate) mod model;
 pub mod new_event;
 mod observation;

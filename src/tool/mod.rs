@@ -4,18 +4,31 @@
 //! ([`Tool::execute`]). It knows neither the log nor who asked. Its invariant: whatever a command prints or a
 //! server answers, the observation is bounded, is valid text and, once it came through [`run`], holds no secret.
 
+mod arguments;
+mod file;
+mod file_editor;
+mod finish;
+mod manual;
 mod registry;
 mod run;
 mod schema;
+mod task_tracker;
+mod think;
+mod worker;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use file_editor::FileEditor;
+pub use finish::Finish;
 pub use registry::{Maker, Making, Registry, RegistryError, Spec, Toolbox};
 pub use run::run;
 pub use schema::{RiskField, schema_for_model};
+pub use task_tracker::TaskTracker;
+pub use think::Think;
 use tokio_util::sync::CancellationToken;
+pub use worker::blocking;
 
 use crate::event::json::Raw;
 use crate::event::{Action, Observation, ToolDefinition};
@@ -40,6 +53,13 @@ pub enum ToolError {
     /// The run was interrupted.
     #[error("the call was cancelled")]
     Cancelled,
+}
+
+impl ToolError {
+    /// The action is another tool's.
+    fn foreign(tool: &dyn Tool, action: &Action) -> Self {
+        Self::Internal(format!("{} is no action of the tool '{}'", action.kind(), tool.name()))
+    }
 }
 
 /// What an action needs for itself while it runs (`runtime.md` section 12.3).

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::schema::{RiskField, schema_for_model};
-use super::{Tool, ToolError};
+use super::{FileEditor, Finish, TaskTracker, Think, Tool, ToolError};
 use crate::event::json::Raw;
 use crate::event::tool::catalogue;
 use crate::event::{Json, Text, ToolDefinition};
@@ -104,7 +104,12 @@ impl Registry {
     /// The tools that come with Annals and need nothing but a workspace.
     #[must_use]
     pub fn builtin() -> Self {
-        Self::default()
+        let mut registry = Self::default();
+        registry.add("finish", plain(|_| Arc::new(Finish::default())));
+        registry.add("think", plain(|_| Arc::new(Think::default())));
+        registry.add("file_editor", plain(|making| Arc::new(FileEditor::new(making))));
+        registry.add("task_tracker", plain(|_| Arc::new(TaskTracker::default())));
+        registry
     }
 
     /// Adds a maker, or puts it in the place of the one that the name had.
@@ -132,6 +137,17 @@ impl Registry {
         let (_, maker) = known.ok_or_else(|| RegistryError::Unknown { name: spec.name.to_string() })?;
         maker(spec, making)
     }
+}
+
+/// The maker of a tool that takes no parameters.
+fn plain(make: impl Fn(&Making) -> Arc<dyn Tool> + Send + Sync + 'static) -> Maker {
+    Arc::new(move |spec, making| {
+        if let Some((key, _)) = spec.params.raw().members().next() {
+            let reason = format!("it does not take the parameter {key:?}");
+            return Err(RegistryError::Params { name: spec.name.to_string(), reason });
+        }
+        Ok(vec![make(making)])
+    })
 }
 
 /// The tools of one conversation, in the order the model is told of them.

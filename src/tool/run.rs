@@ -42,12 +42,10 @@ fn masked(observation: Observation, secrets: &dyn Secrets) -> Result<Observation
     if secrets.bytes_max() == 0 {
         return Ok(observation);
     }
-    let mut before = Out::default();
-    observation.write(&mut before);
-    let before = before.finish();
+    let before = observation.to_json();
     let mut after = Out::default();
     let mut found = false;
-    write_masked(&mut after, Raw::checked(&before), secrets, &mut found);
+    write_masked(&mut after, before.raw(), secrets, &mut found);
     if !found {
         return Ok(observation);
     }

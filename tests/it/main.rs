@@ -33,6 +33,7 @@ mod sql;
 mod state;
 mod stuck;
 mod support;
+mod tool_golden;
 mod transfer;
 mod verify;
 mod view;

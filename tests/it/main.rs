@@ -7,6 +7,12 @@ mod base_state;
 mod branch;
 mod cli;
 mod concurrent;
+#[cfg(feature = "agent")]
+mod conversation_confirm;
+#[cfg(feature = "agent")]
+mod conversation_control;
+#[cfg(feature = "agent")]
+mod conversation_run;
 mod conversation_state;
 mod crash;
 mod delete;

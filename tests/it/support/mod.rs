@@ -9,6 +9,8 @@ pub mod model_server;
 mod model_wire;
 pub mod projected;
 pub mod random;
+#[cfg(feature = "agent")]
+pub mod stage;
 
 use std::fmt::Debug;
 use std::path::PathBuf;

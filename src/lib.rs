@@ -65,6 +65,7 @@ pub mod error;
 pub mod event;
 pub mod ids;
 pub mod replay;
+pub mod secret;
 pub mod state;
 pub mod store;
 pub mod transfer;

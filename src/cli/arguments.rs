@@ -1,5 +1,7 @@
 //! What can be typed.
 
+mod privacy;
+
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
@@ -9,6 +11,7 @@ use crate::ids::ConversationId;
 use crate::replay::{Memory, Point};
 use crate::store::{Order, Store};
 use crate::transfer;
+pub(super) use privacy::{AdminLog, Erase, Redact, ScanSecrets, Values, Wipe};
 
 /// The history of AI-agent conversations in one SQLite file: append-only, exact, readable by any SQLite tool.
 #[derive(Debug, Parser)]
@@ -52,6 +55,12 @@ pub(super) enum Command {
     Rebuild(Rebuild),
     Backup(Backup),
     Delete(Delete),
+    ScanSecrets(ScanSecrets),
+    Redact(Redact),
+    Erase(Erase),
+    AdminLog(AdminLog),
+    /// Write the file anew, without free room and without a trace of what was deleted
+    Vacuum,
     Completions(Completions),
 }
 
@@ -75,6 +84,9 @@ pub(super) struct Import {
     /// Take over files beside the events that have changed although no event was added
     #[arg(long)]
     pub accept_changed_files: bool,
+    /// Take in conversations again that were erased here
+    #[arg(long)]
+    pub accept_erased: bool,
 }
 
 /// Write conversations out, byte for byte as they came in

@@ -25,6 +25,9 @@ pub const KNOWN: &str = "known-value";
 /// What a match of a given expression is called in reports.
 pub const MATCHED: &str = "pattern";
 
+/// What text that goes whole is called in reports.
+pub const TEXT: &str = "text";
+
 /// Why there is nothing to look for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

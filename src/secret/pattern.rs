@@ -169,7 +169,7 @@ fn entropy(text: &str) -> f64 {
 }
 
 /// Whether the text stands in for a secret that is not there: masked, a variable, an example.
-fn is_stand_in(text: &str) -> bool {
+pub(super) fn is_stand_in(text: &str) -> bool {
     const WORDS: [&str; 12] = [
         "redacted",
         "your_",
@@ -190,7 +190,7 @@ fn is_stand_in(text: &str) -> bool {
 
 /// Whether the text is a Fernet token (version 0x80, then a time before 2106): what the reference writes
 /// where it has a key to seal secrets with.
-fn is_sealed(text: &str) -> bool {
+pub(super) fn is_sealed(text: &str) -> bool {
     text.starts_with("gAAAAA")
 }
 

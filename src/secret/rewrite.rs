@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
-use super::finder::{Finder, Found, MATCHED};
+use super::finder::{Finder, Found, MATCHED, TEXT};
 use super::shape;
 use super::strings::{self, Leaf, Path, Sort, Step};
 use crate::event::json::Raw;
@@ -94,8 +94,27 @@ pub fn rewrite(text: &str, form: Form, wanted: Wanted<'_>) -> Rewritten {
     if form == Form::Event && decode(text, Unfamiliar::Refuse).is_ok() {
         // A word that the event's own schema asks for is no secret; it goes back.
         while let Err(error) = decode(&new, Unfamiliar::Refuse) {
-            let Some(place) = culprit(&edits, &error) else { break };
-            left.append(&mut edits.remove(place).spots);
+            // Where no place is to blame, a name is: it goes back with all others.
+            let places = match culprit(&edits, &error) {
+                Some(place) => place..place + 1,
+                None => 0..edits.len(),
+            };
+            let is_blamed = |index: usize, edit: &Edit| {
+                places.contains(&index) && (places.len() == 1 || edit.sort == Sort::Name)
+            };
+            let before = edits.len();
+            let mut kept = Vec::with_capacity(before);
+            for (index, mut edit) in edits.into_iter().enumerate() {
+                if is_blamed(index, &edit) {
+                    left.append(&mut edit.spots);
+                } else {
+                    kept.push(edit);
+                }
+            }
+            edits = kept;
+            if edits.len() == before {
+                break;
+            }
             new = applied(text, &edits);
         }
     }
@@ -107,7 +126,7 @@ fn rewrite_plain(text: &str, wanted: Wanted<'_>) -> Rewritten {
     let finder = match wanted {
         Wanted::Everything if text.is_empty() => return Rewritten::default(),
         Wanted::Everything => {
-            let spot = Spot { path: String::new(), kind: MATCHED, hint: String::new(), value: text.into() };
+            let spot = Spot { path: String::new(), kind: TEXT, hint: String::new(), value: text.into() };
             return Rewritten { text: Some(REDACTED.into()), taken: vec![spot], left: Vec::new() };
         }
         Wanted::Matches(finder) => finder,
@@ -134,6 +153,7 @@ struct Edit {
     new: String,
     /// The place as decoding would name it.
     place: String,
+    sort: Sort,
     spots: Vec<Spot>,
 }
 
@@ -195,7 +215,7 @@ impl Editor<'_> {
                     leaf,
                     path,
                     format!("\"{REDACTED}\""),
-                    vec![Found { range: 0..text.len(), kind: MATCHED, hint }],
+                    vec![Found { range: 0..text.len(), kind: TEXT, hint }],
                 );
             }
             Wanted::Matches(finder) => finder.find(path.name(), &text),
@@ -243,6 +263,7 @@ impl Editor<'_> {
                 range: leaf.at..leaf.at + leaf.raw.len(),
                 new,
                 place: path.to_string(),
+                sort: leaf.sort,
                 spots,
             });
         }
@@ -252,8 +273,12 @@ impl Editor<'_> {
     fn name(&mut self, leaf: Leaf<'_>, path: &Path) {
         let name = strings::decoded(leaf.raw);
         let found = match self.wanted {
-            Wanted::Everything if shape::is_word(&name) || name.is_empty() => return,
-            Wanted::Everything => vec![Found { range: 0..name.len(), kind: MATCHED, hint: String::new() }],
+            Wanted::Everything
+                if shape::is_word(&name) || name.is_empty() || shape::is_id(self.form, path) =>
+            {
+                return;
+            }
+            Wanted::Everything => vec![Found { range: 0..name.len(), kind: TEXT, hint: String::new() }],
             Wanted::Matches(finder) => finder.find(None, &name),
         };
         if found.is_empty() {
@@ -283,7 +308,7 @@ impl Editor<'_> {
                     leaf,
                     path,
                     "0".into(),
-                    vec![Found { range: 0..leaf.raw.len(), kind: MATCHED, hint }],
+                    vec![Found { range: 0..leaf.raw.len(), kind: TEXT, hint }],
                 );
             }
             return;
@@ -320,6 +345,7 @@ impl Editor<'_> {
             range: leaf.at..leaf.at + leaf.raw.len(),
             new,
             place: path.to_string(),
+            sort: leaf.sort,
             spots,
         });
     }

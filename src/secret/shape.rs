@@ -59,6 +59,11 @@ fn in_event(path: &Path, inner: &str, text: &str) -> bool {
     }
 }
 
+/// Whether the member's name at `path` is an event's id.
+pub(super) fn is_id(form: Form, path: &Path) -> bool {
+    form == Form::Event && path.steps().len() == 2 && path.member(0) == Some("risks")
+}
+
 /// Whether `path` leads into what a tool was given or gave back.
 pub(super) fn is_tool_data(path: &Path) -> bool {
     let outer = path.member(0).unwrap_or_default();

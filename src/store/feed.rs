@@ -97,7 +97,7 @@ impl Store {
                 let mut statement = db.prepare_cached(AFTER).doing(doing)?;
                 let rows = statement
                     .query_map(params![after.0.cast_signed(), limit], |row| {
-                        Ok((row.get::<_, String>(13)?, log::stored(row)?))
+                        Ok((row.get::<_, String>(14)?, log::stored(row)?))
                     })
                     .doing(doing)?;
                 rows.map(|row| {

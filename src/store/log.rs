@@ -7,6 +7,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::engine::{Doing as _, is_known_id};
+use super::kept::{Edit, Kept, Part};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
@@ -19,13 +20,20 @@ const HEAD: &str =
     "SELECT max(coalesce((SELECT max(position) FROM event), 0), (SELECT position_floor FROM log))";
 const FIND: &str = "SELECT position, sequence, redacted_digest, payload FROM event \
      WHERE conversation = ?1 AND id = ?2";
+const PAYLOADS: &str = "SELECT position, sequence, id, payload FROM event \
+     WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT 256";
+const REPLACE: &str = "UPDATE event SET payload = ?2, redacted_digest = coalesce(redacted_digest, ?3) \
+     WHERE position = ?1";
 const HAS: &str = "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2";
+
+/// How many payload bytes are looked through at a time, unless a single event has more: 8 MiB.
+const EDIT_BYTES: usize = 8 << 20;
 
 /// The columns of a [`StoredEvent`], for every statement that reads them.
 macro_rules! columns {
     () => {
         "position, sequence, id, kind, source, timestamp, parent_id, tool_call_id, action_id, \
-         llm_response_id, tool_name, recorded_at, payload"
+         llm_response_id, tool_name, recorded_at, payload, redacted_digest"
     };
 }
 pub(super) use columns;
@@ -57,8 +65,10 @@ pub struct StoredEvent {
     pub tool_name: Option<String>,
     /// When this store took it, by the clock of the machine.
     pub recorded_at: Timestamp,
-    /// The event, byte for byte as it came.
+    /// The event, byte for byte as it came; without what was taken out of it, where it is redacted.
     pub payload: String,
+    /// The SHA-256 of the payload as it came, where something was taken out since.
+    pub redacted_digest: Option<Digest>,
 }
 
 /// Reads a [`StoredEvent`] from a row of [`columns!`].
@@ -78,6 +88,7 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
         tool_name: row.get(10)?,
         recorded_at: Timestamp(row.get(11)?),
         payload: row.get(12)?,
+        redacted_digest: row.get::<_, Option<[u8; 32]>>(13)?.map(Digest),
     })
 }
 
@@ -170,6 +181,43 @@ pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> 
     db.prepare_cached(HAS)
         .and_then(|mut statement| statement.exists(params![conversation, id]))
         .doing("looking for a parent")
+}
+
+/// Shows a page of payloads to `edit`, from `from` on, and puts what it answers in their place, each with
+/// the digest of what was there at first. Answers where the next page begins; `None` at the end.
+pub(super) fn edit(db: &Connection, conversation: i64, from: i64, edit: Edit<'_>) -> Result<Option<i64>> {
+    let doing = "reading payloads";
+    let mut changes: Vec<(i64, Digest, String)> = Vec::new();
+    let mut next = None;
+    {
+        let mut statement = db.prepare_cached(PAYLOADS).doing(doing)?;
+        let mut rows = statement.query(params![conversation, from]).doing(doing)?;
+        let mut bytes = 0;
+        while let Some(row) = rows.next().doing(doing)? {
+            let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str()?)).doing(doing);
+            let (sequence, payload): (i64, _) = (row.get(1).doing(doing)?, text(3)?);
+            let kept = Kept {
+                part: Part::Event,
+                sequence: Some(sequence.cast_unsigned()),
+                name: text(2)?,
+                text: payload,
+            };
+            next = Some(sequence + 1);
+            bytes += payload.len();
+            if let Some(new) = edit(kept)? {
+                changes.push((row.get(0).doing(doing)?, Digest::of(payload.as_bytes()), new));
+            }
+            if bytes >= EDIT_BYTES {
+                break;
+            }
+        }
+    }
+    for (position, digest, new) in changes {
+        db.prepare_cached(REPLACE)
+            .and_then(|mut statement| statement.execute(params![position, new, digest.0]))
+            .doing("redacting an event")?;
+    }
+    Ok(next)
 }
 
 /// Lets redaction and deletion change the log until the transaction ends.

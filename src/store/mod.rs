@@ -8,6 +8,7 @@
 //!
 //! Tables and guarantees are documented for strangers in `docs/format.md`.
 
+mod admin;
 mod append;
 mod attachment;
 mod backup;
@@ -20,6 +21,7 @@ mod engine;
 mod feed;
 mod history;
 mod import;
+mod kept;
 mod list;
 mod log;
 mod options;
@@ -29,11 +31,15 @@ mod projected;
 mod projection;
 mod projector;
 mod read;
+mod redact;
 mod search;
+mod secrets;
 mod signal;
+mod stay_out;
 mod transaction;
 mod tree;
 mod verify;
+mod wipe;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -43,14 +49,17 @@ use r2d2::Pool;
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::Connection;
 
+pub use admin::{Act, ActKind, Actor, Receipt};
 pub use append::{Append, Appended, BaseStateChange, Head};
 pub use attachment::Attachment;
 pub use backup::BackupReport;
 pub use base_state::BaseState;
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
+pub use delete::Erasure;
 pub use feed::{FeedEvent, Follower};
 pub use history::HeadMove;
 pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
+pub use kept::Part;
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
 pub use log::StoredEvent;
 pub use options::{ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX};
@@ -59,8 +68,11 @@ pub use projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, Usage
 pub use projection::ProjectionStatus;
 pub use projection::rebuild::RebuildProgress;
 pub use read::{EventPage, EventQuery, EventRef};
+pub use redact::{Redaction, RedactionReport};
 pub use search::{Hit, SearchFilter};
+pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
 pub use verify::{Finding, Verification, VerifyProgress};
+pub use wipe::VacuumReport;
 
 use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;

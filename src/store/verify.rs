@@ -6,7 +6,7 @@ use rusqlite::{Connection, MAIN_DB, params};
 use sha2::{Digest as _, Sha256};
 
 use super::engine::Doing as _;
-use super::{Store, log, projection};
+use super::{Store, admin, log, projection};
 use crate::chain::{self, Digest};
 use crate::error::Result;
 use crate::event::Envelope;
@@ -46,6 +46,8 @@ pub struct Verification {
     pub events: u64,
     /// How many payload bytes.
     pub payload_bytes: u64,
+    /// How many events are redacted: their digests stand for what they were.
+    pub redacted: u64,
     /// How many attachments.
     pub attachments: u64,
     /// What is not as it was written; empty where all is well.
@@ -90,6 +92,7 @@ impl Store {
         }
         self.verify_attachments(only, &mut seen)?;
         self.read(|db| {
+            seen.findings.extend(admin::verify(db)?);
             let head = log::head(db)?;
             for status in projection::status(db)? {
                 if status.position > head {
@@ -111,7 +114,8 @@ impl Store {
         seen: &mut Verification,
         progress: &mut dyn FnMut(VerifyProgress),
     ) -> Result<()> {
-        let mut link = Link { next: 0, hash: Digest::START, payload_bytes: 0, findings: Vec::new() };
+        let mut link =
+            Link { next: 0, hash: Digest::START, payload_bytes: 0, redacted: 0, findings: Vec::new() };
         loop {
             let before = link.next;
             let read = self.read(|db| verify_page(db, row, &mut link))?;
@@ -130,6 +134,7 @@ impl Store {
             link.close(&now);
         }
         seen.payload_bytes += link.payload_bytes;
+        seen.redacted += link.redacted;
         seen.findings.append(&mut link.findings);
         Ok(())
     }
@@ -173,6 +178,7 @@ struct Link {
     next: u64,
     hash: Digest,
     payload_bytes: u64,
+    redacted: u64,
     findings: Vec<Finding>,
 }
 
@@ -234,19 +240,43 @@ fn verify_page(db: &Connection, row: &CatalogueRow, link: &mut Link) -> Result<u
             let what = "its hash does not follow from its payload, id, place and the event before: \
                         one of them was changed";
             link.find(row, Some(sequence), what.into());
-        } else if redacted.is_none()
-            && let Some(column) = wrong_column(event, payload).doing(doing)?
-        {
+        } else if let Some(what) = redacted_otherwise(db, row, &redacted, &id, payload)? {
+            link.find(row, Some(sequence), what);
+        } else if let Some(column) = wrong_column(event, payload).doing(doing)? {
             let what = format!("column {column} does not say what the payload says; rebuild cannot mend it");
             link.find(row, Some(sequence), what);
         }
         // Go on from what is stored, so that one changed event is one finding and not all that follow.
         link.hash = Digest::from_bytes(&stored).unwrap_or(hash);
         link.next = sequence + 1;
+        link.redacted += u64::from(redacted.is_some());
         link.payload_bytes += payload.len() as u64;
         read += 1;
     }
     Ok(read)
+}
+
+/// What is wrong with a redacted event, of which the chain no longer says what it holds: the administrative
+/// log does.
+fn redacted_otherwise(
+    db: &Connection,
+    row: &CatalogueRow,
+    redacted: &Option<Vec<u8>>,
+    id: &str,
+    payload: &[u8],
+) -> Result<Option<String>> {
+    let Some(first) = redacted.as_deref() else { return Ok(None) };
+    let changes = admin::changes(db, row.id.as_str(), "event", id)?;
+    let Some((_, newest)) = changes.last() else {
+        let what = "it says that it is redacted, and the administrative log does not: it was changed";
+        return Ok(Some(what.into()));
+    };
+    let began_here = |(old, _): &(Option<Digest>, _)| old.is_some_and(|digest| digest.0 == first);
+    if !changes.iter().any(began_here) || *newest != Some(Digest::of(payload)) {
+        let what = "it was changed after it was redacted: the administrative log knows another digest";
+        return Ok(Some(what.into()));
+    }
+    Ok(None)
 }
 
 /// The first extracted column that differs from the payload.

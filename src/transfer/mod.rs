@@ -11,6 +11,8 @@ mod export;
 mod folder;
 mod import;
 pub mod layout;
+mod meta;
+mod past;
 mod source;
 
 pub use discover::{Discovery, Found, discover};

@@ -18,12 +18,14 @@ pub(in super::super) const NAME: &str = "search";
 const VERSION: i64 = 1;
 
 const EVENTS: &str = "SELECT position, kind, payload FROM event \
-     WHERE position > ?1 AND redacted_digest IS NULL ORDER BY position LIMIT ?2";
+     WHERE position > ?1 ORDER BY position LIMIT ?2";
 const INSERT: &str = "INSERT INTO transcript_search (rowid, text) VALUES (?1, ?2)";
 const DELETE: &str =
     "INSERT INTO transcript_search (transcript_search, rowid, text) VALUES ('delete', ?1, ?2)";
 const EVENTS_OF: &str = "SELECT position, kind, payload FROM event \
-     WHERE conversation = ?1 AND position <= ?2 AND redacted_digest IS NULL";
+     WHERE conversation = ?1 AND position <= ?2";
+/// Merges the index into one piece: only then are the words of rows that were taken out really gone.
+const MERGE: &str = "INSERT INTO transcript_search (transcript_search) VALUES ('optimize')";
 const CLEAR: &str = "DROP TABLE IF EXISTS transcript_search";
 
 /// The most events and payload bytes of one step.
@@ -76,7 +78,7 @@ pub(in super::super) fn step(db: &Connection) -> Result<bool> {
     }
     let more = events == STEP_EVENTS_MAX || bytes >= STEP_BYTES_MAX;
     if !more {
-        reached = log::head(db)?.0.cast_signed(); // the tail may be redacted
+        reached = log::head(db)?.0.cast_signed(); // behind the last event may be deleted ones
     }
     super::save(db, NAME, VERSION, reached)?;
     Ok(more)
@@ -89,16 +91,36 @@ pub(in super::super) fn restart(db: &Connection) -> Result<()> {
     super::save(db, NAME, VERSION, 0)
 }
 
-/// Takes a conversation out of the index; its events must still be there.
-pub(super) fn delete(db: &Connection, conversation: i64) -> Result<()> {
-    let doing = "taking words out of the index";
+/// Takes a conversation out of the index; its events must still be there as they were indexed.
+pub(in super::super) fn forget(db: &Connection, conversation: i64) -> Result<()> {
+    tell(db, conversation, DELETE)
+}
+
+/// Puts a conversation back into the index, as far as that has read the log, and sees to it that nothing
+/// is left of words that were taken out before.
+pub(in super::super) fn remember(db: &Connection, conversation: i64) -> Result<()> {
+    tell(db, conversation, INSERT)?;
+    merge(db)
+}
+
+/// Sees to it that nothing is left of words that were taken out.
+pub(in super::super) fn merge(db: &Connection) -> Result<()> {
+    if checkpoint(db)?.is_some() {
+        db.execute(MERGE, []).doing(DOING)?;
+    }
+    Ok(())
+}
+
+/// Tells the index the words of a conversation's events, by the statement `sql`.
+fn tell(db: &Connection, conversation: i64, sql: &str) -> Result<()> {
+    let doing = "telling the index a conversation's words";
     let Some(position) = checkpoint(db)? else { return Ok(()) };
     let mut statement = db.prepare_cached(EVENTS_OF).doing(doing)?;
     let mut rows = statement.query(params![conversation, position]).doing(doing)?;
     while let Some(row) = rows.next().doing(doing)? {
         if let Some(text) = text(row).doing(doing)? {
             let position: i64 = row.get(0).doing(doing)?;
-            db.prepare_cached(DELETE)
+            db.prepare_cached(sql)
                 .and_then(|mut statement| statement.execute(params![position, text]))
                 .doing(doing)?;
         }

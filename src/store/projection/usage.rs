@@ -224,6 +224,12 @@ pub(super) fn has_stale(db: &Connection) -> Result<bool> {
     db.prepare_cached(STALE).and_then(|mut statement| statement.exists([])).doing(DOING)
 }
 
+/// Reads the figures of one base state anew.
+pub(super) fn renew_one(db: &Connection, conversation: i64) -> Result<()> {
+    renew(db, conversation)?;
+    clear(db, RENEWED, conversation)
+}
+
 /// Reads the figures of every base state that changed.
 pub(super) fn renew_stale(db: &Connection) -> Result<()> {
     loop {

@@ -1,0 +1,32 @@
+//! What stands beside a conversation and tells of it.
+
+use crate::event::json::{Object, Raw};
+use crate::ids::{ConversationId, Timestamp};
+
+/// What `meta.json` (agent-server) or `metadata.json` (V0) tells.
+#[derive(Debug, Default)]
+pub(super) struct Meta {
+    pub id: Option<String>,
+    pub title: Option<String>,
+    pub tags: Option<String>,
+    pub created_at: Option<Timestamp>,
+    pub parent: Option<ConversationId>,
+    pub forked_from: Option<(String, Option<String>)>,
+}
+
+impl Meta {
+    pub(super) fn read(text: &str) -> Self {
+        let Ok(raw) = Raw::parse(text) else { return Self::default() };
+        let object: Object<'_> = raw.to_object();
+        let text = |member: &str| object.text(member).map(|text| text.into_owned());
+        let forked_at = text("forked_from_event_id");
+        Self {
+            id: text("conversation_id"),
+            title: text("title"),
+            tags: object.get("tags").filter(|tags| tags.is_object()).map(|tags| tags.text().to_owned()),
+            created_at: text("created_at").and_then(|time| Timestamp::parse(&time)),
+            parent: text("parent_conversation_id").and_then(|id| ConversationId::new(&id).ok()),
+            forked_from: text("forked_from_conversation_id").map(|from| (from, forked_at)),
+        }
+    }
+}

@@ -61,20 +61,25 @@
 pub mod chain;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod conversation_state;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod message;
 pub mod replay;
 pub mod secret;
 pub mod state;
 pub mod store;
+pub mod stuck;
 pub mod transfer;
 pub mod tree;
 pub mod view;
 
+pub use conversation_state::ConversationState;
 pub use error::{Error, Expected, Result};
 pub use event::NewEvent;
 pub use ids::{ConversationId, EventId, Position, Sequence, Timestamp, Version};
+pub use state::ExecutionStatus;
 pub use store::{Options, Store};
 
 /// The examples of `README.md` are doctests.

@@ -14,6 +14,7 @@ mod append;
 mod baseline;
 mod child;
 mod corpus;
+mod fold;
 mod long;
 mod projection;
 mod read;
@@ -23,6 +24,9 @@ mod transfer;
 use std::path::Path;
 
 use table::Table;
+
+/// The first word of a group's rows, and what measures them.
+type Group = (&'static str, fn(&Path, &mut Table));
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -36,10 +40,11 @@ fn main() {
     };
     let folder = tempfile::tempdir().expect("a folder for the files of this run");
     let mut table = Table::begin(&folder.path().join("disk-rate"));
-    let groups: [(&str, fn(&Path, &mut Table)); 5] = [
+    let groups: [Group; 6] = [
         ("append", append::measure),
         ("long", long::measure),
         ("read", read::measure),
+        ("fold", fold::measure),
         ("project", projection::measure),
         ("import", transfer::measure),
     ];

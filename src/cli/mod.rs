@@ -5,21 +5,26 @@
 
 mod actor;
 mod admin_log;
+mod answer;
 mod arguments;
 mod backup;
 mod branches;
 mod delete;
+mod diff;
 mod erase;
 mod events;
 mod export;
 mod import;
 mod list;
+mod messages;
 mod print;
+mod query;
 mod rebuild;
 mod redact;
 mod scan_secrets;
 mod search;
 mod show;
+mod state;
 mod stats;
 mod tail;
 mod transcript;
@@ -76,8 +81,13 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Transcript(command) => transcript::run(&place, command, output),
         Command::Tail(command) => tail::run(&place, command, output),
         Command::Search(command) => search::run(&place, command, output),
+        Command::State(command) => state::run(&place, command, output),
+        Command::Query(command) => query::run(&place, command, output),
         Command::View(command) => view::run(&place, command, output),
+        Command::Messages(command) => messages::run(&place, command, output),
+        Command::Convert(command) => messages::convert(command, output),
         Command::Branches(command) => branches::run(&place, command, output),
+        Command::Diff(command) => diff::run(&place, command, output),
         Command::Stats => stats::run(&place, output),
         Command::Verify(command) => verify::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
@@ -161,6 +171,10 @@ fn hint(error: &Error) -> Option<String> {
         Error::Corrupt { .. } => "`annals verify` says where; a backup may have what is lost".into(),
         Error::NoRoom { .. } => "make room on that disk; what was taken out so far stays taken out".into(),
         Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
+        Error::QueryRefused { hint, .. } => return hint.clone(),
+        Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),
+        Error::QueryTooLarge { what: "a single value", .. } => "build smaller values (substr, LIMIT)".into(),
+        Error::QueryTooLarge { .. } => "narrow it (WHERE, LIMIT), or allow it more with --memory".into(),
         Error::NoIndex { .. } => "run the search once where the file may be written".into(),
         _ => return None,
     })

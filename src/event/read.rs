@@ -1,18 +1,15 @@
 //! Reading what was stored, whatever it is: nothing that is JSON is refused.
 
-use super::{DecodeError, Event, Given, Unfamiliar, Unknown, decode_with};
+use super::{DecodeError, Event, Given, upcast};
 
 impl Event {
-    /// Reads a stored payload of any age. What is unfamiliar is kept; what has a known kind and another
-    /// shape is [`Event::Unknown`], with the reason in its `fault`.
+    /// Reads a stored payload of any age: raised to today's format, what is unfamiliar kept. What has a known
+    /// kind and a shape that no version had is [`Event::Unknown`], with the reason in its `fault`.
     ///
     /// # Errors
     /// [`DecodeError`] where the text is no JSON object, or has no id and none is given.
     pub fn read(payload: &str, given: &Given<'_>) -> Result<Self, DecodeError> {
-        match decode_with(payload, Unfamiliar::Keep, given) {
-            Ok(event) => Ok(event),
-            Err(fault) => Unknown::malformed(payload, given, fault).map(Self::from),
-        }
+        upcast::read(payload, given).map(|raised| raised.event)
     }
 }
 

@@ -5,12 +5,17 @@
 //! are shown. Invariant: the same log up to the same point gives the same answer, on any machine.
 
 pub mod at;
+pub mod diff;
+pub mod state;
 
 pub use at::Point;
+pub use diff::Difference;
+pub use state::MomentState;
 
 use crate::error::{Error, Result};
-use crate::event::{Event, Given};
+use crate::event::{Event, Given, Message};
 use crate::ids::{ConversationId, EventId, Sequence};
+use crate::message::messages;
 use crate::store::{Conversation, EventRef, Store};
 use crate::tree::{Tree, TreeError};
 use crate::view::{History, View};
@@ -178,6 +183,15 @@ impl<'s> Moment<'s> {
             view.enforce(&history);
         }
         Ok(view)
+    }
+
+    /// The messages the model would have been sent.
+    ///
+    /// # Errors
+    /// As [`Moment::view`]; [`Error::Messages`] where the reference could not make messages of it either.
+    pub fn messages(&self, memory: Memory) -> Result<Vec<Message>> {
+        let view = self.view(memory)?;
+        messages(view.events()).map_err(|source| Error::Messages { conversation: self.id().clone(), source })
     }
 }
 

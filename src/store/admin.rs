@@ -17,7 +17,6 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::Store;
 use super::engine::Doing as _;
 use super::options::PAGE_MAX;
-use super::verify::Finding;
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
@@ -318,7 +317,7 @@ pub(super) fn last(db: &Connection, conversation: &str, act: ActKind) -> Result<
 }
 
 /// Checks the chain of acts.
-pub(super) fn verify(db: &Connection) -> Result<Vec<Finding>> {
+pub(super) fn verify(db: &Connection) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     let (mut number, mut hash) = (0, Digest::START);
     loop {
@@ -327,14 +326,13 @@ pub(super) fn verify(db: &Connection) -> Result<Vec<Finding>> {
             return Ok(findings);
         }
         for act in page {
-            let find = |what: String| Finding { conversation: None, sequence: None, what };
             if act.number != number + 1 {
-                findings.push(find(format!("act {} of the administrative log is missing", number + 1)));
+                findings.push(format!("act {} of the administrative log is missing", number + 1));
             } else if link(&act, &receipts(db, act.number)?, hash) != act.hash {
-                findings.push(find(format!(
+                findings.push(format!(
                     "act {} of the administrative log, or one of its receipts, was changed",
                     act.number
-                )));
+                ));
             }
             (number, hash) = (act.number, act.hash);
         }

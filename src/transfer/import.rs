@@ -167,7 +167,7 @@ impl<'a> Importer<'a> {
         let (base_state, mut problems) = source.base_state()?;
         let meta = source.meta()?;
         problems.extend(source.listing.problems.iter().cloned());
-        let id = self.choose_id(&source, base_state.as_ref(), &meta, &mut problems)?;
+        let id = self.choose_id(&source, parent, base_state.as_ref(), &meta, &mut problems)?;
         if let Some(refusal) = self.past(found, &id, &mut problems)? {
             return Ok(refusal);
         }
@@ -275,10 +275,12 @@ impl<'a> Importer<'a> {
     /// The id this conversation has here.
     ///
     /// Its own, unless another folder has brought that one already: a copy under another name, changed or
-    /// not, is a conversation of its own and is called like its folder.
+    /// not, is a conversation of its own and is called like its folder. Sub-agents of two conversations are
+    /// two, whatever they are called.
     fn choose_id(
         &self,
         source: &Source<'_>,
+        parent: Option<&ConversationId>,
         base_state: Option<&BaseDocument>,
         meta: &Meta,
         problems: &mut Vec<Problem>,
@@ -289,18 +291,26 @@ impl<'a> Importer<'a> {
         let told = base_state.and_then(|document| document.text("id").map(|id| id.into_owned()));
         let told = told.or_else(|| meta.id.clone()).and_then(|id| ConversationId::new(&id).ok());
         let named = ConversationId::new(&source.name()).ok();
-        let known = self.store.conversations_of_folder(&source.folder)?;
+        let mut known = self.store.conversations_of_folder(&source.folder)?;
+        if parent.is_some() {
+            let siblings: Vec<ConversationId> =
+                parent.map_or(Ok(Vec::new()), |id| self.store.children(id))?;
+            known.retain(|id| siblings.contains(id));
+        }
         let by_id = |id: &Option<ConversationId>| id.as_ref().filter(|id| known.contains(id)).cloned();
-        if let Some(id) = by_id(&told).or_else(|| by_id(&named)) {
+        let numbered =
+            || known.iter().find(|id| id.as_str().starts_with(&format!("{}~", source.name()))).cloned();
+        if let Some(id) = by_id(&told).or_else(|| by_id(&named)).or_else(numbered) {
             return Ok(id);
         }
         let Some(own) = told.or_else(|| named.clone()) else { return Ok(ConversationId::mint()) };
-        if !self.exists(&own)? || named.as_ref() == Some(&own) {
+        if !self.exists(&own)? {
             return Ok(own);
         }
         let canonical = |folder: &str| ConversationId::new(folder).ok().as_ref() == Some(&own);
         match self.store.origin(&own)? {
-            Some(origin) if !canonical(&origin.folder) => {}
+            Some(_) if parent.is_some() => {}
+            Some(origin) if named.as_ref() != Some(&own) && !canonical(&origin.folder) => {}
             _ => return Ok(own),
         }
         let mut other = named.unwrap_or_else(ConversationId::mint);
@@ -471,12 +481,6 @@ fn failed(found: &Found, error: &Error) -> ImportReport {
 }
 
 impl Found {
-    /// The name of the folder, or of the file.
-    pub(super) fn folder(&self) -> String {
-        let absolute = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
-        absolute.file_name().map_or_else(|| "conversation".into(), |name| name.to_string_lossy().into_owned())
-    }
-
     /// Whether it is one file.
     pub(super) fn is_file(&self) -> bool {
         self.shape == Shape::File

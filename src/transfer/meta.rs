@@ -1,4 +1,4 @@
-//! What stands beside a conversation and tells of it.
+//! What the file beside a conversation's base state tells: `meta.json` (agent-server), `metadata.json` (V0).
 
 use crate::event::json::{Object, Raw};
 use crate::ids::{ConversationId, Timestamp};
@@ -6,12 +6,12 @@ use crate::ids::{ConversationId, Timestamp};
 /// What `meta.json` (agent-server) or `metadata.json` (V0) tells.
 #[derive(Debug, Default)]
 pub(super) struct Meta {
-    pub id: Option<String>,
-    pub title: Option<String>,
-    pub tags: Option<String>,
-    pub created_at: Option<Timestamp>,
-    pub parent: Option<ConversationId>,
-    pub forked_from: Option<(String, Option<String>)>,
+    pub(super) id: Option<String>,
+    pub(super) title: Option<String>,
+    pub(super) tags: Option<String>,
+    pub(super) created_at: Option<Timestamp>,
+    pub(super) parent: Option<ConversationId>,
+    pub(super) forked_from: Option<(String, Option<String>)>,
 }
 
 impl Meta {

@@ -14,7 +14,9 @@ pub mod layout;
 mod meta;
 mod past;
 mod source;
+mod upgrade;
 
 pub use discover::{Discovery, Found, discover};
 pub use export::{ExportReport, ExportStatus, Exporter, Format};
 pub use import::{ImportOptions, ImportProgress, ImportReport, ImportStatus, Importer};
+pub use upgrade::UpgradeReport;

@@ -2,12 +2,27 @@
 
 mod append;
 mod append_only;
+mod backup;
 mod base_state;
+mod branch;
 mod cli;
 mod concurrent;
+mod conversation_state;
+mod delete;
+mod events;
 mod feed;
+mod golden;
 mod log;
+mod messages;
 mod open;
 mod projections;
+mod query;
+mod replay;
+mod search;
+mod sql;
+mod state;
+mod stuck;
 mod support;
+mod transfer;
+mod verify;
 mod view;

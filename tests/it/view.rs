@@ -1,7 +1,6 @@
 //! Views and condensers, against what the real SDK answered (`tests/golden/views`), and their properties.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
 
 use annals::event::{Common, Condensation, Event, Source, Text, Unfamiliar, decode};
 use annals::ids::EventId;
@@ -10,25 +9,8 @@ use annals::view::{Condenser, History, Plan, Requirement, Tokens, View};
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::golden::{self, events};
 use crate::log::{Log, named_apart, steps};
-
-/// A golden case: its name and what it says.
-fn cases() -> Vec<(String, Value)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/views");
-    let mut paths: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    let read = |path: PathBuf| {
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        (name, serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
-    };
-    paths.into_iter().map(read).collect()
-}
-
-fn events(case: &Value) -> Vec<Event> {
-    let decode = |event: &Value| decode(&event.to_string(), Unfamiliar::Refuse).unwrap();
-    case["events"].as_array().unwrap().iter().map(decode).collect()
-}
 
 fn tree(events: &[Event]) -> Tree {
     let mut tree = Tree::new();
@@ -59,7 +41,7 @@ fn indices(view: &View) -> Vec<usize> {
 #[test]
 fn every_golden_view_is_the_same() {
     let mut seen = 0;
-    for (name, case) in cases().iter().filter(|(_, case)| case["error"].is_null()) {
+    for (name, case) in golden::cases("views").iter().filter(|(_, case)| case["error"].is_null()) {
         let branch = branch(case).unwrap();
         if case["branch_ids"].is_array() {
             let ids: Vec<&str> = branch.iter().map(|event| event.id().as_str()).collect();
@@ -82,7 +64,7 @@ fn every_golden_view_is_the_same() {
 
 #[test]
 fn every_event_of_a_golden_view_is_the_same() {
-    for (name, case) in cases().iter().filter(|(_, case)| case["view"].is_array()) {
+    for (name, case) in golden::cases("views").iter().filter(|(_, case)| case["view"].is_array()) {
         let view = View::reloaded(&events(case));
         let mut wanted: Vec<Value> = case["view"].as_array().unwrap().clone();
         let mut found: Vec<Value> =
@@ -101,7 +83,7 @@ fn every_event_of_a_golden_view_is_the_same() {
 #[test]
 fn every_prefix_of_a_golden_branch_has_the_same_views() {
     let mut seen = 0;
-    for (name, case) in cases().iter().filter(|(_, case)| case["prefixes"].is_array()) {
+    for (name, case) in golden::cases("views").iter().filter(|(_, case)| case["prefixes"].is_array()) {
         let branch = branch(case).unwrap();
         let (mut live, mut history) = (View::new(), History::new());
         for (event, wanted) in branch.iter().zip(case["prefixes"].as_array().unwrap()) {
@@ -122,7 +104,7 @@ fn every_prefix_of_a_golden_branch_has_the_same_views() {
 
 #[test]
 fn a_view_that_was_reloaded_goes_on_from_there() {
-    for (name, case) in cases() {
+    for (name, case) in golden::cases("views") {
         let Some(places) = case["reloaded_after"].as_object() else { continue };
         let branch = branch(&case).unwrap();
         for (place, wanted) in places {
@@ -137,7 +119,7 @@ fn a_view_that_was_reloaded_goes_on_from_there() {
 #[test]
 fn a_way_that_does_not_reach_a_root_is_refused_as_in_the_reference() {
     let mut seen = 0;
-    for (name, case) in cases().iter().filter(|(_, case)| case["error"].is_string()) {
+    for (name, case) in golden::cases("views").iter().filter(|(_, case)| case["error"].is_string()) {
         let error = branch(case).unwrap_err();
         let message = match &error {
             TreeError::Cycle { event } => format!("Cycle in event tree at {event}"),
@@ -212,7 +194,7 @@ fn condensed(view: &View, asked: &Value) -> Value {
 #[test]
 fn condensers_forget_what_the_reference_forgets() {
     let mut seen = 0;
-    for (name, case) in cases() {
+    for (name, case) in golden::cases("views") {
         let Some(asked) = case["condense"].as_array() else { continue };
         let view = View::reloaded(&branch(&case).unwrap());
         for asked in asked {
@@ -330,7 +312,7 @@ fn folded_slowly(branch: &[Event]) -> Vec<Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn a_view_is_what_the_slow_way_gives(steps in steps(60)) {
@@ -410,4 +392,72 @@ proptest! {
         let prompted = |view: &View| view.events().any(|event| matches!(event, Event::SystemPrompt(_)));
         prop_assert_eq!(prompted(&live), prompted(&view));
     }
+}
+
+/// Turns `number` of a log whose batches and tool loops hang together from end to end: each reply's second call is
+/// answered within the next one's loop.
+fn chained(turns: usize) -> Vec<Event> {
+    let action = |id: String, call: String, response: String, thinking: &str| {
+        format!(
+            r#"{{"id":"{id}","source":"agent","thought":[],"thinking_blocks":[{thinking}],"tool_name":"t","tool_call_id":"{call}",
+               "tool_call":{{"id":"{call}","name":"t","arguments":"{{}}","origin":"completion"}},"llm_response_id":"{response}",
+               "kind":"ActionEvent"}}"#
+        )
+    };
+    let answer = |id: String, call: String| {
+        format!(
+            r#"{{"id":"{id}","tool_name":"t","tool_call_id":"{call}","error":"e","kind":"AgentErrorEvent"}}"#
+        )
+    };
+    let thinking = r#"{"type":"thinking","thinking":"t"}"#;
+    let mut texts = Vec::new();
+    for n in 0..turns {
+        texts.push(action(
+            format!("l{n}"),
+            format!("l{n}"),
+            format!("r{n}"),
+            if n % 2 == 0 { thinking } else { "" },
+        ));
+        texts.push(action(format!("m{n}"), format!("m{n}"), format!("r{n}"), ""));
+        texts.push(answer(format!("al{n}"), format!("l{n}")));
+        if n > 0 {
+            texts.push(answer(format!("am{n}"), format!("m{}", n - 1)));
+        }
+        if n % 2 == 1 {
+            texts.push(format!(r#"{{"id":"p{n}","kind":"PauseEvent"}}"#));
+        }
+    }
+    texts.iter().map(|text| decode(text, Unfamiliar::Refuse).unwrap()).collect()
+}
+
+#[test]
+fn a_removal_that_reaches_over_the_whole_log_costs_one_pass() {
+    // The last call awaits its answer, and with it falls everything before, one after the other.
+    let log = chained(20_000);
+    assert!(View::live(&log).len() > 79_000);
+    assert!(View::reloaded(&log).is_empty());
+    let short = chained(20);
+    let slowly = enforced_slowly(folded_slowly(&short), &short);
+    assert_eq!(View::reloaded(&short).events().cloned().collect::<Vec<_>>(), slowly);
+}
+
+#[test]
+fn condensations_cost_what_they_forget() {
+    let mut view = View::new();
+    for number in 0..40_000 {
+        let message = format!(
+            r#"{{"id":"e{number}","source":"user","llm_message":{{"role":"user","content":[]}},"kind":"MessageEvent"}}"#
+        );
+        view.apply(&decode(&message, Unfamiliar::Refuse).unwrap());
+        let condensation = format!(
+            r#"{{"id":"c{number}","forgotten_event_ids":["c{}-summary","e{}"],"summary":"s","summary_offset":3,
+               "llm_response_id":"r","kind":"Condensation"}}"#,
+            number as i64 - 1,
+            number / 2 * 2
+        );
+        view.apply(&decode(&condensation, Unfamiliar::Refuse).unwrap());
+    }
+    // Every second message, and the last summary.
+    assert_eq!(view.len(), 20_001);
+    assert_eq!(view.ids().nth(3), Some("c39999-summary"));
 }

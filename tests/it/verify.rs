@@ -86,6 +86,7 @@ fn what_nobody_touched_is_sound() {
             conversations: 2,
             events: rows.iter().map(|row| row.event_count).sum(),
             payload_bytes: rows.iter().map(|row| row.payload_bytes).sum(),
+            redacted: 0,
             attachments: contents.len() as u64,
             findings: Vec::new(),
         }

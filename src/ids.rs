@@ -240,6 +240,14 @@ impl Timestamp {
         )
     }
 
+    /// Reads a time as a person types it: as [`Timestamp::parse`] does, or a date, or without seconds.
+    #[must_use]
+    pub fn parse_typed(text: &str) -> Option<Self> {
+        Self::parse(text)
+            .or_else(|| Self::parse(&format!("{text}T00:00:00")))
+            .or_else(|| Self::parse(&format!("{text}:00")))
+    }
+
     /// RFC 3339 in UTC with microseconds and `Z`; the number itself where no calendar reaches.
     #[must_use]
     pub fn to_rfc3339(self) -> String {
@@ -287,5 +295,7 @@ mod tests {
         assert_eq!(Timestamp::parse("2025-09-25T12:14:56.123456+02:00"), Some(moment));
         assert_eq!(Timestamp::parse("2025-09-25T10:14:56"), Some(Timestamp(1_758_795_296_000_000)));
         assert_eq!(Timestamp::parse("yesterday"), None);
+        assert_eq!(Timestamp::parse_typed("2026-01-31"), Timestamp::parse("2026-01-31T00:00:00Z"));
+        assert_eq!(Timestamp::parse_typed("2026-01-31 12:30"), Timestamp::parse("2026-01-31T12:30:00Z"));
     }
 }

@@ -340,3 +340,13 @@ fn the_smallest_options_still_make_a_store() {
         assert_sound(&store);
     }
 }
+
+#[test]
+fn a_reader_whose_file_was_taken_away_is_told_so() {
+    let scratch = Scratch::new();
+    let path = scratch.path("folder/annals.db");
+    let store = Store::open_with(&path, &impatient()).unwrap();
+    fs::remove_dir_all(scratch.path("folder")).unwrap();
+    let error = store.count_conversations(&Default::default()).unwrap_err();
+    assert!(matches!(&error, Error::CannotOpen { path: at, .. } if *at == path), "{error:?}");
+}

@@ -105,6 +105,7 @@ fn what_a_base_state_holds_in_the_open_is_looked_for_everywhere_in_its_conversat
         told,
         [
             ("talk", "event", "secret DEPLOY (17 characters)"),
+            ("talk", "first_message", "secret DEPLOY (17 characters)"),
             ("talk", "base_state_change", "secret DEPLOY (17 characters)")
         ]
     );

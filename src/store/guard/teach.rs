@@ -119,7 +119,7 @@ fn columns(name: &str) -> String {
 }
 
 /// The name that is written most like `wanted`, if any is nearly the same.
-pub(super) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = wanted.to_ascii_lowercase();
     let allowed = 1 + wanted.chars().count() / 3;
     let measured = names.map(|name| (distance(&wanted, name), name));

@@ -155,6 +155,11 @@ impl Projection for Usage {
         Ok(())
     }
 
+    fn prune(&self) -> &'static str {
+        "DELETE FROM usage_entry WHERE conversation NOT IN (SELECT key FROM conversation);
+         DELETE FROM usage_total WHERE conversation NOT IN (SELECT key FROM conversation)"
+    }
+
     fn check(&self) -> &'static str {
         "SELECT 1 FROM usage_entry WHERE prompt_tokens < 0 OR completion_tokens < 0 LIMIT 1"
     }

@@ -48,8 +48,8 @@ fn every_place_of_a_value_is_told_and_never_the_value() {
             (1, "e1", "action.path", 1),
             (1, "e1", "tool_call.arguments.path", 1),
             (2, "e2", "observation.content[0].text", 1),
-            (3, "e3", "observation.task_list[0].title", 1),
             (3, "e3", "observation.task_list[0].notes", 1),
+            (3, "e3", "observation.task_list[0].title", 1),
         ]
     );
     assert!(

@@ -140,13 +140,12 @@ pub(super) fn list(db: &Connection, conversation: i64) -> Result<Vec<Attachment>
     Ok(attachments)
 }
 
+/// Is shown a file and its content, and answers what shall stand in its place, if anything.
+pub(super) type EditContent<'e> = &'e mut dyn FnMut(&Attachment, &[u8]) -> Result<Option<Vec<u8>>>;
+
 /// Shows every attachment's path and content to `edit`, and keeps what it answers in the place of the
 /// content. Other conversations that have the same content keep it.
-pub(super) fn edit(
-    db: &Connection,
-    conversation: i64,
-    edit: &mut dyn FnMut(&Attachment, &[u8]) -> Result<Option<Vec<u8>>>,
-) -> Result<()> {
+pub(super) fn edit(db: &Connection, conversation: i64, edit: EditContent<'_>) -> Result<()> {
     for attachment in list(db, conversation)? {
         let mut content = Vec::with_capacity(usize::try_from(attachment.bytes).unwrap_or(0));
         write_content(db, conversation, &attachment.path, &mut content)?;

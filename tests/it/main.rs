@@ -6,6 +6,7 @@ mod backup;
 mod base_state;
 mod branch;
 mod cli;
+mod cli_privacy;
 mod concurrent;
 mod conversation_state;
 mod crash;

@@ -187,8 +187,8 @@ pub(super) fn again(db: &Connection, conversation: i64) -> Result<()> {
         let mut statement = db.prepare_cached(EVENTS_OF).doing(doing)?;
         let rows = statement.query(params![conversation, next, STEP_EVENTS_MAX]).doing(doing)?;
         let mut apply = |event: &LogEvent<'_>| {
-            let reading = projections.iter_mut().filter(|(_, position)| event.position <= *position);
-            reading.map(|(projection, _)| projection.apply(db, event)).collect()
+            let mut reading = projections.iter_mut().filter(|(_, position)| event.position <= *position);
+            reading.try_for_each(|(projection, _)| projection.apply(db, event))
         };
         let step = each(rows, &mut apply)?;
         for (projection, _) in &mut projections {
@@ -208,8 +208,8 @@ fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64
     let mut statement = db.prepare_cached(EVENTS).doing(doing)?;
     let rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(doing)?;
     let step = each(rows, &mut |event| {
-        let reading = projections.iter_mut().filter(|(_, position)| *position < event.position);
-        reading.map(|(projection, _)| projection.apply(db, event)).collect()
+        let mut reading = projections.iter_mut().filter(|(_, position)| *position < event.position);
+        reading.try_for_each(|(projection, _)| projection.apply(db, event))
     })?;
     let reached = step.reached.unwrap_or(from);
     if step.more {

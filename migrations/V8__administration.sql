@@ -88,3 +88,91 @@ SELECT r.act                                                            AS act_n
        lower(hex(r.new_digest))                                         AS sha256_after
 FROM admin_receipt AS r
 JOIN admin_act AS a ON a.number = r.act;
+
+-- Payloads that were compressed. `event` holds {"annals":"archived"} in the place of each.
+
+-- What zstd was taught from payloads, pieces of which it holds.
+CREATE TABLE archive_dictionary (
+    key      INTEGER PRIMARY KEY,
+    content  BLOB    NOT NULL,
+    is_stale INTEGER NOT NULL DEFAULT 0          -- 1: it may hold pieces of what was deleted since
+) STRICT;
+
+-- The conversations it was taught from.
+CREATE TABLE archive_source (
+    dictionary   INTEGER NOT NULL REFERENCES archive_dictionary (key),
+    conversation INTEGER NOT NULL REFERENCES conversation (key),
+    PRIMARY KEY (conversation, dictionary)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX archive_source_by_dictionary ON archive_source (dictionary);
+
+-- One row an archived conversation.
+CREATE TABLE archived_conversation (
+    conversation INTEGER PRIMARY KEY REFERENCES conversation (key),
+    dictionary   INTEGER REFERENCES archive_dictionary (key), -- NULL: compressed without one
+    archived_at  INTEGER NOT NULL                -- microseconds since 1970 UTC
+) STRICT;
+
+CREATE INDEX archived_conversation_by_dictionary ON archived_conversation (dictionary);
+
+-- One row a compressed payload.
+CREATE TABLE archived_payload (
+    position INTEGER PRIMARY KEY,
+    bytes    INTEGER NOT NULL,                   -- of the payload
+    content  BLOB    NOT NULL                    -- a zstd frame (RFC 8878)
+) STRICT;
+
+-- The views of V5 with what they have to say of this, at their ends.
+DROP VIEW conversations;
+
+CREATE VIEW conversations AS
+SELECT c.id                                                             AS conversation_id,
+       coalesce(c.title, c.first_message)                               AS title,
+       c.status                                                         AS status,
+       c.tags                                                           AS tags,
+       c.event_count                                                    AS event_count,
+       c.payload_bytes                                                  AS payload_bytes,
+       strftime('%Y-%m-%dT%H:%M:%S', c.created_at / 1000000, 'unixepoch')
+           || printf('.%06dZ', c.created_at % 1000000)                  AS created_at,
+       strftime('%Y-%m-%dT%H:%M:%S', c.updated_at / 1000000, 'unixepoch')
+           || printf('.%06dZ', c.updated_at % 1000000)                  AS updated_at,
+       c.first_timestamp                                                AS first_timestamp,
+       c.last_timestamp                                                 AS last_timestamp,
+       c.leaf_event_id                                                  AS leaf_event_id,
+       c.head_is_empty                                                  AS head_is_empty,
+       p.id                                                             AS parent_id,
+       c.forked_from                                                    AS forked_from,
+       c.forked_at                                                      AS forked_at,
+       lower(hex(c.head_hash))                                          AS head_hash,
+       (SELECT strftime('%Y-%m-%dT%H:%M:%S', a.archived_at / 1000000, 'unixepoch')
+                   || printf('.%06dZ', a.archived_at % 1000000)
+        FROM archived_conversation AS a WHERE a.conversation = c.key)   AS archived_at
+FROM conversation AS c
+LEFT JOIN conversation AS p ON p.key = c.parent;
+
+DROP VIEW events;
+
+CREATE VIEW events AS
+SELECT c.id                                                             AS conversation_id,
+       e.sequence                                                       AS sequence,
+       e.position                                                       AS position,
+       e.id                                                             AS event_id,
+       e.kind                                                           AS kind,
+       e.source                                                         AS source,
+       e.timestamp                                                      AS timestamp,
+       e.parent_id                                                      AS parent_id,
+       e.tool_name                                                      AS tool_name,
+       e.tool_call_id                                                   AS tool_call_id,
+       e.action_id                                                      AS action_id,
+       e.llm_response_id                                                AS llm_response_id,
+       strftime('%Y-%m-%dT%H:%M:%S', e.recorded_at / 1000000, 'unixepoch')
+           || printf('.%06dZ', e.recorded_at % 1000000)                 AS recorded_at,
+       lower(hex(e.hash))                                               AS hash,
+       coalesce((SELECT a.bytes FROM archived_payload AS a WHERE a.position = e.position),
+                length(CAST(e.payload AS BLOB)))                        AS payload_bytes,
+       e.payload                                                        AS payload,
+       e.redacted_digest IS NOT NULL                                    AS is_redacted,
+       EXISTS (SELECT 1 FROM archived_payload AS a WHERE a.position = e.position) AS is_archived
+FROM event AS e
+JOIN conversation AS c ON c.key = e.conversation;

@@ -2,6 +2,7 @@
 
 mod audit;
 mod privacy;
+mod retention;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ use crate::replay::{Memory, Point};
 use crate::store::{Order, Store};
 use crate::transfer;
 pub(super) use privacy::{AdminLog, Erase, Redact, ScanSecrets, Values, Wipe};
+pub(super) use retention::{Archive, Prune, Split, Stats, Unarchive, Which};
 
 /// The history of AI-agent conversations in one SQLite file: append-only, exact, readable by any SQLite tool.
 #[derive(Debug, Parser)]
@@ -60,8 +62,7 @@ pub(super) enum Command {
     Branches(Branches),
     Diff(Diff),
     Replay(Replay),
-    /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
-    Stats,
+    Stats(Stats),
     Verify(Verify),
     Rebuild(Rebuild),
     Backup(Backup),
@@ -70,6 +71,9 @@ pub(super) enum Command {
     Redact(Redact),
     Erase(Erase),
     AdminLog(AdminLog),
+    Prune(Prune),
+    Archive(Archive),
+    Unarchive(Unarchive),
     /// Write the file anew, without free room and without a trace of what was deleted
     Vacuum,
     Completions(Completions),

@@ -6,6 +6,7 @@
 mod actor;
 mod admin_log;
 mod answer;
+mod archive;
 mod arguments;
 mod backup;
 mod branches;
@@ -18,6 +19,7 @@ mod import;
 mod list;
 mod messages;
 mod print;
+mod prune;
 mod query;
 mod rebuild;
 mod redact;
@@ -92,7 +94,7 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Branches(command) => branches::run(&place, command, output),
         Command::Diff(command) => diff::run(&place, command, output),
         Command::Replay(command) => replay::run(&place, command, output),
-        Command::Stats => stats::run(&place, output),
+        Command::Stats(command) => stats::run(&place, command, output),
         Command::Verify(command) => verify::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
         Command::Backup(command) => backup::run(&place, command, output),
@@ -101,6 +103,9 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Redact(command) => redact::run(&place, command, output),
         Command::Erase(command) => erase::run(&place, command, output),
         Command::AdminLog(command) => admin_log::run(&place, command, output),
+        Command::Prune(command) => prune::run(&place, command, output),
+        Command::Archive(command) => archive::run(&place, command, output),
+        Command::Unarchive(command) => archive::undo(&place, command, output),
         Command::Vacuum => vacuum::run(&place, output),
         Command::Completions(command) => {
             command.print();

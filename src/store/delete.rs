@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::admin::{self, ActKind, NewAct, Receipt};
-use super::{Store, attachment, base_state, catalogue, log, origin, projection};
+use super::{Store, archive, attachment, base_state, catalogue, log, origin, projection};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 
@@ -62,7 +62,9 @@ impl Store {
     pub fn erase(&self, conversation: &ConversationId, reason: &str) -> Result<Erasure> {
         let actor = &self.0.options.actor;
         let mut erasure = self.overwrite(|db| {
-            let related = catalogue::related(db, catalogue::key(db, conversation)?)?;
+            let key = catalogue::key(db, conversation)?;
+            let related = catalogue::related(db, key)?;
+            archive::leave(db, key)?;
             let gone = take_out(db, conversation)?;
             projection::search::merge(db)?;
             let act = NewAct {
@@ -121,6 +123,7 @@ pub(super) fn take_out(db: &Connection, conversation: &ConversationId) -> Result
     }
     log::permit(db, "delete")?;
     projection::delete(db, key)?;
+    archive::forget(db, key)?;
     origin::delete(db, key)?;
     attachment::delete(db, key)?;
     base_state::delete(db, key)?;

@@ -7,6 +7,7 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::archive::Payloads;
 use super::engine::{Doing as _, is_known_id};
 use super::kept::{Edit, Kept, Part};
 use crate::chain::Digest;
@@ -194,24 +195,24 @@ pub(super) struct Known {
 
 /// Looks for an event by its id.
 pub(super) fn find(db: &Connection, conversation: i64, event: &NewEvent) -> Result<Option<Known>> {
-    db.prepare_cached(FIND)
-        .and_then(|mut statement| {
-            statement
-                .query_row(params![conversation, event.id().as_str()], |row| {
-                    let redacted: Option<Vec<u8>> = row.get(2)?;
-                    let same = match redacted {
-                        Some(digest) => digest == event.digest().0,
-                        None => row.get_ref(3)?.as_bytes()? == event.payload().as_bytes(),
-                    };
-                    Ok(Known {
-                        position: Position(row.get::<_, i64>(0)?.cast_unsigned()),
-                        sequence: Sequence(row.get::<_, i64>(1)?.cast_unsigned()),
-                        same,
-                    })
-                })
-                .optional()
-        })
-        .doing("looking for an event")
+    let doing = "looking for an event";
+    let mut statement = db.prepare_cached(FIND).doing(doing)?;
+    let mut rows = statement.query(params![conversation, event.id().as_str()]).doing(doing)?;
+    let Some(row) = rows.next().doing(doing)? else { return Ok(None) };
+    let position: i64 = row.get(0).doing(doing)?;
+    let redacted: Option<Vec<u8>> = row.get(2).doing(doing)?;
+    let same = match redacted {
+        Some(digest) => digest == event.digest().0,
+        None => {
+            let stored = text(row, 3).doing(doing)?;
+            stored == event.payload() || Payloads::new(db).payload(position, stored)? == event.payload()
+        }
+    };
+    Ok(Some(Known {
+        position: Position(position.cast_unsigned()),
+        sequence: Sequence(row.get::<_, i64>(1).doing(doing)?.cast_unsigned()),
+        same,
+    }))
 }
 
 /// Whether the conversation has an event of this id.
@@ -222,28 +223,29 @@ pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> 
 }
 
 /// Shows a page of payloads to `edit`, from `from` on, and puts what it answers in their place, each with
-/// the digest of what was there at first. Answers where the next page begins; `None` at the end.
+/// the digest of what was there at first; what is archived can only be looked at. Answers where the next page begins; `None` at the end.
 pub(super) fn edit(db: &Connection, conversation: i64, from: i64, edit: Edit<'_>) -> Result<Option<i64>> {
     let doing = "reading payloads";
     let mut changes: Vec<(i64, Digest, String)> = Vec::new();
+    let mut payloads = Payloads::new(db);
     let mut next = None;
     {
         let mut statement = db.prepare_cached(PAYLOADS).doing(doing)?;
         let mut rows = statement.query(params![conversation, from]).doing(doing)?;
         let mut bytes = 0;
         while let Some(row) = rows.next().doing(doing)? {
-            let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str()?)).doing(doing);
-            let (sequence, payload): (i64, _) = (row.get(1).doing(doing)?, text(3)?);
+            let (position, sequence): (i64, i64) = (row.get(0).doing(doing)?, row.get(1).doing(doing)?);
+            let payload = payloads.payload(position, text(row, 3).doing(doing)?)?;
             let kept = Kept {
                 part: Part::Event,
                 sequence: Some(sequence.cast_unsigned()),
-                name: text(2)?,
-                text: payload,
+                name: text(row, 2).doing(doing)?,
+                text: &payload,
             };
             next = Some(sequence + 1);
             bytes += payload.len();
             if let Some(new) = edit(kept)? {
-                changes.push((row.get(0).doing(doing)?, Digest::of(payload.as_bytes()), new));
+                changes.push((position, Digest::of(payload.as_bytes()), new));
             }
             if bytes >= EDIT_BYTES {
                 break;

@@ -11,7 +11,7 @@ use super::admin::{self, ActKind, NewAct, Receipt};
 use super::attachment;
 use super::kept::{Kept, Part};
 use super::secrets::{self, Place, Scan};
-use super::{Store, base_state, catalogue, log, origin, projection};
+use super::{Store, archive, base_state, catalogue, log, origin, projection};
 use crate::chain::Digest;
 #[cfg(doc)]
 use crate::error::Error;
@@ -83,7 +83,7 @@ impl Store {
     ///
     /// What it frees is overwritten and the write-ahead log emptied; copies that earlier versions of a row
     /// left elsewhere in free room go with [`Store::vacuum`]. Backups and exports that were made before
-    /// still hold what is taken out here.
+    /// still hold what is taken out here. An archived conversation is archived no longer.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`], [`Error::UnknownEvent`], [`Error::Finder`] for values that cannot be
@@ -94,10 +94,16 @@ impl Store {
         redaction: Redaction<'_>,
         reason: &str,
     ) -> Result<RedactionReport> {
+        let plan = self.plan_redaction(conversation, redaction)?;
+        if plan.taken.is_empty() {
+            return Ok(plan);
+        }
         self.catch_up()?;
         let actor = &self.0.options.actor;
         let mut report = self.overwrite(|db| {
             let mut work = Work::new(db, conversation, redaction, true)?;
+            work.was_archived = archive::is_archived(db, work.key)?;
+            archive::leave(db, work.key)?;
             log::permit(db, "redact")?;
             work.all_texts()?;
             log::forbid(db)?;
@@ -138,6 +144,7 @@ struct Work<'a> {
     /// The payload of the event that goes whole, before and after.
     replaced: Option<(String, String)>,
     act: Option<u64>,
+    was_archived: bool,
 }
 
 impl<'a> Work<'a> {
@@ -174,6 +181,7 @@ impl<'a> Work<'a> {
             first_message: None,
             replaced: None,
             act: None,
+            was_archived: false,
         })
     }
 
@@ -331,6 +339,7 @@ impl<'a> Work<'a> {
             "kinds": kinds,
             "events": self.events,
             "attachments": self.attachments,
+            "unarchived": self.was_archived,
         })
     }
 

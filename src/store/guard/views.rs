@@ -33,6 +33,7 @@ pub const VIEWS: &[SqlView] = &[
             "forked_from",
             "forked_at",
             "head_hash",
+            "archived_at",
         ],
     },
     SqlView {
@@ -55,6 +56,8 @@ pub const VIEWS: &[SqlView] = &[
             "hash",
             "payload_bytes",
             "payload",
+            "is_redacted",
+            "is_archived",
         ],
     },
     SqlView {

@@ -18,6 +18,7 @@ mod usage;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::archive::Payloads;
 use super::engine::Doing as _;
 use super::log;
 use crate::error::Result;
@@ -51,6 +52,8 @@ pub(super) struct LogEvent<'a> {
     pub action_id: Option<&'a str>,
     pub tool_name: Option<&'a str>,
     pub payload: &'a str,
+    /// Whether the payload is not in the log itself.
+    pub is_archived: bool,
     /// The payload's members.
     pub members: &'a Object<'a>,
 }
@@ -170,6 +173,11 @@ pub(super) fn step(db: &Connection) -> Result<bool> {
 /// A projection and the position it has read up to.
 type Standing = (Box<dyn Projection + Send>, i64);
 
+/// Takes away what says where in the log's payloads something is, for those that are archived.
+pub(super) fn hide(db: &Connection, conversation: i64) -> Result<()> {
+    transcript::hide(db, conversation)
+}
+
 /// Takes a conversation out of every projection and reads its events into them again, each as far as it
 /// has read the log. The search index is not among them. Runs within a write transaction.
 pub(super) fn again(db: &Connection, conversation: i64) -> Result<()> {
@@ -190,7 +198,7 @@ pub(super) fn again(db: &Connection, conversation: i64) -> Result<()> {
             let mut reading = projections.iter_mut().filter(|(_, position)| event.position <= *position);
             reading.try_for_each(|(projection, _)| projection.apply(db, event))
         };
-        let step = each(rows, &mut apply)?;
+        let step = each(db, rows, &mut apply)?;
         for (projection, _) in &mut projections {
             projection.flush(db)?;
         }
@@ -207,7 +215,7 @@ fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64
     let doing = "catching projections up";
     let mut statement = db.prepare_cached(EVENTS).doing(doing)?;
     let rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(doing)?;
-    let step = each(rows, &mut |event| {
+    let step = each(db, rows, &mut |event| {
         let mut reading = projections.iter_mut().filter(|(_, position)| *position < event.position);
         reading.try_for_each(|(projection, _)| projection.apply(db, event))
     })?;
@@ -229,16 +237,23 @@ struct Step {
 }
 
 /// Shows a step's events to `apply`.
-fn each(mut rows: rusqlite::Rows<'_>, apply: &mut dyn FnMut(&LogEvent<'_>) -> Result<()>) -> Result<Step> {
+fn each(
+    db: &Connection,
+    mut rows: rusqlite::Rows<'_>,
+    apply: &mut dyn FnMut(&LogEvent<'_>) -> Result<()>,
+) -> Result<Step> {
     let doing = "reading events for projections";
     let mut bytes = 0;
+    let mut payloads = Payloads::new(db);
     let mut step = Step { reached: None, events: 0, more: false };
     while let Some(row) = rows.next().doing(doing)? {
         let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(doing);
-        let payload = text(9)?.unwrap_or_default();
+        let position = row.get(0).doing(doing)?;
+        let stored = text(9)?.unwrap_or_default();
+        let payload = &*payloads.payload(position, stored)?;
         let members = Object::of(payload);
         let event = LogEvent {
-            position: row.get(0).doing(doing)?,
+            position,
             conversation: row.get(1).doing(doing)?,
             id: text(2)?.unwrap_or_default(),
             kind: text(3)?.unwrap_or_default(),
@@ -248,6 +263,7 @@ fn each(mut rows: rusqlite::Rows<'_>, apply: &mut dyn FnMut(&LogEvent<'_>) -> Re
             tool_name: text(7)?,
             source: text(8)?,
             payload,
+            is_archived: !std::ptr::eq(payload, stored),
             members: &members,
         };
         step.reached = Some(event.position);

@@ -5,8 +5,9 @@
 //! never keeps text that the log does not show: what is deleted is taken out first, while its words can
 //! still be read, because a contentless index forgets a row only when it is told the words again.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
+use super::super::archive::Payloads;
 use super::super::engine::Doing as _;
 use super::super::log;
 use crate::error::Result;
@@ -62,12 +63,13 @@ pub(in super::super) fn step(db: &Connection) -> Result<bool> {
     let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
     let mut rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(DOING)?;
     let (mut reached, mut events, mut bytes) = (from, 0, 0);
+    let mut payloads = Payloads::new(db);
     while let Some(row) = rows.next().doing(DOING)? {
         reached = row.get(0).doing(DOING)?;
-        let payload = row.get_ref(2).and_then(|value| Ok(value.as_str()?)).doing(DOING)?;
+        let payload = payloads.payload(reached, log::text(row, 2).doing(DOING)?)?;
         bytes += payload.len();
         events += 1;
-        if let Some(text) = text(row).doing(DOING)? {
+        if let Some(text) = text(log::text(row, 1).doing(DOING)?, &payload) {
             db.prepare_cached(INSERT)
                 .and_then(|mut statement| statement.execute(params![reached, text]))
                 .doing(DOING)?;
@@ -117,9 +119,11 @@ fn tell(db: &Connection, conversation: i64, sql: &str) -> Result<()> {
     let Some(position) = checkpoint(db)? else { return Ok(()) };
     let mut statement = db.prepare_cached(EVENTS_OF).doing(doing)?;
     let mut rows = statement.query(params![conversation, position]).doing(doing)?;
+    let mut payloads = Payloads::new(db);
     while let Some(row) = rows.next().doing(doing)? {
-        if let Some(text) = text(row).doing(doing)? {
-            let position: i64 = row.get(0).doing(doing)?;
+        let position: i64 = row.get(0).doing(doing)?;
+        let payload = payloads.payload(position, log::text(row, 2).doing(doing)?)?;
+        if let Some(text) = text(log::text(row, 1).doing(doing)?, &payload) {
             db.prepare_cached(sql)
                 .and_then(|mut statement| statement.execute(params![position, text]))
                 .doing(doing)?;
@@ -128,9 +132,8 @@ fn tell(db: &Connection, conversation: i64, sql: &str) -> Result<()> {
     Ok(())
 }
 
-/// The words of a row of position, kind and payload; `None` where it has none.
-fn text(row: &Row<'_>) -> rusqlite::Result<Option<String>> {
-    let (kind, payload) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+/// The words of an event; `None` where it has none.
+fn text(kind: &str, payload: &str) -> Option<String> {
     let text = Line::read(kind, &Object::of(payload)).to_text();
-    Ok((!text.is_empty()).then(|| terms::spread(&text)))
+    (!text.is_empty()).then(|| terms::spread(&text))
 }

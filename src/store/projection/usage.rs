@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::super::base_state;
+use super::super::archive::Payloads;
 use super::super::engine::Doing as _;
+use super::super::{base_state, log};
 use super::{LogEvent, Projection};
 use crate::error::Result;
 use crate::event::json::{Object, Raw};
@@ -270,14 +271,15 @@ fn fold_again(db: &Connection, conversation: i64) -> Result<()> {
     clear(db, CLEAR, conversation)?;
     clear(db, CLEAR_TOTALS, conversation)?;
     let mut usage = Usage::default();
+    let mut payloads = Payloads::new(db);
     let read = super::stored_checkpoint(db, NAME)?.map_or(0, |(_, position)| position);
     let mut statement = db.prepare_cached(UPDATES).doing(DOING)?;
     let mut rows = statement.query(params![conversation, read]).doing(DOING)?;
     while let Some(row) = rows.next().doing(DOING)? {
         let timestamp: Option<String> = row.get(1).doing(DOING)?;
-        let payload: String = row.get(2).doing(DOING)?;
+        let position = row.get(0).doing(DOING)?;
+        let payload = payloads.payload(position, log::text(row, 2).doing(DOING)?)?;
         if let Some(usages) = told_usages(&Object::of(&payload)) {
-            let position = row.get(0).doing(DOING)?;
             usage.take(db, &Told { conversation, position, timestamp: timestamp.as_deref() }, usages)?;
         }
     }

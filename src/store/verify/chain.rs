@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, Row, params};
 
+use super::super::archive::Payloads;
 use super::super::catalogue::{Entry, Told};
 use super::super::engine::Doing as _;
 use super::super::{Store, admin, base_state, origin};
@@ -111,22 +112,36 @@ impl<'a> Walk<'a> {
     fn page(&mut self, db: &Connection) -> Result<i64> {
         let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
         let mut rows = statement.query(params![self.key, self.last, PAGE]).doing(DOING)?;
+        let mut payloads = Payloads::new(db);
         let mut read = 0;
         while let Some(row) = rows.next().doing(DOING)? {
-            self.event(db, row).doing(DOING)??;
+            self.event(db, &mut payloads, row).doing(DOING)??;
             read += 1;
         }
         Ok(read)
     }
 
     /// The inner result is that of looking into the administrative log.
-    fn event(&mut self, db: &Connection, row: &Row<'_>) -> rusqlite::Result<Result<()>> {
+    fn event(
+        &mut self,
+        db: &Connection,
+        payloads: &mut Payloads<'_>,
+        row: &Row<'_>,
+    ) -> rusqlite::Result<Result<()>> {
         let sequence: i64 = row.get(0)?;
         self.place(sequence, row.get(13)?);
         let id = String::from_utf8_lossy(row.get_ref(1)?.as_bytes()?).into_owned();
         let stored = row.get_ref(2)?.as_bytes()?;
         let redacted = row.get_ref(3)?.as_bytes_or_null()?.and_then(Digest::from_bytes);
         let payload = row.get_ref(4)?.as_bytes()?;
+        let unpacked = match payloads.unpacked(row.get(13)?, payload) {
+            Ok(unpacked) => unpacked,
+            Err(error) => {
+                self.find(Some(sequence), error.to_string());
+                None
+            }
+        };
+        let payload = unpacked.as_ref().map_or(payload, String::as_bytes);
         let event = read(payload, &id);
         let digest =
             redacted.or_else(|| event.as_ref().map(NewEvent::digest)).unwrap_or_else(|| Digest::of(payload));

@@ -84,8 +84,8 @@ SELECT r.act                                                            AS act_n
        r.part                                                           AS part,
        r.name                                                           AS name,
        r.sequence                                                       AS sequence,
-       lower(hex(r.digest))                                             AS sha256_before,
-       lower(hex(r.new_digest))                                         AS sha256_after
+       nullif(lower(hex(r.digest)), '')                                 AS sha256_before,
+       nullif(lower(hex(r.new_digest)), '')                             AS sha256_after
 FROM admin_receipt AS r
 JOIN admin_act AS a ON a.number = r.act;
 
@@ -123,7 +123,7 @@ CREATE TABLE archived_payload (
     content  BLOB    NOT NULL                    -- a zstd frame (RFC 8878)
 ) STRICT;
 
--- The views of V5 with what they have to say of this, at their ends.
+-- The views of V5 with what they have to say of this, at their ends. A payload that is a stub has no text.
 DROP VIEW conversations;
 
 CREATE VIEW conversations AS
@@ -172,7 +172,30 @@ SELECT c.id                                                             AS conve
        coalesce((SELECT a.bytes FROM archived_payload AS a WHERE a.position = e.position),
                 length(CAST(e.payload AS BLOB)))                        AS payload_bytes,
        e.payload                                                        AS payload,
-       e.redacted_digest IS NOT NULL                                    AS is_redacted,
+       nullif(lower(hex(e.redacted_digest)), '')                        AS redacted_sha256,
        EXISTS (SELECT 1 FROM archived_payload AS a WHERE a.position = e.position) AS is_archived
 FROM event AS e
+JOIN conversation AS c ON c.key = e.conversation;
+
+DROP VIEW transcript;
+
+CREATE VIEW transcript AS
+SELECT c.id                                                             AS conversation_id,
+       e.sequence                                                       AS sequence,
+       e.position                                                       AS position,
+       e.id                                                             AS event_id,
+       e.timestamp                                                      AS timestamp,
+       e.kind                                                           AS kind,
+       t.role                                                           AS role,
+       e.tool_name                                                      AS tool,
+       CASE WHEN e.payload = '{"annals":"archived"}' THEN '' ELSE
+           (SELECT coalesce(group_concat(part, char(10)), '')
+            FROM (SELECT json_extract(CAST(substr(CAST(e.payload AS BLOB), start.value + 1, bytes.value) AS TEXT),
+                                      '$') AS part
+                  FROM json_each(t.parts) AS start
+                  JOIN json_each(t.parts) AS bytes ON bytes.key = start.key + 1
+                  WHERE start.key % 2 = 0
+                  ORDER BY start.key)) END                              AS text
+FROM transcript_line AS t
+JOIN event AS e ON e.position = t.position
 JOIN conversation AS c ON c.key = e.conversation;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use super::replay::Replay;
-pub(super) use audit::{Form, Limits, Query, Report};
+pub(super) use audit::{Form, Limits, Query, Report, Verify};
 
 use crate::error::Result;
 use crate::ids::ConversationId;
@@ -448,13 +448,6 @@ pub(super) struct Search {
     /// Only events before this position: the last one of the page before
     #[arg(long, value_name = "POSITION")]
     pub before: Option<u64>,
-}
-
-/// Check that nothing was changed: the hash chain, sequences, columns, the catalogue, attachments
-#[derive(Debug, Args)]
-pub(super) struct Verify {
-    /// Only this conversation, by id or the start of one
-    pub id: Option<String>,
 }
 
 /// Make derived tables again from the log

@@ -40,6 +40,8 @@ pub struct Step {
     pub follows: Follows,
     /// The action that it answers, where it names one.
     pub answers: Option<Sequence>,
+    /// The last action by then.
+    pub last_action: Option<Sequence>,
 }
 
 /// What an event follows in the tree, as far as the model sees it.
@@ -85,6 +87,7 @@ struct Fact {
     total: Option<usize>,
     request: Option<Usage>,
     follows: Follows,
+    last_action: Option<usize>,
 }
 
 /// What goes from event to event.
@@ -95,6 +98,7 @@ struct Fold {
     time: Option<Timestamp>,
     /// The last event that the model sees.
     last_seen: Option<usize>,
+    last_action: Option<usize>,
 }
 
 impl<'s> Recording<'s> {
@@ -201,7 +205,21 @@ impl<'s> Recording<'s> {
             after: fact.after,
             follows: fact.follows,
             answers: answers.map(|place| Sequence(place as u64)),
+            last_action: fact.last_action.map(|place| Sequence(place as u64)),
         }))
+    }
+
+    /// How long it was from the event at `from` to the one at `to`, in microseconds; what no event tells counts
+    /// as nothing.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn elapsed(&mut self, from: usize, to: usize) -> Result<u64> {
+        if let Some(last) = self.len().checked_sub(1) {
+            self.fold_to(to.min(last))?;
+        }
+        let told = self.facts.iter().take(to + 1).skip(from + 1).filter_map(|fact| fact.after);
+        Ok(told.fold(0, |sum, after| sum.saturating_add(after.unsigned_abs())))
     }
 
     fn on_page(&self, place: usize) -> Option<Event> {
@@ -281,6 +299,9 @@ impl Fold {
         if is_seen {
             self.last_seen = Some(place);
         }
+        if let Event::Action(_) = event {
+            self.last_action = Some(place);
+        }
         Fact {
             status: self.state.execution_status(),
             iteration: self.state.iteration(),
@@ -288,6 +309,7 @@ impl Fold {
             total: spent.total.and(totals.len().checked_sub(1)),
             request: spent.request,
             follows,
+            last_action: self.last_action,
         }
     }
 }

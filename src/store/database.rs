@@ -154,6 +154,16 @@ fn keep_plans(db: &Connection) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
+/// Sets up a connection that compares the file with temporary tables; these it may write.
+pub(super) fn set_up_comparison(db: &Connection, options: &Options) -> rusqlite::Result<()> {
+    db.busy_timeout(options.busy_timeout)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    db.set_prepared_statement_cache_capacity(64);
+    db.execute_batch(
+        "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA cache_size = -8192;",
+    )
+}
+
 fn set_up(db: &Connection) -> Result<()> {
     #[cfg(test)]
     super::plans::note(db);

@@ -26,6 +26,7 @@ const PAYLOADS: &str = "SELECT position, sequence, id, payload FROM event \
      WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT 256";
 const REPLACE: &str = "UPDATE event SET payload = ?2, redacted_digest = coalesce(redacted_digest, ?3) \
      WHERE position = ?1";
+const PUT: &str = "UPDATE event SET payload = ?2 WHERE position = ?1";
 const HAS: &str = "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2";
 
 /// How many payload bytes are looked through at a time, unless a single event has more: 8 MiB.
@@ -223,7 +224,8 @@ pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> 
 }
 
 /// Shows a page of payloads to `edit`, from `from` on, and puts what it answers in their place, each with
-/// the digest of what was there at first; what is archived can only be looked at. Answers where the next page begins; `None` at the end.
+/// the digest of what was there at first; what is archived can only be looked at. Answers where the next page
+/// begins; `None` at the end.
 pub(super) fn edit(db: &Connection, conversation: i64, from: i64, edit: Edit<'_>) -> Result<Option<i64>> {
     let doing = "reading payloads";
     let mut changes: Vec<(i64, Digest, String)> = Vec::new();
@@ -260,6 +262,14 @@ pub(super) fn edit(db: &Connection, conversation: i64, from: i64, edit: Edit<'_>
     Ok(next)
 }
 
+/// Puts a stub in a payload's place, or the payload back in the stub's; between [`permit`] and [`forbid`].
+pub(super) fn put(db: &Connection, position: i64, payload: &str) -> Result<()> {
+    db.prepare_cached(PUT)
+        .and_then(|mut statement| statement.execute(params![position, payload]))
+        .doing("archiving")?;
+    Ok(())
+}
+
 /// The guards of the log that are not as the migrations made them, told as findings.
 pub(super) fn changed_guards(db: &Connection) -> Result<Vec<String>> {
     let doing = "verifying the guards";
@@ -282,6 +292,11 @@ pub(super) fn changed_guards(db: &Connection) -> Result<Vec<String>> {
         found.push(format!("the table maintenance is not empty: {danger}"));
     }
     Ok(found)
+}
+
+/// Whether a trigger of this name is a guard of the log.
+pub(super) fn is_guard(name: &str) -> bool {
+    GUARDS.iter().any(|(guard, _)| *guard == name)
 }
 
 /// Keys of conversations that have events and no row in the catalogue.

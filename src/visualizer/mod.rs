@@ -18,7 +18,7 @@
 //! let options = Options { width: Some(40), ..Options::default() };
 //! let drawing = draw(&event, &spent, &options).expect("user messages are not skipped");
 //! let rows: Vec<String> = drawing.rows(options.width, "#0").iter().map(|row| row.plain()).collect();
-//! assert_eq!(rows, ["── Message from User ──────────── #0 ──", "  Run the tests"]);
+//! assert_eq!(rows, ["── Message from User ───────────── #0 ──", "  Run the tests"]);
 //! # Ok::<(), annals::event::DecodeError>(())
 //! ```
 
@@ -36,6 +36,7 @@ mod usage;
 
 pub use harmless::{harmless, one_line};
 pub use layout::{columns, cut};
+pub use observation::task_line;
 pub use style::{Colour, Line, Span, Style};
 pub use usage::abbreviated;
 

@@ -218,17 +218,23 @@ fn tasks(tasks: &[TaskItem], page: &mut Page) {
         page.line(Line::new("[no tasks]", Style::DIM));
     }
     for task in tasks {
-        let (mark, colour, style) = match task.status {
-            TaskStatus::Done => ("[x] ", Colour::Green, Style::DIM),
-            TaskStatus::InProgress => ("[>] ", Colour::Yellow, Style::BOLD),
-            TaskStatus::Todo => ("[ ] ", Colour::Blue, Style::PLAIN),
-            TaskStatus::Other(_) => ("[?] ", Colour::Magenta, Style::PLAIN),
-        };
-        page.line(Line::new(mark, colour).with(&*task.title, style));
+        page.line(task_line(&task.title, &task.status));
         for note in task.notes.lines() {
             page.line(Line::new(format!("    {note}"), Style::DIM.in_italics()));
         }
     }
+}
+
+/// A task behind the mark of its status. The title is taken as it is.
+#[must_use]
+pub fn task_line(title: &str, status: &TaskStatus) -> Line {
+    let (mark, colour, style) = match status {
+        TaskStatus::Done => ("[x] ", Colour::Green, Style::DIM),
+        TaskStatus::InProgress => ("[>] ", Colour::Yellow, Style::BOLD),
+        TaskStatus::Todo => ("[ ] ", Colour::Blue, Style::PLAIN),
+        TaskStatus::Other(_) => ("[?] ", Colour::Magenta, Style::PLAIN),
+    };
+    Line::new(mark, colour).with(title, style)
 }
 
 /// Adds files that a search found.

@@ -99,7 +99,7 @@ fn every_frozen_database_opens_and_holds_what_it_held() {
     furnish(&new);
     for path in frozen() {
         let scratch = Scratch::new();
-        fs::write(scratch.database(), fs::read(&path).unwrap()).unwrap();
+        fs::write(scratch.database(), fs::read(path).unwrap()).unwrap();
         let old = scratch.open_still();
         assert_sound(&old);
         assert_eq!(conversations(&old), conversations(&new), "{path:?}");
@@ -149,7 +149,7 @@ fn every_frozen_database_opens_and_holds_what_it_held() {
 fn every_frozen_database_is_rebuilt_to_the_same_and_written_out_as_it_came() {
     for path in frozen() {
         let scratch = Scratch::new();
-        fs::write(scratch.database(), fs::read(&path).unwrap()).unwrap();
+        fs::write(scratch.database(), fs::read(path).unwrap()).unwrap();
         let store = scratch.open_still();
         store.catch_up().unwrap();
         let db = scratch.foreign();
@@ -177,7 +177,7 @@ fn every_frozen_database_is_rebuilt_to_the_same_and_written_out_as_it_came() {
 fn a_frozen_database_is_not_upgraded_by_who_only_reads() {
     for path in frozen() {
         let scratch = Scratch::new();
-        let bytes = fs::read(&path).unwrap();
+        let bytes = fs::read(path).unwrap();
         fs::write(scratch.database(), &bytes).unwrap();
         let opened = Store::open_with(scratch.database(), &Options { read_only: true, ..still() });
         let name = path.file_stem().unwrap().to_str().unwrap();

@@ -64,9 +64,7 @@ fn steps_are_the_same_in_any_order() {
     let scratch = Scratch::new();
     let store = with_goldens(&scratch);
     let long = long(&store);
-    for id in
-        ["coding-task", "condense-rolling"].map(|name| golden_id(name)).into_iter().chain([long.to_string()])
-    {
+    for id in ["coding-task", "condense-rolling"].map(golden_id).into_iter().chain([long.to_string()]) {
         let forwards = steps(&mut recording(&store, &id));
         let mut jumping = recording(&store, &id);
         let mut random = Random::new(7);
@@ -118,8 +116,11 @@ fn time_goes_by_as_the_events_say() {
         at("c", "2026-01-01T00:00:02"),
     ];
     store.append(&id, Expected::Empty, &events).unwrap();
-    let after: Vec<Option<i64>> =
-        steps(&mut recording(&store, "times")).iter().map(|step| step.after).collect();
+    let mut recording = recording(&store, "times");
+    assert_eq!(recording.elapsed(0, 4).unwrap(), 3_500_000);
+    assert_eq!(recording.elapsed(1, 99).unwrap(), 2_000_000);
+    assert_eq!(recording.elapsed(3, 1).unwrap(), 0);
+    let after: Vec<Option<i64>> = steps(&mut recording).iter().map(|step| step.after).collect();
     assert_eq!(after, [None, Some(1_500_000), None, None, Some(2_000_000)]);
 }
 

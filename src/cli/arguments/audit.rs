@@ -80,3 +80,16 @@ pub(in crate::cli) struct Limits {
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     pub memory: u32,
 }
+
+/// Check that nothing was changed: the hash chain, the catalogue, attachments, and what is derived
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals verify                the whole file
+  annals verify 5610a7         one conversation: its events, catalogue row and attachments")]
+pub(in crate::cli) struct Verify {
+    /// Only this conversation, by id or the start of one
+    pub id: Option<String>,
+    /// Leave out the comparison of derived tables with the log, which takes the most time
+    #[arg(long)]
+    pub quick: bool,
+}

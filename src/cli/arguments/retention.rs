@@ -148,22 +148,23 @@ fn age(text: &str) -> Result<Timestamp, String> {
     if let Some(time) = Timestamp::parse_typed(text) {
         return Ok(time);
     }
-    let wrong = || format!("{text:?} is neither an age (90d, 12w, 1y, 36h) nor a time (2026-01-31)");
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let hours = match unit {
+    match microseconds(text) {
+        Some(ago) => Ok(Timestamp(Timestamp::now().0.saturating_sub(ago))),
+        None => Err(format!("{text:?} is neither an age (90d, 12w, 1y, 36h) nor a time (2026-01-31)")),
+    }
+}
+
+/// How long a time of this length is.
+fn microseconds(text: &str) -> Option<i64> {
+    let hours = match text.chars().last()? {
         'h' => 1,
         'd' => 24,
         'w' => 7 * 24,
         'y' => 365 * 24,
-        _ => return Err(wrong()),
+        _ => return None,
     };
-    let number: i64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    let ago =
-        number.checked_mul(hours).and_then(|hours| hours.checked_mul(3_600_000_000)).ok_or_else(wrong)?;
-    if ago < 0 {
-        return Err(wrong());
-    }
-    Ok(Timestamp(Timestamp::now().0.saturating_sub(ago)))
+    let number: u32 = text[..text.len() - 1].parse().ok()?;
+    i64::from(number).checked_mul(hours)?.checked_mul(3_600_000_000)
 }
 
 /// Bytes, with or without a unit.
@@ -192,11 +193,12 @@ mod tests {
 
     #[test]
     fn ages_and_sizes_are_read_as_people_write_them() {
-        let ago = |text| (Timestamp::now().0 - age(text).unwrap().0) / 1_000_000;
+        let seconds = |text| microseconds(text).map(|length| length / 1_000_000);
         assert_eq!(
-            (ago("36h"), ago("90d"), ago("2w"), ago("1y")),
-            (129_600, 7_776_000, 1_209_600, 31_536_000)
+            ["36h", "90d", "2w", "1y"].map(seconds),
+            [Some(129_600), Some(7_776_000), Some(1_209_600), Some(31_536_000)]
         );
+        assert!(age("0d").unwrap() <= Timestamp::now());
         assert_eq!(age("2026-01-31").unwrap(), Timestamp::parse("2026-01-31T00:00:00Z").unwrap());
         for wrong in ["", "d", "90", "-1d", "9m", "soon", "99999999999999999y"] {
             assert!(age(wrong).is_err(), "{wrong}");

@@ -5,6 +5,8 @@ mod player;
 mod screen;
 mod show;
 mod speed;
+#[cfg(test)]
+mod tests;
 
 pub(super) use arguments::Replay;
 

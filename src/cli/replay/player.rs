@@ -80,8 +80,9 @@ pub(super) struct Player<'s> {
     message: Option<String>,
     /// Rows the end is scrolled out of sight; `None` for as many as show the last event from its title on.
     scroll: Option<usize>,
-    /// The same as it was on the last frame, and how far it could go.
+    /// The same as it was on the last frame.
     scrolled: usize,
+    /// Rows that a page has.
     page: usize,
 }
 
@@ -131,12 +132,7 @@ impl<'s> Player<'s> {
             return Ok(None);
         };
         let Some(next) = self.following()? else { return Ok(None) };
-        let mut microseconds = 0_u64;
-        for place in at + 1..=next {
-            let after = self.recording.step(place)?.and_then(|step| step.after).unwrap_or(0);
-            microseconds = microseconds.saturating_add(after.unsigned_abs());
-        }
-        Ok(Some(self.settings.speed.wait(microseconds)))
+        Ok(Some(self.settings.speed.wait(self.recording.elapsed(at, next)?)))
     }
 
     /// Goes on to the next event, which is due; stops at the last one.
@@ -269,7 +265,7 @@ impl<'s> Player<'s> {
     }
 
     fn scroll_by(&mut self, rows: isize) {
-        self.scroll = Some(self.scrolled.saturating_add_signed(rows));
+        self.scroll = Some(self.scroll.unwrap_or(self.scrolled).saturating_add_signed(rows));
     }
 
     /// The event that comes behind the last one that is shown.
@@ -339,6 +335,7 @@ impl<'s> Player<'s> {
             first = before;
         }
         self.scrolled = wanted.min(rows.len().saturating_sub(room));
+        self.scroll = self.scroll.map(|_| self.scrolled);
         let end = rows.len() - self.scrolled;
         let rows: Vec<Line> = rows.into_iter().take(end).skip(end.saturating_sub(room)).collect();
         Ok(Frame { rows: padded(rows, room), status })

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use zstd::bulk::Compressor;
 
 use super::super::engine::Doing as _;
-use super::super::{log, projection};
+use super::super::log;
 use super::read::Payloads;
 use super::{Packed, STUB, sizes};
 use crate::error::{Error, Result};
@@ -18,7 +18,6 @@ const PUT: &str = "INSERT INTO archived_payload (position, bytes, content) VALUE
 const CHANGE: &str = "UPDATE archived_payload SET content = ?2 WHERE position = ?1";
 const TAKE: &str = "DELETE FROM archived_payload WHERE position IN \
      (SELECT position FROM event WHERE conversation = ?1)";
-const SET_PAYLOAD: &str = "UPDATE event SET payload = ?2 WHERE position = ?1";
 const BEGIN: &str =
     "INSERT INTO archived_conversation (conversation, dictionary, archived_at) VALUES (?1, ?2, ?3)";
 const END: &str = "DELETE FROM archived_conversation WHERE conversation = ?1";
@@ -178,13 +177,12 @@ pub(super) fn pack(
             .doing(DOING)?;
         let content = compressor.compress(payload.as_bytes()).map_err(broken)?;
         run(db, PUT, params![position, payload.len() as i64, content])?;
-        run(db, SET_PAYLOAD, params![position, STUB])?;
+        log::put(db, position, STUB)?;
         packed.events += 1;
         packed.payload_bytes += payload.len() as u64;
         packed.stored_bytes += content.len() as u64;
     }
     log::forbid(db)?;
-    projection::hide(db, conversation)?;
     Ok(packed)
 }
 
@@ -198,13 +196,12 @@ pub(super) fn unpack(db: &Connection, conversation: i64) -> Result<Packed> {
     log::permit(db, "unarchive")?;
     for position in positions(db, conversation)? {
         if let Some(payload) = payloads.fetch(position)? {
-            run(db, SET_PAYLOAD, params![position, payload])?;
+            log::put(db, position, &payload)?;
         }
     }
     log::forbid(db)?;
     run(db, TAKE, [conversation])?;
     run(db, END, [conversation])?;
-    projection::again(db, conversation)?;
     drop_unused(db)?;
     Ok(unpacked)
 }

@@ -56,7 +56,7 @@ pub const VIEWS: &[SqlView] = &[
             "hash",
             "payload_bytes",
             "payload",
-            "is_redacted",
+            "redacted_sha256",
             "is_archived",
         ],
     },

@@ -8,6 +8,7 @@
 //!
 //! The catalogue (`conversation`) is the one projection that is moved inline; see `catalogue.rs`.
 
+pub(super) mod compare;
 pub(super) mod rebuild;
 mod schema;
 pub(super) mod search;
@@ -52,8 +53,6 @@ pub(super) struct LogEvent<'a> {
     pub action_id: Option<&'a str>,
     pub tool_name: Option<&'a str>,
     pub payload: &'a str,
-    /// Whether the payload is not in the log itself.
-    pub is_archived: bool,
     /// The payload's members.
     pub members: &'a Object<'a>,
 }
@@ -173,11 +172,6 @@ pub(super) fn step(db: &Connection) -> Result<bool> {
 /// A projection and the position it has read up to.
 type Standing = (Box<dyn Projection + Send>, i64);
 
-/// Takes away what says where in the log's payloads something is, for those that are archived.
-pub(super) fn hide(db: &Connection, conversation: i64) -> Result<()> {
-    transcript::hide(db, conversation)
-}
-
 /// Takes a conversation out of every projection and reads its events into them again, each as far as it
 /// has read the log. The search index is not among them. Runs within a write transaction.
 pub(super) fn again(db: &Connection, conversation: i64) -> Result<()> {
@@ -249,8 +243,7 @@ fn each(
     while let Some(row) = rows.next().doing(doing)? {
         let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(doing);
         let position = row.get(0).doing(doing)?;
-        let stored = text(9)?.unwrap_or_default();
-        let payload = &*payloads.payload(position, stored)?;
+        let payload = &*payloads.payload(position, text(9)?.unwrap_or_default())?;
         let members = Object::of(payload);
         let event = LogEvent {
             position,
@@ -263,7 +256,6 @@ fn each(
             tool_name: text(7)?,
             source: text(8)?,
             payload,
-            is_archived: !std::ptr::eq(payload, stored),
             members: &members,
         };
         step.reached = Some(event.position);

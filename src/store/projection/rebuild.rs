@@ -55,7 +55,7 @@ pub(in super::super) fn rebuild(
     done
 }
 
-fn make_shadow(db: &Connection, table: &str) -> Result<()> {
+pub(super) fn make_shadow(db: &Connection, table: &str) -> Result<()> {
     for statement in schema::statements(table) {
         // Temporary tables cannot refer to the file's; the swap's own tables check the references.
         let statement = match statement.strip_prefix("CREATE TABLE ") {
@@ -105,7 +105,7 @@ fn fill_and_swap(
     write.commit()
 }
 
-fn advance(
+pub(super) fn advance(
     db: &Connection,
     standing: &mut [Standing],
     progress: &mut dyn FnMut(RebuildProgress),

@@ -12,17 +12,7 @@ use crate::event::transcript::Line;
 
 const INSERT: &str = "INSERT INTO transcript_line (position, role, parts) VALUES (?1, ?2, ?3)";
 
-const HIDE: &str = "UPDATE transcript_line SET parts = '[]' WHERE position IN \
-     (SELECT p.position FROM event AS e JOIN archived_payload AS p ON p.position = e.position \
-      WHERE e.conversation = ?1)";
-
 pub(super) struct Transcript;
-
-/// Lets the lines of archived payloads point at nothing.
-pub(super) fn hide(db: &Connection, conversation: i64) -> Result<()> {
-    db.execute(HIDE, [conversation]).doing("projecting the transcript")?;
-    Ok(())
-}
 
 impl Projection for Transcript {
     fn name(&self) -> &'static str {
@@ -40,8 +30,7 @@ impl Projection for Transcript {
     fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
         let line = Line::read(event.kind, event.members);
         let mut parts = String::from("[");
-        // Of an archived payload there is nothing in the log to point at.
-        for part in line.parts.iter().filter(|_| !event.is_archived) {
+        for part in &line.parts {
             let comma = if parts.len() > 1 { "," } else { "" };
             let _ = write!(parts, "{comma}{},{}", part.offset_in(event.payload), part.text().len());
         }

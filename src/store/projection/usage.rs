@@ -19,6 +19,9 @@ use crate::event::json::{Object, Raw};
 use crate::event::kind;
 use crate::ids::Timestamp;
 
+/// Conversations whose base state tells figures that were not read yet.
+pub(super) const STALE_TABLE: &str = "usage_stale";
+
 const INSERT: &str = "INSERT INTO usage_entry (conversation, usage_id, model, response_id, position, at, \
      prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost, latency) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
@@ -38,7 +41,7 @@ const UPDATES: &str = "SELECT position, timestamp, payload FROM event WHERE conv
      AND position <= ?2 ORDER BY sequence";
 const MARK_ALL: &str = "INSERT OR IGNORE INTO usage_stale (conversation) SELECT conversation FROM base_state";
 
-const NAME: &str = "usage";
+pub(super) const NAME: &str = "usage";
 
 const DOING: &str = "projecting usage";
 

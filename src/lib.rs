@@ -65,6 +65,8 @@ pub mod cli;
 pub mod conversation_state;
 pub mod error;
 pub mod event;
+#[cfg(feature = "agent")]
+pub mod hook;
 pub mod ids;
 #[cfg(feature = "agent")]
 pub mod llm;

@@ -10,7 +10,6 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("chain", &[]),
     ("ids", &[]),
     ("event", &["chain", "ids"]),
-    ("secret", &["event"]),
     ("tree", &["ids", "event"]),
     ("state", &["ids", "event", "tree"]),
     ("view", &["ids", "event", "tree"]),
@@ -22,8 +21,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
     ("audit", &["ids", "error", "store"]),
-    ("llm", &["ids", "event", "secret", "state", "message"]),
-    ("tool", &["ids", "event", "llm"]),
+    ("secret", &["ids", "event"]),
+    ("llm", &["secret", "ids", "event", "state", "message"]),
+    ("hook", &["ids", "event", "llm", "secret"]),
+    ("tool", &["secret", "ids", "event", "llm"]),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];
 
@@ -35,7 +36,7 @@ const CRATES: &[(&[&str], &[&str])] = &[
         &["src/cli/"],
     ),
     (&["reqwest", "rustls", "rustls_platform_verifier"], &["src/llm/"]),
-    (&["zeroize"], &["src/secret/"]),
+    (&["aho_corasick", "fernet", "zeroize"], &["src/secret/"]),
 ];
 
 /// Who writes which table; every file of the store may read it.

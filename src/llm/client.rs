@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::chat::{self, Prepared};
-use super::failure::{Failure, Mask, is_cache_too_small};
+use super::failure::{Failure, Hidden, is_cache_too_small};
 use super::http::{Post, Transport};
 use super::known::Models;
 use super::parsed::{Parsed, new_id};
@@ -23,7 +23,7 @@ use crate::event::Message;
 pub struct Client {
     setup: Setup,
     transport: Transport,
-    mask: Mask,
+    hidden: Hidden,
 }
 
 /// What a client is made with, beside its settings.
@@ -51,12 +51,12 @@ impl Client {
     /// # Errors
     /// [`LlmError::BadRequest`] where the name leads to no provider; [`LlmError::ContextWindowTooSmall`].
     pub fn new(settings: Settings, options: &ClientOptions) -> Result<Self, LlmError> {
-        let mask = Mask::new(settings.hidden());
+        let hidden = Hidden::new(settings.hidden());
         let setup = Setup::new(settings, &options.models)?;
         if !options.short_windows {
             setup.check_window()?;
         }
-        Ok(Self { setup, transport: options.transport.clone(), mask })
+        Ok(Self { setup, transport: options.transport.clone(), hidden })
     }
 
     /// Its settings.
@@ -145,7 +145,7 @@ impl Client {
             headers: &headers,
             body: body.finish(),
             provider: setup.provider.name,
-            mask: &self.mask,
+            hidden: &self.hidden,
             idle: idle.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         };
         let answer = self.transport.post(post).await?;
@@ -160,7 +160,7 @@ impl Client {
                     }
                     // What is no JSON is no piece of a reply: a proxy's greeting, a comment.
                     let Ok(piece) = serde_json::from_str::<Value>(&event.data) else { return Ok(false) };
-                    let piece = super::http::refused(piece, provider, &self.mask)?;
+                    let piece = super::http::refused(piece, provider, &self.hidden)?;
                     assembly.feed(&piece, &mut tell);
                     Ok(false)
                 })

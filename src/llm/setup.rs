@@ -94,7 +94,7 @@ impl Setup {
 
     /// The key, where there is one.
     pub fn key(&self) -> Option<&str> {
-        Some(self.settings.api_key.as_ref()?.known()?.expose())
+        Some(self.settings.api_key.as_ref()?.secret()?.expose())
     }
 }
 

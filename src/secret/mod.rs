@@ -1,174 +1,51 @@
-//! Values nobody may read: they print as `****` and are wiped from memory when they are let go of.
+//! Values that nobody may read: how they are held, sealed, looked up and kept out of what is written.
 //!
-//! A [`Secret`] is the value itself; a [`Stored`] is what a document holds in its place. This room does not know
-//! who needs a secret. Its invariant: a value leaves only through [`Secret::expose`].
+//! A [`Secret`] prints stars. A [`Registry`] holds those of one conversation by name, with what a command needs of
+//! them and a mask for whatever comes back. A [`Cipher`] seals them for the disk as the reference does, and
+//! [`document`] does so for a whole base state. The room knows neither the store nor who asks. Its
+//! invariants: no value is in a debug print or an error; a token that no key opens is kept as it is, so
+//! that the right key still finds it; and without a key a token is never taken for the value.
 
-use std::fmt;
-use std::sync::Arc;
+pub mod cipher;
+pub mod document;
+pub mod mask;
+pub mod registry;
+pub mod source;
+mod value;
 
-use zeroize::Zeroizing;
+pub use cipher::Cipher;
+pub use document::Form;
+pub use mask::{HIDDEN, Mask, StreamMask};
+pub use registry::{Info, Registry};
+pub use source::{Held, Source, SourceError};
+pub use value::{REDACTED, Secret};
 
-use crate::event::decode::DecodeError;
-use crate::event::dump::Out;
-use crate::event::json::Raw;
-use crate::event::model::{Field, Reading, Text, expected};
-
-/// What a document holds in place of a secret that was left out. Source: `pydantic.SecretStr`, as the reference
-/// dumps one.
-pub const REDACTED: &str = "**********";
-
-/// What every sealed value begins with: a Fernet token's version and the first bytes of its time.
-pub const SEAL: &str = "gAAAAA";
-
-/// A value that nobody may read: a key, a password. Clones share it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Arc<Zeroizing<String>>);
-
-/// A secret as a document holds it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stored {
-    /// The value is known. It is dumped as [`REDACTED`].
-    Known(Secret),
-    /// The value is sealed, and nobody has opened it: it is kept as it is.
-    Sealed(Text),
-    /// The value was left out.
-    Redacted,
+/// Whether a header or a field of that name holds a secret, as the reference decides it: by the words in it.
+///
+/// Source: `runtime.md` section 6.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    const WORDS: [&str; 8] =
+        ["AUTHORIZATION", "COOKIE", "CREDENTIAL", "KEY", "PASSWORD", "SECRET", "SESSION", "TOKEN"];
+    let upper = name.to_ascii_uppercase();
+    WORDS.iter().any(|word| upper.contains(word))
 }
 
-/// How documents are written that hold secrets.
-#[derive(Clone, Copy)]
-pub enum Expose<'c> {
-    /// [`REDACTED`] in place of each.
-    Redacted,
-    /// The values themselves.
-    Plain,
-    /// Each sealed by this cipher.
-    Sealed(&'c dyn Fn(&Secret) -> Text),
-}
-
-impl Secret {
-    /// Keeps a value.
-    #[must_use]
-    pub fn new(value: impl Into<String>) -> Self {
-        Self(Arc::new(Zeroizing::new(value.into())))
-    }
-
-    /// The value. Whoever takes it keeps it out of logs, errors and debug prints.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("****")
-    }
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("****")
-    }
-}
-
-impl Stored {
-    /// The value, where it is known.
-    #[must_use]
-    pub fn known(&self) -> Option<&Secret> {
-        match self {
-            Self::Known(secret) => Some(secret),
-            Self::Sealed(_) | Self::Redacted => None,
-        }
-    }
-
-    /// Opens a sealed value, if `open` can; otherwise it stays sealed.
-    pub fn open(&mut self, open: impl FnOnce(&str) -> Option<Secret>) {
-        if let Self::Sealed(token) = self
-            && let Some(secret) = open(token)
-        {
-            *self = Self::Known(secret);
-        }
-    }
-
-    /// The same with the text that is to be written: a known value becomes what `expose` makes of it, a sealed
-    /// one that is to be redacted is left out.
-    #[must_use]
-    pub fn exposed(&self, expose: Expose<'_>) -> Self {
-        match (self, expose) {
-            (Self::Known(secret), Expose::Plain) => Self::Sealed(secret.expose().into()),
-            (Self::Known(secret), Expose::Sealed(seal)) => Self::Sealed(seal(secret)),
-            (Self::Known(_) | Self::Sealed(_) | Self::Redacted, Expose::Redacted) | (Self::Redacted, _) => {
-                Self::Redacted
-            }
-            (Self::Sealed(token), Expose::Plain | Expose::Sealed(_)) => Self::Sealed(token.clone()),
-        }
-    }
-
-    /// What a document's text stands for: nothing, where it is blank.
-    #[must_use]
-    pub fn of(text: &str) -> Option<Self> {
-        match text {
-            REDACTED => Some(Self::Redacted),
-            text if text.starts_with(SEAL) => Some(Self::Sealed(text.into())),
-            text if text.trim().is_empty() => None,
-            text => Some(Self::Known(Secret::new(text))),
-        }
-    }
-}
-
-impl Field for Stored {
-    fn read(raw: Raw<'_>, _: Reading) -> Result<Self, DecodeError> {
-        let text = raw.as_str().ok_or_else(|| expected("a string"))?;
-        // A blank one is none, which the caller's reader says before.
-        Ok(Self::of(&text).unwrap_or(Self::Redacted))
-    }
-
-    fn write(&self, out: &mut Out) {
-        match self {
-            Self::Known(_) | Self::Redacted => out.text(REDACTED),
-            Self::Sealed(token) => out.text(token),
-        }
-    }
-}
-
-/// Reads a secret that may be missing: null and blank texts are none.
-pub(crate) fn read_optional(raw: Raw<'_>, reading: Reading) -> Result<Option<Stored>, DecodeError> {
-    if raw.as_str().is_some_and(|text| text.trim().is_empty()) {
-        return Ok(None);
-    }
-    Option::read(raw, reading)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_prints_as_stars_and_is_written_as_asked() {
-        let stored = Stored::of("sk-1").unwrap();
-        assert_eq!(format!("{stored:?} {}", stored.known().unwrap()), "Known(****) ****");
-        let text = |stored: &Stored| {
-            let mut out = Out::default();
-            stored.write(&mut out);
-            out.finish()
-        };
-        assert_eq!(text(&stored), r#""**********""#);
-        assert_eq!(text(&stored.exposed(Expose::Plain)), r#""sk-1""#);
-        let seal = |secret: &Secret| Text::from(format!("gAAAAA{}", secret.expose().len()));
-        assert_eq!(text(&stored.exposed(Expose::Sealed(&seal))), r#""gAAAAA4""#);
-        assert_eq!(text(&stored.exposed(Expose::Redacted)), r#""**********""#);
-    }
-
-    #[test]
-    fn a_sealed_value_that_does_not_open_is_kept() {
-        let mut stored = Stored::of("gAAAAABx").unwrap();
-        stored.open(|_| None);
-        assert_eq!(stored, Stored::Sealed("gAAAAABx".into()));
-        assert_eq!(stored.known(), None);
-        stored.open(|token| Some(Secret::new(token.len().to_string())));
-        assert_eq!(stored.known().map(Secret::expose), Some("8"));
-        assert_eq!(Stored::of(" "), None);
-        assert_eq!(Stored::of(REDACTED), Some(Stored::Redacted));
-    }
+/// Names of the program's own variables that no command of an agent inherits.
+///
+/// Source: the reference's list (`utils/command.py` of SDK 1.58). It takes every `OH_SESSION_API_KEYS_n`; here they
+/// are counted to 99.
+pub fn never_inherited() -> impl Iterator<Item = String> {
+    const NAMES: [&str; 8] = [
+        "SESSION_API_KEY",
+        "OH_SECRET_KEY",
+        "OH_PREVIOUS_SECRET_KEYS",
+        "OH_WEBHOOKS",
+        "LMNR_PROJECT_API_KEY",
+        "OTEL_HEADERS",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    ];
+    let keys = (0..100).map(|number| format!("OH_SESSION_API_KEYS_{number}"));
+    NAMES.into_iter().map(str::to_owned).chain(keys)
 }

@@ -19,6 +19,8 @@ mod golden;
 mod llm_chat;
 #[cfg(feature = "agent")]
 mod llm_failures;
+#[cfg(feature = "agent")]
+mod llm_settings;
 mod log;
 mod messages;
 mod old;

@@ -20,6 +20,10 @@ mod llm_chat;
 #[cfg(feature = "agent")]
 mod llm_failures;
 #[cfg(feature = "agent")]
+mod llm_forms;
+#[cfg(feature = "agent")]
+mod llm_requests;
+#[cfg(feature = "agent")]
 mod llm_settings;
 mod log;
 mod messages;

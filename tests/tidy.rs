@@ -45,7 +45,7 @@ const CRATES: &[(&[&str], &[&str])] = &[
         &["src/cli/"],
     ),
     (&["reqwest", "rustls", "rustls_platform_verifier"], &["src/llm/"]),
-    (&["zeroize"], &["src/secret/"]),
+    (&["aho_corasick", "fernet", "zeroize"], &["src/secret/"]),
 ];
 
 /// Who writes which table; every file of the store may read it.

@@ -26,6 +26,12 @@ mod golden;
 mod llm_chat;
 #[cfg(feature = "agent")]
 mod llm_failures;
+#[cfg(feature = "agent")]
+mod llm_forms;
+#[cfg(feature = "agent")]
+mod llm_requests;
+#[cfg(feature = "agent")]
+mod llm_settings;
 mod log;
 mod messages;
 mod old;

@@ -14,6 +14,8 @@ mod conversation_confirm;
 mod conversation_control;
 #[cfg(feature = "agent")]
 mod conversation_run;
+#[cfg(feature = "agent")]
+mod conversation_scenarios;
 mod conversation_state;
 mod crash;
 mod delete;

@@ -63,6 +63,7 @@ pub use attachment::Attachment;
 pub use backup::BackupReport;
 pub use base_state::BaseState;
 pub use breakdown::{By, Share};
+pub use catalogue::Mark;
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub use delete::Erasure;
 pub use feed::{FeedEvent, Follower};
@@ -304,6 +305,15 @@ impl Store {
     /// [`Error::UnknownConversation`], and what writing can meet.
     pub fn set_title(&self, conversation: &ConversationId, title: Option<&str>) -> Result<()> {
         self.write(|db| catalogue::set_title(db, catalogue::key(db, conversation)?, title))
+    }
+
+    /// How far the conversation has come: whoever remembers it can tell at little cost whether anything was written
+    /// since.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn mark(&self, conversation: &ConversationId) -> Result<Mark> {
+        self.read(|db| catalogue::mark(db, conversation))
     }
 
     /// Says that the conversation is a fork of `from`; at `at`, where only the branch up to it was copied.

@@ -13,6 +13,8 @@ mod conversation_confirm;
 #[cfg(feature = "agent")]
 mod conversation_control;
 #[cfg(feature = "agent")]
+mod conversation_crash;
+#[cfg(feature = "agent")]
 mod conversation_run;
 #[cfg(feature = "agent")]
 mod conversation_scenarios;

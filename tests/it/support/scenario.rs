@@ -83,8 +83,7 @@ impl Scenario {
     /// The same where texts of replies and of tools' answers are changed before they are played.
     pub fn load_with(name: &str, torn: &[(&str, &str)], changed: &[(&str, &str)]) -> Self {
         let folder = golden::folder("conversations").join(name);
-        let events: Vec<Value> =
-            golden::list(&folder.join("events"))
+        let events: Vec<Value> = golden::list(&folder.join("events"))
             .iter()
             .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
             .map(|path| golden::read(path))

@@ -58,6 +58,8 @@
 //! The features `cli`, `server` and `agent` add programs around the store; without them (`default-features
 //! = false`) the crate is the store alone, synchronous and small.
 
+#[cfg(feature = "agent")]
+pub mod agent;
 pub mod audit;
 pub mod chain;
 #[cfg(feature = "cli")]

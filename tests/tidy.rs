@@ -25,6 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("llm", &["secret", "ids", "event", "state", "message"]),
     ("hook", &["ids", "event", "llm", "secret"]),
     ("tool", &["secret", "ids", "event", "llm"]),
+    ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool"]),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];
 

@@ -33,6 +33,8 @@ mod llm_failures;
 #[cfg(feature = "agent")]
 mod llm_forms;
 #[cfg(feature = "agent")]
+mod llm_profiles;
+#[cfg(feature = "agent")]
 mod llm_requests;
 #[cfg(feature = "agent")]
 mod llm_settings;

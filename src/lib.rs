@@ -65,11 +65,15 @@ pub mod cli;
 pub mod conversation_state;
 pub mod error;
 pub mod event;
+#[cfg(feature = "agent")]
+pub mod hook;
 pub mod ids;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;
 pub mod replay;
+#[cfg(feature = "agent")]
+pub mod secret;
 pub mod state;
 pub mod store;
 pub mod stuck;

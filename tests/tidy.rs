@@ -21,8 +21,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
     ("audit", &["ids", "error", "store"]),
-    ("llm", &["ids", "event", "state", "message"]),
-    ("tool", &["ids", "event", "message", "llm"]),
+    ("secret", &["ids", "event"]),
+    ("llm", &["secret", "ids", "event", "state", "message"]),
+    ("hook", &["ids", "event", "llm", "secret"]),
+    ("tool", &["secret", "ids", "event", "message", "llm"]),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];
 

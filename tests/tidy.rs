@@ -39,6 +39,8 @@ const ROOMS: &[(&str, &[&str])] = &[
 
 /// Crates that live in one place, and where.
 const CRATES: &[(&[&str], &[&str])] = &[
+    (&["pty_process"], &["src/tool/terminal/"]),
+    (&["chardetng", "encoding_rs"], &["src/tool/file_editor/"]),
     (&["rusqlite", "r2d2", "r2d2_sqlite", "refinery"], &["src/store/", "src/error.rs"]),
     (
         &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],

@@ -7,6 +7,8 @@
 mod document;
 mod list;
 mod page;
+#[cfg(feature = "proof")]
+pub mod proof;
 mod report;
 mod run;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-pub(super) use audit::{Form, Limits, Query, Report, Verify};
+pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
 
 use crate::error::Result;
 use crate::ids::ConversationId;
@@ -59,6 +59,9 @@ pub(super) enum Command {
     /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
     Stats,
     Verify(Verify),
+    Head(Head),
+    Keys(Keys),
+    Bundle(Bundle),
     Rebuild(Rebuild),
     Backup(Backup),
     Delete(Delete),

@@ -19,6 +19,7 @@ mod delete;
 mod engine;
 mod feed;
 mod guard;
+mod heads;
 mod history;
 mod import;
 mod list;
@@ -57,6 +58,7 @@ pub(crate) use guard::nearest;
 pub use guard::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
+pub use heads::{ChainHead, ChainLink, Heads};
 pub use history::HeadMove;
 pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};

@@ -17,6 +17,7 @@ mod log;
 mod messages;
 mod open;
 mod projections;
+mod proof;
 mod query;
 mod replay;
 mod report;

@@ -74,6 +74,7 @@ pub mod stuck;
 pub mod transfer;
 pub mod tree;
 pub mod view;
+pub mod visualizer;
 
 pub use conversation_state::ConversationState;
 pub use error::{Error, Expected, Result};

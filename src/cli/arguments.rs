@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
+use super::replay::Replay;
 pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
 
 use crate::error::Result;
@@ -56,6 +57,7 @@ pub(super) enum Command {
     Convert(Convert),
     Branches(Branches),
     Diff(Diff),
+    Replay(Replay),
     /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
     Stats,
     Verify(Verify),

@@ -18,6 +18,7 @@ mod print;
 mod proof;
 mod query;
 mod rebuild;
+mod replay;
 mod report;
 mod search;
 mod show;
@@ -85,6 +86,7 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Convert(command) => messages::convert(command, output),
         Command::Branches(command) => branches::run(&place, command, output),
         Command::Diff(command) => diff::run(&place, command, output),
+        Command::Replay(command) => replay::run(&place, command, output),
         Command::Stats => stats::run(&place, output),
         Command::Verify(command) => verify::run(&place, command, output),
         Command::Head(command) => proof::head(&place, command, output),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::engine::{Doing as _, is_busy, translate};
 use super::options::{Durability, Options};
@@ -214,7 +214,8 @@ fn recognise(db: &Connection, place: &Place) -> Result<u32> {
     Ok(found)
 }
 
-fn refusal(error: rusqlite::Error, place: &Place) -> Error {
+/// What an engine error means to one who opens a file.
+pub(super) fn refusal(error: rusqlite::Error, place: &Place) -> Error {
     use rusqlite::ErrorCode as Code;
     let path = place.path();
     match error.sqlite_error_code() {
@@ -233,19 +234,19 @@ fn migrate(db: &mut Connection) -> Result<()> {
     // Grouped is one transaction: otherwise the runner writes a migration and the note that it was made one
     // after the other, and a process that dies in between leaves a file that nobody can open any more.
     if let Err(error) = migrations::migrations::runner().set_grouped(true).run(db) {
-        // The runner looks first and writes later, and hides the engine's error in its own. Where another
-        // process was faster, or has the lock, all is well after another attempt.
-        let busy = std::error::Error::source(&error)
+        // The runner hides the engine's error in its own.
+        let engine = std::error::Error::source(&error)
             .and_then(|source| source.downcast_ref::<rusqlite::Error>())
-            .is_some_and(is_busy);
-        if busy || migrations_applied(db)? > before {
-            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
-            return Err(Error::Storage {
-                doing: "upgrading the schema",
-                source: rusqlite::Error::SqliteFailure(code, None).into(),
-            });
-        }
-        return Err(Error::Storage { doing: "upgrading the schema", source: error.into() });
+            .and_then(rusqlite::Error::sqlite_error);
+        // It also looks first and writes later: where another process was faster, all is well after another
+        // attempt, as it is where that process has the lock.
+        let code = match engine {
+            _ if migrations_applied(db)? > before => ffi::Error::new(ffi::SQLITE_BUSY),
+            Some(code) => *code,
+            None => return Err(Error::Storage { doing: "upgrading the schema", source: error.into() }),
+        };
+        return Err(rusqlite::Error::SqliteFailure(code, Some(error.to_string())))
+            .doing("upgrading the schema");
     }
     let transaction = db.transaction().doing("upgrading the schema")?;
     transaction

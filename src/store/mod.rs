@@ -301,11 +301,18 @@ impl Store {
 
     /// Runs `work` on a reading connection.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let db = self.0.readers.get().map_err(|error| Error::Storage {
-            doing: "waiting for a reading connection",
-            source: error.into(),
-        })?;
+        let db = self.0.readers.get().map_err(|error| self.no_reader(error))?;
         work(&db)
+    }
+
+    /// Why there is no reading connection. The pool has only the text of what it met; who asks once more
+    /// learns what it was.
+    fn no_reader(&self, error: r2d2::Error) -> Error {
+        let met = self.0.watch.connect().and_then(|db| db.query_row("PRAGMA user_version", [], |_| Ok(())));
+        match met {
+            Err(met) => database::refusal(met, &self.0.place),
+            Ok(()) => Error::Storage { doing: "waiting for a reading connection", source: error.into() },
+        }
     }
 
     /// Runs `work` on a reading connection within one snapshot.

@@ -243,3 +243,39 @@ fn completions_and_help_are_there() {
         assert!(program.done(&[command, "--help"]).contains("Example"), "{command}");
     }
 }
+
+#[test]
+fn a_replay_without_a_terminal_prints_every_drawing_at_once() {
+    let program = Program::with_goldens();
+    let text = program.done(&["replay", "5610"]);
+    assert!(text.starts_with("── System Prompt ──"), "{text}");
+    assert!(text.contains("\n  $ seq 1 12000\n"));
+    assert!(!text.contains('\u{1b}'));
+    let titles =
+        |text: &str| text.lines().filter(|line| line.starts_with("──") || line.starts_with("·")).count();
+    assert_eq!(titles(&text), 36);
+    assert_eq!(titles(&program.done(&["replay", "5610", "--from", "30", "--at", "33"])), 4);
+    assert_eq!(titles(&program.done(&["replay", "5610", "--only", "message,finish"])), 1);
+    assert_eq!(titles(&program.done(&["replay", "5610", "--skip-user-messages"])), 35);
+    let (code, error) = program.fails(&["replay", "5610", "--from", "99"]);
+    assert_eq!(code, 1);
+    assert!(error.contains("99"), "{error}");
+    let (code, error) = program.fails(&["replay", "5610", "--speed", "slowly"]);
+    assert_eq!(code, 1);
+    assert!(error.contains("a speed is 1x, 10x, 0.5x, ... or max"), "{error}");
+}
+
+#[test]
+fn a_replay_for_programs_has_a_step_a_line() {
+    let program = Program::with_goldens();
+    let text = program.done(&["--json", "replay", "f16839"]);
+    let steps: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(steps.len(), 17);
+    assert_eq!(steps[15]["branches_from"], 4);
+    assert_eq!(steps[13]["branches_from"], "root");
+    let last = &steps[16];
+    assert_eq!(last["status"], "finished");
+    assert_eq!(last["lines"], serde_json::json!(["back on A again"]));
+    assert_eq!(last["total"]["prompt_tokens"], 935);
+    assert_eq!(last["request"]["prompt_tokens"], 210);
+}

@@ -41,7 +41,7 @@ fn killed_at_any_moment_nothing_acknowledged_is_lost_and_nothing_is_half_there()
             .collect();
         lanes.into_iter().map(|lane| lane.join().unwrap()).sum()
     });
-    assert!(LANES * DATABASES * ROUNDS * 2 >= 200, "too few were killed to mean anything");
+    const { assert!(LANES * DATABASES * ROUNDS * 2 >= 200, "too few were killed to mean anything") };
     assert!(acknowledged > 1000, "only {acknowledged} appends were acknowledged before the end came");
 }
 
@@ -172,8 +172,8 @@ fn write_until_killed(role: &Role) {
         Ok(store) => store,
         Err(error) => return child::report(&format!("failed to open: {error:?}")),
     };
-    let work: [fn(&Store, &str) -> Result<(), Error>; 4] =
-        [append_singly, append_batches, change_state, maintain];
+    type Work = fn(&Store, &str) -> Result<(), Error>;
+    let work: [Work; 4] = [append_singly, append_batches, change_state, maintain];
     std::thread::scope(|scope| {
         for work in work {
             let store = &store;

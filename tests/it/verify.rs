@@ -529,11 +529,7 @@ fn the_way_in_which_a_log_was_changed_is_named() {
         format!(
             "INSERT INTO event (position, sequence, {COLUMNS}) SELECT 900, {sequence}, {} FROM event WHERE id = 'b' \
              AND conversation = 1;",
-            COLUMNS.replace("id, kind", "'forged', kind").replacen(
-                "conversation, 'forged'",
-                "conversation, 'forged'",
-                1
-            )
+            COLUMNS.replace("id, kind", "'forged', kind")
         )
     };
     for (sql, sequence, what) in [

@@ -70,6 +70,8 @@ pub mod ids;
 pub mod llm;
 pub mod message;
 pub mod replay;
+#[cfg(feature = "agent")]
+pub mod secret;
 pub mod state;
 pub mod store;
 pub mod stuck;

@@ -21,8 +21,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
     ("audit", &["chain", "ids", "error", "store"]),
-    ("llm", &["ids", "event", "state", "message"]),
-    ("tool", &["ids", "event", "llm"]),
+    ("secret", &["ids", "event"]),
+    ("llm", &["secret", "ids", "event", "state", "message"]),
+    ("tool", &["secret", "ids", "event", "llm"]),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];
 

@@ -336,6 +336,33 @@ fn what_would_never_end_is_ended() {
     assert_eq!(ask(&store, "SELECT count(*) FROM events").unwrap().rows, [[SqlValue::Integer(4)]]);
 }
 
+/// The limit of memory holds by itself, long before the clock.
+#[test]
+fn what_would_take_all_memory_is_ended_by_that() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let limits = SqlLimits {
+        time_max: Duration::from_secs(600),
+        memory_bytes_max: 32 << 20,
+        ..SqlLimits::default()
+    };
+    for sql in [
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION SELECT x + 1 FROM n) SELECT max(x) FROM n",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) \
+         SELECT group_concat(printf('%.*c', 100000, 'x')) FROM n",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) \
+         SELECT DISTINCT x, printf('%.*c', 10000, 'x') FROM n ORDER BY x DESC",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x, count(*) OVER () FROM n",
+        "WITH RECURSIVE n(x, y) AS (SELECT 1, printf('%.*c', 10000, 'x') UNION ALL SELECT x + 1, y FROM n) \
+         SELECT count(*) FROM (SELECT x, y FROM n GROUP BY x, y)",
+    ] {
+        match ask_within(&store, sql, limits).expect_err(sql) {
+            Error::QueryTooLarge { what: "memory", bytes_max } => assert_eq!(bytes_max, 32 << 20),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+}
+
 /// Statements whose mere reading could take long or much.
 #[test]
 fn what_is_too_long_or_too_deep_is_refused_unread() {

@@ -1,7 +1,8 @@
 //! Where every chain ends: what a proof commits to, and the links of one chain for those who check it.
 
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::catalogue::Entry;
 use super::engine::Doing as _;
 use super::{Store, catalogue, log};
 use crate::chain::Digest;
@@ -9,8 +10,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Sequence};
 
 const STORE: &str = "SELECT store_id FROM log";
-const HEADS: &str =
-    "SELECT id, event_count, head_hash FROM conversation WHERE ?1 IS NULL OR id = ?1 ORDER BY id";
+const HEADS: &str = "SELECT id, event_count, head_hash FROM conversation ORDER BY id";
 const HASH: &str = "SELECT hash FROM event WHERE conversation = ?1 AND sequence = ?2";
 const LINKS: &str = "SELECT sequence, id, hash, redacted_digest, payload FROM event \
      WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
@@ -64,22 +64,11 @@ impl Store {
     /// [`Error::UnknownConversation`].
     pub fn heads(&self, conversation: Option<&ConversationId>) -> Result<Heads> {
         self.snapshot(|db| {
-            if let Some(conversation) = conversation {
-                catalogue::key(db, conversation)?;
-            }
-            let store_id = db.query_row(STORE, [], |row| row.get(0)).doing(DOING)?;
-            let rows: Vec<(String, i64, [u8; 32])> = db
-                .prepare_cached(HEADS)
-                .and_then(|mut statement| {
-                    let only = conversation.map(ConversationId::as_str);
-                    statement.query_map([only], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
-                })
-                .doing(DOING)?;
-            let head = |(id, events, hash): (String, i64, [u8; 32])| {
-                let conversation = ConversationId::new(&id)?;
-                Ok(ChainHead { conversation, events: events.cast_unsigned(), hash: Digest(hash) })
+            let conversations = match conversation {
+                Some(conversation) => vec![head(db, conversation)?],
+                None => heads(db)?,
             };
-            let conversations = rows.into_iter().map(head).collect::<Result<_>>()?;
+            let store_id = db.query_row(STORE, [], |row| row.get(0)).doing(DOING)?;
             Ok(Heads { store_id, position: log::head(db)?, conversations })
         })
     }
@@ -150,4 +139,24 @@ impl Store {
             }
         }
     }
+}
+
+fn head(db: &Connection, conversation: &ConversationId) -> Result<ChainHead> {
+    let unknown = || Error::UnknownConversation { conversation: conversation.to_string() };
+    let entry = Entry::load(db, conversation)?.ok_or_else(unknown)?;
+    Ok(ChainHead { conversation: conversation.clone(), events: entry.event_count, hash: entry.head_hash })
+}
+
+fn heads(db: &Connection) -> Result<Vec<ChainHead>> {
+    let rows: Vec<(String, i64, [u8; 32])> = db
+        .prepare_cached(HEADS)
+        .and_then(|mut statement| {
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+        })
+        .doing(DOING)?;
+    let head = |(id, events, hash): (String, i64, [u8; 32])| {
+        let conversation = ConversationId::new(&id)?;
+        Ok(ChainHead { conversation, events: events.cast_unsigned(), hash: Digest(hash) })
+    };
+    rows.into_iter().map(head).collect()
 }

@@ -89,7 +89,8 @@ fn watch(db: &Connection, deadline: Instant, memory_bytes_max: u64) -> Result<Ar
     let before = engine::memory_bytes();
     if before == 0 {
         // A connection is open, so this engine does not count what it uses.
-        let what = "the memory of a query cannot be limited here: SQLite keeps no memory statistics".to_owned();
+        let what =
+            "the memory of a query cannot be limited here: SQLite keeps no memory statistics".to_owned();
         let hint = Some("compile it without SQLITE_DEFAULT_MEMSTATUS=0".to_owned());
         return Err(Error::QueryRefused { what, hint });
     }

@@ -14,6 +14,8 @@ mod drawing;
 mod events;
 mod feed;
 mod full;
+#[cfg(feature = "proof")]
+mod fuzz;
 mod golden;
 mod log;
 mod messages;

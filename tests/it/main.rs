@@ -17,6 +17,7 @@ mod full;
 #[cfg(feature = "proof")]
 mod fuzz;
 mod golden;
+mod guide;
 mod log;
 mod messages;
 mod old;

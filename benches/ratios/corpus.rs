@@ -194,7 +194,7 @@ pub fn session_state(number: usize) -> BaseStateChange {
     let model = ["model-a", "model-b", "model-c"][number % 3];
     let stats = format!(
         r#"{{"usage_to_metrics":{{"agent":{{"model_name":"{model}","accumulated_cost":{0}.25,"accumulated_token_usage":{{"model":"{model}","prompt_tokens":{0}000,"completion_tokens":{0}00}}}}}}}}"#,
-        number % 9
+        number % 9 + 1
     );
     let secrets = r#"{"secret_sources":{"API_TOKEN":{"kind":"StaticSecret","description":null}}}"#;
     let field = |name, value: &str| FieldChange::set(name, value).expect("the field is valid");

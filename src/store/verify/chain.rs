@@ -11,8 +11,8 @@ use super::diagnosis::{Damage, Link, diagnose};
 use super::{Finding, Verification, VerifyProgress};
 use crate::chain::{self, Digest};
 use crate::error::Result;
-use crate::event::{Envelope, NewEvent, kind};
-use crate::ids::{ConversationId, EventId, ROOT, Sequence, Timestamp};
+use crate::event::{Envelope, kind};
+use crate::ids::{ConversationId, ROOT, Sequence, Timestamp};
 use crate::state::status::Effect;
 
 const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind, source, timestamp, parent_id, \
@@ -152,9 +152,9 @@ impl<'a> Walk<'a> {
         let stored = row.get_ref(2)?.as_bytes()?;
         let redacted = row.get_ref(3)?.as_bytes_or_null()?.and_then(Digest::from_bytes);
         let payload = row.get_ref(4)?.as_bytes()?;
-        let event = read(payload, &id);
-        let digest =
-            redacted.or_else(|| event.as_ref().map(NewEvent::digest)).unwrap_or_else(|| Digest::of(payload));
+        let text = simdutf8::basic::from_utf8(payload).ok();
+        let envelope = text.and_then(|text| Envelope::read(text).ok()).map(|(envelope, _)| envelope);
+        let digest = redacted.unwrap_or_else(|| Digest::of(payload));
         let link = Link {
             sequence: (sequence + self.shift).max(0).cast_unsigned(),
             id: id.clone(),
@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
         } else if redacted.is_some() {
             let what = "its payload is another one in the place of one that was taken out";
             self.find(Some(sequence), what.into());
-        } else if let Some(column) = wrong_column(row, event.as_ref().map(NewEvent::envelope))? {
+        } else if let Some(column) = wrong_column(row, envelope.as_ref())? {
             let what = format!("column {column} does not say what the payload says; rebuild cannot mend it");
             self.find(Some(sequence), what);
         }
@@ -178,11 +178,11 @@ impl<'a> Walk<'a> {
         }
         self.last = sequence;
         self.payload_bytes += payload.len() as u64;
-        if let Some(event) = event {
-            let effect = Effect::of(event.envelope(), event.payload());
-            self.replayed.take(&event, self.hash, effect, Timestamp(row.get(14)?));
+        if let Some((envelope, text)) = envelope.zip(text) {
+            let effect = Effect::of(&envelope, text);
+            self.replayed.take(&envelope, text, self.hash, effect, Timestamp(row.get(14)?));
             let appended = self.imported.is_none_or(|count| sequence.cast_unsigned() >= count);
-            if appended && kind::moves_head(&event.envelope().kind) {
+            if appended && kind::moves_head(&envelope.kind) {
                 self.moved = Some((sequence.cast_unsigned(), id));
             }
         }
@@ -312,12 +312,6 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
-}
-
-/// The event that a payload holds; `None` where it is none.
-fn read(payload: &[u8], id: &str) -> Option<NewEvent> {
-    let text = std::str::from_utf8(payload).ok()?;
-    NewEvent::keep(text, || EventId::new(id).unwrap_or_else(|_| EventId::mint())).ok()
 }
 
 /// The first extracted column that differs from the payload.

@@ -15,12 +15,16 @@ mod drawing;
 mod events;
 mod feed;
 mod full;
+#[cfg(feature = "proof")]
+mod fuzz;
 mod golden;
+mod guide;
 mod log;
 mod messages;
 mod old;
 mod open;
 mod projections;
+mod proof;
 mod query;
 mod recording;
 mod redact;

@@ -21,7 +21,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("store", &["chain", "ids", "event", "tree", "state", "redact", "error"]),
     ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
-    ("audit", &["ids", "error", "store"]),
+    ("audit", &["chain", "ids", "error", "store"]),
     ("secret", &["ids", "event"]),
     ("llm", &["secret", "ids", "event", "state", "message"]),
     ("hook", &["ids", "event", "llm", "secret"]),
@@ -48,6 +48,7 @@ const CRATES: &[(&[&str], &[&str])] = &[
     ),
     (&["reqwest", "rustls", "rustls_platform_verifier"], &["src/llm/"]),
     (&["aho_corasick", "fernet", "zeroize"], &["src/secret/"]),
+    (&["ed25519_dalek", "getrandom"], &["src/audit/proof/key.rs"]),
 ];
 
 /// Who writes which table; every file of the store may read it.

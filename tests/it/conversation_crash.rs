@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use annals::ExecutionStatus::{Error, Finished, Paused, Running, WaitingForConfirmation};
 use annals::agent::Policy;
-use annals::conversation::{Callback, Conversation, Host};
+use annals::conversation::{Conversation, Host};
 use annals::event::Event;
 use annals::llm::scripted::{Gate, Line, Scripted};
 use annals::{ConversationId, Store};

@@ -25,6 +25,8 @@ mod drawing;
 mod events;
 mod feed;
 mod full;
+#[cfg(feature = "proof")]
+mod fuzz;
 mod golden;
 #[cfg(feature = "agent")]
 mod llm_chat;
@@ -38,11 +40,13 @@ mod llm_profiles;
 mod llm_requests;
 #[cfg(feature = "agent")]
 mod llm_settings;
+mod guide;
 mod log;
 mod messages;
 mod old;
 mod open;
 mod projections;
+mod proof;
 mod query;
 mod recording;
 mod redact;

@@ -82,6 +82,22 @@ async fn mistakes_until_it_goes_in_circles() {
 }
 
 #[tokio::test]
+async fn a_long_one_is_summed_up_again_and_again() {
+    let scenario = Scenario::load("condense-rolling", &[]);
+    let conversation = scenario.builder().open().await.unwrap();
+    conversation.send_message("Count from 1 to 14 with echo.").await.unwrap();
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    conversation.condense().await.unwrap();
+    assert_eq!(conversation.status(), Finished);
+    conversation.send_message("One more after the manual condensation.").await.unwrap();
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    scenario.assert_same(nothing);
+    scenario.assert_asked(nothing);
+    let uses = scenario.usage();
+    assert_eq!(uses, [("agent".to_owned(), 17), ("condenser".to_owned(), 3)]);
+}
+
+#[tokio::test]
 async fn hooks_at_every_point() {
     let scenario = Scenario::load("hooks", &[]);
     let marker = scenario.scratch.path("stop-ok").to_string_lossy().into_owned();

@@ -9,6 +9,8 @@ mod cli;
 mod cli_privacy;
 mod concurrent;
 #[cfg(feature = "agent")]
+mod conversation_aside;
+#[cfg(feature = "agent")]
 mod conversation_confirm;
 #[cfg(feature = "agent")]
 mod conversation_control;
@@ -28,6 +30,7 @@ mod full;
 #[cfg(feature = "proof")]
 mod fuzz;
 mod golden;
+mod guide;
 #[cfg(feature = "agent")]
 mod llm_chat;
 #[cfg(feature = "agent")]
@@ -40,7 +43,6 @@ mod llm_profiles;
 mod llm_requests;
 #[cfg(feature = "agent")]
 mod llm_settings;
-mod guide;
 mod log;
 mod messages;
 mod old;

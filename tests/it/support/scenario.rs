@@ -7,13 +7,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use annals::agent::AgentDocument;
-use annals::conversation::{Builder, Conversation, Host};
+use annals::conversation::{Builder, Conversation, Host, ModelMaker};
 use annals::event::json::Raw;
 use annals::event::{
     Action, Content, Message, MessageToolCall, Observation, Role, TextContent, ToolDefinition,
 };
 use annals::llm::scripted::{Line, Scripted};
-use annals::llm::{Boxed, ToolSchema};
+use annals::llm::{Boxed, Model, ToolSchema};
 use annals::message::{ChatFlags, chat};
 use annals::tool::{Context, Registry, Resources, Tool, ToolError};
 use annals::{ConversationId, EventId};
@@ -126,8 +126,21 @@ impl Scenario {
             .id(self.id.clone())
             .agent(agent)
             .workspace(self.scratch.path("work"))
-            .model(Arc::new(self.model.clone()))
+            .models(self.models())
             .registry(registry)
+    }
+
+    /// The agent's model, and one that sums up as the fixture's did.
+    fn models(&self) -> ModelMaker {
+        let summaries = self.played.iter().filter(|event| event["kind"] == "Condensation").map(|event| {
+            Line::text(event["summary"].as_str().unwrap()).id(event["llm_response_id"].as_str().unwrap())
+        });
+        let condenser = Scripted::new(summaries).named("openai/gpt-4o-mini").used_as("condenser");
+        let agent = self.model.clone();
+        Arc::new(move |settings| {
+            let model = if &*settings.usage_id == "agent" { &agent } else { &condenser };
+            Ok(Arc::new(model.clone()) as Arc<dyn Model>)
+        })
     }
 
     /// What the tool of this name answered, in order.
@@ -154,6 +167,13 @@ impl Scenario {
             (text, self.events.iter().position(|other| other["id"].as_str() == parent))
         })
         .collect()
+    }
+
+    /// How many calls each use had.
+    pub fn usage(&self) -> Vec<(String, usize)> {
+        let state = self.host.store().base_state(&self.id).unwrap().unwrap();
+        let stats = annals::state::Stats::read(state.document.field("stats").unwrap());
+        stats.usage_to_metrics.iter().map(|(usage, metrics)| (usage.clone(), metrics.calls())).collect()
     }
 
     /// A member of the fixture's base state.

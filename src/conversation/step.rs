@@ -26,9 +26,9 @@ use crate::view::View;
 /// What a step has come to.
 enum Thought {
     /// The view was too long.
-    Condensed(Condensation),
+    Condensed(Box<Condensation>),
     /// The model was asked.
-    Model(step::Thought),
+    Model(Box<step::Thought>),
 }
 
 impl Local {
@@ -56,7 +56,7 @@ impl Local {
         let (condensed, calls) = self.condense_view(&view, run, equipment).await;
         let thought = match condensed {
             Ok(None) => self.ask_model(&view, run, equipment, &item).await,
-            Ok(Some(condensation)) => Ok(Thought::Condensed(condensation)),
+            Ok(Some(condensation)) => Ok(Thought::Condensed(Box::new(condensation))),
             Err(error) => Err(error.into()),
         };
         self.resolve_secrets().await?;
@@ -71,7 +71,9 @@ impl Local {
                 return Err(error);
             }
         };
-        if let Thought::Model(step::Thought::Replied(reply)) = &thought {
+        if let Thought::Model(thought) = &thought
+            && let step::Thought::Replied(reply) = &**thought
+        {
             live.set(Change::Spent(Box::new(spent(&*equipment.model, reply))));
         }
         if live.moves != moves {
@@ -79,8 +81,8 @@ impl Local {
             return Ok(live);
         }
         match thought {
-            Thought::Condensed(condensation) => drop(live.push(condensation)),
-            Thought::Model(thought) => self.take(&mut live, run, equipment, thought, item).await?,
+            Thought::Condensed(condensation) => drop(live.push(*condensation)),
+            Thought::Model(thought) => self.take(&mut live, run, equipment, *thought, item).await?,
         }
         Ok(live)
     }
@@ -112,7 +114,7 @@ impl Local {
             () = run.cancel.cancelled() => Err(StepError::Model(LlmError::Cancelled)),
             thought = step::ask(question) => thought,
         };
-        thought.map(Thought::Model).map_err(|error| match error {
+        thought.map(|thought| Thought::Model(Box::new(thought))).map_err(|error| match error {
             StepError::Model(error) => ConversationError::Model(error),
             StepError::Messages(source) => {
                 crate::Error::Messages { conversation: self.id.clone(), source }.into()

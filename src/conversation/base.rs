@@ -234,8 +234,9 @@ impl Base {
                 written("last_user_message_id", Some(quoted(id.as_str())))
             }
             Change::Spent(call) => {
-                self.stats.record(&call);
-                let field = FieldChange { field: "stats".into(), value: Some(self.stats_json()) };
+                let new = self.stats.record(&call);
+                let value = serde_json::to_string(&new).ok()?;
+                let field = FieldChange::extend("stats", value).ok()?;
                 let told = serde_json::to_string(&self.stats.snapshot()).ok();
                 Some(Written { field, told: told.and_then(|told| Json::parse(&told).ok()) })
             }

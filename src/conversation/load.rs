@@ -3,7 +3,7 @@
 use super::base::{Base, Sealing};
 use super::branch::Branch;
 use super::live::{Draft, Live, PROMPT_WINDOW, StateUpdates};
-use super::{ConversationError, Host, Result};
+use super::{ConversationError, Host, Result, goal};
 use crate::event::{Event, Given};
 use crate::ids::{ConversationId, EventId, Sequence, Version};
 use crate::state::BaseDocument;
@@ -79,6 +79,7 @@ impl Stored {
             is_prompted: first.into_iter().any(|event| matches!(event, Event::SystemPrompt(_))),
             is_stale: false,
             draft: Draft::default(),
+            goal: self.events.iter().rev().find_map(goal::told),
             sealing,
             updates,
             tree: self.tree,

@@ -50,7 +50,7 @@ impl Local {
             live.set(Change::Status(ExecutionStatus::Finished));
             return Ok(live);
         }
-        let (view, moves) = (live.branch.view.clone(), live.moves);
+        let (view, moves) = (Arc::clone(&live.branch.view), live.moves);
         drop(live);
         let item = EventId::mint();
         let (condensed, calls) = self.condense_view(&view, run, equipment).await;
@@ -59,6 +59,7 @@ impl Local {
             Ok(Some(condensation)) => Ok(Thought::Condensed(Box::new(condensation))),
             Err(error) => Err(error.into()),
         };
+        drop(view);
         self.resolve_secrets().await?;
         let mut live = self.lock().await?;
         for call in calls {

@@ -17,7 +17,7 @@ use super::kept::{Edit, Kept, Part};
 use crate::error::{Error, Result};
 use crate::event::json::{Object, Raw};
 use crate::ids::{ConversationId, Sequence, Timestamp, Version};
-use crate::state::base::{BaseDocument, BaseStateError, FieldChange};
+use crate::state::base::{BaseDocument, BaseStateError, EXTENDED, FieldChange, extended};
 
 pub(super) use check::{broken, head_is_told, told_status};
 
@@ -116,10 +116,7 @@ pub(super) fn change(
         return Err(BaseStateError::Head.into());
     }
     let next = version + 1;
-    for (index, field) in change.fields.iter().enumerate() {
-        if change.fields[index + 1..].iter().any(|later| later.field == field.field) {
-            continue; // a later change of the same field in the same version wins
-        }
+    for field in merged(&change.fields) {
         add_change(db, entry, next, &field.field, field.value.as_deref(), now)?;
     }
     db.prepare_cached(SET_VERSION).and_then(|mut s| s.execute(params![entry.key, next])).doing(CHANGING)?;
@@ -128,6 +125,23 @@ pub(super) fn change(
         renew(db, entry.key, &document, next)?;
     }
     Ok(Version(next.cast_unsigned()))
+}
+
+/// Changes each field once: of two that set it the later counts, what adds to it is put together.
+fn merged(changes: &[FieldChange]) -> Vec<FieldChange> {
+    let mut merged: Vec<FieldChange> = Vec::new();
+    for change in changes {
+        let (field, extends) = change.target();
+        if !extends {
+            merged.retain(|earlier| earlier.target().0 != field);
+        }
+        let earlier = merged.iter_mut().find(|earlier| earlier.field == change.field);
+        match (earlier.map(|earlier| &mut earlier.value), &change.value) {
+            (Some(Some(earlier)), Some(addition)) => *earlier = extended(earlier, addition),
+            _ => merged.push(change.clone()),
+        }
+    }
+    merged
 }
 
 /// Takes over a whole document from outside, byte for byte: as version 0 where there is none, else as one
@@ -178,6 +192,7 @@ fn add_change(
     db.prepare_cached(ADD_CHANGE)
         .and_then(|mut statement| statement.execute(params![entry.key, version, field, value, last, now.0]))
         .doing(CHANGING)?;
+    let field = field.strip_suffix(EXTENDED).unwrap_or(field);
     follow(db, entry.key, field, value.and_then(|value| Raw::parse(value).ok()))
 }
 

@@ -336,6 +336,22 @@ fn what_would_never_end_is_ended() {
     assert_eq!(ask(&store, "SELECT count(*) FROM events").unwrap().rows, [[SqlValue::Integer(4)]]);
 }
 
+/// Time alone would end these, too, but much later than the memory is gone.
+#[test]
+fn memory_is_limited_by_itself() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let limits = SqlLimits { time_max: Duration::MAX, memory_bytes_max: 8 << 20, ..SqlLimits::default() };
+    for sql in [
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION SELECT x + 1 FROM n) SELECT max(x) FROM n",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) \
+         SELECT group_concat(printf('%.*c', 10000, 'x')) FROM n",
+    ] {
+        let error = ask_within(&store, sql, limits).expect_err(sql);
+        assert!(matches!(error, Error::QueryTooLarge { what: "memory", .. }), "{sql}: {error:?}");
+    }
+}
+
 /// Statements whose mere reading could take long or much.
 #[test]
 fn what_is_too_long_or_too_deep_is_refused_unread() {

@@ -263,9 +263,9 @@ impl Timestamp {
 /// event says, and every append reads one. `None` for every other form.
 fn plain_time(text: &str) -> Option<NaiveDateTime> {
     let number = |digits: &str| {
-        digits.bytes().try_fold(0, |number, byte| {
-            byte.is_ascii_digit().then(|| number * 10 + u32::from(byte - b'0'))
-        })
+        digits
+            .bytes()
+            .try_fold(0, |number, byte| byte.is_ascii_digit().then(|| number * 10 + u32::from(byte - b'0')))
     };
     let part = |range: std::ops::Range<usize>| text.get(range).and_then(number);
     let bytes = text.as_bytes();
@@ -325,7 +325,13 @@ mod tests {
         assert_eq!(Timestamp::parse("2025-09-25T10:14:56.1"), Some(Timestamp(1_758_795_296_100_000)));
         assert_eq!(Timestamp::parse("2025-09-25T10:14:56.1234567"), Some(moment));
         assert_eq!(Timestamp::parse("2025-09-25 10:14:56.123456"), Some(moment));
-        for none in ["yesterday", "2025-02-29T00:00:00", "2025-09-25T24:00:00", "2025-09-2５T10:14:56", "2025-09-25T10:14:56."] {
+        for none in [
+            "yesterday",
+            "2025-02-29T00:00:00",
+            "2025-09-25T24:00:00",
+            "2025-09-2５T10:14:56",
+            "2025-09-25T10:14:56.",
+        ] {
             assert_eq!(Timestamp::parse(none), None, "{none}");
         }
         assert_eq!(Timestamp::parse_typed("2026-01-31"), Timestamp::parse("2026-01-31T00:00:00Z"));

@@ -4,7 +4,7 @@
 
 use rusqlite::{Row, params};
 
-use super::engine::Doing as _;
+use super::engine::{self, Doing as _};
 use super::options::PAGE_MAX;
 use super::{Store, catalogue};
 use crate::error::Result;
@@ -244,7 +244,7 @@ impl Store {
             catalogue::key(db, conversation)?;
             db.prepare_cached(sql)
                 .and_then(|mut statement| {
-                    let from = from.0.cast_signed();
+                    let from = engine::place(from.0);
                     statement.query_map(params![conversation.as_str(), from, limit], read)?.collect()
                 })
                 .doing("reading a projection")

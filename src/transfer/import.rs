@@ -9,7 +9,7 @@ use super::layout;
 use super::meta::Meta;
 use super::source::{Candidate, Source};
 use crate::error::{Error, Result};
-use crate::ids::ConversationId;
+use crate::ids::{ConversationId, Sequence};
 use crate::state::BaseDocument;
 use crate::store::{Arrival, Problem, Store, Surroundings};
 
@@ -303,6 +303,8 @@ impl<'a> Importer<'a> {
         let canonical = |folder: &str| ConversationId::new(folder).ok().as_ref() == Some(&own);
         match self.store.origin(&own)? {
             Some(_) if parent.is_some() => {}
+            // Another import of this folder may have ended since `known` was asked for.
+            Some(origin) if origin.folder == source.folder => return Ok(own),
             Some(origin) if named.as_ref() != Some(&own) && !canonical(&origin.folder) => {}
             _ => return Ok(own),
         }
@@ -328,6 +330,8 @@ struct Intake<'a> {
     stored: Stored<'a>,
     /// Where files with a reason are that an earlier import kept aside.
     known_aside: HashMap<String, crate::chain::Digest>,
+    /// Behind the last of its events that are stored.
+    next: Sequence,
     chunk: Vec<Arrival>,
     /// The files of the chunk's events, as they are told in problems.
     chunk_paths: Vec<String>,
@@ -356,6 +360,7 @@ impl<'a> Intake<'a> {
                 .filter(|file| file.reason.is_some())
                 .map(|file| (file.path, file.digest))
                 .collect(),
+            next: Sequence(0),
             chunk: Vec::new(),
             chunk_paths: Vec::new(),
             chunk_bytes: 0,
@@ -384,7 +389,10 @@ impl<'a> Intake<'a> {
             return Ok(());
         }
         match self.stored.compare(&event)? {
-            Match::Same => Ok(()),
+            Match::Same => {
+                self.next = Sequence(self.stored.matched);
+                Ok(())
+            }
             Match::Different(stored) => {
                 let problem = if stored.id == *event.id() {
                     format!("event {} has another payload than the stored one", event.id())
@@ -416,17 +424,22 @@ impl<'a> Intake<'a> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let written = self.store.import_events(self.id, &self.chunk)?;
+        let landings = self.store.import_events(self.id, &self.chunk)?;
         self.chunk_bytes = 0;
         let paths = std::mem::take(&mut self.chunk_paths);
-        for ((arrival, path), written) in std::mem::take(&mut self.chunk).into_iter().zip(paths).zip(written)
-        {
-            if written {
+        let arrivals = std::mem::take(&mut self.chunk).into_iter().zip(paths);
+        for ((arrival, path), landing) in arrivals.zip(landings) {
+            if landing.written {
                 self.added += 1;
                 self.added_bytes += arrival.event.payload().len() as u64;
+            } else if landing.same && landing.sequence >= self.next {
+                // Not one of those that went before: another import has written it at the same moment.
+                self.stored.matched += 1;
             } else {
                 self.keep_aside(path, second_event(arrival.event.id().as_str()));
+                continue;
             }
+            self.next = Sequence(landing.sequence.0 + 1);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use super::engine::{Doing as _, is_busy, translate};
 use super::options::{Durability, Options};
 use super::place::{self, Place};
-use super::{checkpoint, transaction};
+use super::{checkpoint, log, transaction};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 
@@ -93,6 +93,7 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Connection> {
     if known < SCHEMA_VERSION {
         migrate(&mut db)?;
     }
+    log::carry_guards(&db)?;
     db.wal_hook(Some(checkpoint::note));
     db.busy_handler(Some(transaction::wait)).doing("setting up the database")?;
     Ok(db)

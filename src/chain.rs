@@ -44,9 +44,20 @@ impl Digest {
     /// 64 lower-case hex digits.
     #[must_use]
     pub fn to_hex(self) -> String {
+        let mut text = String::with_capacity(64);
+        self.write_hex(&mut text);
+        text
+    }
+
+    /// Writes the 64 digits behind `text`.
+    fn write_hex(self, text: &mut String) {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digit = |half: u8| char::from(DIGITS[usize::from(half & 15)]);
-        self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+        let mut hex = [0; 64];
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        text.push_str(str::from_utf8(&hex).expect("hex digits are ASCII"));
     }
 }
 
@@ -65,8 +76,19 @@ impl fmt::Debug for Digest {
 /// The hash of the event `id` at `sequence` of `conversation`, after the event whose hash is `previous`.
 #[must_use]
 pub fn link(conversation: &str, sequence: u64, id: &str, payload: Digest, previous: Digest) -> Digest {
-    let preimage =
-        format!("{DOMAIN}\n{conversation}\n{sequence}\n{id}\n{}\n{}\n", payload.to_hex(), previous.to_hex());
+    // Every append makes one: built in one piece, without the formatter.
+    let sequence = sequence.to_string();
+    let parts = [DOMAIN, conversation, &sequence, id];
+    let bytes: usize = parts.iter().map(|part| part.len() + 1).sum();
+    let mut preimage = String::with_capacity(bytes + 2 * 65);
+    for part in parts {
+        preimage.push_str(part);
+        preimage.push('\n');
+    }
+    for digest in [payload, previous] {
+        digest.write_hex(&mut preimage);
+        preimage.push('\n');
+    }
     Digest::of(preimage.as_bytes())
 }
 

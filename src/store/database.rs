@@ -84,9 +84,12 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Connection> {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
+    // A larger cache costs more than it saves: after every append that split a page of an index, SQLite looks
+    // at each page in it once. What a large transaction changes may still stay in memory.
     db.execute_batch(&format!(
         "PRAGMA synchronous = {synchronous}; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
-         PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = {};",
+         PRAGMA cache_size = -4096; PRAGMA cache_spill = 4096; PRAGMA temp_store = MEMORY;
+         PRAGMA journal_size_limit = {};",
         u64::from(checkpoint::FRAMES_SOON) * 2 * 4096
     ))
     .doing("setting up the database")?;

@@ -1,0 +1,51 @@
+//! Values that nobody may read: how they are held, sealed, looked up and kept out of what is written.
+//!
+//! A [`Secret`] prints stars. A [`Registry`] holds those of one conversation by name, with what a command needs of
+//! them and a mask for whatever comes back. A [`Cipher`] seals them for the disk as the reference does, and
+//! [`document`] does so for a whole base state. The room knows neither the store nor who asks. Its
+//! invariants: no value is in a debug print or an error; a token that no key opens is kept as it is, so
+//! that the right key still finds it; and without a key a token is never taken for the value.
+
+pub mod cipher;
+pub mod document;
+pub mod mask;
+pub mod registry;
+pub mod source;
+mod value;
+
+pub use cipher::Cipher;
+pub use document::Form;
+pub use mask::{HIDDEN, Mask, StreamMask};
+pub use registry::{Info, Registry};
+pub use source::{Held, Source, SourceError};
+pub use value::{REDACTED, Secret};
+
+/// Whether a header or a field of that name holds a secret, as the reference decides it: by the words in it.
+///
+/// Source: `runtime.md` section 6.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    const WORDS: [&str; 8] =
+        ["AUTHORIZATION", "COOKIE", "CREDENTIAL", "KEY", "PASSWORD", "SECRET", "SESSION", "TOKEN"];
+    let upper = name.to_ascii_uppercase();
+    WORDS.iter().any(|word| upper.contains(word))
+}
+
+/// Names of the program's own variables that no command of an agent inherits.
+///
+/// Source: the reference's list (`utils/command.py` of SDK 1.58). It takes every `OH_SESSION_API_KEYS_n`; here they
+/// are counted to 99.
+pub fn never_inherited() -> impl Iterator<Item = String> {
+    const NAMES: [&str; 8] = [
+        "SESSION_API_KEY",
+        "OH_SECRET_KEY",
+        "OH_PREVIOUS_SECRET_KEYS",
+        "OH_WEBHOOKS",
+        "LMNR_PROJECT_API_KEY",
+        "OTEL_HEADERS",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    ];
+    let keys = (0..100).map(|number| format!("OH_SESSION_API_KEYS_{number}"));
+    NAMES.into_iter().map(str::to_owned).chain(keys)
+}

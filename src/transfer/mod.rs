@@ -10,6 +10,7 @@ pub mod discover;
 mod export;
 mod folder;
 mod import;
+mod intake;
 pub mod layout;
 mod meta;
 mod past;

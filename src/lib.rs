@@ -67,6 +67,7 @@ pub mod ids;
 pub mod replay;
 pub mod state;
 pub mod store;
+pub mod stuck;
 pub mod transfer;
 pub mod tree;
 pub mod view;

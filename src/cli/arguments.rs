@@ -44,8 +44,10 @@ pub(super) enum Command {
     Transcript(Transcript),
     Tail(Tail),
     Search(Search),
+    State(State),
     View(View),
     Branches(Branches),
+    Diff(Diff),
     /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
     Stats,
     Verify(Verify),
@@ -263,6 +265,17 @@ impl At {
     }
 }
 
+/// Show the state: status, steps, branch, open actions, tasks, tokens and cost, final response
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals state 5610a7
+  annals state 5610a7 --at 20
+  annals --json state 5610a7 --at 2026-01-31T12:00:00")]
+pub(super) struct State {
+    #[command(flatten)]
+    pub moment: At,
+}
+
 /// Show what the model could see: the live branch after condensation
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -291,6 +304,27 @@ impl View {
 pub(super) struct Branches {
     #[command(flatten)]
     pub moment: At,
+}
+
+/// Show what is different between two points, two branches or two conversations
+///
+/// Compared are the live branches as of each point, event by event, and the states. To compare two branches,
+/// name their tips; `annals branches` lists them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals diff 5610a7 10 20              two points of a conversation
+  annals diff f16839 0e5e61 7c0c86      two branches, by their tips
+  annals diff 5610a7 e87180@5           two conversations, one of them as of event 5")]
+pub(super) struct Diff {
+    /// A conversation, or ID@POINT
+    #[arg(value_name = "ID")]
+    pub left: String,
+    /// The first of two points, or another conversation (ID or ID@POINT)
+    #[arg(value_name = "POINT|ID")]
+    pub right: String,
+    /// The second point
+    #[arg(value_name = "POINT")]
+    pub point: Option<String>,
 }
 
 /// Search all transcripts

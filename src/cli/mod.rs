@@ -7,6 +7,7 @@ mod arguments;
 mod backup;
 mod branches;
 mod delete;
+mod diff;
 mod events;
 mod export;
 mod import;
@@ -15,6 +16,7 @@ mod print;
 mod rebuild;
 mod search;
 mod show;
+mod state;
 mod stats;
 mod tail;
 mod transcript;
@@ -70,8 +72,10 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Transcript(command) => transcript::run(&place, command, output),
         Command::Tail(command) => tail::run(&place, command, output),
         Command::Search(command) => search::run(&place, command, output),
+        Command::State(command) => state::run(&place, command, output),
         Command::View(command) => view::run(&place, command, output),
         Command::Branches(command) => branches::run(&place, command, output),
+        Command::Diff(command) => diff::run(&place, command, output),
         Command::Stats => stats::run(&place, output),
         Command::Verify(command) => verify::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),

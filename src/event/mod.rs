@@ -11,7 +11,8 @@ mod common;
 mod condensation;
 mod control;
 mod decode;
-mod dump;
+pub(crate) mod draft;
+pub(crate) mod dump;
 pub mod envelope;
 mod failure;
 pub mod json;
@@ -28,6 +29,7 @@ pub mod terms;
 pub mod tool;
 pub mod transcript;
 mod unknown;
+pub mod upcast;
 
 use std::borrow::Cow;
 use std::sync::Arc;

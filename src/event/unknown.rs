@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::common::{Common, Given, Parts};
 use super::decode::{DecodeError, Unfamiliar};
 use super::json::Raw;
-use super::model::{Json, Reading, Text};
+use super::model::{self, Json, Reading, Text};
 
 /// An event of another kind, or of a known kind with a body that is not of its shape.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,17 @@ impl Unknown {
         }
         let common = parts.lenient(Reading { unfamiliar: Unfamiliar::Keep }, given)?;
         Ok(Self { common, kind: kind.into(), payload: Json::parse(payload)?, fault: None })
+    }
+
+    /// An event of a known kind that could not be read because of `fault`.
+    pub(crate) fn malformed(
+        payload: &str,
+        given: &Given<'_>,
+        fault: DecodeError,
+    ) -> Result<Self, DecodeError> {
+        let members = model::members(Raw::parse(payload)?)?;
+        let kind = model::last(&members, "kind").and_then(Raw::as_str).unwrap_or_default();
+        Ok(Self { fault: Some(fault), ..Self::read(&kind, payload, &members, given)? })
     }
 }
 

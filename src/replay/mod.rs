@@ -5,8 +5,12 @@
 //! are shown. Invariant: the same log up to the same point gives the same answer, on any machine.
 
 pub mod at;
+pub mod diff;
+pub mod state;
 
 pub use at::Point;
+pub use diff::Difference;
+pub use state::MomentState;
 
 use crate::error::{Error, Result};
 use crate::event::{Event, Given};

@@ -5,8 +5,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::event::json::Object;
-use crate::event::{Envelope, kind, transcript};
+use super::title::is_blank;
+use crate::event::json::{Object, Raw};
+use crate::event::{Content, Envelope, Event, RejectionSource, Source, kind, transcript};
 
 /// How a conversation goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -102,22 +103,28 @@ pub enum Effect {
     Set(ExecutionStatus),
     /// A person spoke: what was finished or stuck is idle again.
     Spoken,
+    /// A person refused an action: idle, unless there are others to decide on.
+    Refused,
 }
 
 impl Effect {
-    /// The effect of one event.
+    /// The effect of one event, from its payload: what a writer needs to know, without reading all of it.
     #[must_use]
     pub fn of(envelope: &Envelope, payload: &str) -> Self {
-        use ExecutionStatus::{Error, Finished, Idle, Paused, Running};
+        use ExecutionStatus::{Error, Finished, Paused, Running};
         let object = || Object::of(payload);
         match kind::canonical(&envelope.kind) {
-            kind::STATE_UPDATE => told(&object()).map_or(Self::Keep, Self::Set),
+            kind::STATE_UPDATE => {
+                let object = object();
+                let status =
+                    object.text("key").zip(object.get("value")).and_then(|(key, value)| told(&key, value));
+                status.map_or(Self::Keep, Self::Set)
+            }
             kind::MESSAGE => match envelope.source.as_deref() {
                 Some("user") => Self::Spoken,
                 Some("agent") => {
                     let text = transcript::Line::read(&envelope.kind, &object()).to_text();
-                    let blank = text.trim().is_empty();
-                    Self::Set(if blank { Running } else { Finished })
+                    Self::Set(if is_blank(&text) { Running } else { Finished })
                 }
                 None if envelope.kind == "user_message" => Self::Spoken,
                 None if envelope.kind == "agent_message" => Self::Set(Finished),
@@ -131,11 +138,51 @@ impl Effect {
             | kind::CONDENSATION_REQUEST => Self::Set(Running),
             kind::REJECTION => {
                 let source = object().text("rejection_source");
-                Self::Set(if source.as_deref() == Some("hook") { Running } else { Idle })
+                if source.as_deref() == Some("hook") { Self::Set(Running) } else { Self::Refused }
             }
             kind::PAUSE | kind::INTERRUPT => Self::Set(Paused),
             kind::CONVERSATION_ERROR => Self::Set(Error),
             _ => Self::Keep,
+        }
+    }
+
+    /// The effect of one event.
+    #[must_use]
+    pub fn of_event(event: &Event) -> Self {
+        use ExecutionStatus::{Error, Finished, Paused, Running};
+        match event {
+            Event::StateUpdate(update) => told(&update.key, update.value.raw()).map_or(Self::Keep, Self::Set),
+            Event::Message(message) => match message.common.source {
+                Source::User => Self::Spoken,
+                Source::Agent => {
+                    let parts = message.llm_message.content.iter().filter_map(Content::as_text);
+                    let added = message.extended_content.iter().map(|part| &*part.text);
+                    Self::Set(if parts.chain(added).all(is_blank) { Running } else { Finished })
+                }
+                Source::Environment | Source::Hook | Source::Other(_) => Self::Set(Running),
+            },
+            Event::Observation(answer) if &*answer.tool_name == "finish" => Self::Set(Finished),
+            Event::Action(_)
+            | Event::Observation(_)
+            | Event::AgentError(_)
+            | Event::Condensation(_)
+            | Event::CondensationRequest(_) => Self::Set(Running),
+            Event::UserReject(refusal) => match refusal.rejection_source {
+                RejectionSource::Hook => Self::Set(Running),
+                RejectionSource::User | RejectionSource::Other(_) => Self::Refused,
+            },
+            Event::Pause(_) | Event::Interrupt(_) => Self::Set(Paused),
+            Event::ConversationError(_) => Self::Set(Error),
+            Event::SystemPrompt(_)
+            | Event::CondensationSummary(_)
+            | Event::SecurityAnalysis(_)
+            | Event::Hook(_)
+            | Event::Token(_)
+            | Event::CompletionLog(_)
+            | Event::StreamingDelta(_)
+            | Event::AcpToolCall(_)
+            | Event::ServerError(_)
+            | Event::Unknown(_) => Self::Keep,
         }
     }
 
@@ -145,6 +192,7 @@ impl Effect {
         match self {
             Self::Keep => status,
             Self::Set(status) => status,
+            Self::Refused => ExecutionStatus::Idle,
             Self::Spoken if matches!(status, ExecutionStatus::Finished | ExecutionStatus::Stuck) => {
                 ExecutionStatus::Idle
             }
@@ -153,10 +201,9 @@ impl Effect {
     }
 }
 
-/// The status that a state update tells, itself or within a snapshot of everything.
-fn told(payload: &Object<'_>) -> Option<ExecutionStatus> {
-    let value = payload.get("value")?;
-    let status = match payload.text("key")?.as_ref() {
+/// The status that a state update of `key` to `value` tells, itself or within a snapshot of everything.
+pub(super) fn told(key: &str, value: Raw<'_>) -> Option<ExecutionStatus> {
+    let status = match key {
         "execution_status" | "agent_status" => value,
         "full_state" => value.get("execution_status")?,
         _ => return None,

@@ -30,8 +30,10 @@ const SET_HEAD: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empt
 const SET_STATUS: &str = "UPDATE conversation SET status = ?2 WHERE key = ?1";
 const SET_TAGS: &str = "UPDATE conversation SET tags = ?2 WHERE key = ?1";
 const SET_TITLE: &str = "UPDATE conversation SET title = ?2 WHERE key = ?1";
-const SET_PARENT: &str =
-    "UPDATE conversation SET parent = (SELECT key FROM conversation WHERE id = ?2) WHERE key = ?1";
+const SET_PARENT: &str = "WITH RECURSIVE above (key) AS (SELECT key FROM conversation WHERE id = ?2 \
+     UNION SELECT parent FROM conversation JOIN above USING (key) WHERE parent IS NOT NULL) \
+     UPDATE conversation SET parent = (SELECT key FROM conversation WHERE id = ?2) \
+     WHERE key = ?1 AND ?1 NOT IN (SELECT key FROM above)";
 const SET_FORK: &str = "UPDATE conversation SET forked_from = ?2, forked_at = ?3 WHERE key = ?1";
 const SET_CREATED: &str = "UPDATE conversation SET created_at = ?2 WHERE key = ?1";
 const KEY: &str = "SELECT key FROM conversation WHERE id = ?1";
@@ -229,7 +231,7 @@ pub(super) fn set_title(db: &Connection, key: i64, title: Option<&str>) -> Resul
     set(db, SET_TITLE, params![key, title])
 }
 
-/// Makes the conversation a sub-agent's of `parent`, where that one is here.
+/// Makes the conversation a sub-agent's of `parent`, where that one is here and not below it already.
 pub(super) fn set_parent(db: &Connection, key: i64, parent: &ConversationId) -> Result<()> {
     set(db, SET_PARENT, params![key, parent.as_str()])
 }

@@ -13,7 +13,8 @@ use crate::ids::{ConversationId, Timestamp};
 
 const COLUMNS: &str = "c.id, coalesce(c.title, c.first_message), c.status, c.tags, c.event_count, \
      c.payload_bytes, c.created_at, c.updated_at, c.first_timestamp, c.last_timestamp, c.leaf_event_id, \
-     c.head_is_empty, (SELECT id FROM conversation WHERE key = c.parent), c.forked_from, c.forked_at, c.head_hash";
+     c.head_is_empty, (SELECT id FROM conversation WHERE key = c.parent), c.forked_from, c.forked_at, c.head_hash, \
+     c.title IS NOT NULL";
 const CHILDREN: &str = "SELECT id FROM conversation WHERE parent = ?1 ORDER BY key";
 const IDS_LIKE: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 6";
 
@@ -24,6 +25,8 @@ pub struct Conversation {
     pub id: ConversationId,
     /// The title it was given, else the start of its first user message.
     pub title: Option<String>,
+    /// Whether it was given its title.
+    pub is_titled: bool,
     /// How it goes; the base state's word where there is one, else what the events say.
     pub status: String,
     /// Its tags: a JSON object from text to text.
@@ -293,6 +296,7 @@ fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
         forked_from: row.get(13)?,
         forked_at: row.get(14)?,
         head_hash: Digest(hash),
+        is_titled: row.get(16)?,
     })
 }
 

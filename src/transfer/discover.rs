@@ -25,6 +25,8 @@ pub struct Found {
     pub shape: Shape,
     /// The place, in the list of findings, of the conversation whose sub-agent this one is.
     pub parent: Option<usize>,
+    /// The name of its folder or file; a sub-agent's, the way to it within the folder it belongs to.
+    pub folder: String,
 }
 
 /// How a conversation's events are kept.
@@ -66,16 +68,32 @@ pub fn discover(path: &Path) -> Result<Discovery> {
         search(path, None, DEPTH_MAX, &mut discovery)?;
     } else {
         // Whoever names a file means it.
-        discovery.found.push(Found { path: path.to_owned(), shape: Shape::File, parent: None });
+        discovery.found(path, Shape::File, None);
     }
     Ok(discovery)
+}
+
+impl Discovery {
+    fn found(&mut self, path: &Path, shape: Shape, parent: Option<usize>) {
+        let way = parent.and_then(|parent| path.strip_prefix(&self.found[parent].path).ok());
+        let folder = match way {
+            Some(way) => way.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/"),
+            None => {
+                let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+                absolute
+                    .file_name()
+                    .map_or_else(|| "conversation".into(), |name| name.to_string_lossy().into())
+            }
+        };
+        self.found.push(Found { path: path.to_owned(), shape, parent, folder });
+    }
 }
 
 fn search(folder: &Path, parent: Option<usize>, depth: usize, discovery: &mut Discovery) -> Result<()> {
     let entries = list(folder)?;
     if let Some(shape) = shape_of(folder, &entries)? {
         let index = discovery.found.len();
-        discovery.found.push(Found { path: folder.to_owned(), shape, parent });
+        discovery.found(folder, shape, parent);
         for subagents in [layout::SUBAGENTS, "event_service/subagents/"] {
             let subagents = folder.join(subagents);
             if subagents.is_dir() && depth > 0 {
@@ -91,7 +109,7 @@ fn search(folder: &Path, parent: Option<usize>, depth: usize, discovery: &mut Di
                 search(&path, parent, depth - 1, discovery)?;
             }
         } else if holds_events(&path) {
-            discovery.found.push(Found { path, shape: Shape::File, parent });
+            discovery.found(&path, Shape::File, parent);
         } else {
             discovery.ignored.push(path);
         }

@@ -65,8 +65,9 @@ impl<'a> Exporter<'a> {
         Self { store, format }
     }
 
-    /// Writes a conversation into the folder `to`, which is created where it is missing; its sub-agents'
-    /// conversations are written within it. `events` is told after every event.
+    /// Writes a conversation into the folder `to`, which is created where it is missing. Its sub-agents'
+    /// conversations are written within it; those that were imported from folders of their own come to lie
+    /// beside it, as they were. `progress` is told the count after every event.
     ///
     /// # Errors
     /// [`Error::WouldOverwrite`] where something else is in the way, [`Error::UnknownConversation`],
@@ -78,10 +79,10 @@ impl<'a> Exporter<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<ExportReport> {
         fs::create_dir_all(to).map_err(Error::io("creating", to))?;
-        let origin = self.store.origin(conversation)?;
+        let origin = self.origin(conversation)?;
         let name = match (&origin, self.format) {
             (_, Format::Jsonl) => format!("{}.jsonl", conversation.folder_name()),
-            (Some(origin), Format::OpenHands) => origin.folder.clone(),
+            (Some(origin), Format::OpenHands) => last_name(&origin.folder).to_owned(),
             (None, Format::OpenHands) => conversation.folder_name(),
         };
         let target = to.join(&name);
@@ -97,7 +98,35 @@ impl<'a> Exporter<'a> {
         if finished.is_err() {
             let _ = remove(&partial);
         }
-        finished
+        let report = finished?;
+        if self.format == Format::OpenHands {
+            for child in self.store.children(conversation)? {
+                if !lies_within(self.store.origin(&child)?.as_ref()) {
+                    self.export(&child, to, progress)?;
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// How a conversation's files lay, as far as they can still lie so.
+    ///
+    /// A file that held all events and cannot be made up again from them is kept as it was; events that
+    /// came later need files of their own. And a single file has no room for a base state.
+    fn origin(&self, conversation: &ConversationId) -> Result<Option<Origin>> {
+        let Some(mut origin) = self.store.origin(conversation)? else { return Ok(None) };
+        let fixed = origin.container.as_ref().is_some_and(|container| container.glue.is_none());
+        let went_on = fixed && self.store.conversation(conversation)?.event_count > origin.events;
+        if went_on {
+            origin.container = None;
+            origin.events_directory = layout::EVENTS.to_owned();
+        }
+        if origin.is_file && (went_on || self.store.base_state(conversation)?.is_some()) {
+            origin.is_file = false;
+            let parent = origin.folder.len() - last_name(&origin.folder).len();
+            origin.folder.replace_range(parent.., &conversation.folder_name());
+        }
+        Ok(Some(origin))
     }
 
     fn write(
@@ -128,18 +157,28 @@ impl<'a> Exporter<'a> {
         prefix: &str,
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
-        let events = match origin.and_then(|origin| origin.container.as_ref()) {
-            Some(container) => self.write_container(
-                conversation,
-                container,
-                target,
-                &format!("{prefix}{}", container.file),
-                progress,
-            )?,
+        let container = origin.and_then(|origin| origin.container.as_ref());
+        // First what was kept aside: where the conversation went on here, that has the last word.
+        for attachment in self.store.attachments(conversation)? {
+            let path = format!("{prefix}{}", attachment.path);
+            if path.ends_with('/') {
+                target.folder(&path)?;
+            } else if container.is_none_or(|container| container.file != attachment.path) {
+                let mut file = target.create(&path)?;
+                let bytes = self.store.read_attachment(conversation, &attachment.path, &mut file)?;
+                file.flush().map_err(Error::io("writing", &path))?;
+                target.bytes += bytes;
+            }
+        }
+        let events = match container {
+            Some(container) => {
+                let path = format!("{prefix}{}", container.file);
+                self.write_container(conversation, container, target, &path, progress)?
+            }
             None => {
                 let directory = origin.map_or(layout::EVENTS, |origin| &origin.events_directory);
                 if origin.is_none() {
-                    target.folder(directory)?; // the reference makes it, events or not
+                    target.folder(&format!("{prefix}{directory}"))?; // the reference makes it, events or not
                 }
                 self.write_events(conversation, target, &format!("{prefix}{directory}"), progress)?
             }
@@ -149,24 +188,24 @@ impl<'a> Exporter<'a> {
                 origin.and_then(|origin| origin.base_state_path.as_deref()).unwrap_or(layout::BASE_STATE);
             target.write(&format!("{prefix}{path}"), state.document.as_str().as_bytes())?;
         }
-        for attachment in self.store.attachments(conversation)? {
-            let path = format!("{prefix}{}", attachment.path);
-            if path.ends_with('/') {
-                target.folder(&path)?;
-                continue;
-            }
-            let mut file = target.create(&path)?;
-            let bytes = self.store.read_attachment(conversation, &attachment.path, &mut file)?;
-            file.flush().map_err(Error::io("writing", &path))?;
-            target.bytes += bytes;
-        }
         let root =
             origin.map_or("", |origin| origin.events_directory.strip_suffix(layout::EVENTS).unwrap_or(""));
         for child in self.store.children(conversation)? {
-            let origin = self.store.origin(&child)?;
-            let name = origin.as_ref().map_or_else(|| child.folder_name(), |origin| origin.folder.clone());
-            let prefix = format!("{prefix}{root}{}{name}/", layout::SUBAGENTS);
-            self.write_folder(&child, origin.as_ref(), target, &prefix, progress)?;
+            let origin = self.origin(&child)?;
+            match &origin {
+                Some(_) if !lies_within(origin.as_ref()) => {}
+                Some(Origin { is_file: true, container: Some(container), folder, .. }) => {
+                    self.write_container(&child, container, target, &format!("{prefix}{folder}"), progress)?;
+                }
+                Some(inner) => {
+                    let prefix = format!("{prefix}{}/", inner.folder);
+                    self.write_folder(&child, origin.as_ref(), target, &prefix, progress)?;
+                }
+                None => {
+                    let prefix = format!("{prefix}{root}{}{}/", layout::SUBAGENTS, child.folder_name());
+                    self.write_folder(&child, None, target, &prefix, progress)?;
+                }
+            }
         }
         Ok(events)
     }
@@ -179,21 +218,26 @@ impl<'a> Exporter<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
         let mut numbering = Numbering::default();
-        let mut names = std::collections::HashMap::new();
         let mut events = 0;
-        self.store.scan(conversation, Sequence(0), |event| {
-            let sequence = event.sequence.0;
-            if sequence % PAGE == 0 {
-                names = self.store.event_files(conversation, sequence, sequence + PAGE - 1)?;
+        loop {
+            let page = events;
+            // Asked before the scan begins: a scan keeps a connection, and there may be no other.
+            let mut names = self.store.event_files(conversation, page, page + PAGE - 1)?;
+            self.store.scan(conversation, Sequence(page), |event| {
+                if events == page + PAGE {
+                    return Ok(false);
+                }
+                let name = names.remove(&event.sequence.0).unwrap_or_else(|| numbering.choose(event.id));
+                target.write(&format!("{directory}{name}"), event.payload.as_bytes())?;
+                numbering.pass(&name);
+                events += 1;
+                progress(events);
+                Ok(true)
+            })?;
+            if events < page + PAGE {
+                return Ok(events);
             }
-            let name = names.remove(&sequence).unwrap_or_else(|| numbering.choose(event.id));
-            target.write(&format!("{directory}{name}"), event.payload.as_bytes())?;
-            numbering.pass(&name);
-            events += 1;
-            progress(events);
-            Ok(true)
-        })?;
-        Ok(events)
+        }
     }
 
     /// Writes the one file that holds all events; `path` is "" where that file is all there is.
@@ -253,6 +297,16 @@ impl<'a> Exporter<'a> {
         target.bytes += bytes;
         Ok(events)
     }
+}
+
+/// The last part of a path.
+fn last_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Whether a sub-agent's conversation lies within the folder of the one it belongs to.
+fn lies_within(origin: Option<&Origin>) -> bool {
+    origin.is_none_or(|origin| origin.folder.contains('/'))
 }
 
 /// Where files are written until they are whole.

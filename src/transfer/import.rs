@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::compare::{Match, Stored, changed_files};
 use super::discover::{Found, Shape, discover};
 use super::layout;
+use super::meta::Meta;
 use super::source::{Candidate, Source};
 use crate::error::{Error, Result};
-use crate::event::json::{Object, Raw};
-use crate::ids::{ConversationId, Timestamp};
+use crate::ids::ConversationId;
 use crate::state::BaseDocument;
 use crate::store::{Arrival, Problem, Store, Surroundings};
 
@@ -165,7 +165,7 @@ impl<'a> Importer<'a> {
         let (base_state, mut problems) = source.base_state()?;
         let meta = source.meta()?;
         problems.extend(source.listing.problems.iter().cloned());
-        let id = self.choose_id(&source, base_state.as_ref(), &meta, &mut problems)?;
+        let id = self.choose_id(&source, parent, base_state.as_ref(), &meta, &mut problems)?;
         let mut intake = Intake::new(self.store, &id, problems);
         let read = &mut self.read;
         let shape = source.each(&mut |candidate| {
@@ -268,10 +268,12 @@ impl<'a> Importer<'a> {
     /// The id this conversation has here.
     ///
     /// Its own, unless another folder has brought that one already: a copy under another name, changed or
-    /// not, is a conversation of its own and is called like its folder.
+    /// not, is a conversation of its own and is called like its folder. Sub-agents of two conversations are
+    /// two, whatever they are called.
     fn choose_id(
         &self,
         source: &Source<'_>,
+        parent: Option<&ConversationId>,
         base_state: Option<&BaseDocument>,
         meta: &Meta,
         problems: &mut Vec<Problem>,
@@ -282,18 +284,26 @@ impl<'a> Importer<'a> {
         let told = base_state.and_then(|document| document.text("id").map(|id| id.into_owned()));
         let told = told.or_else(|| meta.id.clone()).and_then(|id| ConversationId::new(&id).ok());
         let named = ConversationId::new(&source.name()).ok();
-        let known = self.store.conversations_of_folder(&source.folder)?;
+        let mut known = self.store.conversations_of_folder(&source.folder)?;
+        if parent.is_some() {
+            let siblings: Vec<ConversationId> =
+                parent.map_or(Ok(Vec::new()), |id| self.store.children(id))?;
+            known.retain(|id| siblings.contains(id));
+        }
         let by_id = |id: &Option<ConversationId>| id.as_ref().filter(|id| known.contains(id)).cloned();
-        if let Some(id) = by_id(&told).or_else(|| by_id(&named)) {
+        let numbered =
+            || known.iter().find(|id| id.as_str().starts_with(&format!("{}~", source.name()))).cloned();
+        if let Some(id) = by_id(&told).or_else(|| by_id(&named)).or_else(numbered) {
             return Ok(id);
         }
         let Some(own) = told.or_else(|| named.clone()) else { return Ok(ConversationId::mint()) };
-        if !self.exists(&own)? || named.as_ref() == Some(&own) {
+        if !self.exists(&own)? {
             return Ok(own);
         }
         let canonical = |folder: &str| ConversationId::new(folder).ok().as_ref() == Some(&own);
         match self.store.origin(&own)? {
-            Some(origin) if !canonical(&origin.folder) => {}
+            Some(_) if parent.is_some() => {}
+            Some(origin) if named.as_ref() != Some(&own) && !canonical(&origin.folder) => {}
             _ => return Ok(own),
         }
         let mut other = named.unwrap_or_else(ConversationId::mint);
@@ -435,34 +445,6 @@ fn second_event(id: &str) -> String {
     format!("a second event with the id {id}")
 }
 
-/// What `meta.json` (agent-server) or `metadata.json` (V0) tells.
-#[derive(Debug, Default)]
-pub(super) struct Meta {
-    id: Option<String>,
-    title: Option<String>,
-    tags: Option<String>,
-    created_at: Option<Timestamp>,
-    parent: Option<ConversationId>,
-    forked_from: Option<(String, Option<String>)>,
-}
-
-impl Meta {
-    pub(super) fn read(text: &str) -> Self {
-        let Ok(raw) = Raw::parse(text) else { return Self::default() };
-        let object: Object<'_> = raw.to_object();
-        let text = |member: &str| object.text(member).map(|text| text.into_owned());
-        let forked_at = text("forked_from_event_id");
-        Self {
-            id: text("conversation_id"),
-            title: text("title"),
-            tags: object.get("tags").filter(|tags| tags.is_object()).map(|tags| tags.text().to_owned()),
-            created_at: text("created_at").and_then(|time| Timestamp::parse(&time)),
-            parent: text("parent_conversation_id").and_then(|id| ConversationId::new(&id).ok()),
-            forked_from: text("forked_from_conversation_id").map(|from| (from, forked_at)),
-        }
-    }
-}
-
 /// Whether a failure is one conversation's and the others can still be taken in.
 fn concerns_one_conversation(error: &Error) -> bool {
     matches!(
@@ -492,12 +474,6 @@ fn failed(found: &Found, error: &Error) -> ImportReport {
 }
 
 impl Found {
-    /// The name of the folder, or of the file.
-    pub(super) fn folder(&self) -> String {
-        let absolute = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
-        absolute.file_name().map_or_else(|| "conversation".into(), |name| name.to_string_lossy().into_owned())
-    }
-
     /// Whether it is one file.
     pub(super) fn is_file(&self) -> bool {
         self.shape == Shape::File

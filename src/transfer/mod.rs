@@ -11,6 +11,7 @@ mod export;
 mod folder;
 mod import;
 pub mod layout;
+mod meta;
 mod source;
 
 pub use discover::{Discovery, Found, discover};

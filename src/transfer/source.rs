@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::container::{self, Element};
 use super::discover::{Found, Shape};
 use super::folder::{self, Listing};
-use super::import::Meta;
 use super::layout::{self, Numbering};
+use super::meta::Meta;
 use crate::error::{Error, Result};
 use crate::event::json::Object;
 use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
@@ -20,7 +20,7 @@ use crate::store::{ArrivingFile, Container, Glue, Origin, Problem};
 /// A conversation on disk.
 pub(super) struct Source<'a> {
     found: &'a Found,
-    /// The name of its folder or file.
+    /// The name of its folder or file; a sub-agent's, the way to it within the folder it belongs to.
     pub folder: String,
     pub listing: Listing,
 }
@@ -53,15 +53,20 @@ impl<'a> Source<'a> {
             Shape::Container { .. } => folder::list(&found.path, None, apart)?,
             Shape::File => Listing::default(),
         };
-        Ok(Self { found, folder: found.folder(), listing })
+        Ok(Self { found, folder: found.folder.clone(), listing })
     }
 
     /// What the conversation is called where nothing in it tells: its folder, or its file without the ending.
     pub(super) fn name(&self) -> String {
-        match (&self.found.shape, self.folder.rsplit_once('.')) {
+        match (&self.found.shape, self.last_name().rsplit_once('.')) {
             (Shape::File, Some((stem, _))) if !stem.is_empty() => stem.to_owned(),
-            _ => self.folder.clone(),
+            _ => self.last_name().to_owned(),
         }
+    }
+
+    /// The name of its folder or file, wherever that is.
+    fn last_name(&self) -> &str {
+        self.folder.rsplit('/').next().unwrap_or(&self.folder)
     }
 
     fn root(&self) -> &str {
@@ -133,7 +138,7 @@ impl<'a> Source<'a> {
             Shape::Container { file } => {
                 self.each_element(&self.found.path.join(file), file, visit).map(Some)
             }
-            Shape::File => self.each_element(&self.found.path, &self.folder, visit).map(Some),
+            Shape::File => self.each_element(&self.found.path, self.last_name(), visit).map(Some),
         }
     }
 
@@ -196,7 +201,7 @@ impl<'a> Source<'a> {
         let base_state = base_state_is_one.then(|| self.base_state_path());
         let container = match &self.found.shape {
             Shape::Container { file } => Some(file.clone()),
-            Shape::File => Some(self.folder.clone()),
+            Shape::File => Some(self.last_name().to_owned()),
             Shape::Files { .. } => None,
         };
         let folder = match &self.found.shape {
@@ -238,7 +243,7 @@ impl<'a> Source<'a> {
         let container = match &self.found.shape {
             Shape::Files { .. } => None,
             Shape::Container { file } => Some(Container { file: file.clone(), glue }),
-            Shape::File => Some(Container { file: self.folder.clone(), glue }),
+            Shape::File => Some(Container { file: self.last_name().to_owned(), glue }),
         };
         let events_directory = match &self.found.shape {
             Shape::Files { events_directory, .. } => events_directory.clone(),

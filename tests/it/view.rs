@@ -1,7 +1,6 @@
 //! Views and condensers, against what the real SDK answered (`tests/golden/views`), and their properties.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
 
 use annals::event::{Common, Condensation, Event, Source, Text, Unfamiliar, decode};
 use annals::ids::EventId;
@@ -10,25 +9,8 @@ use annals::view::{Condenser, History, Plan, Requirement, Tokens, View};
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::golden::{self, events};
 use crate::log::{Log, named_apart, steps};
-
-/// A golden case: its name and what it says.
-fn cases() -> Vec<(String, Value)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/views");
-    let mut paths: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    let read = |path: PathBuf| {
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        (name, serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
-    };
-    paths.into_iter().map(read).collect()
-}
-
-fn events(case: &Value) -> Vec<Event> {
-    let decode = |event: &Value| decode(&event.to_string(), Unfamiliar::Refuse).unwrap();
-    case["events"].as_array().unwrap().iter().map(decode).collect()
-}
 
 fn tree(events: &[Event]) -> Tree {
     let mut tree = Tree::new();
@@ -59,7 +41,7 @@ fn indices(view: &View) -> Vec<usize> {
 #[test]
 fn every_golden_view_is_the_same() {
     let mut seen = 0;
-    for (name, case) in cases().iter().filter(|(_, case)| case["error"].is_null()) {
+    for (name, case) in golden::cases("views").iter().filter(|(_, case)| case["error"].is_null()) {
         let branch = branch(case).unwrap();
         if case["branch_ids"].is_array() {
             let ids: Vec<&str> = branch.iter().map(|event| event.id().as_str()).collect();
@@ -82,7 +64,7 @@ fn every_golden_view_is_the_same() {
 
 #[test]
 fn every_event_of_a_golden_view_is_the_same() {
-    for (name, case) in cases().iter().filter(|(_, case)| case["view"].is_array()) {
+    for (name, case) in golden::cases("views").iter().filter(|(_, case)| case["view"].is_array()) {
         let view = View::reloaded(&events(case));
         let mut wanted: Vec<Value> = case["view"].as_array().unwrap().clone();
         let mut found: Vec<Value> =
@@ -101,7 +83,7 @@ fn every_event_of_a_golden_view_is_the_same() {
 #[test]
 fn every_prefix_of_a_golden_branch_has_the_same_views() {
     let mut seen = 0;
-    for (name, case) in cases().iter().filter(|(_, case)| case["prefixes"].is_array()) {
+    for (name, case) in golden::cases("views").iter().filter(|(_, case)| case["prefixes"].is_array()) {
         let branch = branch(case).unwrap();
         let (mut live, mut history) = (View::new(), History::new());
         for (event, wanted) in branch.iter().zip(case["prefixes"].as_array().unwrap()) {
@@ -122,7 +104,7 @@ fn every_prefix_of_a_golden_branch_has_the_same_views() {
 
 #[test]
 fn a_view_that_was_reloaded_goes_on_from_there() {
-    for (name, case) in cases() {
+    for (name, case) in golden::cases("views") {
         let Some(places) = case["reloaded_after"].as_object() else { continue };
         let branch = branch(&case).unwrap();
         for (place, wanted) in places {
@@ -137,7 +119,7 @@ fn a_view_that_was_reloaded_goes_on_from_there() {
 #[test]
 fn a_way_that_does_not_reach_a_root_is_refused_as_in_the_reference() {
     let mut seen = 0;
-    for (name, case) in cases().iter().filter(|(_, case)| case["error"].is_string()) {
+    for (name, case) in golden::cases("views").iter().filter(|(_, case)| case["error"].is_string()) {
         let error = branch(case).unwrap_err();
         let message = match &error {
             TreeError::Cycle { event } => format!("Cycle in event tree at {event}"),
@@ -212,7 +194,7 @@ fn condensed(view: &View, asked: &Value) -> Value {
 #[test]
 fn condensers_forget_what_the_reference_forgets() {
     let mut seen = 0;
-    for (name, case) in cases() {
+    for (name, case) in golden::cases("views") {
         let Some(asked) = case["condense"].as_array() else { continue };
         let view = View::reloaded(&branch(&case).unwrap());
         for asked in asked {

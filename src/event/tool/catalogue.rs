@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::{Action, Observation};
+
 /// The classes of tools that SDK 1.58 knows.
 const CLASSES: &[&str] = &[
     "ApplyPatchTool",
@@ -65,6 +67,24 @@ pub(crate) fn name_of(class: &str) -> Cow<'static, str> {
     }
 }
 
+/// The class of the tool that is called by this name, where it comes with the reference and has shapes of its own.
+pub(crate) fn class_of(name: &str) -> Option<&'static str> {
+    CLASSES.iter().copied().find(|class| name_of(class) == name && shapes_of(class).is_some())
+}
+
+/// The kinds of the action and the observation of a tool of this class.
+pub(crate) fn shapes_of(class: &str) -> Option<(&'static str, &'static str)> {
+    let stem = match class {
+        "TomConsultTool" => "ConsultTom",
+        _ => class.strip_suffix("Tool")?,
+    };
+    let answer = if stem.starts_with("Browser") { "Browser" } else { stem };
+    let find = |kinds: &'static [&'static str], stem: &str, suffix: &str| {
+        kinds.iter().copied().find(|kind| kind.strip_suffix(suffix) == Some(stem))
+    };
+    Some((find(Action::KINDS, stem, "Action")?, find(Observation::KINDS, answer, "Observation")?))
+}
+
 /// `SwitchLLMTool` to `switch_llm_tool`.
 fn snake(class: &str) -> String {
     let letters: Vec<char> = class.chars().collect();
@@ -101,5 +121,9 @@ mod tests {
             assert!(knows(class));
         }
         assert!(!knows("DelegateTool"));
+        assert_eq!(class_of("browser_click"), Some("BrowserClickTool"));
+        assert_eq!(shapes_of("BrowserClickTool"), Some(("BrowserClickAction", "BrowserObservation")));
+        assert_eq!(shapes_of("TomConsultTool"), Some(("ConsultTomAction", "ConsultTomObservation")));
+        assert_eq!((class_of("fetch_fetch"), class_of("task_tool_set")), (None, None));
     }
 }

@@ -1,0 +1,74 @@
+//! `annals diff`: what is different between two points, branches or conversations.
+
+use super::arguments::Diff;
+use super::print::{Output, count, one_line, plural, width};
+use super::{DONE, Place};
+use crate::error::Result;
+use crate::replay::diff::Mark;
+use crate::replay::{Difference, Moment, Point};
+use crate::store::Store;
+
+/// How many events of a side a person is shown.
+const EVENTS_SHOWN: usize = 20;
+
+pub(super) fn run(place: &Place<'_>, command: &Diff, output: &Output) -> Result<u8> {
+    let store = place.read()?;
+    let (left, right) = match &command.point {
+        Some(point) => (
+            moment(&store, &command.left, Some(&command.right))?,
+            moment(&store, &command.left, Some(point))?,
+        ),
+        None => (named(&store, &command.left)?, named(&store, &command.right)?),
+    };
+    let difference = Difference::between(&left, &right)?;
+    if output.json {
+        output.value(&difference.value())?;
+        return Ok(DONE);
+    }
+    print(&left, &right, &difference, output)?;
+    Ok(DONE)
+}
+
+/// `ID` or `ID@POINT`.
+fn named<'s>(store: &'s Store, text: &str) -> Result<Moment<'s>> {
+    match text.split_once('@') {
+        Some((id, point)) => moment(store, id, Some(point)),
+        None => moment(store, text, None),
+    }
+}
+
+fn moment<'s>(store: &'s Store, id: &str, point: Option<&str>) -> Result<Moment<'s>> {
+    let id = store.resolve(id)?;
+    let point = point.map_or(Ok(Point::End), |text| Point::parse(store, &id, text))?;
+    Moment::new(store, &id, point)
+}
+
+fn print(left: &Moment<'_>, right: &Moment<'_>, difference: &Difference, output: &Output) -> Result<()> {
+    let name = |moment: &Moment<'_>| format!("{} with {}", moment.id(), plural(moment.length(), "event"));
+    output.line(format!("{}  {}", output.styled("-", "31"), name(left)))?;
+    output.line(format!("{}  {}", output.styled("+", "32"), name(right)))?;
+    output.line(format!("\nboth branches begin with the same {}", plural(difference.common, "event")))?;
+    for (sign, colour, marks) in [("-", "31", &difference.lost), ("+", "32", &difference.added)] {
+        for mark in marks.iter().take(EVENTS_SHOWN) {
+            output.line(output.styled(&format!("{sign} {}", event(mark)), colour))?;
+        }
+        if let Some(more @ 1..) = marks.len().checked_sub(EVENTS_SHOWN) {
+            output.line(output.dim(&format!("{sign} and {} more", count(more as u64))))?;
+        }
+    }
+    if !difference.fields.is_empty() {
+        output.line(format!("\n{}", output.bold("State")))?;
+    }
+    let room = usize::from(width()).saturating_sub(4).max(40);
+    for field in &difference.fields {
+        output.line(format!("  {}", field.field))?;
+        output.line(output.styled(&one_line(&format!("  - {}", field.left), room), "31"))?;
+        output.line(output.styled(&one_line(&format!("  + {}", field.right), room), "32"))?;
+    }
+    let (sent, received, cost) = difference.spent;
+    output.line(format!("\ntokens sent {sent:+}, received {received:+}; cost {cost:+.4}"))
+}
+
+fn event(mark: &Mark) -> String {
+    format!("{:>5} {:<28} {}", mark.sequence, one_line(&mark.kind, 40), mark.id)
+}

@@ -1,0 +1,76 @@
+//! `annals state`: what a conversation's state was, at any point.
+
+use serde_json::Value;
+
+use super::arguments::State as Arguments;
+use super::print::{Output, count, harmless, one_line, plural, width};
+use super::{DONE, Place};
+use crate::error::Result;
+use crate::replay::Moment;
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
+    let store = place.read()?;
+    let id = store.resolve(&command.moment.id)?;
+    let moment = Moment::new(&store, &id, command.moment.point(&store, &id)?)?;
+    let value = moment.state_value()?;
+    if output.json {
+        output.value(&value)?;
+    } else {
+        print(&moment, &value, output)?;
+    }
+    Ok(DONE)
+}
+
+fn print(moment: &Moment<'_>, value: &Value, output: &Output) -> Result<()> {
+    let line = |name: &str, text: String| {
+        let room = usize::from(width()).saturating_sub(20).max(40);
+        output.line(format!("{}{}", output.dim(&format!("{name:<20}")), one_line(&text, room)))
+    };
+    let text = |name: &str| value[name].as_str().unwrap_or("-").to_owned();
+    let list = |name: &str| value[name].as_array().map_or(0, Vec::len) as u64;
+    let length = moment.length();
+    line("conversation", text("conversation_id"))?;
+    line(
+        "as of",
+        match (moment.is_end(), length) {
+            (true, _) => format!("the end, {}", plural(length, "event")),
+            (false, 0) => "the beginning".into(),
+            (false, _) => format!("event {} of {}", length - 1, moment.conversation().event_count),
+        },
+    )?;
+    line("status", text("execution_status"))?;
+    if value["is_stuck"] == true {
+        line("in circles", text("stuck_pattern"))?;
+    }
+    line("steps", value["iteration"].to_string())?;
+    line("head", value["resolved_active_leaf"].as_str().unwrap_or("before everything").to_owned())?;
+    line("branch", plural(list("active_branch_ids"), "event"))?;
+    line("last user message", text("last_user_message_id"))?;
+    let combined = &value["stats"]["combined"];
+    let tokens = |name: &str| count(combined["accumulated_token_usage"][name].as_u64().unwrap_or(0));
+    line(
+        "tokens and cost",
+        format!(
+            "{} sent, {} received, {:.4}",
+            tokens("prompt_tokens"),
+            tokens("completion_tokens"),
+            combined["accumulated_cost"].as_f64().unwrap_or(0.0)
+        ),
+    )?;
+    for id in value["unmatched_action_ids"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        line("waits for an answer", id.to_owned())?;
+    }
+    for task in value["task_list"].as_array().into_iter().flatten() {
+        let mark = match task["status"].as_str() {
+            Some("done") => "[x]",
+            Some("in_progress") => "[>]",
+            _ => "[ ]",
+        };
+        line("task", format!("{mark} {}", task["title"].as_str().unwrap_or_default()))?;
+    }
+    let answer = value["agent_final_response"].as_str().unwrap_or_default();
+    if !answer.is_empty() {
+        output.line(format!("{}\n{}", output.dim("final response"), harmless(answer)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! Steps for what was said, and for what was forgotten.
+
+use crate::event::draft::{Draft, Members};
+
+/// `activated_microagents` was what `activated_skills` is, until 2025-10-21.
+pub(super) fn skills(event: &mut Members<'_>) -> bool {
+    is(event, "MessageEvent") && event.rename("activated_microagents", "activated_skills")
+}
+
+/// Some events carried a snapshot of the metrics, from 2025-09-08 to 2025-09-23. The base state has the sums.
+pub(super) fn metrics(event: &mut Members<'_>) -> bool {
+    let carried = ["MessageEvent", "ActionEvent", "AgentErrorEvent", "Condensation"];
+    carried.iter().any(|kind| is(event, kind)) && event.remove("metrics").is_some()
+}
+
+/// Until 2025-09-09 an agent's error belonged to no tool call, and the model read it as a message of the user.
+pub(super) fn error_messages(event: &mut Members<'_>) -> bool {
+    if !is(event, "AgentErrorEvent") || event.has("tool_call_id") {
+        return false;
+    }
+    let Some(error) = event.str("error").map(std::borrow::Cow::into_owned) else { return false };
+    event.remove("error");
+    let content = Draft::Array(vec![Draft::text_part(error)]);
+    event.set("llm_message", Draft::object_of([("role", Draft::json("\"user\"")), ("content", content)]));
+    if !event.has("source") {
+        event.set_text("source", "agent");
+    }
+    event.set_text("kind", "MessageEvent");
+    true
+}
+
+/// Until 2025-10-30 a condensation did not name the reply that it came from; until 2025-09-16 what it forgot could
+/// be null. Nobody knows the reply any more: it is the empty text.
+pub(super) fn condensation_reply(event: &mut Members<'_>) -> bool {
+    if !is(event, "Condensation") {
+        return false;
+    }
+    let mut changed = false;
+    if !event.has("llm_response_id") {
+        event.set_text("llm_response_id", "");
+        changed = true;
+    }
+    if event.get("forgotten_event_ids").is_some_and(Draft::is_null) {
+        event.set("forgotten_event_ids", Draft::json("[]"));
+        changed = true;
+    }
+    changed
+}
+
+/// Whether the event is of this kind.
+pub(super) fn is(event: &Members<'_>, kind: &str) -> bool {
+    event.str("kind").as_deref() == Some(kind)
+}

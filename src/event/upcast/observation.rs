@@ -1,0 +1,113 @@
+//! Steps for what came back.
+
+use std::borrow::Cow;
+
+use crate::event::draft::{Draft, Members};
+
+use super::message::is;
+
+/// Until 2025-11-05 each observation had its own members for what it says: `output`, `message`, `error`.
+///
+/// An error stood in the place of the output then, and does so now.
+pub(super) fn output(event: &mut Members<'_>) -> bool {
+    let Some(inner) = observation(event) else { return false };
+    let kind = inner.str("kind").map(Cow::into_owned).unwrap_or_default();
+    let said = match kind.as_str() {
+        "TerminalObservation"
+        | "FileEditorObservation"
+        | "PlanningFileEditorObservation"
+        | "BrowserObservation" => "output",
+        "FinishObservation" | "DelegateObservation" => "message",
+        _ => return false,
+    };
+    if inner.has("content") || !(inner.has(said) || inner.has("error")) {
+        return false;
+    }
+    let said = inner.remove(said);
+    let error = inner.remove("error");
+    let failed = match &error {
+        Some(error) => error.is_true() || error.as_str().is_some_and(|text| !text.is_empty()),
+        None => false,
+    };
+    let text = match error.as_ref().and_then(Draft::as_str).filter(|text| !text.is_empty()) {
+        Some(error) => Some(error.into_owned()),
+        None => said.as_ref().and_then(Draft::as_str).map(Cow::into_owned),
+    };
+    inner.set("content", Draft::Array(text.map(Draft::text_part).into_iter().collect()));
+    inner.set("is_error", Draft::json(if failed { "true" } else { "false" }));
+    if kind == "TerminalObservation" {
+        exit_code(inner);
+    }
+    true
+}
+
+/// The terminal did not always say by itself which command it answers, and told the exit code in the metadata only.
+fn exit_code(terminal: &mut Members<'_>) {
+    if terminal.get("command").is_none() {
+        terminal.set("command", Draft::json("null"));
+    }
+    if terminal.has("exit_code") {
+        return;
+    }
+    if let Some(code) = terminal.object("metadata").and_then(|metadata| metadata.get("exit_code").cloned()) {
+        terminal.set("exit_code", code);
+    }
+}
+
+/// Until 2025-11-05 the content of a thought's and a task list's observation was one string.
+pub(super) fn content_list(event: &mut Members<'_>) -> bool {
+    let Some(inner) = observation(event) else { return false };
+    let Some(text) = inner.str("content").map(Cow::into_owned) else { return false };
+    inner.set("content", Draft::Array(vec![Draft::text_part(text)]));
+    true
+}
+
+/// Until 2025-11-05 the words in which a search tells what it found were made up for each message.
+pub(super) fn search_content(event: &mut Members<'_>) -> bool {
+    let Some(inner) = observation(event) else { return false };
+    let (found, doing) = match inner.str("kind").as_deref() {
+        Some("GlobObservation") => ("files", "matching"),
+        Some("GrepObservation") => ("matches", "containing"),
+        _ => return false,
+    };
+    if inner.has("content") {
+        return false;
+    }
+    let error = inner.remove("error").and_then(|error| error.as_str().map(Cow::into_owned));
+    let error = error.filter(|error| !error.is_empty());
+    let failed = error.is_some();
+    let text = error.unwrap_or_else(|| search_text(inner, found, doing));
+    inner.set("content", Draft::Array(vec![Draft::text_part(text)]));
+    inner.set("is_error", Draft::json(if failed { "true" } else { "false" }));
+    true
+}
+
+fn search_text(search: &mut Members<'_>, found: &str, doing: &str) -> String {
+    let text = |search: &Members<'_>, name: &str| search.str(name).map(Cow::into_owned).unwrap_or_default();
+    let (pattern, place) = (text(search, "pattern"), text(search, "search_path"));
+    let filter = match text(search, "include_pattern") {
+        include if include.is_empty() => String::new(),
+        include => format!(" (filtered by '{include}')"),
+    };
+    let files: Vec<String> = search
+        .get_mut(found)
+        .and_then(Draft::array)
+        .map(|files| files.iter().filter_map(Draft::as_str).map(Cow::into_owned).collect())
+        .unwrap_or_default();
+    if files.is_empty() {
+        return format!("No files found {doing} pattern '{pattern}' in directory '{place}'{filter}");
+    }
+    let mut text = format!(
+        "Found {} file(s) {doing} pattern '{pattern}' in '{place}'{filter}:\n{}",
+        files.len(),
+        files.join("\n")
+    );
+    if search.get("truncated").is_some_and(Draft::is_true) {
+        text.push_str("\n\n[Results truncated to first 100 files. Consider using a more specific pattern.]");
+    }
+    text
+}
+
+fn observation<'e, 'a>(event: &'e mut Members<'a>) -> Option<&'e mut Members<'a>> {
+    if is(event, "ObservationEvent") { event.object("observation") } else { None }
+}

@@ -1,0 +1,179 @@
+//! The state of a conversation as of a moment: what its events tell, and, for the present, what its base
+//! state knows better.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+
+use super::Moment;
+use crate::error::Result;
+use crate::event::json::{Object, Raw};
+use crate::event::Event;
+use crate::ids::Sequence;
+use crate::state::{ExecutionStatus, Metrics, State, Stats};
+use crate::stuck::{self, Thresholds, WINDOW};
+
+/// A conversation's state as of a moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MomentState {
+    /// How it went: for the present as the base state has it, else as the events tell it.
+    pub execution_status: ExecutionStatus,
+    /// What follows from all events.
+    pub whole: State,
+    /// What follows from those of the live branch.
+    pub branch: State,
+    /// The live branch: ids, root first.
+    pub active_branch_ids: Vec<String>,
+    /// The pattern that says the agent went in circles.
+    pub stuck: Option<stuck::Pattern>,
+    /// What model calls cost, where it is known.
+    pub stats: Stats,
+    /// Its tags, a JSON object from text to text.
+    pub tags: String,
+    /// The title it was given; it has no history.
+    pub title: Option<String>,
+    /// A person's last message.
+    pub last_user_message_id: Option<String>,
+}
+
+impl Moment<'_> {
+    /// The state. Reads every payload up to the moment once and keeps none.
+    ///
+    /// # Errors
+    /// [`Error::Tree`](crate::Error::Tree) where the live branch cannot be told, and what reading can meet.
+    pub fn state(&self) -> Result<MomentState> {
+        let path = self.branch()?;
+        let mut on_branch = path.clone();
+        on_branch.sort_unstable();
+        let mut members = on_branch.iter().copied().peekable();
+        let (mut whole, mut branch) = (State::new(), State::new());
+        let mut tail: VecDeque<Event> = VecDeque::with_capacity(WINDOW + 1);
+        self.each(|sequence, event| {
+            whole.apply(event);
+            if members.next_if(|place| *place as u64 == sequence.0).is_some() {
+                branch.apply(event);
+                tail.push_back(event.clone());
+                if tail.len() > WINDOW {
+                    tail.pop_front();
+                }
+            }
+            Ok(())
+        })?;
+        let stuck = stuck::pattern(tail.iter(), Thresholds::default());
+        let base = self.base_fields()?;
+        let field = |name: &str| base.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
+        let told = field("execution_status").and_then(text).and_then(|status| status.parse().ok());
+        let folded = || match stuck {
+            Some(_) => whole.execution_status_in_circles(),
+            None => whole.execution_status(),
+        };
+        let stats = match field("stats").and_then(|stats| Raw::parse(stats).ok()).map(Stats::read) {
+            Some(stats) => stats,
+            None => whole.stats().cloned().unwrap_or_default(),
+        };
+        let last_user_message_id = field("last_user_message_id")
+            .and_then(text)
+            .or_else(|| whole.last_user_message_id().map(ToString::to_string));
+        let conversation = self.conversation();
+        Ok(MomentState {
+            execution_status: told.unwrap_or_else(folded),
+            active_branch_ids: path.iter().filter_map(|place| self.tree().id(*place)).map(str::to_owned).collect(),
+            stuck,
+            stats,
+            tags: field("tags").map_or_else(|| conversation.tags.clone(), str::to_owned),
+            title: conversation.title.clone().filter(|_| conversation.is_titled),
+            last_user_message_id,
+            whole,
+            branch,
+        })
+    }
+
+    /// The fields of the base state that are known for this moment: all of them at the end, before it those
+    /// whose change is on record.
+    fn base_fields(&self) -> Result<Vec<(&'static str, String)>> {
+        const FIELDS: [&str; 4] = ["execution_status", "tags", "stats", "last_user_message_id"];
+        let mut fields = Vec::new();
+        if self.is_end() {
+            if let Some(state) = self.store.base_state(self.id())? {
+                let document = Object::of(state.document.as_str());
+                let known = |name: &'static str| document.get(name).map(|value| (name, value.text().to_owned()));
+                fields.extend(FIELDS.into_iter().filter_map(known));
+            }
+        } else if let Some(last) = self.length().checked_sub(1) {
+            for name in FIELDS {
+                if let Some(Some(value)) = self.store.base_state_field_at(self.id(), name, Sequence(last))? {
+                    fields.push((name, value));
+                }
+            }
+        }
+        Ok(fields)
+    }
+
+    /// The state as JSON; `docs/cli.md` has the shape.
+    ///
+    /// # Errors
+    /// As [`Moment::state`].
+    pub fn state_value(&self) -> Result<Value> {
+        Ok(self.value_of(&self.state()?))
+    }
+
+    fn value_of(&self, state: &MomentState) -> Value {
+        let ids = |state: &State| state.unmatched_actions().ids().map(str::to_owned).collect::<Vec<_>>();
+        let tasks = state.branch.task_list().iter().map(|task| {
+            json!({"title": &*task.title, "notes": &*task.notes, "status": task.status.as_str()})
+        });
+        json!({
+            "conversation_id": self.id().as_str(),
+            "as_of_sequence": self.length().checked_sub(1),
+            "is_end": self.is_end(),
+            "execution_status": state.execution_status.as_str(),
+            "iteration": state.whole.iteration(),
+            "event_count": self.length(),
+            "kind_counts": state.whole.kind_counts(),
+            "leaf_event_id": self.leaf_event_id(),
+            "head_is_empty": self.head_is_empty(),
+            "resolved_active_leaf": self.active_leaf(),
+            "active_branch_ids": state.active_branch_ids,
+            "unmatched_action_ids": ids(&state.branch),
+            "unmatched_action_ids_all_events": ids(&state.whole),
+            "last_user_message_id": state.last_user_message_id,
+            "is_stuck": state.stuck.is_some(),
+            "stuck_pattern": state.stuck.map(stuck::Pattern::as_str),
+            "agent_final_response": state.branch.final_response(),
+            "activated_skills": state.branch.activated_skills().iter().map(|skill| &**skill).collect::<Vec<_>>(),
+            "tags": serde_json::from_str::<Value>(&state.tags).unwrap_or_else(|_| json!({})),
+            "title": state.title,
+            "title_candidate": state.whole.title_candidate(),
+            "stats": stats_value(&state.stats),
+            "task_list": tasks.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// What model calls cost: use by use, together, and as the reference tells clients.
+fn stats_value(stats: &Stats) -> Value {
+    let figures = |metrics: &Metrics| {
+        json!({
+            "accumulated_cost": metrics.accumulated_cost,
+            "accumulated_token_usage": metrics.accumulated_token_usage,
+        })
+    };
+    let usages: serde_json::Map<String, Value> = stats
+        .usage_to_metrics
+        .iter()
+        .map(|(usage_id, metrics)| {
+            let mut value = figures(metrics);
+            value["model_name"] = json!(metrics.model_name);
+            value["n_costs"] = json!(metrics.costs.len());
+            value["n_response_latencies"] = json!(metrics.response_latencies.len());
+            value["n_token_usages"] = json!(metrics.token_usages.len());
+            (usage_id.clone(), value)
+        })
+        .collect();
+    json!({"usages": usages, "combined": figures(&stats.combined()), "snapshot_json": stats.snapshot()})
+}
+
+/// The text of a JSON string.
+fn text(json: &str) -> Option<String> {
+    Raw::parse(json).ok().and_then(Raw::as_str).map(std::borrow::Cow::into_owned)
+}

@@ -1,0 +1,359 @@
+//! What model calls cost: per use and together, as the reference keeps and adds it.
+//!
+//! Sums are those of Python's floats, operation by operation, so that `0.20895750000000002` stays what it
+//! is. Source: `runtime.md` section 11.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, SerializeStruct, Serializer};
+
+use crate::event::json::Raw;
+
+/// Tokens of one call, or of several.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct TokenUsage {
+    /// The model.
+    pub model: String,
+    /// Tokens sent, as a rule those read from a cache included.
+    pub prompt_tokens: u64,
+    /// Tokens received.
+    pub completion_tokens: u64,
+    /// Tokens the provider read from its cache.
+    pub cache_read_tokens: u64,
+    /// Tokens the provider wrote to its cache.
+    pub cache_write_tokens: u64,
+    /// Tokens spent on reasoning.
+    pub reasoning_tokens: u64,
+    /// The most the model takes; of several calls the largest.
+    pub context_window: u64,
+    /// Tokens sent and received in one call; of several the last one's.
+    pub per_turn_token: u64,
+    /// The model's reply; "" for several.
+    pub response_id: String,
+}
+
+/// What one call cost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cost {
+    /// The model.
+    pub model: String,
+    /// The cost, in the price table's currency.
+    pub cost: f64,
+    /// When, in seconds since 1970 UTC.
+    pub timestamp: f64,
+}
+
+/// How long one call took.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ResponseLatency {
+    /// The model.
+    pub model: String,
+    /// How long, in seconds.
+    pub latency: f64,
+    /// The model's reply.
+    pub response_id: String,
+}
+
+/// What the calls for one use cost. A snapshot has no lists.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metrics {
+    /// The model.
+    pub model_name: String,
+    /// The cost of all calls, in the price table's currency.
+    pub accumulated_cost: f64,
+    /// What one task may cost, where that is limited.
+    pub max_budget_per_task: Option<f64>,
+    /// The tokens of all calls.
+    pub accumulated_token_usage: TokenUsage,
+    /// What each call cost that cost something.
+    pub costs: Vec<Cost>,
+    /// How long each call took.
+    pub response_latencies: Vec<ResponseLatency>,
+    /// The tokens of each call that had some.
+    pub token_usages: Vec<TokenUsage>,
+}
+
+impl Default for Metrics {
+    /// Nothing spent, by a model called `default`.
+    fn default() -> Self {
+        let model = "default".to_owned();
+        Self {
+            accumulated_token_usage: TokenUsage { model: model.clone(), ..TokenUsage::default() },
+            model_name: model,
+            accumulated_cost: 0.0,
+            max_budget_per_task: None,
+            costs: Vec::new(),
+            response_latencies: Vec::new(),
+            token_usages: Vec::new(),
+        }
+    }
+}
+
+/// What every use cost, in the order in which the uses began.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Stats {
+    /// The uses: `agent`, `condenser`, ...
+    pub usage_to_metrics: Vec<(String, Metrics)>,
+}
+
+impl TokenUsage {
+    /// Reads an object; what is missing is 0 or empty.
+    #[must_use]
+    pub fn read(raw: Raw<'_>) -> Self {
+        let count = |name| raw.get(name).map_or(0, whole);
+        Self {
+            model: text(raw, "model"),
+            prompt_tokens: count("prompt_tokens"),
+            completion_tokens: count("completion_tokens"),
+            cache_read_tokens: count("cache_read_tokens"),
+            cache_write_tokens: count("cache_write_tokens"),
+            reasoning_tokens: count("reasoning_tokens"),
+            context_window: count("context_window"),
+            per_turn_token: count("per_turn_token"),
+            response_id: text(raw, "response_id"),
+        }
+    }
+
+    /// Adds `other`. The model and the reply stay this one's.
+    pub fn add(&mut self, other: &Self) {
+        let add = |mine: &mut u64, more: u64| *mine = mine.saturating_add(more);
+        add(&mut self.prompt_tokens, other.prompt_tokens);
+        add(&mut self.completion_tokens, other.completion_tokens);
+        add(&mut self.cache_read_tokens, other.cache_read_tokens);
+        add(&mut self.cache_write_tokens, other.cache_write_tokens);
+        add(&mut self.reasoning_tokens, other.reasoning_tokens);
+        self.context_window = self.context_window.max(other.context_window);
+        self.per_turn_token = other.per_turn_token;
+    }
+}
+
+impl Metrics {
+    /// Reads metrics or a snapshot of some; what is missing is 0 or empty.
+    #[must_use]
+    pub fn read(raw: Raw<'_>) -> Self {
+        let model_name = match raw.get("model_name").and_then(Raw::as_str) {
+            Some(name) => name.into_owned(),
+            None => "default".to_owned(),
+        };
+        let usage = raw.get("accumulated_token_usage").filter(|usage| usage.is_object());
+        let nothing = || TokenUsage { model: model_name.clone(), ..TokenUsage::default() };
+        let list = |name| raw.get(name).into_iter().flat_map(Raw::elements);
+        Self {
+            accumulated_cost: number(raw, "accumulated_cost").unwrap_or(0.0),
+            max_budget_per_task: number(raw, "max_budget_per_task"),
+            accumulated_token_usage: usage.map_or_else(nothing, TokenUsage::read),
+            model_name,
+            costs: list("costs").map(Cost::read).collect(),
+            response_latencies: list("response_latencies").map(ResponseLatency::read).collect(),
+            token_usages: list("token_usages").map(TokenUsage::read).collect(),
+        }
+    }
+
+    /// Adds `other`. The model stays this one's, and so does the limit, if it has one.
+    pub fn merge(&mut self, other: &Self) {
+        self.accumulated_cost += other.accumulated_cost;
+        self.max_budget_per_task = self.max_budget_per_task.or(other.max_budget_per_task);
+        self.accumulated_token_usage.add(&other.accumulated_token_usage);
+        self.costs.extend_from_slice(&other.costs);
+        self.response_latencies.extend_from_slice(&other.response_latencies);
+        self.token_usages.extend_from_slice(&other.token_usages);
+    }
+
+    /// How many calls there were, as far as they are known one by one: a snapshot knows none.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.token_usages.len().max(self.response_latencies.len())
+    }
+
+    /// The share of the tokens sent that were read from a cache; `None` where none were sent. A provider that
+    /// counts the two apart shows by reading more than was sent.
+    #[must_use]
+    pub fn cache_hit_rate(&self) -> Option<f64> {
+        let TokenUsage { prompt_tokens: sent, cache_read_tokens: read, .. } = self.accumulated_token_usage;
+        let all = if read > sent { sent.saturating_add(read) } else { sent };
+        (all > 0).then(|| read as f64 / all as f64)
+    }
+
+    /// The figures without the lists, as the reference tells them to clients.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot(self)
+    }
+}
+
+impl Stats {
+    /// Reads an object with `usage_to_metrics`; anything else is nothing.
+    #[must_use]
+    pub fn read(raw: Raw<'_>) -> Self {
+        let uses = raw.get("usage_to_metrics").into_iter().flat_map(Raw::members);
+        let mut stats = Self::default();
+        for (usage_id, metrics) in uses {
+            // The last of two equal keys counts, in the place of the first.
+            let metrics = Metrics::read(metrics);
+            match stats.usage_to_metrics.iter_mut().find(|(known, _)| *known == usage_id) {
+                Some(known) => known.1 = metrics,
+                None => stats.usage_to_metrics.push((usage_id.into_owned(), metrics)),
+            }
+        }
+        stats
+    }
+
+    /// The metrics of one use.
+    #[must_use]
+    pub fn usage(&self, usage_id: &str) -> Option<&Metrics> {
+        self.usage_to_metrics.iter().find(|(known, _)| known == usage_id).map(|(_, metrics)| metrics)
+    }
+
+    /// All uses together, added in their order.
+    #[must_use]
+    pub fn combined(&self) -> Metrics {
+        let mut combined = Metrics::default();
+        for (_, metrics) in &self.usage_to_metrics {
+            combined.merge(metrics);
+        }
+        combined
+    }
+
+    /// The stats without the lists, as the reference tells them to clients.
+    #[must_use]
+    pub fn snapshot(&self) -> StatsSnapshot<'_> {
+        StatsSnapshot(self)
+    }
+}
+
+impl Cost {
+    fn read(raw: Raw<'_>) -> Self {
+        Self {
+            model: text(raw, "model"),
+            cost: number(raw, "cost").unwrap_or(0.0),
+            timestamp: number(raw, "timestamp").unwrap_or(0.0),
+        }
+    }
+}
+
+impl ResponseLatency {
+    fn read(raw: Raw<'_>) -> Self {
+        Self {
+            model: text(raw, "model"),
+            latency: number(raw, "latency").unwrap_or(0.0),
+            response_id: text(raw, "response_id"),
+        }
+    }
+}
+
+fn text(raw: Raw<'_>, name: &str) -> String {
+    raw.get(name).and_then(Raw::as_str).map(std::borrow::Cow::into_owned).unwrap_or_default()
+}
+
+fn number(raw: Raw<'_>, name: &str) -> Option<f64> {
+    raw.get(name).and_then(Raw::as_f64)
+}
+
+/// A count; a float without a fraction is one too.
+fn whole(raw: Raw<'_>) -> u64 {
+    raw.text().parse().ok().or_else(|| raw.as_f64().map(|number| number as u64)).unwrap_or(0)
+}
+
+/// [`Metrics`] without the lists. In JSON a missing limit is null.
+#[derive(Debug, Clone, Copy)]
+pub struct Snapshot<'m>(&'m Metrics);
+
+impl Serialize for Snapshot<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_struct("MetricsSnapshot", 4)?;
+        members.serialize_field("model_name", &self.0.model_name)?;
+        members.serialize_field("accumulated_cost", &self.0.accumulated_cost)?;
+        members.serialize_field("max_budget_per_task", &self.0.max_budget_per_task)?;
+        members.serialize_field("accumulated_token_usage", &self.0.accumulated_token_usage)?;
+        members.end()
+    }
+}
+
+/// In JSON as the base state holds it: a missing limit is left out.
+impl Serialize for Metrics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let members = 6 + usize::from(self.max_budget_per_task.is_some());
+        let mut members = serializer.serialize_struct("Metrics", members)?;
+        members.serialize_field("model_name", &self.model_name)?;
+        members.serialize_field("accumulated_cost", &self.accumulated_cost)?;
+        if let Some(limit) = &self.max_budget_per_task {
+            members.serialize_field("max_budget_per_task", limit)?;
+        }
+        members.serialize_field("accumulated_token_usage", &self.accumulated_token_usage)?;
+        members.serialize_field("costs", &self.costs)?;
+        members.serialize_field("response_latencies", &self.response_latencies)?;
+        members.serialize_field("token_usages", &self.token_usages)?;
+        members.end()
+    }
+}
+
+/// [`Stats`] without the lists.
+#[derive(Debug, Clone, Copy)]
+pub struct StatsSnapshot<'s>(&'s Stats);
+
+impl Serialize for StatsSnapshot<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let uses = self.0.usage_to_metrics.iter();
+        nested(serializer, uses.map(|(usage_id, metrics)| (usage_id, metrics.snapshot())))
+    }
+}
+
+impl Serialize for Stats {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        nested(serializer, self.usage_to_metrics.iter().map(|(usage_id, metrics)| (usage_id, metrics)))
+    }
+}
+
+/// `{"usage_to_metrics": {...}}`, in order.
+fn nested<'s, S: Serializer, T: Serialize>(
+    serializer: S,
+    uses: impl Iterator<Item = (&'s String, T)> + Clone,
+) -> Result<S::Ok, S::Error> {
+    struct Uses<I>(I);
+    impl<'s, T: Serialize, I: Iterator<Item = (&'s String, T)> + Clone> Serialize for Uses<I> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_map(self.0.clone())
+        }
+    }
+    let mut members = serializer.serialize_map(Some(1))?;
+    members.serialize_entry("usage_to_metrics", &Uses(uses))?;
+    members.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATS: &str = r#"{"usage_to_metrics":{"agent":{"model_name":"m","accumulated_cost":0.1,
+        "accumulated_token_usage":{"model":"m","prompt_tokens":10,"completion_tokens":2,"cache_read_tokens":4,
+        "cache_write_tokens":0,"reasoning_tokens":1,"context_window":9,"per_turn_token":12,"response_id":""},
+        "costs":[{"model":"m","cost":0.1,"timestamp":1.5}],"response_latencies":[],"token_usages":[]},
+        "condenser":{"accumulated_cost":0.2,"max_budget_per_task":3.0,"accumulated_token_usage":null},
+        "third":{"accumulated_cost":0.7}}}"#;
+
+    fn stats() -> Stats {
+        Stats::read(Raw::parse(STATS).unwrap())
+    }
+
+    #[test]
+    fn uses_are_added_as_python_adds_them() {
+        let combined = stats().combined();
+        // Not 1.0: ((0.0 + 0.1) + 0.2) + 0.7 in floats.
+        assert_eq!(combined.accumulated_cost.to_bits(), ((0.1_f64 + 0.2) + 0.7).to_bits());
+        assert_eq!(combined.max_budget_per_task, Some(3.0));
+        assert_eq!(combined.model_name, "default");
+        let usage = combined.accumulated_token_usage;
+        assert_eq!((usage.prompt_tokens, usage.context_window, usage.per_turn_token), (10, 9, 0));
+        assert_eq!(stats().usage("agent").unwrap().cache_hit_rate(), Some(0.4));
+        assert_eq!(Metrics::default().cache_hit_rate(), None);
+    }
+
+    #[test]
+    fn what_was_read_is_written_again() {
+        let text = serde_json::to_string(&stats()).unwrap();
+        assert_eq!(Stats::read(Raw::parse(&text).unwrap()), stats());
+        let snapshot = serde_json::to_value(stats().snapshot()).unwrap();
+        assert_eq!(snapshot["usage_to_metrics"]["agent"]["max_budget_per_task"], serde_json::Value::Null);
+        assert!(snapshot["usage_to_metrics"]["agent"].get("costs").is_none());
+        assert_eq!(Stats::read(Raw::parse("[1]").unwrap()), Stats::default());
+    }
+}

@@ -1,0 +1,422 @@
+//! Yesterday's base state to one that SDK 1.58 opens, one step a function.
+//!
+//! The steps were found in the reference's history from August 2025 (before 1.0) to 1.43, and by asking 1.58 what
+//! it refuses. Unlike an event, an old base state often loads and then means something else (what it ignores is
+//! lost), so every step looks at every document. What is stored stays as it was written.
+
+use std::borrow::Cow;
+
+use super::base::BaseStateError;
+use crate::event::draft::{Draft, Members};
+use crate::event::json::{self, Raw};
+
+/// One change of the format that a base state was raised over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BaseStep {
+    /// Kinds with the module's path before them lose it.
+    ClassNames,
+    /// `agent_status`, or three flags, become `execution_status`.
+    Status,
+    /// `confirmation_mode` becomes a policy.
+    ConfirmationPolicy,
+    /// Microagents become skills.
+    Skills,
+    /// `service_to_metrics` becomes `usage_to_metrics`.
+    Stats,
+    /// A model's `service_id` becomes its `usage_id`.
+    UsageIds,
+    /// Servers lose the `mcpServers` around them and what is no longer said of a server.
+    Servers,
+    /// The agent's `security_analyzer` becomes the conversation's.
+    SecurityAnalyzer,
+    /// `secrets_manager` becomes `secret_registry`.
+    Secrets,
+    /// There is a workspace: the folder that the tools worked in.
+    Workspace,
+    /// Tools go by their names of today, without the folders they worked in.
+    Tools,
+}
+
+impl BaseStep {
+    /// Every step, in the order they are taken.
+    pub const ALL: &'static [Self] = &[
+        Self::ClassNames,
+        Self::Status,
+        Self::ConfirmationPolicy,
+        Self::Skills,
+        Self::Stats,
+        Self::UsageIds,
+        Self::Servers,
+        Self::SecurityAnalyzer,
+        Self::Secrets,
+        Self::Workspace,
+        Self::Tools,
+    ];
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClassNames => "class_names",
+            Self::Status => "status",
+            Self::ConfirmationPolicy => "confirmation_policy",
+            Self::Skills => "skills",
+            Self::Stats => "stats",
+            Self::UsageIds => "usage_ids",
+            Self::Servers => "servers",
+            Self::SecurityAnalyzer => "security_analyzer",
+            Self::Secrets => "secrets",
+            Self::Workspace => "workspace",
+            Self::Tools => "tools",
+        }
+    }
+
+    fn take(self, state: &mut Members<'_>) -> bool {
+        match self {
+            Self::ClassNames => class_names(state),
+            Self::Status => status(state),
+            Self::ConfirmationPolicy => confirmation_policy(state),
+            Self::Skills => skills(state),
+            Self::Stats => stats(state),
+            Self::UsageIds => usage_ids(state),
+            Self::Servers => servers(state),
+            Self::SecurityAnalyzer => security_analyzer(state),
+            Self::Secrets => state.rename("secrets_manager", "secret_registry"),
+            Self::Workspace => workspace(state),
+            Self::Tools => tools(state),
+        }
+    }
+}
+
+/// A base state that was raised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpcastBaseState {
+    /// Today's document.
+    pub document: String,
+    /// The steps that had something to raise, in order.
+    pub steps: Vec<BaseStep>,
+}
+
+/// The folder of a conversation whose base state tells of none: the reference's default.
+const WORKING_DIR: &str = "workspace/project";
+
+/// Raises the text of a `base_state.json` to today's format; `None` where no step has anything to raise.
+///
+/// # Errors
+/// [`BaseStateError::Document`] where the text is no JSON object.
+pub fn upcast_base_state(document: &str) -> Result<Option<UpcastBaseState>, BaseStateError> {
+    json::scan(document, |_, _| ()).map_err(BaseStateError::Document)?;
+    let mut state = Members::of(Raw::checked(document.trim_matches([' ', '\n', '\r', '\t'])));
+    let steps: Vec<BaseStep> = BaseStep::ALL.iter().copied().filter(|step| step.take(&mut state)).collect();
+    if steps.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(UpcastBaseState { document: state.to_json(), steps }))
+}
+
+/// Until 2025-09-18 every kind had its module's path before it.
+fn class_names(state: &mut Members<'_>) -> bool {
+    every_object(state, &mut |object| {
+        let Some(kind) = object.str("kind").map(Cow::into_owned) else { return false };
+        match kind.strip_prefix("openhands.").and_then(|path| path.rsplit('.').next()) {
+            Some(short) => {
+                object.set_text("kind", short);
+                true
+            }
+            None => false,
+        }
+    })
+}
+
+/// `agent_status` until 2025-11-04; before 2025-09-15 a flag each for being finished, paused and waiting.
+fn status(state: &mut Members<'_>) -> bool {
+    let flags = [
+        ("agent_finished", "finished"),
+        ("agent_paused", "paused"),
+        ("agent_waiting_for_confirmation", "waiting_for_confirmation"),
+    ];
+    let mut changed = state.rename("agent_status", "execution_status");
+    for (flag, status) in flags {
+        let Some(value) = state.remove(flag) else { continue };
+        changed = true;
+        if value.is_true() && !state.has("execution_status") {
+            state.set_text("execution_status", status);
+        }
+    }
+    changed
+}
+
+/// Until 2025-09-21 confirming was a matter of yes or no.
+fn confirmation_policy(state: &mut Members<'_>) -> bool {
+    let Some(mode) = state.remove("confirmation_mode") else { return false };
+    if !state.has("confirmation_policy") {
+        let policy =
+            if mode.is_true() { r#"{"kind":"AlwaysConfirm"}"# } else { r#"{"kind":"NeverConfirm"}"# };
+        state.set("confirmation_policy", Draft::json(policy));
+    }
+    true
+}
+
+/// Until 2025-10-21 skills were microagents: with triggers, for tasks, or of a repository.
+fn skills(state: &mut Members<'_>) -> bool {
+    let mut changed = state.rename("activated_knowledge_microagents", "activated_knowledge_skills");
+    let Some(context) = state.object("agent").and_then(|agent| agent.object("agent_context")) else {
+        return changed;
+    };
+    if !context.rename("microagents", "skills") {
+        return changed;
+    }
+    changed = true;
+    let skills = context.get_mut("skills").and_then(Draft::array);
+    for skill in skills.into_iter().flatten().filter_map(Draft::object) {
+        let kind = skill.remove("kind").and_then(|kind| kind.as_str().map(Cow::into_owned));
+        skill.remove("type");
+        let Some(triggers) = skill.remove("triggers") else { continue };
+        let trigger = if kind.as_deref() == Some("TaskMicroagent") {
+            [("type", Draft::json("\"task\"")), ("triggers", triggers)]
+        } else {
+            [("type", Draft::json("\"keyword\"")), ("keywords", triggers)]
+        };
+        skill.set("trigger", Draft::object_of(trigger));
+    }
+    changed
+}
+
+/// Until 2025-10-18 metrics were kept by service.
+fn stats(state: &mut Members<'_>) -> bool {
+    state.object("stats").is_some_and(|stats| stats.rename("service_to_metrics", "usage_to_metrics"))
+}
+
+/// Until 2025-10-18 a model's usage was its service.
+fn usage_ids(state: &mut Members<'_>) -> bool {
+    let Some(agent) = state.object("agent") else { return false };
+    every_object(agent, &mut |object| object.has("model") && object.rename("service_id", "usage_id"))
+}
+
+/// Until 1.31 servers stood within `mcpServers`, and anything could be said of one.
+fn servers(state: &mut Members<'_>) -> bool {
+    let Some(agent) = state.object("agent") else { return false };
+    let mut changed = flat_servers(agent, "mcp_config");
+    let skills = agent.object("agent_context").and_then(|context| context.get_mut("skills"));
+    for skill in skills.and_then(Draft::array).into_iter().flatten().filter_map(Draft::object) {
+        changed |= flat_servers(skill, "mcp_tools");
+    }
+    changed
+}
+
+/// What is said of a server today; anything else makes the reference refuse the conversation.
+const SERVER: &[&str] = &[
+    "url",
+    "transport",
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "description",
+    "icon",
+    "timeout",
+    "sse_read_timeout",
+    "keep_alive",
+    "headers",
+    "auth",
+    "enabled",
+];
+
+fn flat_servers(owner: &mut Members<'_>, name: &str) -> bool {
+    let Some(mut servers) = owner.object(name).and_then(|config| config.remove("mcpServers")) else {
+        return false;
+    };
+    let Some(members) = servers.object() else {
+        owner.set(name, Draft::json("{}"));
+        return true;
+    };
+    for (_, server) in members.iter_mut() {
+        let Some(server) = server.object() else { continue };
+        server.rename("type", "transport");
+        if server.str("transport").as_deref() == Some("shttp") {
+            server.set_text("transport", "http");
+        }
+        match server.str("auth").map(Cow::into_owned) {
+            Some(word) if word == "oauth" => server.set("auth", Draft::json(r#"{"strategy":"oauth2"}"#)),
+            Some(token) => {
+                let bearer = [("strategy", Draft::json("\"bearer\"")), ("value", Draft::text(token))];
+                server.set("auth", Draft::object_of(bearer));
+            }
+            None => {}
+        }
+        server.retain(|key| SERVER.contains(&key));
+    }
+    owner.set(name, servers);
+    true
+}
+
+/// Until 2025-11-19 the analyzer belonged to the agent.
+fn security_analyzer(state: &mut Members<'_>) -> bool {
+    let Some(analyzer) = state.object("agent").and_then(|agent| agent.remove("security_analyzer")) else {
+        return false;
+    };
+    if !analyzer.is_null() && !state.has("security_analyzer") {
+        state.set("security_analyzer", analyzer);
+    }
+    true
+}
+
+/// Until 2025-09-30 there was no workspace; each tool had been told its folder.
+fn workspace(state: &mut Members<'_>) -> bool {
+    if state.has("workspace") {
+        return false;
+    }
+    let told = state.remove("working_dir").and_then(|folder| folder.as_str().map(Cow::into_owned));
+    let folder = told.or_else(|| working_dir(state)).unwrap_or_else(|| WORKING_DIR.to_owned());
+    let workspace = [("working_dir", Draft::text(folder)), ("kind", Draft::json("\"LocalWorkspace\""))];
+    state.set("workspace", Draft::object_of(workspace));
+    true
+}
+
+fn working_dir(state: &mut Members<'_>) -> Option<String> {
+    let tools = state.object("agent")?.get_mut("tools")?.array()?;
+    let mut params = tools.iter_mut().filter_map(|tool| tool.object()?.object("params"));
+    params.find_map(|params| {
+        ["working_dir", "workspace_root"].iter().find_map(|name| params.str(name).map(Cow::into_owned))
+    })
+}
+
+/// Until 2025-11-04 a tool was asked for by its class, and had been told its folder; the conversation says that now.
+fn tools(state: &mut Members<'_>) -> bool {
+    let Some(tools) = state.object("agent").and_then(|agent| agent.get_mut("tools")).and_then(Draft::array)
+    else {
+        return false;
+    };
+    let mut changed = false;
+    for tool in tools.iter_mut().filter_map(Draft::object) {
+        let Some(name) = tool.str("name").and_then(|class| tool_name(&class)) else { continue };
+        tool.set_text("name", name);
+        changed = true;
+        if let Some(params) = tool.object("params") {
+            params.retain(|name| !matches!(name, "working_dir" | "workspace_root" | "save_dir"));
+        }
+    }
+    changed
+}
+
+fn tool_name(class: &str) -> Option<&'static str> {
+    match class {
+        "BashTool" => Some("terminal"),
+        "FileEditorTool" => Some("file_editor"),
+        "PlanningFileEditorTool" => Some("planning_file_editor"),
+        "TaskTrackerTool" => Some("task_tracker"),
+        "BrowserToolSet" => Some("browser_tool_set"),
+        "GlobTool" => Some("glob"),
+        "GrepTool" => Some("grep"),
+        _ => None,
+    }
+}
+
+/// Shows `change` every object within, the outer before the inner; answers whether any was changed.
+fn every_object(object: &mut Members<'_>, change: &mut impl FnMut(&mut Members<'_>) -> bool) -> bool {
+    let mut changed = change(object);
+    for (_, member) in object.iter_mut() {
+        changed |= every_object_of(member, change);
+    }
+    changed
+}
+
+fn every_object_of(value: &mut Draft<'_>, change: &mut impl FnMut(&mut Members<'_>) -> bool) -> bool {
+    if let Some(object) = value.object() {
+        return every_object(object, change);
+    }
+    let mut changed = false;
+    for element in value.array().into_iter().flatten() {
+        changed |= every_object_of(element, change);
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raised(document: &str) -> (Vec<BaseStep>, String) {
+        let raised = upcast_base_state(document).unwrap().unwrap();
+        assert_eq!(upcast_base_state(&raised.document), Ok(None), "a raised document is today's");
+        (raised.steps, raised.document)
+    }
+
+    #[test]
+    fn a_base_state_of_september_2025_becomes_one_of_today() {
+        let (steps, document) = raised(
+            r#"{"id": "0535c419-f44a-4e24-8c72-e40c77a06a32", "agent": {"kind": "Agent", "llm": {"model": "m", "service_id":
+            "default", "temperature": 0.0}, "tools": [{"name": "BashTool", "params": {"working_dir": "/w"}}, {"name":
+            "TaskTrackerTool", "params": {"save_dir": "/w/.openhands"}}, {"name": "mine", "params": {"save_dir": "/x"}}],
+            "mcp_config": {"mcpServers": {"fetch": {"command": "uvx", "args": ["f"]}}}, "security_analyzer": {"kind":
+            "LLMSecurityAnalyzer"}, "condenser": {"kind": "LLMSummarizingCondenser", "llm": {"model": "m", "service_id":
+            "condenser"}}}, "agent_status": "finished", "activated_knowledge_microagents": ["git"], "stats":
+            {"service_to_metrics": {"default": {"accumulated_cost": 3.5330819999999994}}}}"#,
+        );
+        assert_eq!(
+            steps,
+            [
+                BaseStep::Status,
+                BaseStep::Skills,
+                BaseStep::Stats,
+                BaseStep::UsageIds,
+                BaseStep::Servers,
+                BaseStep::SecurityAnalyzer,
+                BaseStep::Workspace,
+                BaseStep::Tools
+            ]
+        );
+        assert_eq!(
+            document,
+            concat!(
+                r#"{"id":"0535c419-f44a-4e24-8c72-e40c77a06a32","agent":{"kind":"Agent","llm":{"model":"m","usage_id":"default","#,
+                r#""temperature":0.0},"tools":[{"name":"terminal","params":{}},{"name":"task_tracker","params":{}},"#,
+                r#"{"name":"mine","params":{"save_dir":"/x"}}],"mcp_config":{"fetch":{"command":"uvx","args":["f"]}},"#,
+                r#""condenser":{"kind":"LLMSummarizingCondenser","llm":{"model":"m","usage_id":"condenser"}}},"#,
+                r#""execution_status":"finished","activated_knowledge_skills":["git"],"stats":{"usage_to_metrics":"#,
+                r#"{"default":{"accumulated_cost":3.5330819999999994}}},"security_analyzer":{"kind":"LLMSecurityAnalyzer"},"#,
+                r#""workspace":{"working_dir":"/w","kind":"LocalWorkspace"}}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn an_even_older_one_had_flags_paths_and_microagents() {
+        let (steps, document) = raised(
+            r#"{"id":"i","agent":{"kind":"openhands.sdk.agent.agent.Agent","agent_context":{"microagents":[
+            {"kind":"KnowledgeMicroagent","type":"knowledge","name":"git","content":"c","triggers":["git"]},
+            {"kind":"TaskMicroagent","name":"t","content":"c","triggers":["/t"]},
+            {"kind":"RepoMicroagent","name":"r","content":"c","mcp_tools":{"mcpServers":{"s":{"type":"shttp","url":"u",
+            "auth":"token","fancy":1},"o":{"url":"u","auth":"oauth"}}}}]}},"confirmation_mode":true,"agent_finished":false,
+            "agent_paused":true,"secrets_manager":{"secret_sources":{}},"workspace":{"working_dir":"w"}}"#,
+        );
+        assert_eq!(
+            steps,
+            [
+                BaseStep::ClassNames,
+                BaseStep::Status,
+                BaseStep::ConfirmationPolicy,
+                BaseStep::Skills,
+                BaseStep::Servers,
+                BaseStep::Secrets
+            ]
+        );
+        assert_eq!(
+            document,
+            concat!(
+                r#"{"id":"i","agent":{"kind":"Agent","agent_context":{"skills":[{"name":"git","content":"c","trigger":"#,
+                r#"{"type":"keyword","keywords":["git"]}},{"name":"t","content":"c","trigger":{"type":"task","triggers":["/t"]}},"#,
+                r#"{"name":"r","content":"c","mcp_tools":{"s":{"transport":"http","url":"u","auth":{"strategy":"bearer","value":"token"}},"#,
+                r#""o":{"url":"u","auth":{"strategy":"oauth2"}}}}]}},"secret_registry":{"secret_sources":{}},"#,
+                r#""workspace":{"working_dir":"w"},"execution_status":"paused","confirmation_policy":{"kind":"AlwaysConfirm"}}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn todays_is_left_alone_and_no_object_is_refused() {
+        let today = r#"{"agent":{"kind":"Agent","mcp_config":{},"tools":[{"name":"terminal"}]},"workspace":{"working_dir":"/w"}}"#;
+        assert_eq!(upcast_base_state(today), Ok(None));
+        assert!(matches!(upcast_base_state("[]"), Err(BaseStateError::Document(_))));
+    }
+}

@@ -1,0 +1,252 @@
+//! Full-text search: what a person types finds what a person would expect, and nothing else.
+
+use annals::event::terms::EmptyQuery;
+use annals::store::{Hit, SearchFilter};
+use annals::transfer::Importer;
+use annals::{Error, Expected, NewEvent, Options, Position, Sequence, Store};
+use serde_json::json;
+
+use crate::support::events::{answered, command, event, printed, said};
+use crate::support::{Scratch, assert_error, conversation, folder, still};
+
+/// Ids of the events found, the newest first.
+fn found(store: &Store, text: &str) -> Vec<String> {
+    let hits = store.search(text, &SearchFilter::default(), 100, &mut |_| ()).unwrap();
+    hits.into_iter().map(|hit| hit.event_id).collect()
+}
+
+/// A store with one conversation of these events.
+fn with(events: &[NewEvent]) -> Store {
+    let store = Store::in_memory(&still()).unwrap();
+    store.append(&conversation("talk"), Expected::Any, events).unwrap();
+    store
+}
+
+#[track_caller]
+fn assert_found(store: &Store, queries: &[(&str, &[&str])]) {
+    for (query, ids) in queries {
+        assert_eq!(found(store, query), *ids, "{query}");
+    }
+}
+
+#[test]
+fn words_are_found_in_any_case_order_and_kind_of_event() {
+    let store = with(&[
+        said("user", "Please fix the Timeout in the scheduler."),
+        answered("agent", "The timeout is set in scheduler.toml, naïve as it is."),
+        command("action", "c", "grep -rn timeout src/"),
+        printed("output", "action", "c", "src/scheduler.rs:12: let timeout = 30;", 0),
+        event("error", "AgentErrorEvent", json!({"tool_call_id": "x", "error": "connection timeout"})),
+        event("future", "SomethingNew", json!({"detail": {"text": "a timeout of the future"}})),
+    ]);
+    assert_found(
+        &store,
+        &[
+            ("timeout", &["future", "error", "output", "action", "agent", "user"]),
+            ("TIMEOUT scheduler", &["output", "agent", "user"]),
+            ("scheduler timeout", &["output", "agent", "user"]),
+            ("naive", &["agent"]),
+            ("Naïve", &["agent"]),
+            ("timeouts", &[]),
+            ("schedule", &[]),
+            ("30", &["output"]),
+        ],
+    );
+}
+
+#[test]
+fn phrases_beginnings_and_exclusions_mean_what_they_look_like() {
+    let store = with(&[
+        said("a", "the build failed with an error"),
+        said("b", "an error: failed again, and so did the build"),
+        said("c", "building took long"),
+        said("d", "rebuild"),
+    ]);
+    assert_found(
+        &store,
+        &[
+            (r#""build failed""#, &["a"]),
+            (r#""failed build""#, &[]),
+            ("build*", &["c", "b", "a"]),
+            ("build -again", &["a"]),
+            ("failed build", &["b", "a"]),
+            ("error -again -build", &[]),
+            (r#"error -"build failed""#, &["b"]),
+            ("buil* -error", &["c"]),
+            (r#""error" "again""#, &["b"]),
+        ],
+    );
+}
+
+#[test]
+fn words_of_scripts_without_spaces_are_found_within_a_run() {
+    let store = with(&[
+        said("ja", "設定ファイルの読み込みに失敗しました"),
+        said("zh", "配置文件读取失败，请重试"),
+        said("ko", "설정 파일을 읽지 못했습니다"),
+        said("mixed", "version2の設定file"),
+    ]);
+    assert_found(
+        &store,
+        &[
+            ("設定", &["mixed", "ja"]),
+            ("ファイル", &["ja"]),
+            ("失敗", &["ja"]),
+            ("失败", &["zh"]),
+            ("文件读取", &["zh"]),
+            ("读取文件", &[]),
+            ("파일", &["ko"]),
+            ("設定 失敗", &["ja"]),
+            ("設定file", &["mixed"]),
+            ("file", &["mixed"]),
+            ("version2", &["mixed"]),
+        ],
+    );
+}
+
+#[test]
+fn names_of_code_are_found_whole_and_by_their_parts() {
+    let store = with(&[
+        said("rust", "call Store::append_all(&talk, append)? and then getHTTPStatus()"),
+        said("path", "see src/store/writer.rs:120 and std::sync::Arc<Mutex<T>>"),
+        said("cpp", "in C++ you would write operator-> here"),
+        said("c", "in C you would not"),
+        said("flag", "run with --no-default-features"),
+        said("snake", "max_iterations = 500"),
+        said("prose", "append all of the store, then get the http status; no default features"),
+    ]);
+    assert_found(
+        &store,
+        &[
+            ("Store::append_all", &["rust"]),
+            ("append_all", &["rust"]),
+            ("append", &["prose", "rust"]),
+            ("getHTTPStatus", &["rust"]),
+            ("http status", &["prose", "rust"]),
+            ("src/store/writer.rs", &["path"]),
+            ("writer.rs:120", &["path"]),
+            ("Arc<Mutex<T>>", &["path"]),
+            ("C++", &["cpp"]),
+            ("--no-default-features", &["flag"]),
+            ("max_iterations", &["snake"]),
+            ("iterations", &["snake"]),
+            ("store/writer", &["path"]),
+        ],
+    );
+}
+
+#[test]
+fn signs_of_the_index_language_are_only_signs() {
+    let store =
+        with(&[said("a", "a AND b OR NOT NEAR(c) col:val ^top {x}"), said("b", "quote \" here * there")]);
+    assert_found(
+        &store,
+        &[
+            ("AND", &["a"]),
+            ("a OR b", &["a"]),
+            ("NEAR(c)", &["a"]),
+            ("col:val", &["a"]),
+            ("^top", &["a"]),
+            ("{x}", &["a"]),
+            ("here *", &["b"]),
+            ("'; DROP TABLE event; --", &[]),
+        ],
+    );
+    for text in ["", "   ", "->", "\"\"", "***"] {
+        let nothing = Error::EmptyQuery(EmptyQuery { text: text.to_owned() });
+        assert_error(store.search(text, &SearchFilter::default(), 10, &mut |_| ()), &nothing);
+    }
+}
+
+#[test]
+fn a_hit_says_where_it_is_and_shows_the_words_around() {
+    let store = Store::in_memory(&still()).unwrap();
+    store.append(&conversation("other"), Expected::Any, &[said("x", "nothing")]).unwrap();
+    let payload = r#"{"id":"a","kind":"MessageEvent","source":"user","timestamp":"2026-01-01T00:00:00","llm_message":{"role":"user","content":[{"type":"text","text":"find the\n  needle here"}]}}"#;
+    store.append(&conversation("talk"), Expected::Any, &[NewEvent::parse(payload).unwrap()]).unwrap();
+    let hits = store.search("needle", &SearchFilter::default(), 10, &mut |_| ()).unwrap();
+    assert_eq!(
+        hits,
+        [Hit {
+            conversation: conversation("talk"),
+            sequence: Sequence(0),
+            position: Position(2),
+            event_id: "a".into(),
+            kind: "MessageEvent".into(),
+            timestamp: Some("2026-01-01T00:00:00".into()),
+            snippet: "find the needle here".into(),
+            marks: vec![9..15],
+        }]
+    );
+}
+
+#[test]
+fn a_search_can_be_narrowed_and_read_page_by_page() {
+    let store = Store::in_memory(&still()).unwrap();
+    for (talk, id) in [("one", "a"), ("two", "b"), ("one", "c"), ("two", "d")] {
+        store.append(&conversation(talk), Expected::Any, &[said(id, "needle")]).unwrap();
+    }
+    store.append(&conversation("one"), Expected::Any, &[command("e", "call", "needle")]).unwrap();
+    let search = |filter: SearchFilter, limit: usize| {
+        let hits = store.search("needle", &filter, limit, &mut |_| ()).unwrap();
+        hits.into_iter().map(|hit| hit.event_id).collect::<Vec<_>>()
+    };
+    let all = SearchFilter::default();
+    assert_eq!(search(all.clone(), 2), ["e", "d"]);
+    assert_eq!(search(SearchFilter { before: Some(Position(4)), ..all.clone() }, 2), ["c", "b"]);
+    assert_eq!(
+        search(SearchFilter { conversation: Some(conversation("one")), ..all.clone() }, 9),
+        ["e", "c", "a"]
+    );
+    assert_eq!(search(SearchFilter { kinds: vec!["ActionEvent".into()], ..all.clone() }, 9), ["e"]);
+    assert_eq!(search(SearchFilter { tool: Some("terminal".into()), ..all.clone() }, 9), ["e"]);
+    let unknown = SearchFilter { conversation: Some(conversation("nobody")), ..all };
+    assert_error(
+        store.search("needle", &unknown, 9, &mut |_| ()),
+        &Error::UnknownConversation { conversation: "nobody".into() },
+    );
+}
+
+#[test]
+fn the_index_begins_with_the_first_search_and_then_follows() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    let read_only = Options { read_only: true, ..Options::default() };
+    store.append(&talk, Expected::Any, &[said("a", "needle")]).unwrap();
+    let reader = Store::open_with(scratch.database(), &read_only).unwrap();
+    let none = Error::NoIndex { path: scratch.database() };
+    assert_error(reader.search("needle", &SearchFilter::default(), 9, &mut |_| ()), &none);
+
+    assert_eq!(found(&store, "needle"), ["a"]);
+    store.append(&talk, Expected::Any, &[said("b", "needle")]).unwrap();
+    assert_eq!(found(&reader, "needle"), ["a"], "who only reads sees what is indexed");
+    store.catch_up().unwrap();
+    assert_eq!(found(&reader, "needle"), ["b", "a"]);
+    store.rebuild(&["search"], &mut |_| ()).unwrap();
+    assert_eq!(found(&reader, "needle"), ["b", "a"]);
+    store.delete(&talk).unwrap();
+    assert_eq!(found(&reader, "needle"), Vec::<String>::new());
+    assert_eq!(found(&store, "needle"), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_found_does_not_depend_on_when_it_was_indexed() {
+    let stepwise = Store::in_memory(&still()).unwrap();
+    found(&stepwise, "begin");
+    let at_once = Store::in_memory(&still()).unwrap();
+    for path in folder::goldens("conversations") {
+        for store in [&stepwise, &at_once] {
+            Importer::new(store, Default::default()).import(&path, &mut |_| ()).unwrap();
+        }
+        stepwise.catch_up().unwrap();
+    }
+    let mut hits = 0;
+    for query in ["file", "the -file", "test*", r#""exit code""#, "error", "def", "/workspace", "python3"] {
+        let both = [&stepwise, &at_once]
+            .map(|store| store.search(query, &SearchFilter::default(), 1000, &mut |_| ()).unwrap());
+        assert_eq!(both[0], both[1], "{query}");
+        hits += both[0].len();
+    }
+    assert!(hits >= 50, "{hits}");
+}

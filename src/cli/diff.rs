@@ -62,8 +62,8 @@ fn print(left: &Moment<'_>, right: &Moment<'_>, difference: &Difference, output:
     let room = usize::from(width()).saturating_sub(4).max(40);
     for field in &difference.fields {
         output.line(format!("  {}", field.field))?;
-        output.line(output.styled(&one_line(&format!("  - {}", field.left), room), "31"))?;
-        output.line(output.styled(&one_line(&format!("  + {}", field.right), room), "32"))?;
+        output.line(output.styled(&format!("  - {}", one_line(&field.left.to_string(), room)), "31"))?;
+        output.line(output.styled(&format!("  + {}", one_line(&field.right.to_string(), room)), "32"))?;
     }
     let (sent, received, cost) = difference.spent;
     output.line(format!("\ntokens sent {sent:+}, received {received:+}; cost {cost:+.4}"))

@@ -21,7 +21,6 @@ mod message;
 mod model;
 pub mod new_event;
 mod observation;
-mod read;
 mod seed;
 mod system;
 mod telemetry;

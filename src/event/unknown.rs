@@ -46,18 +46,3 @@ impl Unknown {
         Ok(Self { fault: Some(fault), ..Self::read(&kind, payload, &members, given)? })
     }
 }
-
-impl Unknown {
-    /// A payload of a known kind whose body is not of its shape, and why.
-    pub(crate) fn malformed(
-        payload: &str,
-        given: &Given<'_>,
-        fault: DecodeError,
-    ) -> Result<Self, DecodeError> {
-        let mut members = Vec::new();
-        super::json::scan(payload, |key, value| members.push((key, value)))?;
-        let kind = members.iter().rev().find(|(key, _)| key == "kind").and_then(|(_, value)| value.as_str());
-        let unknown = Self::read(kind.as_deref().unwrap_or_default(), payload, &members, given)?;
-        Ok(Self { fault: Some(fault), ..unknown })
-    }
-}

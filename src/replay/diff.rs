@@ -74,7 +74,11 @@ impl Difference {
             diverges_at: (lefts.get(common).cloned(), rights.get(common).cloned()),
             lost: missing(&lefts, &rights),
             added: missing(&rights, &lefts),
-            spent: (more("prompt_tokens"), more("completion_tokens"), cost(&states_right) - cost(&states_left)),
+            spent: (
+                more("prompt_tokens"),
+                more("completion_tokens"),
+                cost(&states_right) - cost(&states_left),
+            ),
             fields: fields(&states_left, &states_right),
         })
     }

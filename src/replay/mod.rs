@@ -13,7 +13,7 @@ pub use diff::Difference;
 pub use state::MomentState;
 
 use crate::error::{Error, Result};
-use crate::event::{Event, Given};
+use crate::event::{Event, Given, upcast};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::store::{Conversation, EventRef, Store};
 use crate::tree::{Tree, TreeError};
@@ -207,6 +207,7 @@ fn head_at(store: &Store, id: &ConversationId, tree: &Tree) -> Result<(Option<St
 fn read(stored: &EventRef<'_>) -> Result<Event> {
     let id = EventId::new(stored.id)?;
     let given = Given { id: Some(&id), timestamp: None };
-    Event::read(stored.payload, &given)
+    upcast::read(stored.payload, &given)
+        .map(|raised| raised.event)
         .map_err(|source| Error::Undecodable { sequence: stored.sequence, source })
 }

@@ -1,16 +1,16 @@
 //! The state of a conversation as of a moment: what its events tell, and, for the present, what its base
 //! state knows better.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use serde_json::{Value, json};
 
 use super::Moment;
 use crate::error::Result;
 use crate::event::json::{Object, Raw};
-use crate::event::Event;
+use crate::event::{Event, Text};
 use crate::ids::Sequence;
-use crate::state::{ExecutionStatus, Metrics, State, Stats};
+use crate::state::{ExecutionStatus, Metrics, State, Stats, TokenUsage};
 use crate::stuck::{self, Thresholds, WINDOW};
 
 /// A conversation's state as of a moment.
@@ -26,7 +26,8 @@ pub struct MomentState {
     pub active_branch_ids: Vec<String>,
     /// The pattern that says the agent went in circles.
     pub stuck: Option<stuck::Pattern>,
-    /// What model calls cost, where it is known.
+    /// What model calls cost: for the present as the base state has it, before that as events tell it or, where
+    /// they do not, of those calls whose replies were in the log.
     pub stats: Stats,
     /// Its tags, a JSON object from text to text.
     pub tags: String,
@@ -48,8 +49,10 @@ impl Moment<'_> {
         let mut members = on_branch.iter().copied().peekable();
         let (mut whole, mut branch) = (State::new(), State::new());
         let mut tail: VecDeque<Event> = VecDeque::with_capacity(WINDOW + 1);
+        let mut replies = HashSet::new();
         self.each(|sequence, event| {
             whole.apply(event);
+            replies.extend(reply(event).cloned());
             if members.next_if(|place| *place as u64 == sequence.0).is_some() {
                 branch.apply(event);
                 tail.push_back(event.clone());
@@ -61,7 +64,8 @@ impl Moment<'_> {
         })?;
         let stuck = stuck::pattern(tail.iter(), Thresholds::default());
         let base = self.base_fields()?;
-        let field = |name: &str| base.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
+        let field =
+            |name: &str| base.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
         let told = field("execution_status").and_then(text).and_then(|status| status.parse().ok());
         let folded = || match stuck {
             Some(_) => whole.execution_status_in_circles(),
@@ -69,7 +73,10 @@ impl Moment<'_> {
         };
         let stats = match field("stats").and_then(|stats| Raw::parse(stats).ok()).map(Stats::read) {
             Some(stats) => stats,
-            None => whole.stats().cloned().unwrap_or_default(),
+            None => match whole.stats() {
+                Some(stats) => stats.clone(),
+                None => self.stats_of(&replies)?,
+            },
         };
         let last_user_message_id = field("last_user_message_id")
             .and_then(text)
@@ -77,7 +84,11 @@ impl Moment<'_> {
         let conversation = self.conversation();
         Ok(MomentState {
             execution_status: told.unwrap_or_else(folded),
-            active_branch_ids: path.iter().filter_map(|place| self.tree().id(*place)).map(str::to_owned).collect(),
+            active_branch_ids: path
+                .iter()
+                .filter_map(|place| self.tree().id(*place))
+                .map(str::to_owned)
+                .collect(),
             stuck,
             stats,
             tags: field("tags").map_or_else(|| conversation.tags.clone(), str::to_owned),
@@ -96,7 +107,8 @@ impl Moment<'_> {
         if self.is_end() {
             if let Some(state) = self.store.base_state(self.id())? {
                 let document = Object::of(state.document.as_str());
-                let known = |name: &'static str| document.get(name).map(|value| (name, value.text().to_owned()));
+                let known =
+                    |name: &'static str| document.get(name).map(|value| (name, value.text().to_owned()));
                 fields.extend(FIELDS.into_iter().filter_map(known));
             }
         } else if let Some(last) = self.length().checked_sub(1) {
@@ -109,6 +121,15 @@ impl Moment<'_> {
         Ok(fields)
     }
 
+    /// What the model calls behind these replies cost, as far as the present base state knows them one by one.
+    fn stats_of(&self, replies: &HashSet<Text>) -> Result<Stats> {
+        let Some(state) = self.store.base_state(self.id())? else { return Ok(Stats::default()) };
+        let stats = Object::of(state.document.as_str()).get("stats").map(Stats::read).unwrap_or_default();
+        let of_then = |(usage_id, metrics): (String, Metrics)| (usage_id, metrics_of(&metrics, replies));
+        let uses = stats.usage_to_metrics.into_iter().map(of_then);
+        Ok(Stats { usage_to_metrics: uses.filter(|(_, metrics)| metrics.calls() > 0).collect() })
+    }
+
     /// The state as JSON; `docs/cli.md` has the shape.
     ///
     /// # Errors
@@ -119,9 +140,9 @@ impl Moment<'_> {
 
     fn value_of(&self, state: &MomentState) -> Value {
         let ids = |state: &State| state.unmatched_actions().ids().map(str::to_owned).collect::<Vec<_>>();
-        let tasks = state.branch.task_list().iter().map(|task| {
-            json!({"title": &*task.title, "notes": &*task.notes, "status": task.status.as_str()})
-        });
+        let tasks = state.branch.task_list().iter().map(
+            |task| json!({"title": &*task.title, "notes": &*task.notes, "status": task.status.as_str()}),
+        );
         json!({
             "conversation_id": self.id().as_str(),
             "as_of_sequence": self.length().checked_sub(1),
@@ -148,6 +169,62 @@ impl Moment<'_> {
             "task_list": tasks.collect::<Vec<_>>(),
         })
     }
+}
+
+/// The model's reply that an event came from.
+fn reply(event: &Event) -> Option<&Text> {
+    match event {
+        Event::Action(action) => Some(&action.llm_response_id),
+        Event::Message(message) => message.llm_response_id.as_ref(),
+        Event::Condensation(condensation) => Some(&condensation.llm_response_id),
+        Event::Observation(_)
+        | Event::UserReject(_)
+        | Event::AgentError(_)
+        | Event::SystemPrompt(_)
+        | Event::CondensationRequest(_)
+        | Event::CondensationSummary(_)
+        | Event::StateUpdate(_)
+        | Event::ConversationError(_)
+        | Event::Pause(_)
+        | Event::Interrupt(_)
+        | Event::SecurityAnalysis(_)
+        | Event::Hook(_)
+        | Event::Token(_)
+        | Event::CompletionLog(_)
+        | Event::StreamingDelta(_)
+        | Event::AcpToolCall(_)
+        | Event::ServerError(_)
+        | Event::Unknown(_) => None,
+    }
+}
+
+/// The part of `metrics` that these replies account for. Costs have no names of their own; they go with the
+/// tokens where there are as many of them.
+fn metrics_of(metrics: &Metrics, replies: &HashSet<Text>) -> Metrics {
+    let mut part = Metrics {
+        accumulated_cost: 0.0,
+        accumulated_token_usage: TokenUsage { model: metrics.model_name.clone(), ..TokenUsage::default() },
+        costs: Vec::new(),
+        response_latencies: Vec::new(),
+        token_usages: Vec::new(),
+        ..metrics.clone()
+    };
+    let is_priced = metrics.costs.len() == metrics.token_usages.len();
+    for (place, usage) in metrics.token_usages.iter().enumerate() {
+        if !replies.contains(usage.response_id.as_str()) {
+            continue;
+        }
+        part.accumulated_token_usage.add(usage);
+        part.token_usages.push(usage.clone());
+        if let Some(cost) = metrics.costs.get(place).filter(|_| is_priced) {
+            part.accumulated_cost += cost.cost;
+            part.costs.push(cost.clone());
+        }
+    }
+    let latencies = metrics.response_latencies.iter();
+    part.response_latencies
+        .extend(latencies.filter(|latency| replies.contains(latency.response_id.as_str())).cloned());
+    part
 }
 
 /// What model calls cost: use by use, together, and as the reference tells clients.

@@ -3,7 +3,7 @@
 //! A page is its own read transaction and costs what it holds; payloads are served as stored, never parsed.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, Rows, params, params_from_iter};
 
 use super::engine::Doing as _;
 use super::log::{self, StoredEvent};
@@ -13,7 +13,11 @@ use crate::error::{Error, Result};
 use crate::event::kind;
 use crate::ids::{ConversationId, EventId, Position, Sequence};
 
-const BY_ID: &str = concat!("SELECT ", log::columns!(), " FROM event WHERE conversation = ?1 AND id = ?2");
+const BY_ID: &str = concat!(
+    "SELECT ",
+    log::columns!(),
+    " FROM event WHERE conversation = (SELECT key FROM conversation WHERE id = ?1) AND id = ?2"
+);
 const IDS_LIKE: &str =
     "SELECT id FROM event WHERE conversation = ?1 AND id >= ?2 AND id < ?3 ORDER BY id LIMIT 6";
 /// The two kinds that `event_by_rare_kind` leaves out are counted by the catalogue.
@@ -85,10 +89,11 @@ impl EventQuery {
         !self.kinds.is_empty() && rest == Self::default()
     }
 
-    /// The condition and its parameters; the first one is the conversation's key.
-    fn condition(&self, key: i64) -> (String, Vec<Value>) {
-        let mut sql = String::from("conversation = ?");
-        let mut values = vec![Value::from(key)];
+    /// The condition and its parameters; one statement sees one state of the file, so that no transaction is
+    /// needed around it.
+    fn condition(&self, conversation: &ConversationId) -> (String, Vec<Value>) {
+        let mut sql = String::from("conversation = (SELECT key FROM conversation WHERE id = ?)");
+        let mut values = vec![Value::from(conversation.as_str().to_owned())];
         let mut add = |fragment: &str, texts: &[String]| {
             sql.push_str(fragment);
             for (index, text) in texts.iter().enumerate() {
@@ -141,22 +146,20 @@ impl Store {
         limit: usize,
     ) -> Result<EventPage> {
         let limit = limit.clamp(1, PAGE_MAX);
-        self.snapshot(|db| {
-            let (condition, mut values) = query.condition(catalogue::key(db, conversation)?);
-            values.push(Value::from(limit as i64 + 1));
-            let order = if query.descending { "DESC" } else { "ASC" };
-            let columns = log::columns!();
-            let sql =
-                format!("SELECT {columns} FROM event WHERE {condition} ORDER BY sequence {order} LIMIT ?");
-            let mut events = db
+        let (condition, mut values) = query.condition(conversation);
+        values.push(Value::from(limit as i64 + 1));
+        let order = if query.descending { "DESC" } else { "ASC" };
+        let columns = log::columns!();
+        let sql = format!("SELECT {columns} FROM event WHERE {condition} ORDER BY sequence {order} LIMIT ?");
+        self.read(|db| {
+            let page = db
                 .prepare_cached(&sql)
-                .and_then(|mut s| {
-                    s.query_map(params_from_iter(values), log::stored)?.collect::<Result<Vec<_>, _>>()
-                })
+                .and_then(|mut statement| read_page(&mut statement.query(params_from_iter(values))?, limit))
                 .doing("reading a page of events")?;
-            let next = events.get(limit).map(|event| event.sequence);
-            events.truncate(limit);
-            Ok(EventPage { events, next })
+            if page.events.is_empty() {
+                catalogue::key(db, conversation)?; // or there is no such conversation
+            }
+            Ok(page)
         })
     }
 
@@ -171,9 +174,10 @@ impl Store {
             let wanted = counts.iter().filter(|(kind, _)| query.kinds.contains(kind));
             return Ok(wanted.map(|(_, count)| count).sum());
         }
-        self.snapshot(|db| {
-            let (condition, values) = query.condition(catalogue::key(db, conversation)?);
-            let sql = format!("SELECT count(*) FROM event WHERE {condition}");
+        let (condition, values) = query.condition(conversation);
+        let sql = format!("SELECT count(*) FROM event WHERE {condition}");
+        self.read(|db| {
+            catalogue::key(db, conversation)?;
             let count: i64 = db
                 .prepare_cached(&sql)
                 .and_then(|mut statement| statement.query_row(params_from_iter(values), |row| row.get(0)))
@@ -205,12 +209,18 @@ impl Store {
     /// # Errors
     /// [`Error::UnknownConversation`], [`Error::UnknownEvent`].
     pub fn event(&self, conversation: &ConversationId, id: &EventId) -> Result<StoredEvent> {
-        self.snapshot(|db| {
-            let key = catalogue::key(db, conversation)?;
-            db.prepare_cached(BY_ID)
-                .and_then(|mut s| s.query_row(params![key, id.as_str()], log::stored).optional())
-                .doing("reading an event")?
-                .ok_or_else(|| log::not_found(conversation, id.as_str()))
+        self.read(|db| {
+            let found = db
+                .prepare_cached(BY_ID)
+                .and_then(|mut s| s.query_row([conversation.as_str(), id.as_str()], log::stored).optional())
+                .doing("reading an event")?;
+            match found {
+                Some(event) => Ok(event),
+                None => {
+                    catalogue::key(db, conversation)?;
+                    Err(log::not_found(conversation, id.as_str()))
+                }
+            }
         })
     }
 
@@ -254,6 +264,19 @@ impl Store {
     }
 }
 
+/// Takes up to `limit` events; of the one behind them only its place is read.
+fn read_page(rows: &mut Rows<'_>, limit: usize) -> rusqlite::Result<EventPage> {
+    let mut events = Vec::with_capacity(limit.min(1000));
+    while let Some(row) = rows.next()? {
+        if events.len() == limit {
+            let next = Some(Sequence(row.get::<_, i64>(1)?.cast_unsigned()));
+            return Ok(EventPage { events, next });
+        }
+        events.push(log::stored(row)?);
+    }
+    Ok(EventPage { events, next: None })
+}
+
 /// Shows one page to `visit`; the last sequence shown, or `None` when there is no more to show.
 fn scan_page(
     db: &Connection,
@@ -266,7 +289,7 @@ fn scan_page(
     let mut rows = statement.query(params![key, from, SCAN_PAGE]).doing(doing)?;
     let (mut last, mut shown) = (from, 0);
     while let Some(row) = rows.next().doing(doing)? {
-        let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str()?)).doing(doing);
+        let text = |column| log::text(row, column).doing(doing);
         last = row.get(1).doing(doing)?;
         let event = EventRef {
             position: Position(row.get::<_, i64>(0).doing(doing)?.cast_unsigned()),
@@ -313,4 +336,55 @@ pub(super) fn only(prefix: &str, mut ids: Vec<String>) -> Result<Option<String>>
         return Err(Error::AmbiguousId { prefix: prefix.to_owned(), count, candidates: ids });
     }
     Ok(ids.pop())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Expected, NewEvent, Options};
+
+    #[test]
+    fn counts_by_kind_touch_no_payload() {
+        let store = Store::in_memory(&Options::default()).unwrap();
+        let id = ConversationId::new("c").unwrap();
+        let event =
+            |id: &str, kind: &str| NewEvent::parse(format!(r#"{{"id":"{id}","kind":"{kind}"}}"#)).unwrap();
+        let kinds = ["ActionEvent", "PauseEvent", "ObservationEvent", "ActionEvent"];
+        let events: Vec<NewEvent> =
+            kinds.iter().enumerate().map(|(n, kind)| event(&n.to_string(), kind)).collect();
+        store.append(&id, Expected::Any, &events).unwrap();
+        let counted = |kind: &str, count| (kind.to_owned(), count);
+        let expected =
+            vec![counted("ActionEvent", 2), counted("ObservationEvent", 1), counted("PauseEvent", 1)];
+        assert_eq!(store.count_kinds(&id).unwrap(), expected);
+        let plan: Vec<String> = store
+            .read(|db| {
+                db.prepare(&format!("EXPLAIN QUERY PLAN {COUNT_KINDS}"))
+                    .and_then(|mut s| s.query_map([1], |row| row.get(3))?.collect())
+                    .doing("explaining")
+            })
+            .unwrap();
+        let reads: Vec<&str> =
+            plan.iter().map(String::as_str).filter(|step| step.contains("event")).collect();
+        assert!(!reads.is_empty());
+        for step in reads {
+            assert!(step.contains("USING COVERING INDEX event_by_rare_kind"), "{step}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_nothing_tells_an_empty_conversation_from_none() {
+        let store = Store::in_memory(&Options::default()).unwrap();
+        let id = ConversationId::new("c").unwrap();
+        let query = EventQuery::default();
+        let missing = |error| matches!(error, Error::UnknownConversation { .. });
+        assert!(missing(store.events(&id, &query, 1).unwrap_err()));
+        assert!(missing(store.count_events(&id, &query).unwrap_err()));
+        assert!(missing(store.event(&id, &EventId::new("e").unwrap()).unwrap_err()));
+        let event = NewEvent::parse(r#"{"id":"e","kind":"PauseEvent"}"#).unwrap();
+        store.append(&id, Expected::Any, &[event]).unwrap();
+        let beyond = EventQuery { from: Some(Sequence(1)), ..query };
+        assert_eq!(store.events(&id, &beyond, 1).unwrap(), EventPage { events: Vec::new(), next: None });
+        assert!(matches!(store.event(&id, &EventId::new("x").unwrap()), Err(Error::UnknownEvent { .. })));
+    }
 }

@@ -204,6 +204,7 @@ fn head_catalogue_and_base_state_move_with_the_events() {
     let expected = Conversation {
         id: talk.clone(),
         title: Some("Please count the files".into()),
+        is_titled: false,
         status: "paused".into(),
         tags: r#"{"team":"blue"}"#.into(),
         event_count: 2,

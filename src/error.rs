@@ -195,6 +195,20 @@ pub enum Error {
         /// Why not.
         source: crate::event::DecodeError,
     },
+    /// Nothing here can mend the finding, or what should have mended it did not.
+    #[error("nothing here mends a finding of the kind {finding}")]
+    NoRemedy {
+        /// The finding's name.
+        finding: &'static str,
+    },
+    /// The text names nothing that the doctor looks for.
+    #[error("{text:?} is nothing the doctor looks for; there are {known}")]
+    UnknownTrouble {
+        /// The text.
+        text: String,
+        /// What there is.
+        known: String,
+    },
     /// The text is no time.
     #[error("{text:?} is no time; write 2026-01-31 or 2026-01-31T12:00:00Z")]
     NotATime {

@@ -61,6 +61,7 @@
 pub mod chain;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod doctor;
 pub mod error;
 pub mod event;
 pub mod ids;

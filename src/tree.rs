@@ -165,6 +165,12 @@ impl Tree {
         self.moves_head[..length.min(self.len())].iter().rposition(|moves| *moves)
     }
 
+    /// Whether HEAD moves to the event at `place` when it is appended: any but a state update.
+    #[must_use]
+    pub fn moves_head(&self, place: usize) -> bool {
+        self.moves_head[place]
+    }
+
     /// The event that the one at `place` follows; `None` for the beginning of a tree.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ mod backup;
 mod branches;
 mod delete;
 mod diff;
+mod doctor;
 mod events;
 mod export;
 mod import;
@@ -78,6 +79,7 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Diff(command) => diff::run(&place, command, output),
         Command::Stats => stats::run(&place, output),
         Command::Verify(command) => verify::run(&place, command, output),
+        Command::Doctor(command) => doctor::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
         Command::Backup(command) => backup::run(&place, command, output),
         Command::Delete(command) => delete::run(&place, command, output),
@@ -153,6 +155,7 @@ fn hint(error: &Error) -> Option<String> {
         Error::DiskFull { .. } => "make room and try again; nothing that was acknowledged is lost".into(),
         Error::Corrupt { .. } => "`annals verify` says where; a backup may have what is lost".into(),
         Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
+        Error::NoRemedy { .. } => "`annals doctor` says what to do about it".into(),
         Error::NoIndex { .. } => "run the search once where the file may be written".into(),
         _ => return None,
     })

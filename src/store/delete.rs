@@ -1,6 +1,6 @@
 //! Taking a conversation out of the file, with everything that was kept or derived for it.
 
-use super::{Store, attachment, base_state, catalogue, log, origin, projection};
+use super::{Store, arrival, attachment, base_state, catalogue, log, origin, projection};
 use crate::error::Result;
 use crate::ids::ConversationId;
 
@@ -17,6 +17,7 @@ impl Store {
             log::permit(db, "delete")?;
             projection::delete(db, key)?;
             origin::delete(db, key)?;
+            arrival::end(db, key)?;
             attachment::delete(db, key)?;
             base_state::delete(db, key)?;
             let deleted = log::delete(db, key)?;

@@ -9,6 +9,7 @@
 //! Tables and guarantees are documented for strangers in `docs/format.md`.
 
 mod append;
+mod arrival;
 mod attachment;
 mod backup;
 mod base_state;
@@ -17,6 +18,7 @@ mod checkpoint;
 mod database;
 mod delete;
 mod engine;
+mod examine;
 mod feed;
 mod history;
 mod import;
@@ -29,6 +31,7 @@ mod projected;
 mod projection;
 mod projector;
 mod read;
+mod repair;
 mod search;
 mod signal;
 mod transaction;
@@ -44,10 +47,12 @@ use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::Connection;
 
 pub use append::{Append, Appended, BaseStateChange, Head};
+pub use arrival::Unfinished;
 pub use attachment::Attachment;
 pub use backup::BackupReport;
 pub use base_state::BaseState;
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
+pub(crate) use examine::Bone;
 pub use feed::{FeedEvent, Follower};
 pub use history::HeadMove;
 pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
@@ -57,8 +62,10 @@ pub use options::{ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durab
 pub use origin::{Container, Glue, Origin, Problem};
 pub use projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
 pub use projection::ProjectionStatus;
+pub use projection::compare::Drift;
 pub use projection::rebuild::RebuildProgress;
 pub use read::{EventPage, EventQuery, EventRef};
+pub use repair::{Mending, Repair};
 pub use search::{Hit, SearchFilter};
 pub use verify::{Finding, Verification, VerifyProgress};
 

@@ -219,6 +219,32 @@ fn tampering_ends_with_2() {
 }
 
 #[test]
+fn the_doctor_explains_mends_and_leaves_receipts() {
+    let program = Program::new();
+    program.done(&["import", golden("corrupt/torn-partial-last").to_str().unwrap(), "--as", "torn"]);
+    let output = program.run(&["doctor"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for told in ["unknown-head", "means: ", "do: ", "--repair moves HEAD to 8c5c5c7f", "2 findings, 1 note"] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    let report = program.json(&["doctor", "torn", "--repair"]);
+    assert_eq!(report["healthy"], true);
+    let finding = &report["findings"][0];
+    assert_eq!((&finding["finding"], &finding["note"]), (&"unknown-head".into(), &false.into()));
+    assert_eq!(finding["conversation"], "torn");
+    let repair = &report["repairs"][0];
+    assert_eq!(repair["head_after"], "8c5c5c7f-0ff9-4221-872d-05ecbaf7ef49");
+    assert_eq!(report["repairs"][1]["event_ids"].as_array().unwrap().len(), 1);
+    assert_eq!(report["left"].as_array().unwrap().len(), 1, "{report}");
+    assert_eq!(program.json(&["doctor"])["healthy"], true);
+    assert_eq!(program.json(&["verify"])["sound"], true);
+    let (code, errors) = program.fails(&["doctor", "--only", "plague"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("dangling-call"), "{errors}");
+}
+
+#[test]
 fn deleting_asks_first() {
     let program = Program::with_goldens();
     assert_eq!(program.fails(&["delete", "5610"]).0, 1);

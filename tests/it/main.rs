@@ -5,6 +5,7 @@ mod append_only;
 mod base_state;
 mod cli;
 mod concurrent;
+mod doctor;
 mod feed;
 mod golden;
 mod log;

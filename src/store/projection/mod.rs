@@ -8,6 +8,7 @@
 //!
 //! The catalogue (`conversation`) is the one projection that is moved inline; see `catalogue.rs`.
 
+pub(super) mod compare;
 pub(super) mod rebuild;
 mod schema;
 pub(super) mod search;
@@ -16,7 +17,7 @@ mod tool_calls;
 mod transcript;
 mod usage;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Rows, params};
 
 use super::engine::Doing as _;
 use super::log;
@@ -28,14 +29,27 @@ const CHECKPOINT: &str = "SELECT version, position FROM projection WHERE name = 
 const SAVE: &str = "INSERT INTO projection (name, version, position) VALUES (?1, ?2, ?3) \
      ON CONFLICT (name) DO UPDATE SET version = excluded.version, position = excluded.position";
 const FORGET: &str = "DELETE FROM projection WHERE name = ?1";
-const EVENTS: &str = "SELECT position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, \
-     source, payload, redacted_digest IS NOT NULL FROM event WHERE position > ?1 ORDER BY position LIMIT ?2";
+/// The columns of a [`LogEvent`], for every statement that reads them.
+macro_rules! columns {
+    () => {
+        "position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, source, payload"
+    };
+}
+const EVENTS: &str =
+    concat!("SELECT ", columns!(), " FROM event WHERE position > ?1 ORDER BY position LIMIT ?2");
+const EVENTS_OF: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM event WHERE conversation = ?3 AND sequence >= ?1 ORDER BY sequence LIMIT ?2"
+);
 
 /// The most events one step takes.
 const STEP_EVENTS_MAX: i64 = 1000;
 
 /// The most payload bytes one step takes, unless a single event has more: 8 MiB.
 const STEP_BYTES_MAX: usize = 8 << 20;
+
+const FEEDING: &str = "catching projections up";
 
 /// One event as a projection sees it.
 pub(super) struct LogEvent<'a> {
@@ -166,17 +180,36 @@ type Standing = (Box<dyn Projection + Send>, i64);
 
 /// Feeds a step's events to `projections`; answers the last position read and whether there is more.
 fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64, bool)> {
-    let doing = "catching projections up";
-    let mut statement = db.prepare_cached(EVENTS).doing(doing)?;
-    let mut rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(doing)?;
-    let (mut reached, mut events, mut bytes) = (from, 0, 0);
-    while let Some(row) = rows.next().doing(doing)? {
-        let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(doing);
+    let mut statement = db.prepare_cached(EVENTS).doing(FEEDING)?;
+    let rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(FEEDING)?;
+    let step = feed_rows(db, projections, rows)?;
+    if step.is_full {
+        return Ok((step.reached, true));
+    }
+    // Behind the last event may be positions whose events were deleted.
+    Ok((step.reached.max(from).max(log::head(db)?.0.cast_signed()), false))
+}
+
+/// What a step took in.
+struct Step {
+    /// The position of its last event; 0 where there was none.
+    reached: i64,
+    events: i64,
+    /// Whether it ended because it held enough.
+    is_full: bool,
+}
+
+/// Feeds the events of `rows` to those of `projections` that have not read them.
+fn feed_rows(db: &Connection, projections: &mut [Standing], mut rows: Rows<'_>) -> Result<Step> {
+    let mut step = Step { reached: 0, events: 0, is_full: false };
+    let mut bytes = 0;
+    while let Some(row) = rows.next().doing(FEEDING)? {
+        let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(FEEDING);
         let payload = text(9)?.unwrap_or_default();
         let members = Object::of(payload);
         let event = LogEvent {
-            position: row.get(0).doing(doing)?,
-            conversation: row.get(1).doing(doing)?,
+            position: row.get(0).doing(FEEDING)?,
+            conversation: row.get(1).doing(FEEDING)?,
             id: text(2)?.unwrap_or_default(),
             kind: text(3)?.unwrap_or_default(),
             timestamp: text(4)?,
@@ -187,23 +220,20 @@ fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64
             payload,
             members: &members,
         };
-        reached = event.position;
+        step.reached = event.position;
         for (projection, position) in projections.iter_mut() {
-            if *position < reached {
+            if *position < step.reached {
                 projection.apply(db, &event)?;
             }
         }
-        events += 1;
+        step.events += 1;
         bytes += payload.len();
-        if bytes >= STEP_BYTES_MAX {
-            return Ok((reached, true));
+        step.is_full = step.events == STEP_EVENTS_MAX || bytes >= STEP_BYTES_MAX;
+        if step.is_full {
+            break;
         }
     }
-    if events == STEP_EVENTS_MAX {
-        return Ok((reached, true));
-    }
-    // Behind the last event may be positions whose events were deleted.
-    Ok((reached.max(log::head(db)?.0.cast_signed()), false))
+    Ok(step)
 }
 
 /// How far a projection has read; `None` where it must start afresh.

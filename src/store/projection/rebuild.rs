@@ -55,7 +55,8 @@ pub(in super::super) fn rebuild(
     done
 }
 
-fn make_shadow(db: &Connection, table: &str) -> Result<()> {
+/// Makes an empty temporary table that stands before the file's own of the same name.
+pub(super) fn make_shadow(db: &Connection, table: &str) -> Result<()> {
     for statement in schema::statements(table) {
         // Temporary tables cannot refer to the file's; the swap's own tables check the references.
         let statement = match statement.strip_prefix("CREATE TABLE ") {

@@ -37,7 +37,7 @@ const UPDATES: &str = "SELECT position, timestamp, payload FROM event WHERE conv
      AND position <= ?2 ORDER BY sequence";
 const MARK_ALL: &str = "INSERT OR IGNORE INTO usage_stale (conversation) SELECT conversation FROM base_state";
 
-const NAME: &str = "usage";
+pub(super) const NAME: &str = "usage";
 
 const DOING: &str = "projecting usage";
 
@@ -237,7 +237,8 @@ pub(super) fn renew_stale(db: &Connection) -> Result<()> {
     }
 }
 
-fn renew(db: &Connection, conversation: i64) -> Result<()> {
+/// Writes the rows of a conversation from the figures of its base state, where that tells any.
+pub(super) fn renew(db: &Connection, conversation: i64) -> Result<()> {
     let Some(state) = base_state::load(db, conversation)? else { return Ok(()) };
     let usages = state.document.field("stats").and_then(|stats| stats.get("usage_to_metrics"));
     let Some(usages) = usages.filter(|usages| usages.members().next().is_some()) else {

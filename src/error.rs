@@ -187,6 +187,34 @@ pub enum Error {
         /// Why not.
         source: crate::tree::TreeError,
     },
+    /// The events the model may see make no messages; the reference stops there too.
+    #[error("{conversation}: no messages can be made: {source}")]
+    Messages {
+        /// The conversation.
+        conversation: ConversationId,
+        /// Why not.
+        source: crate::message::MessageError,
+    },
+    /// The events make no messages; the reference stops there too.
+    #[error("no messages can be made: {source}")]
+    NoMessages {
+        /// Why not.
+        source: crate::message::MessageError,
+    },
+    /// The messages cannot be sent over this interface; the reference stops there too.
+    #[error("the messages cannot be sent: {source}")]
+    NotSent {
+        /// Why not.
+        source: crate::message::WireError,
+    },
+    /// The file holds no events.
+    #[error("{path:?} holds no events: {what}")]
+    NotEvents {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
     /// What is stored at `sequence` cannot be read as an event at all.
     #[error("the event at sequence {sequence} cannot be read: {source}", sequence = sequence.0)]
     Undecodable {
@@ -208,6 +236,28 @@ pub enum Error {
         text: String,
         /// What there is.
         known: String,
+    },
+    /// The statement is not one that a query may be; change it.
+    #[error("{what}")]
+    QueryRefused {
+        /// What is wrong with it.
+        what: String,
+        /// What would be right, where that is known.
+        hint: Option<String>,
+    },
+    /// The query ran out of time; narrow it, or allow it more.
+    #[error("the query was not done after {limit_ms} ms")]
+    QueryTooLong {
+        /// How long it was allowed to run, in milliseconds.
+        limit_ms: u64,
+    },
+    /// The query needs more room than it may have; narrow it, or allow it more.
+    #[error("the query needs more than {bytes_max} bytes for {what}")]
+    QueryTooLarge {
+        /// For what.
+        what: &'static str,
+        /// How much it was allowed, in bytes.
+        bytes_max: u64,
     },
     /// The text is no time.
     #[error("{text:?} is no time; write 2026-01-31 or 2026-01-31T12:00:00Z")]

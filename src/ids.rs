@@ -241,6 +241,15 @@ impl Timestamp {
             .map(|naive| Self(naive.and_utc().timestamp_micros()))
     }
 
+    /// Local time with microseconds and without a zone: how the reference writes the times of events.
+    #[must_use]
+    pub fn to_naive_local(self) -> String {
+        DateTime::from_timestamp_micros(self.0).map_or_else(
+            || self.0.to_string(),
+            |time| time.with_timezone(&Local).format("%Y-%m-%dT%H:%M:%S%.6f").to_string(),
+        )
+    }
+
     /// RFC 3339 in UTC with microseconds and `Z`; the number itself where no calendar reaches.
     #[must_use]
     pub fn to_rfc3339(self) -> String {

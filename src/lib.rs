@@ -61,10 +61,12 @@
 pub mod chain;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod conversation_state;
 pub mod doctor;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod message;
 pub mod replay;
 pub mod state;
 pub mod store;
@@ -73,9 +75,11 @@ pub mod transfer;
 pub mod tree;
 pub mod view;
 
+pub use conversation_state::ConversationState;
 pub use error::{Error, Expected, Result};
 pub use event::NewEvent;
 pub use ids::{ConversationId, EventId, Position, Sequence, Timestamp, Version};
+pub use state::ExecutionStatus;
 pub use store::{Options, Store};
 
 /// The examples of `README.md` are doctests.

@@ -14,6 +14,7 @@ mod append;
 mod baseline;
 mod child;
 mod corpus;
+mod fold;
 mod long;
 mod projection;
 mod read;
@@ -36,10 +37,11 @@ fn main() {
     };
     let folder = tempfile::tempdir().expect("a folder for the files of this run");
     let mut table = Table::begin(&folder.path().join("disk-rate"));
-    let groups: [(&str, fn(&Path, &mut Table)); 5] = [
+    let groups: [(&str, fn(&Path, &mut Table)); 6] = [
         ("append", append::measure),
         ("long", long::measure),
         ("read", read::measure),
+        ("fold", fold::measure),
         ("project", projection::measure),
         ("import", transfer::measure),
     ];

@@ -45,7 +45,10 @@ pub(super) enum Command {
     Tail(Tail),
     Search(Search),
     State(State),
+    Query(Query),
     View(View),
+    Messages(Messages),
+    Convert(Convert),
     Branches(Branches),
     Diff(Diff),
     /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
@@ -85,7 +88,8 @@ pub(super) struct Import {
 #[command(after_help = "Examples:
   annals export 5610a7 --to out/
   annals export --all --to out/
-  annals export 5610a7 --to out/ --format jsonl")]
+  annals export 5610a7 --to out/ --format jsonl
+  annals export --all --to today/ --upgrade   what the SDK of today opens")]
 pub(super) struct Export {
     /// Conversations, by id or the start of one
     #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
@@ -99,6 +103,19 @@ pub(super) struct Export {
     /// What to write
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Raise every event and base state to what today's SDK (1.58) opens
+    #[arg(long, conflicts_with = "format")]
+    pub upgrade: bool,
+}
+
+impl Export {
+    pub(super) fn format(&self) -> transfer::Format {
+        match (self.format, self.upgrade) {
+            (Format::Openhands, true) => transfer::Format::Upgraded,
+            (Format::Openhands, false) => transfer::Format::OpenHands,
+            (Format::Jsonl, _) => transfer::Format::Jsonl,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum, Default)]
@@ -108,15 +125,6 @@ pub(super) enum Format {
     Openhands,
     /// One file a conversation, one event a line
     Jsonl,
-}
-
-impl From<Format> for transfer::Format {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Openhands => Self::OpenHands,
-            Format::Jsonl => Self::Jsonl,
-        }
-    }
 }
 
 /// List conversations
@@ -300,6 +308,69 @@ impl View {
     }
 }
 
+/// Show the messages the model would have been sent
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals messages 5610a7 --at 20
+  annals --json messages 5610a7             as the SDK dumps them
+  annals messages 5610a7 --wire chat        as a chat request has them
+  annals messages 5610a7 --wire responses")]
+pub(super) struct Messages {
+    #[command(flatten)]
+    pub moment: At,
+    /// Of the view of a process that never stopped, instead of one built anew
+    #[arg(long)]
+    pub live: bool,
+    #[command(flatten)]
+    pub wire: WireOptions,
+}
+
+/// Turn a file of events into messages, without a database
+///
+/// The file holds {"events": [...]}, an array of events, or one event a line, of any age; - is standard input.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals --json convert events.json
+  annals convert trajectory.json --view --wire chat")]
+pub(super) struct Convert {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Apply condensations and leave out what breaks the protocol first, as for a model
+    #[arg(long)]
+    pub view: bool,
+    #[command(flatten)]
+    pub wire: WireOptions,
+}
+
+/// How messages are written.
+#[derive(Debug, Args)]
+pub(super) struct WireOptions {
+    /// In the words of an interface, as JSON
+    #[arg(long, value_enum)]
+    pub wire: Option<Wire>,
+    /// With marks where a prompt may be cached (chat)
+    #[arg(long)]
+    pub caching: bool,
+    /// Without pictures
+    #[arg(long)]
+    pub no_vision: bool,
+    /// With one string in place of a list of parts (chat)
+    #[arg(long)]
+    pub strings: bool,
+    /// With what the model thought (chat)
+    #[arg(long)]
+    pub reasoning: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Wire {
+    /// Chat completions
+    Chat,
+    /// Responses: instructions and input items
+    Responses,
+}
+
 /// List the branches of a conversation: their tips, where they fork, which one is live
 #[derive(Debug, Args)]
 pub(super) struct Branches {
@@ -356,6 +427,54 @@ pub(super) struct Search {
     /// Only events before this position: the last one of the page before
     #[arg(long, value_name = "POSITION")]
     pub before: Option<u64>,
+}
+
+/// Ask one SELECT over the documented views, without being able to change or reach anything else
+///
+/// The statement is checked before it runs, and ends at its limits of time, memory, rows and bytes. Without a
+/// statement the views and their columns are shown; docs/format.md explains them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals query                                      the views there are
+  annals query 'SELECT tool, count(*) FROM tool_calls GROUP BY tool'
+  annals query 'SELECT * FROM events WHERE conversation_id = :id' --param id=my-task-123 --csv > events.csv
+  annals query - < question.sql")]
+pub(super) struct Query {
+    /// One SELECT; - reads it from standard input
+    #[arg(value_name = "SQL")]
+    pub sql: Option<String>,
+    /// The value of a :name in it; a number is a number, '5' in quotes is text
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub param: Vec<String>,
+    #[command(flatten)]
+    pub form: Form,
+    #[command(flatten)]
+    pub limits: Limits,
+}
+
+/// How an answer is printed; `--json` is everybody's.
+#[derive(Debug, Args)]
+pub(super) struct Form {
+    /// Print CSV, with a line of headings
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Print a table, a line a row (this is the default)
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    pub table: bool,
+}
+
+/// How much a query may take.
+#[derive(Debug, Args)]
+pub(super) struct Limits {
+    /// At most this many rows
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub rows: usize,
+    /// At most this long
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    pub seconds: u64,
+    /// At most this many MiB of memory, and of results
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    pub memory: u32,
 }
 
 /// Check that nothing was changed: the hash chain, sequences, columns, the catalogue, attachments

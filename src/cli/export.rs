@@ -4,18 +4,18 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::arguments::{Export, Format};
-use super::print::{Output, bytes, count, plural, row, table};
+use super::arguments::Export;
+use super::print::{Output, bytes, count, one_line, plural, row, table};
 use super::{DONE, FAILED, Place, REFUSED};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
-use crate::transfer::{ExportReport, ExportStatus, Exporter};
+use crate::transfer::{ExportReport, ExportStatus, Exporter, Format, UpgradeReport};
 
 pub(super) fn run(place: &Place<'_>, command: &Export, output: &Output) -> Result<u8> {
     let store = place.read()?;
-    let ids = if command.all { all(&store, command.format)? } else { named(&store, &command.ids)? };
-    let exporter = Exporter::new(&store, command.format.into());
+    let ids = if command.all { all(&store, command.format())? } else { named(&store, &command.ids)? };
+    let exporter = Exporter::new(&store, command.format());
     let started = Instant::now();
     let bar = output.progress("conversations");
     bar.set_length(ids.len() as u64);
@@ -45,6 +45,9 @@ pub(super) fn run(place: &Place<'_>, command: &Export, output: &Output) -> Resul
         output.value(&json!({ "conversations": conversations }))?;
     } else {
         print(&reports, started.elapsed().as_secs_f64(), output)?;
+        if command.format() == Format::Upgraded {
+            print_upgrade(&reports, output)?;
+        }
         for (id, error) in &refused {
             eprintln!("annals: {id}: {error}");
         }
@@ -69,7 +72,7 @@ fn all(store: &Store, format: Format) -> Result<Vec<ConversationId>> {
             store.conversations(&ConversationFilter::default(), Order::Created, after.as_ref(), PAGE_MAX)?;
         for conversation in page.conversations {
             let within = match (&conversation.parent, format) {
-                (Some(parent), Format::Openhands) => store.resolve(parent).is_ok(),
+                (Some(parent), Format::OpenHands | Format::Upgraded) => store.resolve(parent).is_ok(),
                 _ => false,
             };
             if !within {
@@ -91,7 +94,26 @@ fn value(report: &ExportReport) -> Value {
         "events": report.events,
         "files": report.files,
         "bytes": report.bytes,
+        "upgrade": {
+            "current": report.upgrade.current,
+            "steps": report.upgrade.steps,
+            "losses": report.upgrade.losses,
+        },
     })
+}
+
+/// What was raised, and what could not be.
+fn print_upgrade(reports: &[ExportReport], output: &Output) -> Result<()> {
+    let mut all = UpgradeReport::default();
+    reports.iter().for_each(|report| all.add(&report.upgrade));
+    output.line(format!("\n{} of today's format", plural(all.current, "event")))?;
+    for (step, number) in &all.steps {
+        output.line(format!("{:>8}  raised: {step}", count(*number)))?;
+    }
+    for (loss, number) in &all.losses {
+        output.line(format!("{:>8}  {}", count(*number), one_line(loss, 120)))?;
+    }
+    Ok(())
 }
 
 fn word(status: ExportStatus) -> &'static str {

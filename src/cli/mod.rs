@@ -3,6 +3,7 @@
 //! It holds no rules of its own; every command is a few calls of the library and their output. The
 //! environment is read here and nowhere else.
 
+mod answer;
 mod arguments;
 mod backup;
 mod branches;
@@ -13,7 +14,9 @@ mod events;
 mod export;
 mod import;
 mod list;
+mod messages;
 mod print;
+mod query;
 mod rebuild;
 mod search;
 mod show;
@@ -74,7 +77,10 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Tail(command) => tail::run(&place, command, output),
         Command::Search(command) => search::run(&place, command, output),
         Command::State(command) => state::run(&place, command, output),
+        Command::Query(command) => query::run(&place, command, output),
         Command::View(command) => view::run(&place, command, output),
+        Command::Messages(command) => messages::run(&place, command, output),
+        Command::Convert(command) => messages::convert(command, output),
         Command::Branches(command) => branches::run(&place, command, output),
         Command::Diff(command) => diff::run(&place, command, output),
         Command::Stats => stats::run(&place, output),
@@ -156,6 +162,10 @@ fn hint(error: &Error) -> Option<String> {
         Error::Corrupt { .. } => "`annals verify` says where; a backup may have what is lost".into(),
         Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
         Error::NoRemedy { .. } => "`annals doctor` says what to do about it".into(),
+        Error::QueryRefused { hint, .. } => return hint.clone(),
+        Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),
+        Error::QueryTooLarge { what: "a single value", .. } => "build smaller values (substr, LIMIT)".into(),
+        Error::QueryTooLarge { .. } => "narrow it (WHERE, LIMIT), or allow it more with --memory".into(),
         Error::NoIndex { .. } => "run the search once where the file may be written".into(),
         _ => return None,
     })

@@ -57,6 +57,11 @@ impl Output {
         }
     }
 
+    /// Warns whoever watches that the output is not all there is; programs see it too.
+    pub(super) fn warn(&self, text: impl AsRef<str>) {
+        eprintln!("annals: {}", text.as_ref());
+    }
+
     /// `text` in bold where a terminal shows it.
     pub(super) fn bold(&self, text: &str) -> String {
         self.styled(text, "1")

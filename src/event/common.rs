@@ -78,8 +78,8 @@ pub(crate) struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// Takes the member, if it is one of these.
-    pub fn take(&mut self, key: &Cow<'a, str>, value: Raw<'a>) -> bool {
-        let place = match key.as_ref() {
+    pub fn take(&mut self, key: &str, value: Raw<'a>) -> bool {
+        let place = match key {
             "id" => &mut self.id,
             "timestamp" => &mut self.timestamp,
             "source" => &mut self.source,

@@ -336,6 +336,31 @@ impl Message {
         out.finish()
     }
 
+    /// Lets go of members that SDK 1.58 does not know: no model is sent them.
+    pub(crate) fn forget_unfamiliar(&mut self) {
+        self.extra = Extra::NONE;
+        for part in &mut self.content {
+            match part {
+                Content::Text(text) => text.extra = Extra::NONE,
+                Content::Image(image) => image.extra = Extra::NONE,
+                Content::Unknown(_) => {}
+            }
+        }
+        for call in self.tool_calls.iter_mut().flatten() {
+            call.extra = Extra::NONE;
+        }
+        for block in &mut self.thinking_blocks {
+            match block {
+                Thinking::Shown(block) => block.extra = Extra::NONE,
+                Thinking::Redacted(block) => block.extra = Extra::NONE,
+                Thinking::Unknown(_) => {}
+            }
+        }
+        if let Some(item) = &mut self.responses_reasoning_item {
+            item.extra = Extra::NONE;
+        }
+    }
+
     /// Whether a part is a picture.
     #[must_use]
     pub fn contains_image(&self) -> bool {

@@ -15,12 +15,14 @@ pub(crate) mod draft;
 pub(crate) mod dump;
 pub mod envelope;
 mod failure;
+mod field;
 pub mod json;
 pub mod kind;
 mod message;
 mod model;
 pub mod new_event;
 mod observation;
+mod read;
 mod seed;
 mod system;
 mod telemetry;
@@ -29,6 +31,7 @@ pub mod tool;
 pub mod transcript;
 mod unknown;
 pub mod upcast;
+mod value;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -49,14 +52,14 @@ pub use message::{
     Content, ImageContent, Message, MessageEvent, MessageToolCall, Origin, ReasoningItem,
     RedactedThinkingBlock, Role, TextContent, Thinking, ThinkingBlock,
 };
-pub use model::{Extra, Json, Map, Text, Untabled};
 pub use new_event::{NewEvent, PAYLOAD_BYTES_MAX};
 pub use observation::{AgentErrorEvent, ObservationEvent, REASON, RejectionSource, UserRejectObservation};
 pub use seed::UserMessageEvent;
 pub use system::{SystemPromptEvent, ToolAnnotations, ToolDefinition, ToolFields};
 pub use telemetry::{ACPToolCallEvent, LLMCompletionLogEvent, StreamingDeltaEvent, TokenEvent};
-pub use tool::{Action, Observation};
+pub use tool::{Action, Observation, TaskItem, TaskStatus};
 pub use unknown::Unknown;
+pub use value::{Extra, Json, Map, Text, Untabled};
 
 use crate::ids::EventId;
 use dump::Out;
@@ -191,6 +194,37 @@ impl Event {
             Self::ServerError(_) => "ServerErrorEvent",
             Self::Unknown(event) => &event.kind,
         }
+    }
+
+    /// The event as a follower of `parent` ([`ROOT`](crate::ids::ROOT): of nothing). An unknown event stays as it
+    /// is: its payload is its own.
+    #[must_use]
+    pub fn with_parent(mut self, parent: &str) -> Self {
+        let common = match &mut self {
+            Self::Message(event) => &mut Arc::make_mut(event).common,
+            Self::Action(event) => &mut Arc::make_mut(event).common,
+            Self::Observation(event) => &mut Arc::make_mut(event).common,
+            Self::UserReject(event) => &mut Arc::make_mut(event).common,
+            Self::AgentError(event) => &mut Arc::make_mut(event).common,
+            Self::SystemPrompt(event) => &mut Arc::make_mut(event).common,
+            Self::Condensation(event) => &mut Arc::make_mut(event).common,
+            Self::CondensationRequest(event) => &mut Arc::make_mut(event).common,
+            Self::CondensationSummary(event) => &mut Arc::make_mut(event).common,
+            Self::StateUpdate(event) => &mut Arc::make_mut(event).common,
+            Self::ConversationError(event) => &mut Arc::make_mut(event).common,
+            Self::Pause(event) => &mut Arc::make_mut(event).common,
+            Self::Interrupt(event) => &mut Arc::make_mut(event).common,
+            Self::SecurityAnalysis(event) => &mut Arc::make_mut(event).common,
+            Self::Hook(event) => &mut Arc::make_mut(event).common,
+            Self::Token(event) => &mut Arc::make_mut(event).common,
+            Self::CompletionLog(event) => &mut Arc::make_mut(event).common,
+            Self::StreamingDelta(event) => &mut Arc::make_mut(event).common,
+            Self::AcpToolCall(event) => &mut Arc::make_mut(event).common,
+            Self::ServerError(event) => &mut Arc::make_mut(event).common,
+            Self::Unknown(_) => return self,
+        };
+        common.parent_id = Some(parent.into());
+        self
     }
 
     /// Its id.

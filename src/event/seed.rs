@@ -11,6 +11,7 @@ use super::dump::Out;
 use super::json::Raw;
 use super::message::{Content, ImageContent, Message, MessageEvent, Role};
 use super::model::{Json, Text, last};
+use crate::ids::{EventId, Timestamp};
 
 /// A person's message in the seed's wording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -52,6 +53,13 @@ impl UserMessageEvent {
             parts.push(ImageContent::new(urls).into());
         }
         MessageEvent::new(Common { source: Source::User, ..common }, Message::new(Role::User, parts)).into()
+    }
+}
+
+impl From<UserMessageEvent> for Event {
+    /// The event that it is today, with an id and a time of its own.
+    fn from(event: UserMessageEvent) -> Self {
+        event.to_event(Common::new(EventId::mint(), Timestamp::now().to_naive_local(), Source::User))
     }
 }
 

@@ -13,8 +13,9 @@ pub use diff::Difference;
 pub use state::MomentState;
 
 use crate::error::{Error, Result};
-use crate::event::{Event, Given, upcast};
+use crate::event::{Event, Given, Message};
 use crate::ids::{ConversationId, EventId, Sequence};
+use crate::message::messages;
 use crate::store::{Conversation, EventRef, Store};
 use crate::tree::{Tree, TreeError};
 use crate::view::{History, View};
@@ -183,6 +184,15 @@ impl<'s> Moment<'s> {
         }
         Ok(view)
     }
+
+    /// The messages the model would have been sent.
+    ///
+    /// # Errors
+    /// As [`Moment::view`]; [`Error::Messages`] where the reference could not make messages of it either.
+    pub fn messages(&self, memory: Memory) -> Result<Vec<Message>> {
+        let view = self.view(memory)?;
+        messages(view.events()).map_err(|source| Error::Messages { conversation: self.id().clone(), source })
+    }
 }
 
 /// Where HEAD stood right behind the last event of `tree`: where it was moved to by itself since the last
@@ -207,7 +217,6 @@ fn head_at(store: &Store, id: &ConversationId, tree: &Tree) -> Result<(Option<St
 fn read(stored: &EventRef<'_>) -> Result<Event> {
     let id = EventId::new(stored.id)?;
     let given = Given { id: Some(&id), timestamp: None };
-    upcast::read(stored.payload, &given)
-        .map(|raised| raised.event)
+    Event::read(stored.payload, &given)
         .map_err(|source| Error::Undecodable { sequence: stored.sequence, source })
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
-use super::Store;
 use super::database;
 use super::engine::Doing as _;
 use super::log;
+use super::{Place, Store};
 use crate::error::{Error, Result};
 use crate::ids::Position;
 
@@ -48,12 +48,12 @@ impl Store {
             .ok_or_else(|| Error::CannotOpen { path: to.to_owned(), what: "it names no file".into() })?;
         let mut partial = std::ffi::OsString::from(".");
         partial.push(name);
-        partial.push(format!(".{}.partial", std::process::id()));
+        partial.push(format!(".{}.partial", uuid::Uuid::new_v4().simple()));
         let partial = to.with_file_name(partial);
         super::place::prepare(&partial, true)?;
         let done = self.copy_to(&partial).and_then(|report| {
             sync(&partial)?;
-            std::fs::rename(&partial, to).map_err(Error::io("naming the backup", to))?;
+            give_name(&partial, to)?;
             sync(to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
             Ok(report)
         });
@@ -65,8 +65,19 @@ impl Store {
 
     fn copy_to(&self, partial: &Path) -> Result<BackupReport> {
         // A connection of its own: a copy takes long, and the pool's and the writer's must stay free.
-        let source = self.0.watch.connect().doing("backing up")?;
-        source.execute("VACUUM INTO ?1", [partial.to_str().unwrap_or_default()]).doing("backing up")?;
+        let to = partial.to_str().unwrap_or_default();
+        match &self.0.place {
+            Place::File(_) => {
+                let source = self.0.watch.connect().doing("backing up")?;
+                source.execute("VACUUM INTO ?1", [to]).doing("backing up")?;
+            }
+            memory @ Place::Memory(_) => {
+                // A connection to memory would look for the copy's file in memory too; one beside it does not.
+                let source = Connection::open_in_memory().doing("backing up")?;
+                source.execute("ATTACH ?1 AS source", [memory.uri("")]).doing("backing up")?;
+                source.execute("VACUUM source INTO ?1", [to]).doing("backing up")?;
+            }
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let copy = Connection::open_with_flags(partial, flags).doing("checking the backup")?;
         let report = check(&copy, partial);
@@ -100,6 +111,16 @@ fn check(copy: &Connection, path: &Path) -> Result<BackupReport> {
         events: events.cast_unsigned(),
         bytes,
     })
+}
+
+/// Gives a file its name, unless something has that name by now: renaming would take its place.
+fn give_name(partial: &Path, to: &Path) -> Result<()> {
+    match std::fs::hard_link(partial, to) {
+        Ok(()) => std::fs::remove_file(partial).map_err(Error::io("naming the backup", to)),
+        Err(_) if to.exists() => Err(Error::WouldOverwrite { path: to.to_owned() }),
+        // Not every file system knows a second name for a file.
+        Err(_) => std::fs::rename(partial, to).map_err(Error::io("naming the backup", to)),
+    }
 }
 
 fn sync(path: &Path) -> Result<()> {

@@ -6,6 +6,8 @@
 //! one is kept aside, so that the state as of any event can be told for ever. HEAD lives in the catalogue
 //! and is written into the document when it is read.
 
+mod check;
+
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::append::BaseStateChange;
@@ -15,6 +17,8 @@ use crate::error::{Error, Result};
 use crate::event::json::{Object, Raw};
 use crate::ids::{ConversationId, Sequence, Timestamp, Version};
 use crate::state::base::{BaseDocument, BaseStateError, FieldChange};
+
+pub(super) use check::{broken, head_is_told, told_status};
 
 const CREATE: &str =
     "INSERT INTO base_state (conversation, version, document, document_version) VALUES (?1, 0, ?2, 0)";

@@ -26,6 +26,7 @@ const SAVE: &str = "UPDATE conversation SET event_count = ?2, payload_bytes = ?3
      updated_at = ?9, first_timestamp = ?10, last_timestamp = coalesce(?11, last_timestamp), \
      action_count = ?12, observation_count = ?13 WHERE key = ?1";
 const SAVE_TIMES: &str = "UPDATE conversation SET created_at = ?2, updated_minute = ?3 WHERE key = ?1";
+const REST: &str = "SELECT first_message, last_timestamp, updated_at FROM conversation WHERE key = ?1";
 const SET_HEAD: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3 WHERE key = ?1";
 const SET_STATUS: &str = "UPDATE conversation SET status = ?2 WHERE key = ?1";
 const SET_TAGS: &str = "UPDATE conversation SET tags = ?2 WHERE key = ?1";
@@ -58,6 +59,7 @@ pub(super) struct Entry {
     first_timestamp: Option<String>,
     last_timestamp: Option<String>,
     created_at: Timestamp,
+    created_at_is_new: bool,
     updated_at: Option<Timestamp>,
     updated_minute: i64,
     has_base_state: bool,
@@ -98,6 +100,7 @@ impl Entry {
             first_timestamp: row.get(8)?,
             last_timestamp: None,
             created_at: Timestamp(row.get(9)?),
+            created_at_is_new: false,
             updated_at: None,
             has_base_state: row.get(10)?,
             action_count: row.get(11)?,
@@ -136,6 +139,7 @@ impl Entry {
         let time = envelope.timestamp.as_deref().and_then(Timestamp::parse).unwrap_or(now);
         if self.event_count == 1 {
             self.created_at = time;
+            self.created_at_is_new = true;
         }
         if envelope.timestamp.is_some() {
             if self.first_timestamp.is_none() {
@@ -177,10 +181,77 @@ impl Entry {
             ],
         )?;
         let minute = updated_at.0.div_euclid(60_000_000);
-        if minute != self.updated_minute {
+        if minute != self.updated_minute || self.created_at_is_new {
             set(db, SAVE_TIMES, params![self.key, self.created_at.0, minute])?;
         }
         Ok(())
+    }
+}
+
+/// What is known of a conversation beside its events.
+pub(super) struct Told {
+    /// What the base state says of its status; `None` where that cannot be told.
+    pub status: Option<String>,
+    /// Whether it was imported: a file beside the events may know better when it began.
+    pub imported: bool,
+}
+
+impl Entry {
+    /// The row as it was before the first event: taking all of them in again must give the present one.
+    pub(super) fn emptied(&self) -> Self {
+        Self {
+            key: self.key,
+            event_count: 0,
+            head_hash: Digest::START,
+            leaf: None,
+            head_is_empty: false,
+            payload_bytes: 0,
+            status: ExecutionStatus::default().as_str().to_owned(),
+            has_first_message: false,
+            first_message: None,
+            first_timestamp: None,
+            last_timestamp: None,
+            created_at: self.created_at,
+            created_at_is_new: false,
+            updated_at: None,
+            updated_minute: 0,
+            has_base_state: false,
+            action_count: 0,
+            observation_count: 0,
+        }
+    }
+
+    /// The first column of this stored row that is not as `replayed` and `told` say; HEAD is not looked at.
+    pub(super) fn first_difference(
+        &self,
+        db: &Connection,
+        replayed: &Self,
+        told: &Told,
+    ) -> Result<Option<&'static str>> {
+        let (first_message, last_timestamp, updated_at): (Option<String>, Option<String>, i64) = db
+            .prepare_cached(REST)
+            .and_then(|mut s| s.query_row([self.key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
+            .doing("reading a conversation's row")?;
+        let updated = replayed.updated_at.map_or(updated_at, |time| time.0);
+        let minute = replayed.updated_at.map_or(0, |time| time.0.div_euclid(60_000_000));
+        let status = match (&told.status, self.has_base_state) {
+            (Some(status), _) => status,
+            (None, true) => &self.status,
+            (None, false) => &replayed.status,
+        };
+        let columns = [
+            ("payload_bytes", self.payload_bytes == replayed.payload_bytes),
+            ("action_count", self.action_count == replayed.action_count),
+            ("observation_count", self.observation_count == replayed.observation_count),
+            ("first_message", first_message == replayed.first_message),
+            ("first_timestamp", self.first_timestamp == replayed.first_timestamp),
+            ("last_timestamp", last_timestamp == replayed.last_timestamp),
+            ("created_at", told.imported || self.created_at == replayed.created_at),
+            ("updated_at", updated_at == updated),
+            ("updated_minute", self.updated_minute == minute),
+            ("status", self.status == *status),
+        ];
+        Ok(columns.into_iter().find(|(_, same)| !same).map(|(column, _)| column))
     }
 }
 

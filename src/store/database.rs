@@ -35,13 +35,14 @@ pub(super) fn open_writer(place: &Place, options: &Options) -> Result<Connection
     if let Place::File(path) = place {
         place::prepare(path, options.create)?;
     }
-    let deadline = Instant::now() + options.busy_timeout;
+    let began = Instant::now();
     loop {
         match try_open_writer(place, options) {
-            Err(Error::Storage { source, .. })
-                if source.downcast_ref().is_some_and(is_busy) && Instant::now() < deadline =>
-            {
+            Err(Error::Storage { source, .. }) if source.downcast_ref().is_some_and(is_busy) => {
                 // Another process creates or upgrades the file right now.
+                if began.elapsed() >= options.busy_timeout {
+                    return Err(transaction::busy(began));
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
             other => return other,
@@ -56,7 +57,12 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = connect(place, &place.uri(""), flags)?;
     db.busy_timeout(options.busy_timeout).doing("opening the database")?;
+    // Closing a connection moves what a crash has left in the log into the file: not into another's.
+    let keeps_log = has_log(place);
+    let keep_log = |keep| db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
+    keep_log(keeps_log).doing("opening the database")?;
     let known = recognise(&db, place)?;
+    keep_log(false).doing("opening the database")?;
     if db.is_readonly("main").doing("opening the database")? {
         return Err(Error::ReadOnly { path: place.path() });
     }
@@ -104,20 +110,24 @@ pub(super) fn reader_uri(place: &Place) -> Result<String> {
     }
     let mut uri = place.uri("?mode=ro");
     let mut found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
-    if let (Err(Error::CannotOpen { .. } | Error::ReadOnly { .. }), Place::File(path)) = (&found, place) {
-        let mut log = path.clone().into_os_string();
-        log.push("-wal");
-        if std::fs::metadata(&log).map_or(0, |log| log.len()) == 0 {
-            // Nothing can write here and no write-ahead log is pending: the file alone is the truth.
-            uri = place.uri("?mode=ro&immutable=1");
-            found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
-        }
+    if matches!(found, Err(Error::CannotOpen { .. } | Error::ReadOnly { .. })) && !has_log(place) {
+        // Nothing can write here and no write-ahead log is pending: the file alone is the truth.
+        uri = place.uri("?mode=ro&immutable=1");
+        found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
     }
     match found? {
         SCHEMA_VERSION => Ok(uri),
         0 => Err(Error::ForeignFile { path: place.path(), what: "an empty file".into() }),
         found => Err(Error::OlderFile { path: place.path(), found, known: SCHEMA_VERSION }),
     }
+}
+
+/// Whether there is something in the write-ahead log beside the file.
+fn has_log(place: &Place) -> bool {
+    let Place::File(path) = place else { return false };
+    let mut log = path.clone().into_os_string();
+    log.push("-wal");
+    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
 }
 
 /// Sets up a connection of the reader pool.

@@ -40,6 +40,48 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
+/// Why the engine stopped a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// It was interrupted.
+    Interrupted,
+    /// A value is larger than the connection allows.
+    TooBig,
+    /// There is no memory.
+    NoMemory,
+    /// Something is wrong with the statement or with the values it works on.
+    Statement,
+}
+
+/// Why the engine stopped a query; `None` where something else failed.
+pub(super) fn stop(error: &rusqlite::Error) -> Option<Stop> {
+    // A function of ours that gives up has no code of its own, only SQLite's words for it.
+    match error.sqlite_error() {
+        Some(_) if error.to_string() == "interrupted" => Some(Stop::Interrupted),
+        Some(_) if error.to_string() == "string or blob too big" => Some(Stop::TooBig),
+        Some(inner) => match inner.extended_code & 0xff {
+            ffi::SQLITE_INTERRUPT => Some(Stop::Interrupted),
+            ffi::SQLITE_TOOBIG => Some(Stop::TooBig),
+            ffi::SQLITE_NOMEM => Some(Stop::NoMemory),
+            ffi::SQLITE_ERROR
+            | ffi::SQLITE_AUTH
+            | ffi::SQLITE_MISMATCH
+            | ffi::SQLITE_RANGE
+            | ffi::SQLITE_READONLY => Some(Stop::Statement),
+            _ => None,
+        },
+        None => None,
+    }
+}
+
+/// How many bytes the engine has in use, in this whole process.
+pub(super) fn memory_bytes() -> u64 {
+    // SAFETY: it takes nothing and only reads a counter, under the engine's own lock.
+    #[expect(unsafe_code, reason = "the engine has no safe wrapper for its counter")]
+    let bytes = unsafe { ffi::sqlite3_memory_used() };
+    bytes.max(0).cast_unsigned()
+}
+
 /// Whether an event was refused because its conversation has one of that id.
 pub(super) fn is_known_id(error: &rusqlite::Error) -> bool {
     match error {

@@ -90,7 +90,8 @@ impl Store {
                     Err(error) => return Err(error),
                 }
             }
-            if !arrivals.is_empty() {
+            // Where nothing was new, nothing happened, and least of all just now.
+            if stored.contains(&true) {
                 entry.save(db, now)?;
             }
             Ok(stored)

@@ -22,6 +22,20 @@ const FIND: &str = "SELECT position, sequence, redacted_digest, payload FROM eve
      WHERE conversation = ?1 AND id = ?2";
 const HAS: &str = "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2";
 
+/// Goes from conversation to conversation in the index; it does not look at every event.
+const UNKNOWN: &str = "WITH RECURSIVE named (key) AS (SELECT min(conversation) FROM event UNION ALL \
+     SELECT (SELECT min(conversation) FROM event WHERE conversation > named.key) FROM named WHERE key IS NOT NULL) \
+     SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) AND key IS NOT NULL ORDER BY key";
+
+/// The triggers that keep other programs from changing what is append-only, and where they are made.
+const GUARDS: [(&str, &str); 5] = [
+    ("base_state_change_delete_guard", include_str!("../../migrations/V2__base_state.sql")),
+    ("base_state_change_update_guard", include_str!("../../migrations/V2__base_state.sql")),
+    ("event_delete_guard", include_str!("../../migrations/V1__event_log.sql")),
+    ("event_insert_guard", include_str!("../../migrations/V1__event_log.sql")),
+    ("event_update_guard", include_str!("../../migrations/V1__event_log.sql")),
+];
+
 /// The columns of a [`StoredEvent`], for every statement that reads them.
 macro_rules! columns {
     () => {
@@ -189,6 +203,37 @@ pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> 
     db.prepare_cached(HAS)
         .and_then(|mut statement| statement.exists(params![conversation, id]))
         .doing("looking for a parent")
+}
+
+/// The guards of the log that are not as the migrations made them, told as findings.
+pub(super) fn changed_guards(db: &Connection) -> Result<Vec<String>> {
+    let doing = "verifying the guards";
+    let danger = "other programs can change the log";
+    let mut found = Vec::new();
+    for (name, migration) in GUARDS {
+        let stored: Option<String> = db
+            .prepare_cached("SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = ?1")
+            .and_then(|mut statement| statement.query_row([name], |row| row.get(0)).optional())
+            .doing(doing)?;
+        match stored {
+            None => found.push(format!("the guard {name} is missing: {danger}")),
+            Some(sql) if !migration.contains(&format!("{sql};")) => {
+                found.push(format!("the guard {name} is not what it was: {danger}"));
+            }
+            Some(_) => {}
+        }
+    }
+    if db.prepare_cached("SELECT 1 FROM maintenance").and_then(|mut s| s.exists([])).doing(doing)? {
+        found.push(format!("the table maintenance is not empty: {danger}"));
+    }
+    Ok(found)
+}
+
+/// Keys of conversations that have events and no row in the catalogue.
+pub(super) fn unknown_conversations(db: &Connection) -> Result<Vec<i64>> {
+    db.prepare_cached(UNKNOWN)
+        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+        .doing("looking for events of no conversation")
 }
 
 /// Lets redaction and deletion change the log until the transaction ends.

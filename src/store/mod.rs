@@ -20,6 +20,7 @@ mod delete;
 mod engine;
 mod examine;
 mod feed;
+mod guard;
 mod history;
 mod import;
 mod list;
@@ -41,6 +42,7 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use r2d2::Pool;
 use r2d2_sqlite::SqliteConnectionManager;
@@ -54,6 +56,9 @@ pub use base_state::BaseState;
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub(crate) use examine::Bone;
 pub use feed::{FeedEvent, Follower};
+pub use guard::{
+    SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
+};
 pub use history::HeadMove;
 pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
@@ -77,6 +82,9 @@ use place::Place;
 use projector::Projector;
 use signal::Signal;
 use writer::Writer;
+
+/// The least time that a reader waits for one of the pool's connections, which may first have to be made.
+const POOL_PATIENCE_MIN: Duration = Duration::from_secs(1);
 
 /// Conversations and their events in one file, or in memory.
 ///
@@ -163,7 +171,7 @@ impl Store {
             .test_on_check_out(false)
             .idle_timeout(None)
             .max_lifetime(None)
-            .connection_timeout(options.busy_timeout)
+            .connection_timeout(options.busy_timeout.max(POOL_PATIENCE_MIN))
             .build_unchecked(manager);
         let projector = match &writer {
             Some(writer) if options.follow_projections => {

@@ -86,7 +86,8 @@ pub(super) fn all_or_nothing<T>(db: &Connection, work: impl FnOnce() -> Result<T
     }
 }
 
-fn busy(began: Instant) -> Error {
+/// The error of one who has waited since `began`.
+pub(super) fn busy(began: Instant) -> Error {
     Error::Busy { waited_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX) }
 }
 

@@ -8,6 +8,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::layout::{self, Numbering};
+use super::upgrade::UpgradeReport;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence};
 use crate::store::{Container, Origin, Store};
@@ -21,6 +22,8 @@ pub enum Format {
     /// The conversation's folder: as it was imported, or as the reference would write it.
     #[default]
     OpenHands,
+    /// The conversation's folder, raised to what SDK 1.58 opens; whatever it is, nothing in the store changes.
+    Upgraded,
     /// One file with one event a line.
     Jsonl,
 }
@@ -49,12 +52,14 @@ pub struct ExportReport {
     pub files: u64,
     /// Their size together, in bytes.
     pub bytes: u64,
+    /// What was raised; nothing where nothing was to be.
+    pub upgrade: UpgradeReport,
 }
 
 /// Writes conversations of a store out.
 #[derive(Debug)]
 pub struct Exporter<'a> {
-    store: &'a Store,
+    pub(super) store: &'a Store,
     format: Format,
 }
 
@@ -83,17 +88,25 @@ impl<'a> Exporter<'a> {
         let name = match (&origin, self.format) {
             (_, Format::Jsonl) => format!("{}.jsonl", conversation.folder_name()),
             (Some(origin), Format::OpenHands) => last_name(&origin.folder).to_owned(),
-            (None, Format::OpenHands) => conversation.folder_name(),
+            (None, Format::OpenHands) | (_, Format::Upgraded) => conversation.folder_name(),
         };
         let target = to.join(&name);
         let partial = to.join(format!(".{name}.{}.partial", std::process::id()));
         remove(&partial)?;
         let mut target_files = Target { root: partial.clone(), files: 0, bytes: 0 };
-        let written = self.write(conversation, origin.as_ref(), &mut target_files, progress);
+        let mut upgrade = UpgradeReport::default();
+        let written = match self.format {
+            Format::Upgraded => {
+                self.write_upgraded(conversation, &mut target_files, "", &mut upgrade, progress)
+            }
+            Format::OpenHands | Format::Jsonl => {
+                self.write(conversation, origin.as_ref(), &mut target_files, progress)
+            }
+        };
         let finished = written.and_then(|events| {
             let status = put(&partial, &target)?;
             let (files, bytes) = (target_files.files, target_files.bytes);
-            Ok(ExportReport { id: conversation.clone(), path: target, status, events, files, bytes })
+            Ok(ExportReport { id: conversation.clone(), path: target, status, events, files, bytes, upgrade })
         });
         if finished.is_err() {
             let _ = remove(&partial);
@@ -310,10 +323,10 @@ fn lies_within(origin: Option<&Origin>) -> bool {
 }
 
 /// Where files are written until they are whole.
-struct Target {
+pub(super) struct Target {
     root: PathBuf,
     files: u64,
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl Target {
@@ -333,12 +346,12 @@ impl Target {
         Err(Error::Io { doing: "writing", path: path.into(), source })
     }
 
-    fn folder(&self, path: &str) -> Result<()> {
+    pub(super) fn folder(&self, path: &str) -> Result<()> {
         let place = self.place(path)?;
         fs::create_dir_all(&place).map_err(Error::io("creating", place))
     }
 
-    fn create(&mut self, path: &str) -> Result<BufWriter<File>> {
+    pub(super) fn create(&mut self, path: &str) -> Result<BufWriter<File>> {
         let place = self.place(path)?;
         if let Some(folder) = place.parent() {
             fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
@@ -347,7 +360,7 @@ impl Target {
         Ok(BufWriter::new(File::create(&place).map_err(Error::io("creating", place))?))
     }
 
-    fn write(&mut self, path: &str, content: &[u8]) -> Result<()> {
+    pub(super) fn write(&mut self, path: &str, content: &[u8]) -> Result<()> {
         let place = self.place(path)?;
         self.files += 1;
         self.bytes += content.len() as u64;

@@ -13,7 +13,9 @@ mod import;
 pub mod layout;
 mod meta;
 mod source;
+mod upgrade;
 
 pub use discover::{Discovery, Found, discover};
 pub use export::{ExportReport, ExportStatus, Exporter, Format};
 pub use import::{ImportOptions, ImportProgress, ImportReport, ImportStatus, Importer};
+pub use upgrade::UpgradeReport;

@@ -2,18 +2,24 @@
 
 mod append;
 mod append_only;
+mod backup;
 mod base_state;
 mod cli;
 mod concurrent;
+mod conversation_state;
 mod doctor;
+mod delete;
 mod feed;
 mod golden;
 mod log;
+mod messages;
 mod open;
 mod projections;
+mod query;
 mod search;
 mod state;
 mod stuck;
 mod support;
 mod transfer;
+mod verify;
 mod view;

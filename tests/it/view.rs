@@ -312,7 +312,7 @@ fn folded_slowly(branch: &[Event]) -> Vec<Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn a_view_is_what_the_slow_way_gives(steps in steps(60)) {
@@ -392,4 +392,72 @@ proptest! {
         let prompted = |view: &View| view.events().any(|event| matches!(event, Event::SystemPrompt(_)));
         prop_assert_eq!(prompted(&live), prompted(&view));
     }
+}
+
+/// Turns `number` of a log whose batches and tool loops hang together from end to end: each reply's second call is
+/// answered within the next one's loop.
+fn chained(turns: usize) -> Vec<Event> {
+    let action = |id: String, call: String, response: String, thinking: &str| {
+        format!(
+            r#"{{"id":"{id}","source":"agent","thought":[],"thinking_blocks":[{thinking}],"tool_name":"t","tool_call_id":"{call}",
+               "tool_call":{{"id":"{call}","name":"t","arguments":"{{}}","origin":"completion"}},"llm_response_id":"{response}",
+               "kind":"ActionEvent"}}"#
+        )
+    };
+    let answer = |id: String, call: String| {
+        format!(
+            r#"{{"id":"{id}","tool_name":"t","tool_call_id":"{call}","error":"e","kind":"AgentErrorEvent"}}"#
+        )
+    };
+    let thinking = r#"{"type":"thinking","thinking":"t"}"#;
+    let mut texts = Vec::new();
+    for n in 0..turns {
+        texts.push(action(
+            format!("l{n}"),
+            format!("l{n}"),
+            format!("r{n}"),
+            if n % 2 == 0 { thinking } else { "" },
+        ));
+        texts.push(action(format!("m{n}"), format!("m{n}"), format!("r{n}"), ""));
+        texts.push(answer(format!("al{n}"), format!("l{n}")));
+        if n > 0 {
+            texts.push(answer(format!("am{n}"), format!("m{}", n - 1)));
+        }
+        if n % 2 == 1 {
+            texts.push(format!(r#"{{"id":"p{n}","kind":"PauseEvent"}}"#));
+        }
+    }
+    texts.iter().map(|text| decode(text, Unfamiliar::Refuse).unwrap()).collect()
+}
+
+#[test]
+fn a_removal_that_reaches_over_the_whole_log_costs_one_pass() {
+    // The last call awaits its answer, and with it falls everything before, one after the other.
+    let log = chained(20_000);
+    assert!(View::live(&log).len() > 79_000);
+    assert!(View::reloaded(&log).is_empty());
+    let short = chained(20);
+    let slowly = enforced_slowly(folded_slowly(&short), &short);
+    assert_eq!(View::reloaded(&short).events().cloned().collect::<Vec<_>>(), slowly);
+}
+
+#[test]
+fn condensations_cost_what_they_forget() {
+    let mut view = View::new();
+    for number in 0..40_000 {
+        let message = format!(
+            r#"{{"id":"e{number}","source":"user","llm_message":{{"role":"user","content":[]}},"kind":"MessageEvent"}}"#
+        );
+        view.apply(&decode(&message, Unfamiliar::Refuse).unwrap());
+        let condensation = format!(
+            r#"{{"id":"c{number}","forgotten_event_ids":["c{}-summary","e{}"],"summary":"s","summary_offset":3,
+               "llm_response_id":"r","kind":"Condensation"}}"#,
+            number as i64 - 1,
+            number / 2 * 2
+        );
+        view.apply(&decode(&condensation, Unfamiliar::Refuse).unwrap());
+    }
+    // Every second message, and the last summary.
+    assert_eq!(view.len(), 20_001);
+    assert_eq!(view.ids().nth(3), Some("c39999-summary"));
 }

@@ -229,7 +229,9 @@ impl Observation {
 /// A number of seconds: 0 or more.
 fn at_least_zero(raw: Raw<'_>, reading: Reading) -> Result<Option<f64>, DecodeError> {
     match Option::<f64>::read(raw, reading)? {
-        Some(number) if !(number >= 0.0) => Err(DecodeError::new(Mismatch::Bounds { bounds: "0 or more" })),
+        Some(number) if number.is_nan() || number < 0.0 => {
+            Err(DecodeError::new(Mismatch::Bounds { bounds: "0 or more" }))
+        }
         number => Ok(number),
     }
 }

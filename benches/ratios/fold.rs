@@ -1,0 +1,116 @@
+//! State and view of 50,000 events on 20 branches, against one raw ordered read of their payloads.
+
+use std::hint::black_box;
+use std::path::Path;
+
+use annals::event::{Event, Given};
+use annals::replay::{Memory, Moment, Point};
+use annals::state::State;
+use annals::view::View;
+use annals::{ConversationId, NewEvent, Sequence, Store};
+
+use crate::append::{append, store};
+use crate::baseline;
+use crate::corpus::{checked, events};
+use crate::read::baseline_scan;
+use crate::table::{Budget, Row, Table, time};
+
+const ROUNDS: usize = 5;
+const EVENTS: usize = 50_000;
+const BRANCHES: usize = 20;
+
+/// The rows of one log.
+struct Rows {
+    state: Row,
+    view: Row,
+}
+
+pub fn measure(folder: &Path, table: &mut Table) {
+    let branched = branched(events(EVENTS, 23));
+    let condensed = condensed(branched.clone());
+    let budget = Budget::AtMost(12.0);
+    let rows = |state, view| Rows { state: Row::new(state, budget, "s"), view: Row::new(view, budget, "s") };
+    let logs = [
+        (
+            "plain",
+            branched,
+            rows(
+                "fold: time of the state of 50,000 events, 20 branches / bare scan",
+                "fold: time of their reloaded view / bare scan",
+            ),
+        ),
+        (
+            "condensed",
+            condensed,
+            rows(
+                "fold: time of the state, condensed every 400 / bare scan",
+                "fold: time of the reloaded view, condensed every 400 / bare scan",
+            ),
+        ),
+    ];
+    for (name, payloads, mut rows) in logs {
+        let id = ConversationId::new("bench").expect("id");
+        append(&store(&folder.join(name).with_extension("db")), &id, payloads.clone(), 1000);
+        let store = store(&folder.join(name).with_extension("db"));
+        let checked: Vec<NewEvent> = payloads.into_iter().map(checked).collect();
+        let db = baseline::readable(&folder.join(name).with_extension("bare.db"), &checked);
+        let bytes: usize = checked.iter().map(|event| event.payload().len()).sum();
+        for _ in 0..ROUNDS {
+            let bare = time(|| assert_eq!(baseline_scan(&db), bytes)).as_secs_f64();
+            let state = time(|| assert_eq!(fold(&store, &id).event_count(), EVENTS as u64)).as_secs_f64();
+            let view = time(|| assert!(!black_box(view(&store, &id)).is_empty())).as_secs_f64();
+            rows.state.push(state, bare);
+            rows.view.push(view, bare);
+        }
+        table.add(&rows.state);
+        table.add(&rows.view);
+    }
+}
+
+fn fold(store: &Store, id: &ConversationId) -> State {
+    let mut state = State::new();
+    let visit = |event: annals::store::EventRef<'_>| {
+        state.apply(&Event::read(event.payload, &Given::default()).expect("it was checked"));
+        Ok(true)
+    };
+    store.scan(id, Sequence(0), visit).expect("scan");
+    state
+}
+
+fn view(store: &Store, id: &ConversationId) -> View {
+    let moment = Moment::new(store, id, Point::End).expect("it is there");
+    moment.view(Memory::Reloaded).expect("its branch is whole")
+}
+
+/// The id of an event of the corpus.
+fn id(payload: &str) -> &str {
+    &payload[7..43] // {"id":"…
+}
+
+/// The same events on branches: now and then one goes on from a message long before.
+fn branched(mut payloads: Vec<String>) -> Vec<String> {
+    for branch in 1..BRANCHES {
+        let at = branch * EVENTS / BRANCHES / 40 * 40;
+        let (before, rest) = payloads.split_at_mut(at);
+        let (last, fork) = (id(&before[at - 1]).to_owned(), id(&before[at - at / (branch + 1) / 40 * 40]));
+        rest[0] =
+            rest[0].replacen(&format!(r#""parent_id":"{last}""#), &format!(r#""parent_id":"{fork}""#), 1);
+    }
+    payloads
+}
+
+/// The same events with every tenth message a condensation of the 396 events before it.
+fn condensed(mut payloads: Vec<String>) -> Vec<String> {
+    for at in (400..EVENTS).step_by(400) {
+        let forgotten: Vec<String> =
+            payloads[at - 396..at].iter().map(|event| format!("\"{}\"", id(event))).collect();
+        let head = payloads[at].split(r#""source""#).next().expect("an event begins with its id").to_owned();
+        let parent =
+            payloads[at].split(r#""parent_id":""#).nth(1).and_then(|rest| rest.get(..36)).unwrap_or_default();
+        payloads[at] = format!(
+            r#"{head}"source":"environment","parent_id":"{parent}","forgotten_event_ids":[{}],"summary":"so far","summary_offset":2,"llm_response_id":"c{at}","kind":"Condensation"}}"#,
+            forgotten.join(",")
+        );
+    }
+    payloads
+}

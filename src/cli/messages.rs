@@ -1,0 +1,125 @@
+//! `annals messages` and `annals convert`: what the model was sent, from a store or from a file of events.
+
+use std::io::Read as _;
+
+use serde_json::{Value, json};
+
+use super::arguments::{Convert, Messages, Wire, WireOptions};
+use super::print::{Output, harmless};
+use super::{DONE, Place};
+use crate::error::{Error, Result};
+use crate::event::json::Raw;
+use crate::event::{Content, Event, Given, Message};
+use crate::ids::{EventId, Sequence};
+use crate::message::{self, ChatFlags};
+use crate::replay::{Memory, Moment};
+use crate::view::View;
+
+pub(super) fn run(place: &Place<'_>, command: &Messages, output: &Output) -> Result<u8> {
+    let store = place.read()?;
+    let id = store.resolve(&command.moment.id)?;
+    let moment = Moment::new(&store, &id, command.moment.point(&store, &id)?)?;
+    let memory = if command.live { Memory::Live } else { Memory::Reloaded };
+    print(&moment.messages(memory)?, &command.wire, output)
+}
+
+pub(super) fn convert(command: &Convert, output: &Output) -> Result<u8> {
+    let events = read(command)?;
+    let messages = if command.view {
+        let view = View::reloaded(&events);
+        message::messages(view.events())
+    } else {
+        message::messages(&events)
+    };
+    print(&messages.map_err(|source| Error::NoMessages { source })?, &command.wire, output)
+}
+
+/// The events of the file, `-` for standard input: `{"events": [...]}`, an array, or one a line.
+fn read(command: &Convert) -> Result<Vec<Event>> {
+    let path = &command.file;
+    let mut bytes = Vec::new();
+    if path.as_os_str() == "-" {
+        std::io::stdin().read_to_end(&mut bytes).map_err(Error::io("reading", "standard input"))?;
+    } else {
+        bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
+    }
+    let not_events = |what: String| Error::NotEvents { path: path.clone(), what };
+    let text = String::from_utf8(bytes).map_err(|_| not_events("it is not UTF-8".into()))?;
+    let text = text.trim();
+    let whole = Raw::parse(text);
+    let list: Vec<Raw<'_>> = match whole {
+        Ok(value) if value.is_array() => value.elements().collect(),
+        Ok(value) => match value.get("events") {
+            Some(events) => events.elements().collect(),
+            None => vec![value],
+        },
+        Err(fault) => {
+            let lines = text.lines().filter(|line| !line.trim().is_empty());
+            lines
+                .map(Raw::parse)
+                .collect::<std::result::Result<_, _>>()
+                .map_err(|_| not_events(fault.to_string()))?
+        }
+    };
+    list.iter()
+        .enumerate()
+        .map(|(place, element)| {
+            let id = EventId::new(format!("element-{place}"))?;
+            let given = Given { id: Some(&id), timestamp: None };
+            Event::read(element.text(), &given)
+                .map_err(|source| Error::Undecodable { sequence: Sequence(place as u64), source })
+        })
+        .collect()
+}
+
+fn print(messages: &[Message], wire: &WireOptions, output: &Output) -> Result<u8> {
+    let value: Value = match wire.wire {
+        None => messages.iter().map(plain).collect(),
+        Some(Wire::Chat) => {
+            let flags = ChatFlags {
+                caching: wire.caching,
+                vision: !wire.no_vision,
+                tool_calling: true,
+                strings: wire.strings,
+                reasoning: wire.reasoning,
+            };
+            message::chat(messages, flags).map_err(|source| Error::NotSent { source })?.into()
+        }
+        Some(Wire::Responses) => {
+            let request = message::responses_input(messages, !wire.no_vision);
+            json!({"instructions": request.instructions, "input": request.input})
+        }
+    };
+    if output.json || wire.wire.is_some() {
+        output.value(&value)?;
+        return Ok(DONE);
+    }
+    for message in messages {
+        let name = message.name.as_deref().map_or_else(String::new, |name| format!(" {name}"));
+        output.line(output.bold(&format!("{}{}", message.role.as_str(), harmless(&name))))?;
+        for part in &message.content {
+            let text = match part {
+                Content::Text(text) => harmless(&text.text),
+                Content::Image(image) => format!("[{} picture(s)]", image.image_urls.len()),
+                Content::Unknown(_) => "[something unknown]".into(),
+            };
+            for line in text.lines() {
+                output.line(format!("    {line}"))?;
+            }
+        }
+        for call in message.tool_calls.iter().flatten() {
+            output.line(format!(
+                "    {} {}",
+                output.styled(&harmless(&call.name), "36"),
+                harmless(&call.arguments)
+            ))?;
+        }
+    }
+    Ok(DONE)
+}
+
+/// A message as the reference dumps it.
+fn plain(message: &Message) -> Value {
+    let text = message.to_json();
+    serde_json::from_str(&text).unwrap_or(Value::String(text))
+}

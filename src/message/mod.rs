@@ -1,0 +1,151 @@
+//! What is sent: the messages that a model reads, made from the events it may see, and their forms on the wire.
+//!
+//! [`messages`] turns a view into messages as the reference does (`events.md` section 4); [`chat`] and [`responses`]
+//! write them in the words of a provider's interface. All of it is pure: no file is written, where the
+//! reference writes one ([`Spilled`]), and nothing here knows where events come from or which model is asked.
+
+mod chat;
+mod content;
+mod responses;
+mod truncate;
+
+use std::iter::Peekable;
+
+pub use chat::{ChatFlags, WireError, chat};
+pub use content::{ERROR_HEADER, content, spilled};
+pub use responses::{ResponsesInput, responses, responses_input};
+pub use truncate::{Spilled, TERMINAL_CHARACTERS_MAX, TEXT_CHARACTERS_MAX};
+
+use crate::event::{
+    ActionEvent, AgentErrorEvent, Content, Event, Message, ObservationEvent, Role, Text,
+    UserRejectObservation,
+};
+use crate::ids::EventId;
+
+/// Why events make no messages.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// One reply of a model has one thought: that of its first action.
+    #[error(
+        "event {event} carries a thought, which only the first of the actions of reply {llm_response_id:?} may"
+    )]
+    Thought {
+        /// The later action.
+        event: EventId,
+        /// The reply.
+        llm_response_id: Text,
+    },
+}
+
+/// The messages that a model reads of `events`, in order.
+///
+/// Adjacent actions of one reply are one message, and adjacent turns of the user are one turn. Events that no model
+/// sees are passed over, as a view leaves them out. Nothing is filtered or repaired: a call without an answer stays.
+///
+/// # Errors
+/// [`MessageError::Thought`] where the reference stops for the same reason.
+pub fn messages<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Vec<Message>, MessageError> {
+    let mut events = events.into_iter().filter(|event| event.is_llm_convertible()).peekable();
+    let mut messages: Vec<Message> = Vec::new();
+    while let Some(event) = events.next() {
+        let message = match event {
+            Event::Action(first) => batch(first, &mut events)?,
+            other => match message(other) {
+                Some(message) => message,
+                None => continue,
+            },
+        };
+        match messages.last_mut() {
+            Some(last) if is_plain_user(last) && is_plain_user(&message) => {
+                last.content.extend(message.content)
+            }
+            Some(_) | None => messages.push(message),
+        }
+    }
+    Ok(messages)
+}
+
+/// The message of one event alone; `None` for an event that no model sees.
+///
+/// An action that is one of several in a reply has a part of the reply's message only.
+#[must_use]
+pub fn message(event: &Event) -> Option<Message> {
+    let mut message = match event {
+        Event::Message(event) => event.to_llm_message(),
+        Event::Action(event) => event.to_llm_message(),
+        Event::Observation(event) => observation(event),
+        Event::UserReject(event) => rejection(event),
+        Event::AgentError(event) => agent_error(event),
+        Event::SystemPrompt(event) => event.to_llm_message(),
+        Event::CondensationSummary(event) => event.to_llm_message(),
+        Event::Condensation(_)
+        | Event::CondensationRequest(_)
+        | Event::StateUpdate(_)
+        | Event::ConversationError(_)
+        | Event::Pause(_)
+        | Event::Interrupt(_)
+        | Event::SecurityAnalysis(_)
+        | Event::Hook(_)
+        | Event::Token(_)
+        | Event::CompletionLog(_)
+        | Event::StreamingDelta(_)
+        | Event::AcpToolCall(_)
+        | Event::ServerError(_)
+        | Event::Unknown(_) => return None,
+    };
+    message.forget_unfamiliar();
+    Some(message)
+}
+
+/// One message of `first` and the actions of the same reply that follow it directly.
+fn batch<'a>(
+    first: &ActionEvent,
+    events: &mut Peekable<impl Iterator<Item = &'a Event>>,
+) -> Result<Message, MessageError> {
+    let mut message = first.to_llm_message();
+    let mut calls = message.tool_calls.take().unwrap_or_default();
+    while let Some(Event::Action(next)) = events.next_if(
+        |event| matches!(event, Event::Action(next) if next.llm_response_id == first.llm_response_id),
+    ) {
+        if !next.thought.is_empty() {
+            let (event, llm_response_id) = (next.common.id.clone(), next.llm_response_id.clone());
+            return Err(MessageError::Thought { event, llm_response_id });
+        }
+        calls.push(next.tool_call.clone());
+    }
+    message.tool_calls = Some(calls);
+    message.forget_unfamiliar();
+    Ok(message)
+}
+
+/// A turn of the user that is nothing else: neither an answer to a call nor said under a name.
+fn is_plain_user(message: &Message) -> bool {
+    message.role == Role::User
+        && message.tool_calls.is_none()
+        && message.tool_call_id.is_none()
+        && message.name.is_none()
+}
+
+fn observation(event: &ObservationEvent) -> Message {
+    let mut parts = content(&event.observation);
+    parts.extend(event.extended_content.iter().cloned().map(Content::Text));
+    answer(&event.tool_name, &event.tool_call_id, parts)
+}
+
+fn rejection(event: &UserRejectObservation) -> Message {
+    let text = Content::text(format!("Action rejected: {}", event.rejection_reason));
+    answer(&event.tool_name, &event.tool_call_id, vec![text])
+}
+
+fn agent_error(event: &AgentErrorEvent) -> Message {
+    answer(&event.tool_name, &event.tool_call_id, vec![Content::text(event.error.clone())])
+}
+
+fn answer(tool_name: &Text, tool_call_id: &Text, parts: Vec<Content>) -> Message {
+    Message {
+        name: Some(tool_name.clone()),
+        tool_call_id: Some(tool_call_id.clone()),
+        ..Message::new(Role::Tool, parts)
+    }
+}

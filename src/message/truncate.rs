@@ -1,0 +1,169 @@
+//! Text that is too long for a model: its middle is left out, and where the whole of it is kept is said.
+//!
+//! Lengths are characters (Unicode code points), as Python counts them. Source: `events.md` sections 3 and 4.
+
+use sha2::{Digest, Sha256};
+
+use crate::event::Text;
+
+/// The longest text of a tool's answer on the wire, in characters.
+pub const TEXT_CHARACTERS_MAX: usize = 50_000;
+
+/// The longest output of a terminal that a model reads, in characters.
+pub const TERMINAL_CHARACTERS_MAX: usize = 30_000;
+
+/// What stands where text was left out.
+const NOTICE: &str = "<response clipped><NOTE>Due to the max output limit, only part of the full response has been \
+                      shown to you.</NOTE>";
+
+/// Text or a picture that a model is told of by the name of a file, and what that file holds.
+///
+/// The reference writes the file whenever it makes the message. Here that is up to whoever asks the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spilled {
+    /// The file, within the folder that the observation names.
+    pub path: String,
+    /// What it holds: text, or the base64 form of a picture.
+    pub content: Text,
+}
+
+/// `text` without its middle where it is longer than `characters_max`; a text within the limit is not copied.
+///
+/// With a `file` the notice tells of it and of the line where text is missing. `characters_max` must leave room for
+/// the notice; the limits used here do, unless the file's name is longer than they are.
+pub(super) fn middle_out(text: &Text, characters_max: usize, file: Option<&str>) -> Text {
+    if text.len() <= characters_max || text.chars().count() <= characters_max {
+        return text.clone();
+    }
+    let head_max = (characters_max - NOTICE.len()).div_ceil(2);
+    let notice = match file {
+        Some(file) => format!(
+            "<response clipped><NOTE>Due to the max output limit, only part of the full response has been shown to \
+             you. The complete output has been saved to {file} - you can use other tools to view the full content \
+             (truncated part starts around line {}).</NOTE>",
+            lines(before(text, head_max)) + 1
+        ),
+        None => NOTICE.to_owned(),
+    };
+    let notice_length = notice.chars().count();
+    if notice_length >= characters_max {
+        return before(&notice, characters_max).into();
+    }
+    let room = characters_max - notice_length;
+    let head = head_max.min(room);
+    let tail = room - head;
+    let mut cut = String::with_capacity(characters_max);
+    cut.push_str(before(text, head));
+    cut.push_str(&notice);
+    cut.push_str(after(text, tail));
+    cut.into()
+}
+
+/// The first characters of a text.
+fn before(text: &str, characters: usize) -> &str {
+    text.char_indices().nth(characters).map_or(text, |(end, _)| &text[..end])
+}
+
+/// The last characters of a text.
+fn after(text: &str, characters: usize) -> &str {
+    match characters.checked_sub(1) {
+        Some(before_last) => {
+            text.char_indices().nth_back(before_last).map_or(text, |(start, _)| &text[start..])
+        }
+        None => "",
+    }
+}
+
+/// How many lines a text has: any of Python's line ends ends one, and the last needs none.
+fn lines(text: &str) -> usize {
+    let mut lines = 0;
+    let mut open = false;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        if is_line_end(character) {
+            if character == '\r' {
+                characters.next_if_eq(&'\n');
+            }
+            lines += 1;
+            open = false;
+        } else {
+            open = true;
+        }
+    }
+    lines + usize::from(open)
+}
+
+fn is_line_end(character: char) -> bool {
+    matches!(
+        character,
+        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
+}
+
+/// A file of this name and content in `folder`, the name made unique by the content: `terminal_output_1a2b3c4d.txt`.
+pub(super) fn file_name(folder: &str, stem: &str, content: &str, extension: &str) -> String {
+    let digest = Sha256::digest(content.as_bytes());
+    let short: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    join(folder, &format!("{stem}_{short}.{extension}"))
+}
+
+/// A file in a folder, written as Python's `Path` writes it: without empty parts and `.`.
+fn join(folder: &str, file: &str) -> String {
+    // POSIX leaves the meaning of exactly two slashes at the beginning open, so Python keeps them.
+    let root = match folder.len() - folder.trim_start_matches('/').len() {
+        0 => "",
+        2 => "//",
+        _ => "/",
+    };
+    let parts = folder.split('/').filter(|part| !part.is_empty() && *part != ".");
+    let parts: Vec<&str> = parts.chain(std::iter::once(file)).collect();
+    format!("{root}{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_is_left_out_by_characters() {
+        let text: Text = "é".repeat(100).into();
+        assert_eq!(middle_out(&text, 100, None), text);
+        let long: Text = format!("{}{}", "é".repeat(200), "z".repeat(200)).into();
+        let cut = middle_out(&long, 300, None);
+        assert_eq!(cut.chars().count(), 300);
+        assert!(cut.starts_with(&format!("{}<response", "é".repeat(94))), "{cut}");
+        assert!(cut.ends_with(&format!("</NOTE>{}", "z".repeat(93))) && !cut.ends_with(&"z".repeat(94)));
+    }
+
+    #[test]
+    fn a_file_takes_room_from_the_tail_first() {
+        let long: Text = format!("a\r\nb\u{2028}{}", "z".repeat(600)).into();
+        let cut = middle_out(&long, 500, Some("/d/f.txt"));
+        assert_eq!(cut.chars().count(), 500);
+        assert!(cut.contains("saved to /d/f.txt - you"), "{cut}");
+        assert!(cut.contains("around line 4)"), "{cut}");
+        let only_notice = middle_out(&long, 250, Some(&"/x".repeat(300)));
+        assert_eq!(only_notice.chars().count(), 250);
+        assert!(only_notice.starts_with("<response clipped>"));
+    }
+
+    /// What the reference answered for the same texts.
+    #[test]
+    fn lines_and_paths_are_pythons() {
+        for (text, count) in
+            [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("\r\n\r", 2), ("\u{85}a\u{1c}\u{b}b", 4)]
+        {
+            assert_eq!(lines(text), count, "{text:?}");
+        }
+        for (folder, path) in [
+            ("/a/b", "/a/b/f"),
+            ("a//b/./c/", "a/b/c/f"),
+            ("//x", "//x/f"),
+            ("///x", "/x/f"),
+            (".", "f"),
+            ("..", "../f"),
+        ] {
+            assert_eq!(join(folder, "f"), path);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! LIKE, GLOB, instr, replace and trim again, with the same results and a look at the clock.
+//!
+//! SQLite's own take time in proportion to the product of their arguments' sizes, and a call cannot be
+//! interrupted: `instr` over two texts of some megabytes would keep a processor busy for hours.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use memchr::memmem;
+use rusqlite::Connection;
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::types::ValueRef;
+
+use super::super::engine::Doing as _;
+use super::pattern::Pattern;
+use crate::error::Result;
+
+/// The longest pattern of LIKE and GLOB, in bytes.
+const PATTERN_BYTES_MAX: usize = 1_000;
+
+/// Why a function gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum GivesUp {
+    #[error("interrupted")]
+    Late,
+    #[error("string or blob too big")]
+    TooBig,
+    #[error("LIKE or GLOB pattern too complex")]
+    Pattern,
+    #[error("ESCAPE expression must be a single character")]
+    Escape,
+}
+
+fn gives_up(why: GivesUp) -> rusqlite::Error {
+    rusqlite::Error::UserFunctionError(Box::new(why))
+}
+
+/// Puts them in the place of SQLite's own on a connection whose queries have to end by `deadline`.
+pub(super) fn replace_slow_ones(db: &Connection, deadline: Instant, value_bytes_max: usize) -> Result<()> {
+    let flags =
+        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
+    let tick = move || if Instant::now() < deadline { Ok(()) } else { Err(GivesUp::Late) };
+    let made = || -> rusqlite::Result<()> {
+        for arguments in [2, 3] {
+            db.create_scalar_function("like", arguments, flags, move |context| like(context, tick))?;
+        }
+        db.create_scalar_function("glob", 2, flags, move |context| glob(context, tick))?;
+        db.create_scalar_function("instr", 2, flags, instr)?;
+        db.create_scalar_function("replace", 3, flags, move |context| replace(context, value_bytes_max))?;
+        db.create_scalar_function("trim", 2, flags, |context| trim(context, true, true))?;
+        db.create_scalar_function("ltrim", 2, flags, |context| trim(context, true, false))?;
+        db.create_scalar_function("rtrim", 2, flags, |context| trim(context, false, true))
+    };
+    made().doing("setting up a query")
+}
+
+/// An argument as text, as SQLite makes text of it; `None` for NULL.
+fn text<'a>(context: &'a Context<'_>, index: usize) -> Option<Cow<'a, [u8]>> {
+    match context.get_raw(index) {
+        ValueRef::Null => None,
+        ValueRef::Integer(number) => Some(number.to_string().into_bytes().into()),
+        ValueRef::Real(number) => Some(real(number).into_bytes().into()),
+        ValueRef::Text(text) => Some(text.into()),
+        ValueRef::Blob(bytes) => Some(bytes.into()),
+    }
+}
+
+/// A number as SQLite writes it: with a point, at most 15 digits.
+fn real(number: f64) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "Inf".into() } else { "-Inf".into() };
+    }
+    let rounded: f64 = format!("{number:.14e}").parse().unwrap_or(number);
+    if rounded != 0.0 && !(1e-4..1e15).contains(&rounded.abs()) {
+        let text = format!("{rounded:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let point = if digits.contains('.') { "" } else { ".0" };
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{digits}{point}e{sign}{:02}", exponent.abs())
+    } else {
+        format!("{rounded:?}")
+    }
+}
+
+fn like(context: &Context<'_>, tick: impl Fn() -> Result<(), GivesUp>) -> rusqlite::Result<Option<bool>> {
+    let (Some(pattern), Some(subject)) = (text(context, 0), text(context, 1)) else { return Ok(None) };
+    let mut escape = None;
+    if context.len() == 3 {
+        let Some(told) = text(context, 2) else { return Ok(None) };
+        let told = String::from_utf8_lossy(&told).into_owned();
+        let mut characters = told.chars();
+        escape = characters.next();
+        if escape.is_none() || characters.next().is_some() {
+            return Err(gives_up(GivesUp::Escape));
+        }
+    }
+    let pattern = compiled(context, &pattern, |text| Pattern::like(text, escape))?;
+    pattern.matches(&subject, tick).map(Some).map_err(gives_up)
+}
+
+fn glob(context: &Context<'_>, tick: impl Fn() -> Result<(), GivesUp>) -> rusqlite::Result<Option<bool>> {
+    let (Some(pattern), Some(subject)) = (text(context, 0), text(context, 1)) else { return Ok(None) };
+    let pattern = compiled(context, &pattern, Pattern::glob)?;
+    pattern.matches(&subject, tick).map(Some).map_err(gives_up)
+}
+
+/// The pattern taken apart: once for a statement in which it stays the same.
+fn compiled(
+    context: &Context<'_>,
+    text: &[u8],
+    compile: impl FnOnce(&str) -> Pattern,
+) -> rusqlite::Result<Arc<Pattern>> {
+    if text.len() > PATTERN_BYTES_MAX {
+        return Err(gives_up(GivesUp::Pattern));
+    }
+    context.get_or_create_aux(0, |_| Ok::<_, GivesUp>(compile(&String::from_utf8_lossy(text))))
+}
+
+fn instr(context: &Context<'_>) -> rusqlite::Result<Option<i64>> {
+    let both_blobs =
+        matches!((context.get_raw(0), context.get_raw(1)), (ValueRef::Blob(_), ValueRef::Blob(_)));
+    let (Some(subject), Some(wanted)) = (text(context, 0), text(context, 1)) else { return Ok(None) };
+    let Some(at) = memmem::find(&subject, &wanted) else { return Ok(Some(0)) };
+    // A place is counted in characters, but in bytes where both are bytes.
+    let before = &subject[..at];
+    let characters = before.iter().filter(|byte| both_blobs || **byte & 0xc0 != 0x80).count();
+    Ok(Some(characters as i64 + 1))
+}
+
+fn replace(context: &Context<'_>, bytes_max: usize) -> rusqlite::Result<Option<String>> {
+    let (Some(subject), Some(old)) = (text(context, 0), text(context, 1)) else { return Ok(None) };
+    let owned = |bytes: Vec<u8>| {
+        String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    };
+    if old.is_empty() {
+        return Ok(Some(owned(subject.into_owned()))); // whatever stands for it
+    }
+    let Some(new) = text(context, 2) else { return Ok(None) };
+    let mut out = Vec::new();
+    let mut rest = 0;
+    for at in memmem::find_iter(&subject, &old) {
+        out.extend_from_slice(&subject[rest..at]);
+        out.extend_from_slice(&new);
+        rest = at + old.len();
+        if out.len() > bytes_max {
+            return Err(gives_up(GivesUp::TooBig));
+        }
+    }
+    out.extend_from_slice(&subject[rest..]);
+    Ok(Some(owned(out)))
+}
+
+fn trim(context: &Context<'_>, start: bool, end: bool) -> rusqlite::Result<Option<String>> {
+    let (Some(subject), Some(unwanted)) = (text(context, 0), text(context, 1)) else { return Ok(None) };
+    let (subject, unwanted) = (String::from_utf8_lossy(&subject), String::from_utf8_lossy(&unwanted));
+    let unwanted: HashSet<char> = unwanted.chars().collect();
+    let mut trimmed = subject.as_ref();
+    if start {
+        trimmed = trimmed.trim_start_matches(|character| unwanted.contains(&character));
+    }
+    if end {
+        trimmed = trimmed.trim_end_matches(|character| unwanted.contains(&character));
+    }
+    Ok(Some(trimmed.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use rusqlite::types::Value;
+
+    use super::*;
+
+    fn guarded() -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        replace_slow_ones(&db, Instant::now() + Duration::from_secs(600), 1 << 20).unwrap();
+        db
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            1 => Just(Value::Null),
+            1 => any::<i64>().prop_map(Value::Integer),
+            1 => (-1000_i64..1000).prop_map(Value::Integer),
+            1 => (-100_000..100_000).prop_map(|n| Value::Real(f64::from(n) / 64.0)),
+            6 => "[ab日%_1.-]{0,6}".prop_map(Value::Text),
+            1 => "[ab]{0,3}".prop_map(|text| Value::Blob(text.into_bytes())),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_results_are_those_of_sqlite(a in any_value(), b in any_value(), c in any_value()) {
+            let (plain, own) = (Connection::open_in_memory().unwrap(), guarded());
+            for sql in [
+                "SELECT instr(?1, ?2), ?3",
+                "SELECT replace(?1, ?2, ?3)",
+                "SELECT trim(?1, ?2), ltrim(?1, ?2), rtrim(?1, ?2), ?3",
+                "SELECT ?1 LIKE ?2, ?1 GLOB ?2, ?3",
+            ] {
+                let read = |db: &Connection| {
+                    db.query_row(sql, (&a, &b, &c), |row| row.get::<_, Value>(0)).unwrap()
+                };
+                prop_assert_eq!(read(&plain), read(&own), "{} {:?} {:?} {:?}", sql, a, b, c);
+            }
+        }
+    }
+
+    #[test]
+    fn what_would_take_hours_takes_moments() {
+        let sql = "WITH long(text) AS (SELECT printf('%.*c', 1000000, 'x'))
+             SELECT instr(text, substr(text, 1, 400000) || 'y'), length(trim(text, 'abcx')) FROM long";
+        let found: (i64, i64) = guarded().query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!(found, (0, 0));
+        let error = guarded()
+            .query_row(
+                "SELECT replace(printf('%.*c', 100000, 'x'), 'x', printf('%.*c', 1000, 'y'))",
+                [],
+                |_| Ok(()),
+            )
+            .unwrap_err();
+        assert_eq!(error.to_string(), "string or blob too big");
+    }
+}

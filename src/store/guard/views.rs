@@ -1,0 +1,190 @@
+//! The views a query may name, with their columns: the read contract of `docs/format.md` as a value.
+
+/// A documented view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SqlView {
+    /// Its name.
+    pub name: &'static str,
+    /// What one row is.
+    pub row: &'static str,
+    /// Its columns, in order.
+    pub columns: &'static [&'static str],
+}
+
+/// Every documented view, in the order of `docs/format.md`.
+pub const VIEWS: &[SqlView] = &[
+    SqlView {
+        name: "conversations",
+        row: "a conversation",
+        columns: &[
+            "conversation_id",
+            "title",
+            "status",
+            "tags",
+            "event_count",
+            "payload_bytes",
+            "created_at",
+            "updated_at",
+            "first_timestamp",
+            "last_timestamp",
+            "leaf_event_id",
+            "head_is_empty",
+            "parent_id",
+            "forked_from",
+            "forked_at",
+            "head_hash",
+        ],
+    },
+    SqlView {
+        name: "events",
+        row: "an event: the log itself",
+        columns: &[
+            "conversation_id",
+            "sequence",
+            "position",
+            "event_id",
+            "kind",
+            "source",
+            "timestamp",
+            "parent_id",
+            "tool_name",
+            "tool_call_id",
+            "action_id",
+            "llm_response_id",
+            "recorded_at",
+            "hash",
+            "payload_bytes",
+            "payload",
+        ],
+    },
+    SqlView {
+        name: "transcript",
+        row: "an event as a person reads it",
+        columns: &[
+            "conversation_id",
+            "sequence",
+            "position",
+            "event_id",
+            "timestamp",
+            "kind",
+            "role",
+            "tool",
+            "text",
+        ],
+    },
+    SqlView {
+        name: "tool_calls",
+        row: "a tool call and what became of it",
+        columns: &[
+            "conversation_id",
+            "sequence",
+            "position",
+            "action_id",
+            "tool",
+            "tool_call_id",
+            "llm_response_id",
+            "command",
+            "path",
+            "arguments",
+            "risk",
+            "outcome",
+            "exit_code",
+            "rejected_by",
+            "rejection_reason",
+            "error",
+            "started_at",
+            "ended_at",
+            "duration_ms",
+            "result_id",
+            "result_sequence",
+        ],
+    },
+    SqlView {
+        name: "usage",
+        row: "tokens and cost, to be summed",
+        columns: &[
+            "conversation_id",
+            "usage_id",
+            "model",
+            "response_id",
+            "sequence",
+            "at",
+            "prompt_tokens",
+            "completion_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
+            "reasoning_tokens",
+            "cost",
+            "latency_seconds",
+        ],
+    },
+    SqlView {
+        name: "tasks",
+        row: "a task of a conversation's newest list",
+        columns: &["conversation_id", "place", "title", "notes", "status", "sequence"],
+    },
+    SqlView {
+        name: "base_states",
+        row: "a conversation's base state",
+        columns: &["conversation_id", "version", "document_version", "document"],
+    },
+    SqlView {
+        name: "base_state_changes",
+        row: "a field that a version of a base state changed",
+        columns: &["conversation_id", "version", "after_sequence", "field", "value", "recorded_at"],
+    },
+    SqlView {
+        name: "attachments",
+        row: "a file of a conversation that is no event",
+        columns: &["conversation_id", "path", "bytes", "sha256", "reason", "content"],
+    },
+    SqlView {
+        name: "problems",
+        row: "something an import found wrong",
+        columns: &["conversation_id", "path", "problem", "action", "found_at"],
+    },
+    SqlView {
+        name: "repairs",
+        row: "something `annals doctor` mended",
+        columns: &[
+            "conversation_id",
+            "finding",
+            "found",
+            "done",
+            "event_ids",
+            "head_before",
+            "head_after",
+            "program",
+            "repaired_at",
+        ],
+    },
+];
+
+/// The view of this name, in any case.
+pub(super) fn view(name: &str) -> Option<&'static SqlView> {
+    VIEWS.iter().find(|view| view.name.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::database;
+    use super::super::super::{Options, Place};
+    use super::*;
+
+    #[test]
+    fn the_list_is_what_the_file_has() {
+        let place = Place::Memory("views".into());
+        let db = database::open_writer(&place, &Options::default()).unwrap();
+        let mut statement =
+            db.prepare("SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY name").unwrap();
+        let stored: Vec<String> =
+            statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
+        let mut listed: Vec<&str> = VIEWS.iter().map(|view| view.name).collect();
+        listed.sort_unstable();
+        assert_eq!(stored, listed);
+        for view in VIEWS {
+            let statement = db.prepare(&format!("SELECT * FROM {}", view.name)).unwrap();
+            assert_eq!(statement.column_names(), view.columns, "{}", view.name);
+        }
+    }
+}

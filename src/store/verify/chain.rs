@@ -1,0 +1,234 @@
+//! One conversation: its chain, event by event, and what the catalogue makes of them.
+
+use rusqlite::{Connection, Row, params};
+
+use super::super::catalogue::{Entry, Told};
+use super::super::engine::Doing as _;
+use super::super::{Store, base_state, origin};
+use super::{Finding, Verification, VerifyProgress};
+use crate::chain::{self, Digest};
+use crate::error::Result;
+use crate::event::{Envelope, NewEvent, kind};
+use crate::ids::{ConversationId, EventId, Sequence, Timestamp};
+use crate::state::status::Effect;
+
+const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind, source, timestamp, parent_id, \
+     tool_call_id, action_id, llm_response_id, tool_name, position, recorded_at FROM event \
+     WHERE conversation = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3";
+
+/// How many events one read transaction covers.
+const PAGE: i64 = 1000;
+
+/// After this many findings the rest of a conversation is not told any more.
+const FINDINGS_MAX: usize = 100;
+
+const DOING: &str = "verifying events";
+
+/// Checks a conversation from its first event to the catalogue's row.
+pub(super) fn verify(
+    store: &Store,
+    key: i64,
+    id: &ConversationId,
+    seen: &mut Verification,
+    progress: &mut dyn FnMut(VerifyProgress),
+) -> Result<()> {
+    let Some(entry) = store.read(|db| Entry::load(db, id))? else { return Ok(()) };
+    let imported = store.read(|db| origin::load(db, key))?.map(|origin| origin.events);
+    let mut walk = Walk::new(key, id, entry.emptied(), imported);
+    loop {
+        // The last page and the catalogue's row are read in one snapshot: events may be appended meanwhile.
+        let read = store.snapshot(|db| {
+            let read = walk.page(db)?;
+            if read < PAGE {
+                walk.close(db)?;
+            }
+            Ok(read)
+        })?;
+        seen.events += read.cast_unsigned();
+        progress(VerifyProgress {
+            events: seen.events,
+            payload_bytes: seen.payload_bytes + walk.payload_bytes,
+        });
+        if read < PAGE {
+            break;
+        }
+    }
+    seen.payload_bytes += walk.payload_bytes;
+    seen.findings.append(&mut walk.findings);
+    Ok(())
+}
+
+/// Where the check of a conversation stands.
+struct Walk<'a> {
+    key: i64,
+    id: &'a ConversationId,
+    /// The last sequence read.
+    last: i64,
+    position: i64,
+    hash: Digest,
+    payload_bytes: u64,
+    /// The catalogue's row as the events make it.
+    replayed: Entry,
+    /// How many events an import brought; it may have put HEAD elsewhere.
+    imported: Option<u64>,
+    /// The last event behind those that moved HEAD.
+    moved: Option<(u64, String)>,
+    findings: Vec<Finding>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(key: i64, id: &'a ConversationId, replayed: Entry, imported: Option<u64>) -> Self {
+        Self {
+            key,
+            id,
+            last: i64::MIN,
+            position: 0,
+            hash: Digest::START,
+            payload_bytes: 0,
+            replayed,
+            imported,
+            moved: None,
+            findings: Vec::new(),
+        }
+    }
+
+    /// The sequence that the next event should have.
+    fn next(&self) -> i64 {
+        self.last.max(-1) + 1
+    }
+
+    fn find(&mut self, sequence: Option<i64>, what: String) {
+        if self.findings.len() < FINDINGS_MAX {
+            let sequence = sequence.map(|sequence| Sequence(sequence.cast_unsigned()));
+            self.findings.push(Finding { conversation: Some(self.id.clone()), sequence, what });
+        }
+    }
+
+    /// Checks up to [`PAGE`] events; answers how many it read.
+    fn page(&mut self, db: &Connection) -> Result<i64> {
+        let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
+        let mut rows = statement.query(params![self.key, self.last, PAGE]).doing(DOING)?;
+        let mut read = 0;
+        while let Some(row) = rows.next().doing(DOING)? {
+            self.event(row).doing(DOING)?;
+            read += 1;
+        }
+        Ok(read)
+    }
+
+    fn event(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+        let sequence: i64 = row.get(0)?;
+        self.place(sequence, row.get(13)?);
+        let id = String::from_utf8_lossy(row.get_ref(1)?.as_bytes()?).into_owned();
+        let stored = row.get_ref(2)?.as_bytes()?;
+        let redacted = row.get_ref(3)?.as_bytes_or_null()?.and_then(Digest::from_bytes);
+        let payload = row.get_ref(4)?.as_bytes()?;
+        let event = read(payload, &id);
+        let digest =
+            redacted.or_else(|| event.as_ref().map(NewEvent::digest)).unwrap_or_else(|| Digest::of(payload));
+        let hash = chain::link(self.id.as_str(), sequence.cast_unsigned(), &id, digest, self.hash);
+        if stored != hash.0 {
+            let what = "its hash does not follow from its payload, id, place and the event before: \
+                        one of them was changed";
+            self.find(Some(sequence), what.into());
+        } else if redacted.is_some() {
+            let what = "its payload is another one in the place of one that was taken out";
+            self.find(Some(sequence), what.into());
+        } else if let Some(column) = wrong_column(row, event.as_ref().map(NewEvent::envelope))? {
+            let what = format!("column {column} does not say what the payload says; rebuild cannot mend it");
+            self.find(Some(sequence), what);
+        }
+        // Go on from what is stored, so that one changed event is one finding and not all that follow.
+        self.hash = Digest::from_bytes(stored).unwrap_or(hash);
+        self.last = sequence;
+        self.payload_bytes += payload.len() as u64;
+        if let Some(event) = event {
+            let effect = Effect::of(event.envelope(), event.payload());
+            self.replayed.take(&event, self.hash, effect, Timestamp(row.get(14)?));
+            let appended = self.imported.is_none_or(|count| sequence.cast_unsigned() >= count);
+            if appended && kind::moves_head(&event.envelope().kind) {
+                self.moved = Some((sequence.cast_unsigned(), id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that an event stands right behind the one before.
+    fn place(&mut self, sequence: i64, position: i64) {
+        let next = self.next();
+        if sequence < 0 {
+            self.find(None, format!("an event stands at sequence {sequence}, before the first"));
+        } else if sequence == next + 1 {
+            self.find(Some(next), format!("event {next} is missing"));
+        } else if sequence > next {
+            self.find(Some(next), format!("events {next} to {} are missing", sequence - 1));
+        }
+        if position <= self.position {
+            self.find(Some(sequence), "its position is not behind that of the event before".into());
+        }
+        self.position = position;
+    }
+
+    /// Compares what was read with the catalogue, HEAD and the base state.
+    fn close(&mut self, db: &Connection) -> Result<()> {
+        let Some(stored) = Entry::load(db, self.id)? else {
+            self.findings.clear(); // it was deleted meanwhile
+            return Ok(());
+        };
+        let length = self.next().cast_unsigned();
+        if length != stored.event_count {
+            let what =
+                format!("the catalogue says {} events, the log ends after {length}", stored.event_count);
+            self.find(None, what);
+        } else if stored.head_hash != self.hash {
+            let what =
+                "the head hash is not that of the last event: the end of the log, or its record, was changed";
+            self.find(None, what.into());
+        }
+        let broken = base_state::broken(db, self.key, stored.event_count)?;
+        let is_broken = broken.is_some();
+        if let Some(what) = broken {
+            self.find(None, what);
+        }
+        if is_broken || !self.findings.is_empty() {
+            return Ok(()); // what follows from them would only be told twice
+        }
+        let status = base_state::told_status(db, self.key)?;
+        let told = Told { status, imported: self.imported.is_some() };
+        if let Some(column) = stored.first_difference(db, &self.replayed, &told)? {
+            self.find(None, format!("the catalogue's {column} is not what the events say"));
+        }
+        if !base_state::head_is_told(db, &stored, self.moved.as_ref(), self.imported)? {
+            let what = "HEAD is not where an event, a navigation or the base state has put it";
+            self.find(None, what.into());
+        }
+        Ok(())
+    }
+}
+
+/// The event that a payload holds; `None` where it is none.
+fn read(payload: &[u8], id: &str) -> Option<NewEvent> {
+    let text = std::str::from_utf8(payload).ok()?;
+    NewEvent::keep(text, || EventId::new(id).unwrap_or_else(|_| EventId::mint())).ok()
+}
+
+/// The first extracted column that differs from the payload.
+fn wrong_column(row: &Row<'_>, envelope: Option<&Envelope>) -> rusqlite::Result<Option<&'static str>> {
+    let Some(envelope) = envelope else { return Ok(Some("payload")) };
+    let columns = [
+        ("kind", 5, Some(&envelope.kind)),
+        ("source", 6, envelope.source.as_ref()),
+        ("timestamp", 7, envelope.timestamp.as_ref()),
+        ("parent_id", 8, envelope.parent_id.as_ref()),
+        ("tool_call_id", 9, envelope.tool_call_id.as_ref()),
+        ("action_id", 10, envelope.action_id.as_ref()),
+        ("llm_response_id", 11, envelope.llm_response_id.as_ref()),
+        ("tool_name", 12, envelope.tool_name.as_ref()),
+    ];
+    for (name, column, expected) in columns {
+        if row.get_ref(column)?.as_bytes_or_null()? != expected.map(String::as_bytes) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}

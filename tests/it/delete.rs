@@ -1,0 +1,157 @@
+//! Deletion: everything of one conversation, nothing of any other, and no place is given twice.
+
+use annals::state::base::FieldChange;
+use annals::store::{BaseStateChange, Head};
+use annals::transfer::Importer;
+use annals::{Error, Expected, Options, Position, Sequence, Store};
+
+use crate::support::events::{pause, said};
+use crate::support::folder::{self, Tree};
+use crate::support::{
+    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, number, rows, still,
+};
+
+/// Every table with the column that says whose a row is.
+const TABLES: [(&str, &str); 13] = [
+    ("event", "conversation"),
+    ("base_state", "conversation"),
+    ("base_state_change", "conversation"),
+    ("head_change", "conversation"),
+    ("origin", "conversation"),
+    ("attachment", "conversation"),
+    ("problem", "conversation"),
+    ("tool_call", "conversation"),
+    ("usage_entry", "conversation"),
+    ("usage_total", "conversation"),
+    ("usage_stale", "conversation"),
+    ("task", "conversation"),
+    ("conversation", "key"),
+];
+
+#[test]
+fn everything_of_a_conversation_goes_and_nothing_of_another() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let import = |golden: &str| {
+        let mut importer = Importer::new(&store, Default::default());
+        importer.import(&folder::golden(golden), &mut |_| ()).unwrap().remove(0).id.unwrap()
+    };
+    let stays = import("conversations/coding-task");
+    let goes = import("corrupt/gap-middle"); // has problems, and files with names of their own
+    let state =
+        || FieldChange::set("stats", r#"{"usage_to_metrics":{"a":{"accumulated_cost":1.0}}}"#).unwrap();
+    for talk in [&stays, &goes] {
+        store.append(talk, Expected::Any, &[said("more", "needle")]).unwrap();
+        store.set_head(talk, Head::Empty).unwrap();
+        let change = BaseStateChange { expected: None, fields: vec![state()] };
+        store.save_base_state(talk, change).unwrap();
+    }
+    store.search("needle", &Default::default(), 10, &mut |_| ()).unwrap();
+    store.catch_up().unwrap();
+    let db = scratch.foreign();
+    let key = number(&db, &format!("SELECT key FROM conversation WHERE id = '{goes}'"));
+    let others = |table: &str, column: &str| {
+        rows(&db, &format!("SELECT * FROM {table} WHERE {column} IS NOT {key} ORDER BY 1"))
+    };
+    let before = TABLES.map(|(table, column)| others(table, column));
+    let counts = TABLES
+        .map(|(table, column)| number(&db, &format!("SELECT count(*) FROM {table} WHERE {column} = {key}")));
+    assert!(counts.iter().filter(|count| **count > 0).count() >= 8, "{counts:?}");
+
+    let length = store.conversation(&goes).unwrap().event_count;
+    assert_eq!(store.delete(&goes).unwrap(), length);
+    for (table, column) in TABLES {
+        let left = number(&db, &format!("SELECT count(*) FROM {table} WHERE {column} = {key}"));
+        assert_eq!(left, 0, "{table}");
+    }
+    assert_eq!(
+        number(&db, "SELECT count(*) FROM event_file WHERE position NOT IN (SELECT position FROM event)"),
+        0
+    );
+    assert_eq!(
+        number(
+            &db,
+            "SELECT count(*) FROM transcript_line WHERE position NOT IN (SELECT position FROM event)"
+        ),
+        0
+    );
+    assert_eq!(number(&db, "SELECT count(*) FROM blob WHERE key NOT IN (SELECT blob FROM attachment)"), 0);
+    assert_eq!(number(&db, "SELECT count(*) FROM maintenance"), 0);
+    assert_eq!(TABLES.map(|(table, column)| others(table, column)), before);
+    let hits = store.search("needle", &Default::default(), 10, &mut |_| ()).unwrap();
+    assert_eq!(hits.iter().map(|hit| &hit.conversation).collect::<Vec<_>>(), [&stays]);
+    let unknown = || Error::UnknownConversation { conversation: goes.to_string() };
+    assert_error(store.conversation(&goes), &unknown());
+    assert_error(store.events(&goes, &Default::default(), 1), &unknown());
+    assert_error(store.delete(&goes), &unknown());
+    assert_sound(&store);
+    let rest = (all_events(&store, &stays), rows(&db, "SELECT * FROM tool_call"));
+    store.rebuild(&[], &mut |_| ()).unwrap();
+    assert_eq!((all_events(&store, &stays), rows(&db, "SELECT * FROM tool_call")), rest);
+}
+
+#[test]
+fn no_position_is_given_twice_and_a_name_is_free_again() {
+    let store = Store::in_memory(&still()).unwrap();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[pause("a"), pause("b")]).unwrap();
+    store.delete(&talk).unwrap();
+    assert_eq!(store.head().unwrap(), Position(2));
+    let places = store.append(&talk, Expected::Empty, &[pause("b"), pause("a")]).unwrap();
+    let places: Vec<_> = places.iter().map(|place| (place.sequence, place.position)).collect();
+    assert_eq!(places, [(Sequence(0), Position(3)), (Sequence(1), Position(4))]);
+    assert_eq!(event_ids(&store, &talk), ["b", "a"]);
+    store.delete(&talk).unwrap();
+    store
+        .delete(&{
+            store.append(&conversation("x"), Expected::Any, &[]).unwrap();
+            conversation("x")
+        })
+        .unwrap();
+    assert_eq!(store.head().unwrap(), Position(4));
+    assert_sound(&store);
+}
+
+#[test]
+fn sub_agents_stay_and_belong_to_nobody() {
+    let scratch = Scratch::new();
+    let mut tree = Tree::new();
+    for path in ["events/event-00000-aaaaaaaa.json", "subagents/child/events/event-00000-aaaaaaaa.json"] {
+        tree.insert(path.into(), pause("aaaaaaaa").payload().into());
+    }
+    folder::write(&scratch.path("parent"), &tree);
+    let store = Store::in_memory(&still()).unwrap();
+    let mut importer = Importer::new(&store, Default::default());
+    importer.import(&scratch.path("parent"), &mut |_| ()).unwrap();
+    let child = conversation("child");
+    assert_eq!(store.conversation(&child).unwrap().parent.as_deref(), Some("parent"));
+    assert_eq!(store.delete(&conversation("parent")).unwrap(), 1);
+    assert_eq!(store.conversation(&child).unwrap().parent, None);
+    assert_eq!(event_ids(&store, &child), ["aaaaaaaa"]);
+    assert_sound(&store);
+}
+
+#[test]
+fn a_deleted_folder_can_be_imported_again() {
+    let store = Store::in_memory(&still()).unwrap();
+    let import = || {
+        let mut importer = Importer::new(&store, Default::default());
+        importer.import(&folder::golden("conversations/hooks"), &mut |_| ()).unwrap().remove(0)
+    };
+    let first = import();
+    let id = first.id.clone().unwrap();
+    let before = event_ids(&store, &id);
+    store.delete(&id).unwrap();
+    assert_eq!(import(), first);
+    assert_eq!(event_ids(&store, &id), before);
+}
+
+#[test]
+fn a_store_that_may_only_be_read_deletes_nothing() {
+    let scratch = Scratch::new();
+    let talk = conversation("talk");
+    scratch.open().append(&talk, Expected::Any, &[pause("a")]).unwrap();
+    let reader = Store::open_with(scratch.database(), &Options { read_only: true, ..still() }).unwrap();
+    assert_error(reader.delete(&talk), &Error::ReadOnly { path: scratch.database() });
+    assert_eq!(event_ids(&reader, &talk), ["a"]);
+}

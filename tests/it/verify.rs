@@ -1,0 +1,421 @@
+//! Verification: whoever changes the file behind Annals' back is found, and the finding says what and where.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use annals::state::base::FieldChange;
+use annals::store::{Append, BaseStateChange, Finding, Head, Verification};
+use annals::transfer::Importer;
+use annals::{ConversationId, Error, EventId, Expected, NewEvent, Sequence, Store};
+use rusqlite::Connection;
+use serde_json::json;
+
+use crate::support::events::{answered, command, event, pause, printed, said, updated};
+use crate::support::{Scratch, assert_error, assert_sound, conversation, folder, still};
+
+fn verify(store: &Store) -> Verification {
+    store.verify(None, &mut |_| ()).unwrap()
+}
+
+/// A database with two conversations: one that was appended to in every way, one that was imported.
+fn written() -> (Scratch, Store, ConversationId) {
+    static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let scratch = Scratch::new();
+        write(&scratch.open_still());
+        std::fs::read(scratch.database()).unwrap() // whole, as nobody has it open any more
+    });
+    let scratch = Scratch::new();
+    std::fs::write(scratch.database(), &*FILE).unwrap();
+    let store = scratch.open_still();
+    (scratch, store, conversation("talk"))
+}
+
+fn write(store: &Store) {
+    let talk = conversation("talk");
+    let begun = NewEvent::parse(
+        r#"{"id":"a","kind":"MessageEvent","source":"user","timestamp":"2026-01-01T00:00:00","llm_message":{"role":"user","content":[{"type":"text","text":"hello"}]}}"#,
+    );
+    store.append(&talk, Expected::Empty, &[begun.unwrap(), answered("b", "hi")]).unwrap();
+    store
+        .append(&talk, Expected::Any, &[command("c", "call", "ls"), printed("d", "c", "call", "x", 0)])
+        .unwrap();
+    store.set_head(&talk, Head::At(EventId::new("b").unwrap())).unwrap();
+    store.append(&talk, Expected::Any, &[updated("e", "x", json!(1)), pause("f")]).unwrap();
+    let fields = vec![FieldChange::set("execution_status", r#""paused""#).unwrap()];
+    let change = BaseStateChange { expected: None, fields };
+    store.save_base_state(&talk, change.clone()).unwrap();
+    let events = vec![event("g", "SomethingNew", json!({}))];
+    let append = Append { expected: Expected::Any, events, base_state: Some(change), head: None };
+    store.append_all(&talk, append).unwrap();
+    let mut importer = Importer::new(store, Default::default());
+    importer.import(&folder::golden("conversations/hooks"), &mut |_| ()).unwrap();
+    store.catch_up().unwrap();
+}
+
+/// A connection of someone who knows his way around and has taken the guards off.
+fn intruder(scratch: &Scratch) -> Connection {
+    let db = scratch.foreign();
+    db.execute_batch(
+        "PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON;
+         DROP TRIGGER event_insert_guard; DROP TRIGGER event_update_guard; DROP TRIGGER event_delete_guard;
+         DROP TRIGGER base_state_change_update_guard; DROP TRIGGER base_state_change_delete_guard;",
+    )
+    .unwrap();
+    db
+}
+
+/// What is found of the guards that the intruder took off.
+const GUARDS: [&str; 5] = [
+    "base_state_change_delete_guard",
+    "base_state_change_update_guard",
+    "event_delete_guard",
+    "event_insert_guard",
+    "event_update_guard",
+];
+
+#[test]
+fn what_nobody_touched_is_sound() {
+    let (_scratch, store, talk) = written();
+    let all = verify(&store);
+    let rows = store.conversations(&Default::default(), Default::default(), None, 10).unwrap().conversations;
+    let attachments = rows.iter().flat_map(|row| store.attachments(&row.id).unwrap());
+    let contents: BTreeSet<_> = attachments.map(|attachment| attachment.digest).collect();
+    assert_eq!(
+        all,
+        Verification {
+            conversations: 2,
+            events: rows.iter().map(|row| row.event_count).sum(),
+            payload_bytes: rows.iter().map(|row| row.payload_bytes).sum(),
+            attachments: contents.len() as u64,
+            findings: Vec::new(),
+        }
+    );
+    let one = store.verify(Some(&talk), &mut |_| ()).unwrap();
+    assert_eq!((one.conversations, one.events, one.attachments, one.findings), (1, 7, 0, Vec::new()));
+    assert_error(
+        store.verify(Some(&conversation("nobody")), &mut |_| ()),
+        &Error::UnknownConversation { conversation: "nobody".into() },
+    );
+}
+
+#[test]
+fn goldens_of_every_kind_are_sound_when_they_are_in() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    for golden in ["conversations", "corrupt", "legacy"] {
+        Importer::new(&store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
+    }
+    assert_sound(&store);
+}
+
+#[test]
+fn guards_that_are_gone_or_changed_are_named() {
+    let (scratch, store, _) = written();
+    intruder(&scratch);
+    let told = |name: &str, what: &str| Finding {
+        conversation: None,
+        sequence: None,
+        what: format!("the guard {name} is {what}: other programs can change the log"),
+    };
+    assert_eq!(verify(&store).findings, GUARDS.map(|name| told(name, "missing")));
+
+    let (scratch, store, _) = written();
+    scratch
+        .foreign()
+        .execute_batch(
+            "DROP TRIGGER event_delete_guard;
+             CREATE TRIGGER event_delete_guard BEFORE DELETE ON event WHEN 0 BEGIN SELECT RAISE(ABORT, 'no'); END;",
+        )
+        .unwrap();
+    assert_eq!(verify(&store).findings, [told("event_delete_guard", "not what it was")]);
+}
+
+#[test]
+fn a_permission_that_was_left_behind_is_told() {
+    let (scratch, store, _) = written();
+    scratch.foreign().execute_batch("INSERT INTO maintenance VALUES ('mine')").unwrap();
+    let what = "the table maintenance is not empty: other programs can change the log".to_owned();
+    assert_eq!(verify(&store).findings, [Finding { conversation: None, sequence: None, what }]);
+}
+
+/// Places a finding names: a conversation, an event of it.
+type Place = Option<(&'static str, Option<u64>)>;
+
+#[test]
+fn whatever_is_changed_is_found_where_it_was_changed() {
+    let talk = |sequence: u64| Some(("talk", Some(sequence)));
+    let whole = Some(("talk", None));
+    let hash = "its hash does not follow";
+    let tampered: &[(&str, Place, &str)] = &[
+        // The log.
+        ("UPDATE event SET payload = replace(payload, 'hello', 'bye!!') WHERE id = 'a'", talk(0), hash),
+        ("UPDATE event SET payload = payload || ' ' WHERE id = 'c'", talk(2), hash),
+        ("UPDATE event SET payload = 'no event' WHERE id = 'c'", talk(2), hash),
+        ("UPDATE event SET payload = CAST(x'ff' AS TEXT) WHERE id = 'c'", talk(2), hash),
+        ("UPDATE event SET payload = '' WHERE id = 'c'", talk(2), hash),
+        ("UPDATE event SET id = 'cc' WHERE id = 'c'", talk(2), hash),
+        ("UPDATE event SET id = CAST(x'ff' AS TEXT) WHERE id = 'c'", talk(2), hash),
+        ("UPDATE event SET hash = randomblob(32) WHERE id = 'd'", talk(3), hash),
+        ("UPDATE event SET hash = zeroblob(3) WHERE id = 'd'", talk(3), hash),
+        ("DELETE FROM event WHERE id = 'd'", talk(3), "event 3 is missing"),
+        (
+            "DELETE FROM event WHERE conversation = 1 AND sequence BETWEEN 1 AND 3",
+            talk(1),
+            "events 1 to 3 are missing",
+        ),
+        ("DELETE FROM event WHERE id = 'g'", whole, "the catalogue says 7 events, the log ends after 6"),
+        (
+            "DELETE FROM event WHERE conversation = 1",
+            whole,
+            "the catalogue says 7 events, the log ends after 0",
+        ),
+        (
+            "INSERT INTO event SELECT 900, conversation, 7, 'new', kind, source, timestamp, parent_id, tool_call_id, \
+             action_id, llm_response_id, tool_name, recorded_at, hash, NULL, payload FROM event WHERE id = 'b'",
+            talk(7),
+            hash,
+        ),
+        (
+            "INSERT INTO event SELECT 900, conversation, -1, 'new', kind, source, timestamp, parent_id, tool_call_id, \
+             action_id, llm_response_id, tool_name, recorded_at, hash, NULL, payload FROM event WHERE id = 'b'",
+            whole,
+            "an event stands at sequence -1, before the first",
+        ),
+        (
+            "INSERT INTO event SELECT 900, 77, 0, id, kind, source, timestamp, parent_id, tool_call_id, \
+             action_id, llm_response_id, tool_name, recorded_at, hash, NULL, payload FROM event WHERE id = 'b'",
+            None,
+            "the log has events of a conversation that the catalogue does not know (key 77)",
+        ),
+        (
+            "UPDATE event SET sequence = 100 WHERE id = 'b'; UPDATE event SET sequence = 1 WHERE id = 'c'; \
+             UPDATE event SET sequence = 2 WHERE id = 'b'",
+            talk(1),
+            hash,
+        ),
+        (
+            "UPDATE event SET position = 900 WHERE id = 'b'; UPDATE event SET position = 2 WHERE id = 'c'; \
+             UPDATE event SET position = 3 WHERE id = 'b'",
+            talk(2),
+            "its position is not behind that of the event before",
+        ),
+        (
+            "UPDATE event SET conversation = 2, sequence = 1000 WHERE id = 'g'",
+            whole,
+            "the catalogue says 7 events, the log ends after 6",
+        ),
+        // Columns that are copied from the payload.
+        (
+            "UPDATE event SET kind = 'PauseEvent' WHERE id = 'b'",
+            talk(1),
+            "column kind does not say what the payload says",
+        ),
+        ("UPDATE event SET source = NULL WHERE id = 'a'", talk(0), "column source does"),
+        ("UPDATE event SET timestamp = '2025' WHERE id = 'a'", talk(0), "column timestamp does"),
+        ("UPDATE event SET parent_id = 'a' WHERE id = 'b'", talk(1), "column parent_id does"),
+        ("UPDATE event SET tool_call_id = 'x' WHERE id = 'c'", talk(2), "column tool_call_id does"),
+        ("UPDATE event SET action_id = 'x' WHERE id = 'd'", talk(3), "column action_id does"),
+        ("UPDATE event SET llm_response_id = 'x' WHERE id = 'c'", talk(2), "column llm_response_id does"),
+        ("UPDATE event SET tool_name = CAST(x'ff' AS TEXT) WHERE id = 'c'", talk(2), "column tool_name does"),
+        // A payload that was taken out keeps its hash; nobody takes one out yet.
+        (
+            "UPDATE event SET redacted_digest = (SELECT digest FROM blob LIMIT 1), payload = '{}' WHERE id = 'c'",
+            talk(2),
+            hash,
+        ),
+        // The catalogue.
+        (
+            "UPDATE conversation SET event_count = 6 WHERE key = 1",
+            whole,
+            "the catalogue says 6 events, the log ends after 7",
+        ),
+        ("UPDATE conversation SET payload_bytes = 1 WHERE key = 1", whole, "the catalogue's payload_bytes"),
+        (
+            "UPDATE conversation SET head_hash = randomblob(32) WHERE key = 1",
+            whole,
+            "the head hash is not that of the last event",
+        ),
+        ("UPDATE conversation SET action_count = 3 WHERE key = 1", whole, "the catalogue's action_count"),
+        (
+            "UPDATE conversation SET observation_count = 0 WHERE key = 1",
+            whole,
+            "the catalogue's observation_count",
+        ),
+        ("UPDATE conversation SET first_message = 'x' WHERE key = 1", whole, "the catalogue's first_message"),
+        (
+            "UPDATE conversation SET first_timestamp = 'x' WHERE key = 1",
+            whole,
+            "the catalogue's first_timestamp",
+        ),
+        (
+            "UPDATE conversation SET last_timestamp = NULL WHERE key = 1",
+            whole,
+            "the catalogue's last_timestamp",
+        ),
+        ("UPDATE conversation SET created_at = 1 WHERE key = 1", whole, "the catalogue's created_at"),
+        ("UPDATE conversation SET updated_at = 1 WHERE key = 1", whole, "the catalogue's updated_at"),
+        ("UPDATE conversation SET updated_minute = 1 WHERE key = 1", whole, "the catalogue's updated_minute"),
+        ("UPDATE conversation SET status = 'error' WHERE key = 1", whole, "the catalogue's status"),
+        ("UPDATE conversation SET id = 'tale' WHERE key = 1", Some(("tale", Some(0))), hash),
+        (
+            "DELETE FROM conversation WHERE key = 1",
+            None,
+            "the log has events of a conversation that the catalogue does not know (key 1)",
+        ),
+        // HEAD and the base state.
+        ("UPDATE conversation SET leaf_event_id = 'gone' WHERE key = 1", whole, "HEAD is not where"),
+        ("UPDATE conversation SET leaf_event_id = 'a' WHERE key = 1", whole, "HEAD is not where"),
+        (
+            "UPDATE conversation SET leaf_event_id = NULL, head_is_empty = 1 WHERE key = 1",
+            whole,
+            "HEAD is not where",
+        ),
+        ("UPDATE conversation SET head_is_empty = 1 WHERE key = 1", whole, "HEAD is not where"),
+        (
+            "UPDATE base_state SET version = 1 WHERE conversation = 1",
+            whole,
+            "the base state is at version 1, its history at 2",
+        ),
+        (
+            "DELETE FROM base_state_change WHERE version = 2",
+            whole,
+            "the base state is at version 2, its history at 1",
+        ),
+        (
+            "DELETE FROM base_state WHERE conversation = 1",
+            whole,
+            "there is a history of a base state that is not there",
+        ),
+        (
+            "UPDATE base_state SET document = '{' WHERE conversation = 1",
+            whole,
+            "the base state cannot be read",
+        ),
+        (
+            "UPDATE base_state_change SET value = '{' WHERE version = 2",
+            whole,
+            "the base state cannot be read",
+        ),
+        (
+            "UPDATE base_state_change SET sequence = 99 WHERE version = 2",
+            whole,
+            "version 2 of the base state follows an event that is not there",
+        ),
+    ];
+    for (sql, place, what) in tampered {
+        let (scratch, store, _) = written();
+        intruder(&scratch).execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let mut findings = verify(&store).findings;
+        findings.retain(|finding| !finding.what.starts_with("the guard "));
+        let place = place.map(|(id, sequence)| (conversation(id), sequence.map(Sequence)));
+        let found = findings.iter().find(|finding| {
+            let at = finding.conversation.clone().map(|id| (id, finding.sequence));
+            at == place && finding.what.contains(what)
+        });
+        assert!(found.is_some(), "{sql}\nwanted {what:?} at {place:?}, found {findings:#?}");
+    }
+}
+
+#[test]
+fn a_payload_that_claims_to_have_been_taken_out_is_told() {
+    let (scratch, store, talk) = written();
+    let digest = annals::chain::Digest::of(command("c", "call", "ls").payload().as_bytes());
+    let db = intruder(&scratch);
+    let forge = "UPDATE event SET redacted_digest = ?1, payload = '{\"id\":\"c\",\"kind\":\"ActionEvent\"}' WHERE id = 'c'";
+    db.execute(forge, [digest.0]).unwrap();
+    let findings = verify(&store).findings;
+    let what = "its payload is another one in the place of one that was taken out".to_owned();
+    assert!(
+        findings.contains(&Finding { conversation: Some(talk), sequence: Some(Sequence(2)), what }),
+        "{findings:#?}"
+    );
+}
+
+#[test]
+fn attachments_that_are_not_what_they_were_are_named() {
+    for (sql, what) in [
+        (
+            "UPDATE blob SET content = zeroblob(10) WHERE key = (SELECT blob FROM attachment WHERE path = 'fixture.json')",
+            "the attachment fixture.json does not have its digest: its content was changed",
+        ),
+        (
+            "UPDATE blob SET digest = randomblob(32) WHERE key = (SELECT blob FROM attachment WHERE path = 'fixture.json')",
+            "the attachment fixture.json does not have its digest: its content was changed",
+        ),
+        (
+            "DELETE FROM blob WHERE key = (SELECT blob FROM attachment WHERE path = 'fixture.json')",
+            "the content of the attachment fixture.json is missing",
+        ),
+    ] {
+        let (scratch, store, talk) = written();
+        intruder(&scratch).execute_batch(sql).unwrap();
+        let mut findings = verify(&store).findings;
+        findings.retain(|finding| !finding.what.starts_with("the guard "));
+        let golden =
+            store.conversations(&Default::default(), Default::default(), None, 2).unwrap().conversations;
+        let golden = golden.into_iter().find(|row| row.id != talk).unwrap().id;
+        assert_eq!(
+            findings,
+            [Finding { conversation: Some(golden), sequence: None, what: what.into() }],
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn one_change_is_one_finding_and_not_all_that_follow() {
+    let (scratch, store, talk) = written();
+    intruder(&scratch)
+        .execute_batch("UPDATE event SET payload = replace(payload, 'hi', 'ho') WHERE id = 'b'")
+        .unwrap();
+    let mut findings = verify(&store).findings;
+    findings.retain(|finding| !finding.what.starts_with("the guard "));
+    let what =
+        "its hash does not follow from its payload, id, place and the event before: one of them was changed";
+    assert_eq!(
+        findings,
+        [Finding { conversation: Some(talk), sequence: Some(Sequence(1)), what: what.into() }]
+    );
+}
+
+#[test]
+fn a_projection_ahead_of_the_log_is_told() {
+    let (scratch, store, _) = written();
+    scratch.foreign().execute_batch("UPDATE projection SET position = 999 WHERE name = 'usage'").unwrap();
+    let what = "projection usage is ahead of the log; rebuild it".to_owned();
+    assert_eq!(verify(&store).findings, [Finding { conversation: None, sequence: None, what }]);
+}
+
+#[test]
+fn a_conversation_that_grows_meanwhile_is_no_finding() {
+    let scratch = Scratch::new();
+    let store = Store::open_with(scratch.database(), &still()).unwrap();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[said("first", "hello")]).unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for number in 0..150 {
+                store.append(&talk, Expected::Any, &[said(&number.to_string(), "more")]).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            assert_sound(&store);
+        }
+    });
+    assert_eq!(verify(&store).events, 151);
+}
+
+#[test]
+fn times_before_the_clock_began_are_kept() {
+    let store = Store::in_memory(&still()).unwrap();
+    let talk = conversation("talk");
+    for (id, time) in
+        [("a", "1970-01-01T00:00:30"), ("b", "1969-12-31T23:59:59"), ("c", "1970-01-01T00:00:00")]
+    {
+        let old = event(id, "PauseEvent", json!({"timestamp": time}));
+        store.append(&talk, Expected::Any, &[old]).unwrap();
+    }
+    let row = store.conversation(&talk).unwrap();
+    assert_eq!((row.created_at.0, row.updated_at.0), (30_000_000, 0));
+    assert_sound(&store);
+}

@@ -285,6 +285,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// What is to be carried from one file to another would stay where it is.
+    #[error("{path:?} is the same file on both sides; name two")]
+    SameFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file was made by a newer Annals; use that one.
     #[error("{path:?} has schema {found}, this program knows {known}; use a newer annals")]
     NewerFile {

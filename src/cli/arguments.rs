@@ -54,9 +54,12 @@ pub(super) enum Command {
     /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
     Stats,
     Verify(Verify),
-    Doctor(Doctor),
+    Doctor(super::doctor::Arguments),
     Rebuild(Rebuild),
     Backup(Backup),
+    Merge(super::carry::Merge),
+    Split(super::carry::Split),
+    Copy(super::carry::Copy),
     Delete(Delete),
     Completions(Completions),
 }
@@ -482,36 +485,6 @@ pub(super) struct Limits {
 pub(super) struct Verify {
     /// Only this conversation, by id or the start of one
     pub id: Option<String>,
-}
-
-/// Find out what is wrong, explain it, and mend what can be mended without taking anything away
-///
-/// Looks for lost events, circles and lost parents in the tree, a HEAD that is wrong or behind, calls without
-/// an answer, runs and imports that were cut short, events that cannot be read, derived tables that do not say
-/// what the log says. Whether bytes were changed is what `annals verify` says.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  annals doctor                                  the whole file
-  annals doctor 5610a7 --repair                  mend one conversation; each repair leaves a receipt
-  annals doctor --only head-behind --repair      also where someone may have gone back on purpose
-  sqlite3 annals.db 'SELECT * FROM repairs'      the receipts
-
-Exit codes: 0 nothing is wrong (any more), 2 something is.")]
-pub(super) struct Doctor {
-    /// Only this conversation, by id or the start of one
-    pub id: Option<String>,
-    /// Mend what can be mended: append an answer or a stand-in, move HEAD, rebuild, go on importing
-    #[arg(long)]
-    pub repair: bool,
-    /// Look for these only, and mean them to be mended (names as in the output)
-    #[arg(long, value_name = "FINDING", value_delimiter = ',')]
-    pub only: Vec<String>,
-    /// Compare derived tables with the log in every conversation instead of a sample of 100,000 events
-    #[arg(long)]
-    pub full: bool,
-    /// Mend nothing of a conversation in which something happened within so many minutes
-    #[arg(long, value_name = "MINUTES", default_value_t = 10)]
-    pub quiet_for: u64,
 }
 
 /// Make derived tables again from the log

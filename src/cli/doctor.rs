@@ -1,15 +1,45 @@
 //! `annals doctor`: what is wrong with a file, what that means, and mending it.
 
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::Doctor as Command;
 use super::print::{Output, count, harmless, plural};
 use super::{DONE, FAILED, Place};
 use crate::doctor::{Comparison, Doctor, DoctorOptions, Examination, Finding, Trouble};
 use crate::error::Result;
 use crate::store::Repair;
 
-pub(super) fn run(place: &Place<'_>, command: &Command, output: &Output) -> Result<u8> {
+/// Find out what is wrong, explain it, and mend what can be mended without taking anything away
+///
+/// Looks for lost events, circles and lost parents in the tree, a HEAD that is wrong or behind, calls without
+/// an answer, runs and imports that were cut short, events that cannot be read, derived tables that do not say
+/// what the log says. Whether bytes were changed is what `annals verify` says.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals doctor                                  the whole file
+  annals doctor 5610a7 --repair                  mend one conversation; each repair leaves a receipt
+  annals doctor --only head-behind --repair      also where someone may have gone back on purpose
+  sqlite3 annals.db 'SELECT * FROM repairs'      the receipts
+
+Exit codes: 0 nothing is wrong (any more), 2 something is.")]
+pub(super) struct Arguments {
+    /// Only this conversation, by id or the start of one
+    pub id: Option<String>,
+    /// Mend what can be mended: append an answer or a stand-in, move HEAD, rebuild, go on importing
+    #[arg(long)]
+    pub repair: bool,
+    /// Look for these only, and mean them to be mended (names as in the output)
+    #[arg(long, value_name = "FINDING", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Compare derived tables with the log in every conversation instead of a sample of 100,000 events
+    #[arg(long)]
+    pub full: bool,
+    /// Mend nothing of a conversation in which something happened within so many minutes
+    #[arg(long, value_name = "MINUTES", default_value_t = 10)]
+    pub quiet_for: u64,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = if command.repair { place.write()? } else { place.read()? };
     let id = command.id.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
     let only = command.only.iter().map(|name| name.parse()).collect::<Result<Vec<Trouble>>>()?;
@@ -103,7 +133,7 @@ fn receipt_value(receipt: &Repair) -> Value {
 
 fn print(
     place: &Place<'_>,
-    command: &Command,
+    command: &Arguments,
     found: &[Finding],
     repairs: &[(&Finding, Result<Repair>)],
     seen: &Examination,

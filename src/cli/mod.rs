@@ -7,6 +7,7 @@ mod answer;
 mod arguments;
 mod backup;
 mod branches;
+mod carry;
 mod delete;
 mod diff;
 mod doctor;
@@ -88,6 +89,9 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Doctor(command) => doctor::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
         Command::Backup(command) => backup::run(&place, command, output),
+        Command::Merge(command) => carry::merge(command, output),
+        Command::Split(command) => carry::split(&place, command, output),
+        Command::Copy(command) => carry::copy(&place, command, output),
         Command::Delete(command) => delete::run(&place, command, output),
         Command::Completions(command) => {
             command.print();
@@ -161,6 +165,9 @@ fn hint(error: &Error) -> Option<String> {
         Error::DiskFull { .. } => "make room and try again; nothing that was acknowledged is lost".into(),
         Error::Corrupt { .. } => "`annals verify` says where; a backup may have what is lost".into(),
         Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
+        Error::OlderFile { path, .. } => {
+            format!("`annals --db {} upgrade` brings it up to date, with a backup first", quoted(path))
+        }
         Error::NoRemedy { .. } => "`annals doctor` says what to do about it".into(),
         Error::QueryRefused { hint, .. } => return hint.clone(),
         Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),

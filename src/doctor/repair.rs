@@ -1,5 +1,6 @@
 //! Mending: one remedy, one transaction, one receipt.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use super::{Doctor, Finding, Remedy, Trouble};
@@ -10,8 +11,8 @@ use crate::event::{
 use crate::event::{NewEvent, Source};
 use crate::ids::{ConversationId, EventId, ROOT, Timestamp};
 use crate::state::base::FieldChange;
-use crate::store::{Append, BaseStateChange, Head, Mending, Repair};
-use crate::transfer::{ImportOptions, ImportStatus, Importer};
+use crate::store::{Append, BaseStateChange, Head, Mending, Options, Repair, Store};
+use crate::transfer::{Copier, CopyOptions, CopyReport, ImportOptions, ImportStatus, Importer};
 
 /// What the model is told of a call that a crash cut short: the reference's own words, so that a model
 /// meets one wording whoever mended it.
@@ -105,14 +106,43 @@ impl Doctor<'_> {
     }
 
     fn import_again(&self, id: &ConversationId, from: &str, why: &Mending) -> Result<Repair> {
-        let options = ImportOptions { id: Some(id.clone()), ..ImportOptions::default() };
-        let reports = Importer::new(self.store, options).import(Path::new(from), &mut |_| ())?;
-        let done = |status| !matches!(status, ImportStatus::Conflict | ImportStatus::Failed);
-        if reports.iter().any(|report| report.id.as_ref() == Some(id) && done(report.status)) {
+        let path = Path::new(from);
+        let is_done = if is_database(path) { self.copy_again(id, path)? } else { self.read_again(id, path)? };
+        if is_done {
             return self.store.note_repair(Some(id), why);
         }
         Err(Error::NoRemedy { finding: Trouble::UnfinishedImport.as_str() })
     }
+
+    /// Goes on with an import from a folder or a file of events.
+    fn read_again(&self, id: &ConversationId, path: &Path) -> Result<bool> {
+        let options = ImportOptions { id: Some(id.clone()), ..ImportOptions::default() };
+        let reports = Importer::new(self.store, options).import(path, &mut |_| ())?;
+        let is_done = |status| !matches!(status, ImportStatus::Conflict | ImportStatus::Failed);
+        Ok(reports.iter().any(|report| report.id.as_ref() == Some(id) && is_done(report.status)))
+    }
+
+    /// Goes on with a copy from another Annals file; one that came under another id is called as it was there
+    /// and a mark behind a tilde.
+    fn copy_again(&self, id: &ConversationId, path: &Path) -> Result<bool> {
+        let options = Options { read_only: true, ..Options::default() };
+        let source = Store::open_with(path, &options)?;
+        let (there, rename) = match (source.conversation(id), id.as_str().rsplit_once('~')) {
+            (Err(Error::UnknownConversation { .. }), Some((there, _))) => (ConversationId::new(there)?, true),
+            (found, _) => (found?.id, false),
+        };
+        let options = CopyOptions { rename, ..CopyOptions::default() };
+        let reports = Copier::new(&source, self.store, options).copy(&[there], &mut |_| ())?;
+        let came_as = |report: &CopyReport| report.renamed.clone().unwrap_or_else(|| report.id.clone());
+        Ok(reports.iter().any(|report| report.status.is_whole() && came_as(report) == *id))
+    }
+}
+
+/// Whether a file is an SQLite database, by its first bytes.
+fn is_database(path: &Path) -> bool {
+    let mut first = [0; 16];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+        && first == *b"SQLite format 3\0"
 }
 
 /// The event that stands where `lost` stood: the model never sees it, and a run's failures look like it.

@@ -14,6 +14,7 @@ use crate::ids::{ConversationId, Timestamp};
 const BEGIN: &str = "INSERT INTO arrival (conversation, source, began_at) VALUES (?1, ?2, ?3) \
      ON CONFLICT (conversation) DO UPDATE SET source = excluded.source";
 const END: &str = "DELETE FROM arrival WHERE conversation = ?1";
+const IS_UNDER_WAY: &str = "SELECT 1 FROM arrival WHERE conversation = ?1";
 const UNFINISHED: &str = "SELECT c.id, a.source, a.began_at FROM arrival AS a \
      JOIN conversation AS c ON c.key = a.conversation ORDER BY c.key";
 
@@ -34,6 +35,13 @@ pub(super) fn begin(db: &Connection, key: i64, source: &str, now: Timestamp) -> 
         .and_then(|mut statement| statement.execute(params![key, source, now.0]))
         .doing("beginning an import")?;
     Ok(())
+}
+
+/// Whether a conversation is on its way in.
+pub(super) fn is_under_way(db: &Connection, key: i64) -> Result<bool> {
+    db.prepare_cached(IS_UNDER_WAY)
+        .and_then(|mut statement| statement.exists([key]))
+        .doing("looking for an unfinished import")
 }
 
 /// Says that it is all here.

@@ -7,6 +7,7 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::carry::StoredRow;
 use super::engine::{Doing as _, is_known_id};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
@@ -16,6 +17,9 @@ use crate::ids::{EventId, Position, Sequence, Timestamp};
 const INSERT: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
      parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, payload) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+const INSERT_ROW: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
+     parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
 const HEAD: &str =
     "SELECT max(coalesce((SELECT max(position) FROM event), 0), (SELECT position_floor FROM log))";
 const FIND: &str = "SELECT position, sequence, redacted_digest, payload FROM event \
@@ -28,12 +32,14 @@ const UNKNOWN: &str = "WITH RECURSIVE named (key) AS (SELECT min(conversation) F
      SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) AND key IS NOT NULL ORDER BY key";
 
 /// The triggers that keep other programs from changing what is append-only, and where they are made.
-const GUARDS: [(&str, &str); 5] = [
+const GUARDS: [(&str, &str); 7] = [
     ("base_state_change_delete_guard", include_str!("../../migrations/V2__base_state.sql")),
     ("base_state_change_update_guard", include_str!("../../migrations/V2__base_state.sql")),
     ("event_delete_guard", include_str!("../../migrations/V1__event_log.sql")),
     ("event_insert_guard", include_str!("../../migrations/V1__event_log.sql")),
     ("event_update_guard", include_str!("../../migrations/V1__event_log.sql")),
+    ("repair_delete_guard", include_str!("../../migrations/V6__repairs.sql")),
+    ("repair_update_guard", include_str!("../../migrations/V6__repairs.sql")),
 ];
 
 /// The columns of a [`StoredEvent`], for every statement that reads them.
@@ -167,6 +173,33 @@ pub(super) fn insert(db: &Connection, spot: &Spot, event: &NewEvent) -> Result<b
         Err(error) if is_known_id(&error) => Ok(false),
         Err(error) => Err(error).doing("appending an event"),
     }
+}
+
+/// Writes one event's row as another file has it.
+pub(super) fn insert_row(db: &Connection, spot: &Spot, row: &StoredRow) -> Result<()> {
+    db.prepare_cached(INSERT_ROW)
+        .and_then(|mut statement| {
+            statement.execute(params![
+                spot.position.0.cast_signed(),
+                spot.conversation,
+                spot.sequence.0.cast_signed(),
+                row.id,
+                row.kind,
+                row.source,
+                row.timestamp,
+                row.parent_id,
+                row.tool_call_id,
+                row.action_id,
+                row.llm_response_id,
+                row.tool_name,
+                spot.recorded_at.0,
+                spot.hash.0,
+                row.redacted_digest.map(|digest| digest.0),
+                row.payload,
+            ])
+        })
+        .doing("taking an event over")?;
+    Ok(())
 }
 
 /// Where the event of this id is, and whether it holds the same bytes as `event`.

@@ -148,6 +148,18 @@ pub(super) fn save_problems(db: &Connection, key: i64, problems: &[Problem], now
     Ok(())
 }
 
+/// What was found wrong, in the order it was found.
+pub(super) fn problems(db: &Connection, key: i64) -> Result<Vec<Problem>> {
+    db.prepare_cached(PROBLEMS)
+        .and_then(|mut statement| {
+            let rows = statement.query_map([key], |row| {
+                Ok(Problem { path: row.get(0)?, problem: row.get(1)?, action: row.get(2)? })
+            })?;
+            rows.collect()
+        })
+        .doing("reading problems")
+}
+
 /// Deletes everything these tables know of a conversation; its events must still be there.
 pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
     for sql in [
@@ -174,17 +186,7 @@ impl Store {
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
     pub fn problems(&self, conversation: &ConversationId) -> Result<Vec<Problem>> {
-        self.snapshot(|db| {
-            let key = catalogue::key(db, conversation)?;
-            db.prepare_cached(PROBLEMS)
-                .and_then(|mut statement| {
-                    let rows = statement.query_map([key], |row| {
-                        Ok(Problem { path: row.get(0)?, problem: row.get(1)?, action: row.get(2)? })
-                    })?;
-                    rows.collect()
-                })
-                .doing("reading problems")
-        })
+        self.snapshot(|db| problems(db, catalogue::key(db, conversation)?))
     }
 
     /// The conversations whose folder, or file, had this name, the oldest first.

@@ -6,6 +6,7 @@
 
 mod compare;
 mod container;
+mod copy;
 pub mod discover;
 mod export;
 mod folder;
@@ -15,6 +16,7 @@ mod meta;
 mod source;
 mod upgrade;
 
+pub use copy::{Copier, CopyOptions, CopyProgress, CopyReport, CopyStatus};
 pub use discover::{Discovery, Found, discover};
 pub use export::{ExportReport, ExportStatus, Exporter, Format};
 pub use import::{ImportOptions, ImportProgress, ImportReport, ImportStatus, Importer};

@@ -245,6 +245,39 @@ fn the_doctor_explains_mends_and_leaves_receipts() {
 }
 
 #[test]
+fn files_are_merged_split_and_copied() {
+    let program = Program::with_goldens();
+    let copied = program.json(&["copy", "5610", "--to", "one.db"]);
+    assert_eq!(copied["conversations"][0]["status"], "copied");
+    assert_eq!(copied["conversations"][0]["added"], 36);
+    let split = program.json(&["split", "--tag", "team=fixtures", "--to", "tagged.db", "--move"]);
+    let [conversation] = split["conversations"].as_array().unwrap().as_slice() else { panic!("{split}") };
+    assert_eq!((&conversation["status"], &conversation["moved"]), (&"copied".into(), &true.into()));
+    assert_eq!(program.json(&["list"])["total"], 9);
+
+    let dry = program.json(&["merge", "one.db", "tagged.db", "--into", "all.db", "--dry-run"]);
+    assert_eq!(dry["conversations"].as_array().unwrap().len(), 2);
+    assert!(!program.folder.path().join("all.db").exists());
+    program.json(&["merge", "annals.db", "one.db", "tagged.db", "--into", "all.db"]);
+    assert_eq!(program.json(&["--db", "all.db", "list"])["total"], 10);
+    assert_eq!(program.json(&["--db", "all.db", "verify"])["sound"], true);
+    let again = program.json(&["merge", "annals.db", "one.db", "tagged.db", "--into", "all.db"]);
+    assert!(again["conversations"].as_array().unwrap().iter().all(|one| one["status"] == "unchanged"));
+
+    for (arguments, message) in [
+        (vec!["merge", "annals.db", "--into", "./annals.db"], "is the same file on both sides"),
+        (vec!["split", "--to", "x.db"], "required"),
+        (vec!["copy", "5610", "--to", "annals.db"], "is the same file"),
+        (vec!["merge", "none.db", "--into", "x.db"], "there is no such file"),
+    ] {
+        let (code, errors) = program.fails(&arguments);
+        assert_eq!(code, 1, "{arguments:?}: {errors}");
+        assert!(errors.contains(message), "{arguments:?}: {errors}");
+    }
+    assert!(!program.folder.path().join("x.db").exists());
+}
+
+#[test]
 fn deleting_asks_first() {
     let program = Program::with_goldens();
     assert_eq!(program.fails(&["delete", "5610"]).0, 1);

@@ -5,7 +5,7 @@ use std::path::Path;
 use annals::doctor::{Comparison, Doctor, DoctorOptions, Examination, Finding, Remedy, Trouble};
 use annals::state::base::FieldChange;
 use annals::store::{BaseStateChange, Head, Repair, StoredEvent, Unfinished};
-use annals::transfer::{ImportOptions, Importer};
+use annals::transfer::{Copier, CopyOptions, ImportOptions, Importer};
 use annals::{ConversationId, EventId, Expected, NewEvent, Options, Sequence, Store};
 use serde_json::{Value, json};
 
@@ -374,6 +374,28 @@ fn an_import_that_was_cut_short_is_found_and_gone_on_with() {
     assert_eq!(store.unfinished().unwrap(), []);
     assert!(store.origin(&talk).unwrap().is_some());
     assert_eq!(troubles(&examine(&store)), []);
+}
+
+#[test]
+fn a_copy_from_another_file_that_was_cut_short_is_gone_on_with() {
+    let (from, to) = (Scratch::new(), Scratch::new());
+    let (source, target) = (from.open_still(), to.open_still());
+    let talk = conversation("talk");
+    let events: Vec<NewEvent> = (0..2500).map(|number| pause(&format!("e{number}"))).collect();
+    source.append(&talk, Expected::Empty, &events).unwrap();
+    target.append(&talk, Expected::Empty, &[said("a", "another story")]).unwrap();
+    let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let options = CopyOptions { rename: true, ..CopyOptions::default() };
+        let mut copier = Copier::new(&source, &target, options);
+        copier.copy(std::slice::from_ref(&talk), &mut |at| assert!(at.events < 2000, "the machine goes down"))
+    }));
+    assert!(died.is_err());
+    assert_eq!(troubles(&examine(&target)), [("unfinished-import", None)]);
+    mend(&target);
+    assert_eq!(troubles(&examine(&target)), []);
+    let file: String = source.store_id().unwrap().chars().take(8).collect();
+    assert_eq!(target.conversation(&conversation(&format!("talk~{file}"))).unwrap().event_count, 2500);
+    assert_sound(&target);
 }
 
 #[test]

@@ -56,6 +56,7 @@ pub(super) enum Command {
     Verify(Verify),
     Doctor(super::doctor::Arguments),
     Rebuild(Rebuild),
+    Upgrade(super::upgrade::Arguments),
     Backup(Backup),
     Merge(super::carry::Merge),
     Split(super::carry::Split),

@@ -25,6 +25,7 @@ mod state;
 mod stats;
 mod tail;
 mod transcript;
+mod upgrade;
 mod verify;
 mod view;
 
@@ -88,6 +89,7 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Verify(command) => verify::run(&place, command, output),
         Command::Doctor(command) => doctor::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
+        Command::Upgrade(command) => upgrade::run(&place, command, output),
         Command::Backup(command) => backup::run(&place, command, output),
         Command::Merge(command) => carry::merge(command, output),
         Command::Split(command) => carry::split(&place, command, output),
@@ -135,7 +137,9 @@ impl Place<'_> {
     }
 
     fn open(&self, options: &Options) -> Result<Store> {
-        Store::open_with(self.path, options)
+        let store = Store::open_with(self.path, options)?;
+        upgrade::tell(&store, self.path);
+        Ok(store)
     }
 }
 

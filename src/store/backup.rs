@@ -24,7 +24,7 @@ pub struct BackupReport {
     pub bytes: u64,
 }
 
-const COUNTS: &str = "SELECT count(*), coalesce(sum(event_count), 0) FROM conversation";
+pub(super) const COUNTS: &str = "SELECT count(*), coalesce(sum(event_count), 0) FROM conversation";
 const TORN: &str = "SELECT id FROM conversation AS c WHERE event_count > 0 AND NOT EXISTS (SELECT 1 FROM event \
      WHERE conversation = c.key AND sequence = c.event_count - 1 AND hash = c.head_hash) LIMIT 1";
 
@@ -114,7 +114,7 @@ fn check(copy: &Connection, path: &Path) -> Result<BackupReport> {
 }
 
 /// Gives a file its name, unless something has that name by now: renaming would take its place.
-fn give_name(partial: &Path, to: &Path) -> Result<()> {
+pub(super) fn give_name(partial: &Path, to: &Path) -> Result<()> {
     match std::fs::hard_link(partial, to) {
         Ok(()) => std::fs::remove_file(partial).map_err(Error::io("naming the backup", to)),
         Err(_) if to.exists() => Err(Error::WouldOverwrite { path: to.to_owned() }),
@@ -123,6 +123,6 @@ fn give_name(partial: &Path, to: &Path) -> Result<()> {
     }
 }
 
-fn sync(path: &Path) -> Result<()> {
+pub(super) fn sync(path: &Path) -> Result<()> {
     std::fs::File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("syncing", path))
 }

@@ -38,6 +38,7 @@ mod search;
 mod signal;
 mod transaction;
 mod tree;
+mod upgrade;
 mod verify;
 mod writer;
 
@@ -74,6 +75,7 @@ pub use projection::rebuild::RebuildProgress;
 pub use read::{EventPage, EventQuery, EventRef};
 pub use repair::{Mending, Repair};
 pub use search::{Hit, SearchFilter};
+pub use upgrade::Upgrade;
 pub use verify::{Finding, Verification, VerifyProgress};
 
 use crate::error::{Error, Expected, Result};
@@ -111,6 +113,8 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     place: Place,
     options: Options,
+    /// The older schema that the file had before it was opened here.
+    upgraded_from: Option<u32>,
     readers: Pool<SqliteConnectionManager>,
     writer: Option<Arc<Writer>>,
     signal: Arc<Signal>,
@@ -148,10 +152,12 @@ impl Store {
 
     fn open_place(place: Place, options: &Options) -> Result<Self> {
         let signal = Arc::new(Signal::default());
+        let mut upgraded_from = None;
         let (uri, writer) = if options.read_only {
             (database::reader_uri(&place)?, None)
         } else {
-            let connection = database::open_writer(&place, options)?;
+            let (connection, older) = database::open_or_upgrade(&place, options)?;
+            upgraded_from = older;
             let writer = Writer::new(place.clone(), options.clone(), connection, Arc::clone(&signal));
             (place.uri("?mode=ro"), Some(Arc::new(writer)))
         };
@@ -182,7 +188,8 @@ impl Store {
             _ => None,
         };
         let watch = feed::Watch::new(uri, flags);
-        let inner = Inner { place, options: options.clone(), readers, writer, signal, projector, watch };
+        let options = options.clone();
+        let inner = Inner { place, options, upgraded_from, readers, writer, signal, projector, watch };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -190,6 +197,13 @@ impl Store {
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.0.place.path()
+    }
+
+    /// The schema that the file had when it was opened, where that was an older one: opening brought it up to
+    /// [`SCHEMA_VERSION`].
+    #[must_use]
+    pub fn upgraded_from(&self) -> Option<u32> {
+        self.0.upgraded_from
     }
 
     /// Whether this handle can only read.

@@ -278,6 +278,26 @@ fn files_are_merged_split_and_copied() {
 }
 
 #[test]
+fn an_older_file_is_upgraded_and_told_so() {
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old/v5.db");
+    let program = Program::new();
+    std::fs::copy(&old, program.folder.path().join("annals.db")).unwrap();
+    assert_eq!(program.json(&["upgrade", "--check"])["schema"], 5);
+    let done = program.json(&["upgrade"]);
+    assert_eq!((&done["from"], &done["backup"]), (&5.into(), &"annals.db.schema5".into()));
+    assert_eq!(done["events"], 15);
+    assert!(program.done(&["upgrade"]).contains("which is the newest"));
+    assert_eq!(std::fs::read(program.folder.path().join("annals.db.schema5")).unwrap().len() % 4096, 0);
+
+    std::fs::copy(&old, program.folder.path().join("other.db")).unwrap();
+    let output = program.run(&["--db", "other.db", "list"]);
+    assert_eq!(output.status.code(), Some(0));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("other.db had schema 5 and was brought to"), "{errors}");
+    assert!(!String::from_utf8_lossy(&program.run(&["--db", "other.db", "list"]).stderr).contains("schema"));
+}
+
+#[test]
 fn deleting_asks_first() {
     let program = Program::with_goldens();
     assert_eq!(program.fails(&["delete", "5610"]).0, 1);

@@ -22,5 +22,6 @@ mod state;
 mod stuck;
 mod support;
 mod transfer;
+mod upgrade;
 mod verify;
 mod view;

@@ -9,6 +9,9 @@ use crate::doctor::{Comparison, Doctor, DoctorOptions, Examination, Finding, Tro
 use crate::error::Result;
 use crate::store::Repair;
 
+/// How many findings of one kind a person is shown.
+const FINDINGS_SHOWN: usize = 20;
+
 /// Find out what is wrong, explain it, and mend what can be mended without taking anything away
 ///
 /// Looks for lost events, circles and lost parents in the tree, a HEAD that is wrong or behind, calls without
@@ -140,10 +143,21 @@ fn print(
     output: &Output,
 ) -> Result<()> {
     let mut trouble = None;
+    let mut shown = 0;
     for finding in found {
         if trouble != Some(finding.trouble) {
             trouble = Some(finding.trouble);
+            shown = 0;
             heading(finding.trouble, output)?;
+        }
+        shown += 1;
+        if shown > FINDINGS_SHOWN {
+            if shown == FINDINGS_SHOWN + 1 {
+                let all = found.iter().filter(|other| other.trouble == finding.trouble).count();
+                let more = count((all - FINDINGS_SHOWN) as u64);
+                output.line(output.dim(&format!("  and {more} more (--json has all of them)")))?;
+            }
+            continue;
         }
         output.line(format!("  {}{}", where_it_is(finding), harmless(&finding.what)))?;
         if let Some(remedy) = finding.remedy.as_ref().filter(|_| !command.repair) {

@@ -3,7 +3,7 @@
 //! A result answers the action it names, an error the newest earlier calls of its name, and only what comes
 //! later answers (`events.md` section 6): as the reference decides what a run has still to do.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::skeleton::{Part, Skeleton};
 
@@ -27,17 +27,20 @@ impl Calls {
         let mut first_calls: HashMap<&str, usize> = HashMap::new();
         let mut first_answers: HashMap<&str, usize> = HashMap::new();
         let mut actions: HashMap<&str, usize> = HashMap::new();
-        let mut waiting: Vec<(usize, &str)> = Vec::new();
-        for place in branch.iter().copied() {
+        // Actions that wait, by their order on the branch, and those of them that bear a name.
+        let mut waiting: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut by_call: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (order, place) in branch.iter().copied().enumerate() {
             match &skeleton.parts[place] {
                 Part::Call { call, awaits, .. } => {
                     let first = *first_calls.entry(call).or_insert(place);
                     if first != place {
                         calls.repeated.push((place, first));
                     }
-                    actions.insert(skeleton.tree.id(place).unwrap_or_default(), place);
+                    actions.insert(skeleton.tree.id(place).unwrap_or_default(), order);
                     if *awaits {
-                        waiting.push((place, call));
+                        waiting.insert(order, place);
+                        by_call.entry(call).or_default().push(order);
                     }
                 }
                 Part::Answer { call, action } => {
@@ -49,18 +52,25 @@ impl Calls {
                     if answered.is_none() && !first_calls.contains_key(&**call) {
                         calls.stray.push(place);
                     }
-                    match action {
-                        Some(_) => waiting.retain(|(waits, _)| Some(waits) != answered),
-                        None => waiting.retain(|(_, name)| *name != &**call),
+                    match (action, answered) {
+                        (Some(_), Some(order)) => drop(waiting.remove(order)),
+                        (Some(_), None) => {}
+                        (None, _) => {
+                            for order in by_call.remove(&**call).unwrap_or_default() {
+                                waiting.remove(&order);
+                            }
+                        }
                     }
                 }
                 Part::Other => {}
             }
         }
         // One whose name was answered, though for another action, is answered to every provider.
-        let is_answered = |call: &str| first_answers.contains_key(call);
-        calls.dangling =
-            waiting.iter().filter(|(_, call)| !is_answered(call)).map(|(place, _)| *place).collect();
+        calls.dangling = waiting.into_values().collect();
+        calls.dangling.retain(|place| match &skeleton.parts[*place] {
+            Part::Call { call, .. } => !first_answers.contains_key(&**call),
+            Part::Answer { .. } | Part::Other => false,
+        });
         calls
     }
 }

@@ -142,12 +142,12 @@ fn note(odd: &mut BTreeMap<String, Odd>, bone: &Bone<'_>, why: String) {
     odd.entry(bone.kind.to_owned()).or_insert_with(first).count += 1;
 }
 
-/// What an event whose payload had to go, or cannot be read, is to the calls: an action stays one, and
-/// whatever else names a call is taken for its answer.
+/// What an event whose payload had to go, or cannot be read, is to the calls: an action stays one, though
+/// nobody could carry out one that cannot be read, and whatever else names a call is taken for its answer.
 fn part_of_columns(bone: &Bone<'_>) -> Part {
     let Some(call) = bone.tool_call_id else { return Part::Other };
     match kind::canonical(bone.kind) {
-        kind::ACTION => Part::Call { call: call.into(), tool: "a tool".into(), awaits: true },
+        kind::ACTION => Part::Call { call: call.into(), tool: "a tool".into(), awaits: bone.is_redacted },
         _ => Part::Answer { call: call.into(), action: None },
     }
 }

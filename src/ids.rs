@@ -250,6 +250,14 @@ impl Timestamp {
         )
     }
 
+    /// Reads a time as a person types it: as [`Timestamp::parse`] does, or a date, or without seconds.
+    #[must_use]
+    pub fn parse_typed(text: &str) -> Option<Self> {
+        Self::parse(text)
+            .or_else(|| Self::parse(&format!("{text}T00:00:00")))
+            .or_else(|| Self::parse(&format!("{text}:00")))
+    }
+
     /// RFC 3339 in UTC with microseconds and `Z`; the number itself where no calendar reaches.
     #[must_use]
     pub fn to_rfc3339(self) -> String {
@@ -300,5 +308,7 @@ mod tests {
         let local = moment.to_local();
         assert_eq!((local.len(), &local[17..]), (26, "56.123456"));
         assert_eq!(Timestamp(1_758_795_296_000_000).to_local().len(), 19);
+        assert_eq!(Timestamp::parse_typed("2026-01-31"), Timestamp::parse("2026-01-31T00:00:00Z"));
+        assert_eq!(Timestamp::parse_typed("2026-01-31 12:30"), Timestamp::parse("2026-01-31T12:30:00Z"));
     }
 }

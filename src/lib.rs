@@ -58,6 +58,7 @@
 //! The features `cli`, `server` and `agent` add programs around the store; without them (`default-features
 //! = false`) the crate is the store alone, synchronous and small.
 
+pub mod audit;
 pub mod chain;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -74,6 +75,7 @@ pub mod stuck;
 pub mod transfer;
 pub mod tree;
 pub mod view;
+pub mod visualizer;
 
 pub use conversation_state::ConversationState;
 pub use error::{Error, Expected, Result};

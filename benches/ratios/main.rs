@@ -25,6 +25,9 @@ use std::path::Path;
 
 use table::Table;
 
+/// The first word of a group's rows, and what measures them.
+type Group = (&'static str, fn(&Path, &mut Table));
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     if arguments.first().is_some_and(|first| first == "--child") {
@@ -37,7 +40,7 @@ fn main() {
     };
     let folder = tempfile::tempdir().expect("a folder for the files of this run");
     let mut table = Table::begin(&folder.path().join("disk-rate"));
-    let groups: [(&str, fn(&Path, &mut Table)); 6] = [
+    let groups: [Group; 6] = [
         ("append", append::measure),
         ("long", long::measure),
         ("read", read::measure),

@@ -35,6 +35,12 @@ pub(super) fn print(answer: &SqlAnswer, form: &Form, output: &Output) -> Result<
     } else {
         print_table(answer, output)?;
     }
+    print_truncation(answer, output);
+    Ok(())
+}
+
+/// Says on standard error where an answer was cut.
+pub(super) fn print_truncation(answer: &SqlAnswer, output: &Output) {
     let rows = answer.rows.len() as u64;
     match answer.truncated {
         Some(Truncation::Rows) => {
@@ -45,7 +51,6 @@ pub(super) fn print(answer: &SqlAnswer, form: &Form, output: &Output) -> Result<
         }
         None => {}
     }
-    Ok(())
 }
 
 /// Why an answer was cut, for programs.

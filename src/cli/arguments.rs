@@ -1,8 +1,13 @@
 //! What can be typed.
 
+mod audit;
+
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+
+use super::replay::Replay;
+pub(super) use audit::{Form, Limits, Query, Report, Verify};
 
 use crate::error::Result;
 use crate::ids::ConversationId;
@@ -46,11 +51,13 @@ pub(super) enum Command {
     Search(Search),
     State(State),
     Query(Query),
+    Report(Report),
     View(View),
     Messages(Messages),
     Convert(Convert),
     Branches(Branches),
     Diff(Diff),
+    Replay(Replay),
     /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
     Stats,
     Verify(Verify),
@@ -431,61 +438,6 @@ pub(super) struct Search {
     /// Only events before this position: the last one of the page before
     #[arg(long, value_name = "POSITION")]
     pub before: Option<u64>,
-}
-
-/// Ask one SELECT over the documented views, without being able to change or reach anything else
-///
-/// The statement is checked before it runs, and ends at its limits of time, memory, rows and bytes. Without a
-/// statement the views and their columns are shown; docs/format.md explains them.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  annals query                                      the views there are
-  annals query 'SELECT tool, count(*) FROM tool_calls GROUP BY tool'
-  annals query 'SELECT * FROM events WHERE conversation_id = :id' --param id=my-task-123 --csv > events.csv
-  annals query - < question.sql")]
-pub(super) struct Query {
-    /// One SELECT; - reads it from standard input
-    #[arg(value_name = "SQL")]
-    pub sql: Option<String>,
-    /// The value of a :name in it; a number is a number, '5' in quotes is text
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub param: Vec<String>,
-    #[command(flatten)]
-    pub form: Form,
-    #[command(flatten)]
-    pub limits: Limits,
-}
-
-/// How an answer is printed; `--json` is everybody's.
-#[derive(Debug, Args)]
-pub(super) struct Form {
-    /// Print CSV, with a line of headings
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-    /// Print a table, a line a row (this is the default)
-    #[arg(long, conflicts_with_all = ["json", "csv"])]
-    pub table: bool,
-}
-
-/// How much a query may take.
-#[derive(Debug, Args)]
-pub(super) struct Limits {
-    /// At most this many rows
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pub rows: usize,
-    /// At most this long
-    #[arg(long, value_name = "N", default_value_t = 30)]
-    pub seconds: u64,
-    /// At most this many MiB of memory, and of results
-    #[arg(long, value_name = "MIB", default_value_t = 256)]
-    pub memory: u32,
-}
-
-/// Check that nothing was changed: the hash chain, sequences, columns, the catalogue, attachments
-#[derive(Debug, Args)]
-pub(super) struct Verify {
-    /// Only this conversation, by id or the start of one
-    pub id: Option<String>,
 }
 
 /// Make derived tables again from the log

@@ -71,10 +71,7 @@ pub(super) fn tags(typed: &[String]) -> Vec<(String, Option<String>)> {
 
 /// A time as a person types it: a date, or a date and a time of day; without a zone it is UTC.
 pub(super) fn moment(text: &str) -> Result<Timestamp> {
-    Timestamp::parse(text)
-        .or_else(|| Timestamp::parse(&format!("{text}T00:00:00")))
-        .or_else(|| Timestamp::parse(&format!("{text}:00")))
-        .ok_or_else(|| Error::NotATime { text: text.to_owned() })
+    Timestamp::parse_typed(text).ok_or_else(|| Error::NotATime { text: text.to_owned() })
 }
 
 /// One conversation as JSON: the shape of `list` and of `show`'s head.

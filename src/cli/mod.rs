@@ -19,6 +19,8 @@ mod messages;
 mod print;
 mod query;
 mod rebuild;
+mod replay;
+mod report;
 mod search;
 mod show;
 mod state;
@@ -80,11 +82,13 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Search(command) => search::run(&place, command, output),
         Command::State(command) => state::run(&place, command, output),
         Command::Query(command) => query::run(&place, command, output),
+        Command::Report(command) => report::run(&place, command, output),
         Command::View(command) => view::run(&place, command, output),
         Command::Messages(command) => messages::run(&place, command, output),
         Command::Convert(command) => messages::convert(command, output),
         Command::Branches(command) => branches::run(&place, command, output),
         Command::Diff(command) => diff::run(&place, command, output),
+        Command::Replay(command) => replay::run(&place, command, output),
         Command::Stats => stats::run(&place, output),
         Command::Verify(command) => verify::run(&place, command, output),
         Command::Doctor(command) => doctor::run(&place, command, output),

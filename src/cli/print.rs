@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
+use crate::visualizer::{Colour, Line, Span, Style};
+
+pub(super) use crate::visualizer::one_line;
 
 /// Where output goes and in which form.
 pub(super) struct Output {
@@ -17,11 +20,14 @@ pub(super) struct Output {
     pub json: bool,
     /// Whether a person watches standard output.
     pub is_terminal: bool,
+    /// Whether that person wants colours.
+    pub is_coloured: bool,
 }
 
 impl Output {
     pub(super) fn new(json: bool) -> Self {
-        Self { json, is_terminal: std::io::stdout().is_terminal() }
+        let is_terminal = std::io::stdout().is_terminal();
+        Self { json, is_terminal, is_coloured: is_terminal && std::env::var_os("NO_COLOR").is_none() }
     }
 
     /// Prints a line.
@@ -74,8 +80,31 @@ impl Output {
 
     /// `text` in an ANSI style where a terminal shows it and the environment does not ask for plain text.
     pub(super) fn styled(&self, text: &str, code: &str) -> String {
-        let plain = !self.is_terminal || std::env::var_os("NO_COLOR").is_some();
-        if plain { text.to_owned() } else { format!("\u{1b}[{code}m{text}\u{1b}[0m") }
+        if self.is_coloured { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    /// A line of a drawing in its styles.
+    pub(super) fn paint(&self, line: &Line) -> String {
+        if !self.is_coloured {
+            return line.plain();
+        }
+        let mut painted = String::new();
+        for span in &line.spans {
+            match code(span.style) {
+                code if code.is_empty() => painted.push_str(&span.text),
+                code => painted.push_str(&format!("\u{1b}[{code}m{}\u{1b}[0m", span.text)),
+            }
+        }
+        painted
+    }
+
+    /// A line in the colours of the terminal the other way round.
+    pub(super) fn paint_reversed(&self, line: &Line) -> String {
+        let reversed = |span: &Span| match code(span.style) {
+            code if code.is_empty() => format!("\u{1b}[7m{}\u{1b}[0m", span.text),
+            code => format!("\u{1b}[7;{code}m{}\u{1b}[0m", span.text),
+        };
+        line.spans.iter().map(reversed).collect()
     }
 
     /// A bar on standard error that shows how long work goes; hidden where nobody watches.
@@ -92,6 +121,27 @@ impl Output {
         bar.enable_steady_tick(Duration::from_millis(100));
         bar
     }
+}
+
+/// The ANSI codes of a style; "" for none.
+fn code(style: Style) -> String {
+    let colour = style.colour.and_then(|colour| match colour {
+        Colour::Red => Some("31"),
+        Colour::Green => Some("32"),
+        Colour::Yellow => Some("33"),
+        Colour::BrightYellow => Some("93"),
+        Colour::Gold => Some("38;5;178"),
+        // The dark one cannot be read on black.
+        Colour::Blue => Some("94"),
+        Colour::Magenta => Some("35"),
+        Colour::Cyan => Some("36"),
+        // The terminal's own: white cannot be read on white.
+        Colour::White => None,
+        Colour::Grey => Some("90"),
+    });
+    let marks = [(style.bold, "1"), (style.dim, "2"), (style.italic, "3")];
+    let marks = marks.into_iter().filter(|(is_on, _)| *is_on).map(|(_, code)| code);
+    marks.chain(colour).collect::<Vec<_>>().join(";")
 }
 
 /// A table with headings; `right` are the columns with numbers.
@@ -179,29 +229,9 @@ pub(super) fn span(microseconds: i64) -> String {
     }
 }
 
-/// `text` in one line of at most `width` characters, without control characters.
-pub(super) fn one_line(text: &str, width: usize) -> String {
-    let mut line = String::new();
-    for (shown, character) in text.split_whitespace().collect::<Vec<_>>().join(" ").chars().enumerate() {
-        if shown + 1 >= width {
-            line.push('…');
-            break;
-        }
-        line.push(if character.is_control() { '\u{fffd}' } else { character });
-    }
-    line
-}
-
-/// `text` as it may be shown on a terminal: line breaks and tabs stay, other control characters are visible.
+/// `text` as it may be shown on a terminal: line breaks and tabs stay, nothing else drives it.
 pub(super) fn harmless(text: &str) -> String {
-    let show = |character: char| match character {
-        '\n' | '\t' => character,
-        '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + character as u32).unwrap_or('\u{fffd}'),
-        '\u{7f}' => '\u{2421}',
-        other if other.is_control() => '\u{fffd}',
-        other => other,
-    };
-    text.replace("\r\n", "\n").chars().map(show).collect()
+    crate::visualizer::harmless(text).into_owned()
 }
 
 #[cfg(test)]
@@ -214,12 +244,5 @@ mod tests {
         assert_eq!(plural(1, "event"), "1 event");
         assert_eq!(bytes(1_500), "1.5 kB");
         assert_eq!(span(3_900_000_000), "1 h 5 min");
-    }
-
-    #[test]
-    fn hostile_text_cannot_drive_the_terminal() {
-        assert_eq!(harmless("a\u{1b}[31m\tb\r\n\u{7}"), "a␛[31m\tb\n␇");
-        assert_eq!(one_line("a\u{1b} b\nc", 80), "a\u{fffd} b c");
-        assert_eq!(one_line("abcdef", 4), "abc…");
     }
 }

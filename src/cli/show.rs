@@ -4,17 +4,23 @@ use serde_json::{Value, json};
 
 use super::arguments::Show;
 use super::list;
-use super::print::{Output, bytes, count, harmless, one_line, plural, row, span, table, time};
+use super::print::{Output, bytes, count, harmless, one_line, plural, row, span, table, time, width};
 use super::{DONE, Place};
 use crate::error::Result;
-use crate::ids::ConversationId;
+use crate::event::{Given, TaskStatus, upcast};
+use crate::ids::{ConversationId, Sequence};
+use crate::state::Spent;
 use crate::store::{
-    Attachment, BaseState, Conversation, Origin, Problem, Store, Task, ToolCount, UsageTotal,
+    Attachment, BaseState, Conversation, EventQuery, Origin, Problem, Store, Task, ToolCount, UsageTotal,
 };
 use crate::tree::{Branch, Tree};
+use crate::visualizer::{Form, Options, draw, task_line};
 
 /// How many branches a person is shown.
 const BRANCHES_SHOWN: usize = 30;
+
+/// How many events are looked at for the last one that says something.
+const LAST_SEEN: u64 = 20;
 
 /// All that the page tells.
 struct Page {
@@ -72,6 +78,7 @@ pub(super) fn run(place: &Place<'_>, command: &Show, output: &Output) -> Result<
     head(&page, output)?;
     counts(&page, output)?;
     tasks(&page, output)?;
+    last(&store, &page, output)?;
     branches(&page, output)?;
     files(&page, output)?;
     problems(&page, output)?;
@@ -197,12 +204,30 @@ fn tasks(page: &Page, output: &Output) -> Result<()> {
     }
     output.line(format!("\n{}", output.bold("Tasks")))?;
     for task in &page.tasks {
-        let mark = match task.status.as_str() {
-            "done" => "[x]",
-            "in_progress" => "[>]",
-            _ => "[ ]",
-        };
-        output.line(format!("  {mark} {}", one_line(&task.title, 90)))?;
+        let status = TaskStatus::from_word(&task.status).unwrap_or(TaskStatus::Todo);
+        output.line(format!("  {}", output.paint(&task_line(&one_line(&task.title, 90), &status))))?;
+    }
+    Ok(())
+}
+
+/// The last event that says something, as it looks.
+fn last(store: &Store, page: &Page, output: &Output) -> Result<()> {
+    let from = page.conversation.event_count.saturating_sub(LAST_SEEN);
+    let query = EventQuery { from: Some(Sequence(from)), ..EventQuery::default() };
+    let events = store.events(&page.conversation.id, &query, LAST_SEEN as usize)?.events;
+    let options = Options { width: Some(usize::from(width()).min(100)), lines_max: 6, ..Options::default() };
+    for stored in events.iter().rev() {
+        let given = Given { id: Some(&stored.id), timestamp: None };
+        // One that cannot be read is for `annals verify` to tell.
+        let Ok(raised) = upcast::read(&stored.payload, &given) else { continue };
+        let drawing = draw(&raised.event, &Spent::default(), &options);
+        if let Some(drawing) = drawing.filter(|drawing| drawing.form == Form::Block) {
+            output.line("")?;
+            for row in drawing.rows(options.width, &format!("last, #{}", stored.sequence)) {
+                output.line(output.paint(&row))?;
+            }
+            return Ok(());
+        }
     }
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! `annals verify`: whether the file is as it was written.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::arguments::Verify;
 use super::print::{Output, bytes, harmless, plural};
 use super::{DONE, FAILED, Place};
 use crate::error::Result;
+use crate::store::Finding;
 
 pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Result<u8> {
     let store = place.read()?;
@@ -16,44 +17,39 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
     };
     let bar = output.progress("events");
     bar.set_length(total);
-    let seen = store.verify(id.as_ref(), &mut |progress| {
+    let mut seen = store.verify(id.as_ref(), &mut |progress| {
         bar.set_position(progress.events);
         bar.set_message(bytes(progress.payload_bytes));
     })?;
     bar.finish_and_clear();
+    if id.is_none() && !command.quick {
+        let bar = output.progress("events replayed");
+        let projected = store.verify_projections(&mut |progress| {
+            bar.set_length(progress.head.0);
+            bar.set_position(progress.position.0);
+        })?;
+        bar.finish_and_clear();
+        seen.findings.extend(projected.findings);
+        seen.notes.extend(projected.notes);
+    }
     let is_sound = seen.findings.is_empty();
     if output.json {
-        let findings: Vec<_> = seen
-            .findings
-            .iter()
-            .map(|finding| {
-                json!({
-                    "conversation": finding.conversation.as_ref().map(ToString::to_string),
-                    "sequence": finding.sequence.map(|sequence| sequence.0),
-                    "what": finding.what,
-                })
-            })
-            .collect();
         output.value(&json!({
             "sound": is_sound,
             "conversations": seen.conversations,
             "events": seen.events,
             "payload_bytes": seen.payload_bytes,
             "attachments": seen.attachments,
-            "findings": findings,
+            "findings": values(&seen.findings),
+            "notes": values(&seen.notes),
         }))?;
         return Ok(if is_sound { DONE } else { FAILED });
     }
     for finding in &seen.findings {
-        let mut place = finding.conversation.as_ref().map_or_else(String::new, ToString::to_string);
-        if let Some(sequence) = finding.sequence {
-            place = format!("{place} event {}", sequence.0);
-        }
-        output.line(format!(
-            "{}: {}",
-            if place.is_empty() { "the file" } else { &place },
-            harmless(&finding.what)
-        ))?;
+        output.line(line(finding))?;
+    }
+    for note in &seen.notes {
+        output.line(format!("note: {}", line(note)))?;
     }
     let checked = format!(
         "{}, {} ({}), {}",
@@ -69,4 +65,26 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
     };
     output.line(verdict)?;
     Ok(if is_sound { DONE } else { FAILED })
+}
+
+/// Where it is and what.
+pub(super) fn line(finding: &Finding) -> String {
+    let place = match (&finding.conversation, finding.sequence) {
+        (Some(conversation), Some(sequence)) => format!("{conversation} event {}", sequence.0),
+        (Some(conversation), None) => conversation.to_string(),
+        (None, _) => "the file".to_owned(),
+    };
+    format!("{place}: {}", harmless(&finding.what))
+}
+
+/// Findings for programs.
+pub(super) fn values(findings: &[Finding]) -> Value {
+    let value = |finding: &Finding| {
+        json!({
+            "conversation": finding.conversation.as_ref().map(ToString::to_string),
+            "sequence": finding.sequence.map(|sequence| sequence.0),
+            "what": finding.what,
+        })
+    };
+    findings.iter().map(value).collect()
 }

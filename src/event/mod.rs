@@ -233,6 +233,34 @@ impl Event {
         &self.common().id
     }
 
+    /// The model's reply that it came from, where it says so.
+    #[must_use]
+    pub fn reply(&self) -> Option<&Text> {
+        match self {
+            Self::Action(action) => Some(&action.llm_response_id),
+            Self::Message(message) => message.llm_response_id.as_ref(),
+            Self::Condensation(condensation) => Some(&condensation.llm_response_id),
+            Self::Observation(_)
+            | Self::UserReject(_)
+            | Self::AgentError(_)
+            | Self::SystemPrompt(_)
+            | Self::CondensationRequest(_)
+            | Self::CondensationSummary(_)
+            | Self::StateUpdate(_)
+            | Self::ConversationError(_)
+            | Self::Pause(_)
+            | Self::Interrupt(_)
+            | Self::SecurityAnalysis(_)
+            | Self::Hook(_)
+            | Self::Token(_)
+            | Self::CompletionLog(_)
+            | Self::StreamingDelta(_)
+            | Self::AcpToolCall(_)
+            | Self::ServerError(_)
+            | Self::Unknown(_) => None,
+        }
+    }
+
     /// Whether the model sees it: whether there is a message for it.
     #[must_use]
     pub fn is_llm_convertible(&self) -> bool {

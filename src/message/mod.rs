@@ -49,12 +49,12 @@ pub fn messages<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Vec<M
     let mut events = events.into_iter().filter(|event| event.is_llm_convertible()).peekable();
     let mut messages: Vec<Message> = Vec::new();
     while let Some(event) = events.next() {
-        let message = match event {
-            Event::Action(first) => batch(first, &mut events)?,
-            other => match message(other) {
-                Some(message) => message,
-                None => continue,
-            },
+        let message = if let Event::Action(first) = event {
+            batch(first, &mut events)?
+        } else if let Some(message) = message(event) {
+            message
+        } else {
+            continue;
         };
         match messages.last_mut() {
             Some(last) if is_plain_user(last) && is_plain_user(&message) => {

@@ -6,10 +6,12 @@
 
 pub mod at;
 pub mod diff;
+pub mod recording;
 pub mod state;
 
 pub use at::Point;
 pub use diff::Difference;
+pub use recording::{Follows, Recording, Step};
 pub use state::MomentState;
 
 use crate::error::{Error, Result};

@@ -52,7 +52,7 @@ impl Moment<'_> {
         let mut replies = HashSet::new();
         self.each(|sequence, event| {
             whole.apply(event);
-            replies.extend(reply(event).cloned());
+            replies.extend(event.reply().cloned());
             if members.next_if(|place| *place as u64 == sequence.0).is_some() {
                 branch.apply(event);
                 tail.push_back(event.clone());
@@ -168,33 +168,6 @@ impl Moment<'_> {
             "stats": stats_value(&state.stats),
             "task_list": tasks.collect::<Vec<_>>(),
         })
-    }
-}
-
-/// The model's reply that an event came from.
-fn reply(event: &Event) -> Option<&Text> {
-    match event {
-        Event::Action(action) => Some(&action.llm_response_id),
-        Event::Message(message) => message.llm_response_id.as_ref(),
-        Event::Condensation(condensation) => Some(&condensation.llm_response_id),
-        Event::Observation(_)
-        | Event::UserReject(_)
-        | Event::AgentError(_)
-        | Event::SystemPrompt(_)
-        | Event::CondensationRequest(_)
-        | Event::CondensationSummary(_)
-        | Event::StateUpdate(_)
-        | Event::ConversationError(_)
-        | Event::Pause(_)
-        | Event::Interrupt(_)
-        | Event::SecurityAnalysis(_)
-        | Event::Hook(_)
-        | Event::Token(_)
-        | Event::CompletionLog(_)
-        | Event::StreamingDelta(_)
-        | Event::AcpToolCall(_)
-        | Event::ServerError(_)
-        | Event::Unknown(_) => None,
     }
 }
 

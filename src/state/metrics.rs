@@ -168,9 +168,7 @@ impl Metrics {
     /// counts the two apart shows by reading more than was sent.
     #[must_use]
     pub fn cache_hit_rate(&self) -> Option<f64> {
-        let TokenUsage { prompt_tokens: sent, cache_read_tokens: read, .. } = self.accumulated_token_usage;
-        let all = if read > sent { sent.saturating_add(read) } else { sent };
-        (all > 0).then(|| read as f64 / all as f64)
+        hit_rate(self.accumulated_token_usage.prompt_tokens, self.accumulated_token_usage.cache_read_tokens)
     }
 
     /// The figures without the lists, as the reference tells them to clients.
@@ -238,6 +236,12 @@ impl ResponseLatency {
             response_id: text(raw, "response_id"),
         }
     }
+}
+
+/// The share of `sent` tokens that were `read` from a cache.
+pub(super) fn hit_rate(sent: u64, read: u64) -> Option<f64> {
+    let all = if read > sent { sent.saturating_add(read) } else { sent };
+    (all > 0).then(|| read as f64 / all as f64)
 }
 
 fn text(raw: Raw<'_>, name: &str) -> String {

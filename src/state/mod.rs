@@ -5,6 +5,7 @@
 
 pub mod base;
 pub mod fold;
+pub mod ledger;
 pub mod metrics;
 pub mod pending;
 pub mod status;
@@ -13,6 +14,7 @@ pub mod upcast;
 
 pub use base::BaseDocument;
 pub use fold::{Confirmation, State};
+pub use ledger::{Ledger, Spent, Usage};
 pub use metrics::{Metrics, Stats, TokenUsage};
 pub use pending::Pending;
 pub use status::ExecutionStatus;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::engine::{Doing as _, is_busy, translate};
 use super::options::{Durability, Options};
@@ -23,7 +23,7 @@ mod migrations {
 pub const APPLICATION_ID: i32 = 0x414e_4c53;
 
 /// The schema this program writes, in `PRAGMA user_version`; one more for every migration.
-pub const SCHEMA_VERSION: u32 = 6;
+pub const SCHEMA_VERSION: u32 = 9;
 
 /// The oldest SQLite without the WAL-reset bug, which corrupts a file with two connections
 /// (release notes of SQLite 3.51.3, 2026-03-13).
@@ -158,6 +158,8 @@ fn has_log(place: &Place) -> bool {
 
 /// Sets up a connection of the reader pool.
 pub(super) fn set_up_reader(db: &mut Connection, options: &Options) -> rusqlite::Result<()> {
+    #[cfg(test)]
+    super::plans::note(db);
     db.busy_timeout(options.busy_timeout)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     keep_plans(db)?;
@@ -175,7 +177,19 @@ fn keep_plans(db: &Connection) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
+/// Sets up a connection that compares the file with temporary tables; these it may write.
+pub(super) fn set_up_comparison(db: &Connection, options: &Options) -> rusqlite::Result<()> {
+    db.busy_timeout(options.busy_timeout)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    db.set_prepared_statement_cache_capacity(64);
+    db.execute_batch(
+        "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA cache_size = -8192;",
+    )
+}
+
 fn set_up(db: &Connection) -> Result<()> {
+    #[cfg(test)]
+    super::plans::note(db);
     // The guard of the event table asks for it; other programs' connections do not have it.
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS | FunctionFlags::SQLITE_DETERMINISTIC;
@@ -226,7 +240,8 @@ fn recognise(db: &Connection, place: &Place) -> Result<u32> {
     Ok(found)
 }
 
-fn refusal(error: rusqlite::Error, place: &Place) -> Error {
+/// What an engine error means to one who opens a file.
+pub(super) fn refusal(error: rusqlite::Error, place: &Place) -> Error {
     use rusqlite::ErrorCode as Code;
     let path = place.path();
     match error.sqlite_error_code() {
@@ -245,19 +260,19 @@ fn migrate(db: &mut Connection) -> Result<()> {
     // Grouped is one transaction: otherwise the runner writes a migration and the note that it was made one
     // after the other, and a process that dies in between leaves a file that nobody can open any more.
     if let Err(error) = migrations::migrations::runner().set_grouped(true).run(db) {
-        // The runner looks first and writes later, and hides the engine's error in its own. Where another
-        // process was faster, or has the lock, all is well after another attempt.
-        let busy = std::error::Error::source(&error)
+        // The runner hides the engine's error in its own.
+        let engine = std::error::Error::source(&error)
             .and_then(|source| source.downcast_ref::<rusqlite::Error>())
-            .is_some_and(is_busy);
-        if busy || migrations_applied(db)? > before {
-            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
-            return Err(Error::Storage {
-                doing: "upgrading the schema",
-                source: rusqlite::Error::SqliteFailure(code, None).into(),
-            });
-        }
-        return Err(Error::Storage { doing: "upgrading the schema", source: error.into() });
+            .and_then(rusqlite::Error::sqlite_error);
+        // It also looks first and writes later: where another process was faster, all is well after another
+        // attempt, as it is where that process has the lock.
+        let code = match engine {
+            _ if migrations_applied(db)? > before => ffi::Error::new(ffi::SQLITE_BUSY),
+            Some(code) => *code,
+            None => return Err(Error::Storage { doing: "upgrading the schema", source: error.into() }),
+        };
+        return Err(rusqlite::Error::SqliteFailure(code, Some(error.to_string())))
+            .doing("upgrading the schema");
     }
     let transaction = db.transaction().doing("upgrading the schema")?;
     transaction

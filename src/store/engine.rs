@@ -21,8 +21,9 @@ pub(super) fn translate(error: rusqlite::Error, doing: &'static str) -> Error {
     let code = error.sqlite_error().map(|inner| inner.extended_code);
     match code {
         Some(code) if code & 0xff == ffi::SQLITE_FULL => Error::DiskFull { doing, source: error.into() },
-        // A write that a size limit cuts short is an I/O error to the engine, not a full disk.
-        Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_TRUNCATE) => {
+        // A write that a size limit cuts short, and shared memory that finds no room, are I/O errors to the
+        // engine, not a full disk.
+        Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_TRUNCATE | ffi::SQLITE_IOERR_SHMSIZE) => {
             Error::DiskFull { doing, source: error.into() }
         }
         Some(code) if code & 0xff == ffi::SQLITE_CORRUPT || code & 0xff == ffi::SQLITE_NOTADB => {

@@ -38,8 +38,8 @@ const GUARDS: [(&str, &str); 7] = [
     ("event_delete_guard", include_str!("../../migrations/V1__event_log.sql")),
     ("event_insert_guard", include_str!("../../migrations/V1__event_log.sql")),
     ("event_update_guard", include_str!("../../migrations/V1__event_log.sql")),
-    ("repair_delete_guard", include_str!("../../migrations/V6__repairs.sql")),
-    ("repair_update_guard", include_str!("../../migrations/V6__repairs.sql")),
+    ("repair_delete_guard", include_str!("../../migrations/V9__repairs.sql")),
+    ("repair_update_guard", include_str!("../../migrations/V9__repairs.sql")),
 ];
 
 /// The columns of a [`StoredEvent`], for every statement that reads them.
@@ -260,6 +260,11 @@ pub(super) fn changed_guards(db: &Connection) -> Result<Vec<String>> {
         found.push(format!("the table maintenance is not empty: {danger}"));
     }
     Ok(found)
+}
+
+/// Whether a trigger of this name is a guard of the log.
+pub(super) fn is_guard(name: &str) -> bool {
+    GUARDS.iter().any(|(guard, _)| *guard == name)
 }
 
 /// Keys of conversations that have events and no row in the catalogue.

@@ -29,6 +29,8 @@ mod log;
 mod options;
 mod origin;
 mod place;
+#[cfg(test)]
+mod plans;
 mod projected;
 mod projection;
 mod projector;
@@ -59,6 +61,7 @@ pub(crate) use carry::{Beside, Parcel, Step};
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub(crate) use examine::Bone;
 pub use feed::{FeedEvent, Follower};
+pub(crate) use guard::nearest;
 pub use guard::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
@@ -70,7 +73,6 @@ pub use options::{ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durab
 pub use origin::{Container, Glue, Origin, Problem};
 pub use projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
 pub use projection::ProjectionStatus;
-pub use projection::compare::Drift;
 pub use projection::rebuild::RebuildProgress;
 pub use read::{EventPage, EventQuery, EventRef};
 pub use repair::{Mending, Repair};
@@ -319,11 +321,18 @@ impl Store {
 
     /// Runs `work` on a reading connection.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let db = self.0.readers.get().map_err(|error| Error::Storage {
-            doing: "waiting for a reading connection",
-            source: error.into(),
-        })?;
+        let db = self.0.readers.get().map_err(|error| self.no_reader(error))?;
         work(&db)
+    }
+
+    /// Why there is no reading connection. The pool has only the text of what it met; who asks once more
+    /// learns what it was.
+    fn no_reader(&self, error: r2d2::Error) -> Error {
+        let met = self.0.watch.connect().and_then(|db| db.query_row("PRAGMA user_version", [], |_| Ok(())));
+        match met {
+            Err(met) => database::refusal(met, &self.0.place),
+            Ok(()) => Error::Storage { doing: "waiting for a reading connection", source: error.into() },
+        }
     }
 
     /// Runs `work` on a reading connection within one snapshot.

@@ -2,7 +2,7 @@
 //!
 //! A [`View`] takes one event at a time: what has a message is added, a condensation forgets events and may
 //! leave a summary in their place. That is the **live** view, of a process that never stopped. The
-//! **reloaded** view of the same events is the live one with its [properties](property) enforced: the
+//! **reloaded** view of the same events is the live one with its properties enforced: the
 //! reference does so whenever it builds a view anew, after a restart or a move of HEAD, and the two differ
 //! wherever the log was stopped between a call and its answer.
 //!

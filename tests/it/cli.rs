@@ -279,13 +279,13 @@ fn files_are_merged_split_and_copied() {
 
 #[test]
 fn an_older_file_is_upgraded_and_told_so() {
-    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old/v5.db");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old/schema-5.db");
     let program = Program::new();
     std::fs::copy(&old, program.folder.path().join("annals.db")).unwrap();
     assert_eq!(program.json(&["upgrade", "--check"])["schema"], 5);
     let done = program.json(&["upgrade"]);
     assert_eq!((&done["from"], &done["backup"]), (&5.into(), &"annals.db.schema5".into()));
-    assert_eq!(done["events"], 15);
+    assert_eq!(done["events"], 33);
     assert!(program.done(&["upgrade"]).contains("which is the newest"));
     assert_eq!(std::fs::read(program.folder.path().join("annals.db.schema5")).unwrap().len() % 4096, 0);
 
@@ -321,4 +321,40 @@ fn completions_and_help_are_there() {
     for command in ["import", "export", "list", "events", "tail", "search", "completions"] {
         assert!(program.done(&[command, "--help"]).contains("Example"), "{command}");
     }
+}
+
+#[test]
+fn a_replay_without_a_terminal_prints_every_drawing_at_once() {
+    let program = Program::with_goldens();
+    let text = program.done(&["replay", "5610"]);
+    assert!(text.starts_with("── System Prompt ──"), "{text}");
+    assert!(text.contains("\n  $ seq 1 12000\n"));
+    assert!(!text.contains('\u{1b}'));
+    let titles =
+        |text: &str| text.lines().filter(|line| line.starts_with("──") || line.starts_with("·")).count();
+    assert_eq!(titles(&text), 36);
+    assert_eq!(titles(&program.done(&["replay", "5610", "--from", "30", "--at", "33"])), 4);
+    assert_eq!(titles(&program.done(&["replay", "5610", "--only", "message,finish"])), 1);
+    assert_eq!(titles(&program.done(&["replay", "5610", "--skip-user-messages"])), 35);
+    let (code, error) = program.fails(&["replay", "5610", "--from", "99"]);
+    assert_eq!(code, 1);
+    assert!(error.contains("99"), "{error}");
+    let (code, error) = program.fails(&["replay", "5610", "--speed", "slowly"]);
+    assert_eq!(code, 1);
+    assert!(error.contains("a speed is 1x, 10x, 0.5x, ... or max"), "{error}");
+}
+
+#[test]
+fn a_replay_for_programs_has_a_step_a_line() {
+    let program = Program::with_goldens();
+    let text = program.done(&["--json", "replay", "f16839"]);
+    let steps: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(steps.len(), 17);
+    assert_eq!(steps[15]["branches_from"], 4);
+    assert_eq!(steps[13]["branches_from"], "root");
+    let last = &steps[16];
+    assert_eq!(last["status"], "finished");
+    assert_eq!(last["lines"], serde_json::json!(["back on A again"]));
+    assert_eq!(last["total"]["prompt_tokens"], 935);
+    assert_eq!(last["request"]["prompt_tokens"], 210);
 }

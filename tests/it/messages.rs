@@ -1,7 +1,9 @@
 //! Messages and their forms on the wire, against what the real SDK answered (`tests/golden/messages`).
 
-use annals::event::{Event, Given, Message};
+use annals::event::{Event, Given, Message, Unfamiliar, decode, upcast};
 use annals::message::{ChatFlags, chat, message, messages, responses, responses_input};
+use annals::tree::Tree;
+use annals::view::View;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -96,7 +98,7 @@ fn a_message_of_one_event_is_what_the_event_says() {
 fn what_no_version_knows_is_not_sent() {
     let payload = r#"{"id":"a","timestamp":"t","source":"user","kind":"MessageEvent","new":1,"llm_message":{"role":"user",
         "mood":"good","content":[{"type":"text","text":"hi","glow":true},{"type":"smell","of":"tea"}]}}"#;
-    let event = Event::read(payload, &Given::default()).unwrap();
+    let event = upcast::read(payload, &Given::default()).unwrap().event;
     assert!(event.dump().contains("\"mood\":\"good\""));
     let messages = messages([&event]).unwrap();
     let smell = json!({ "type": "smell", "of": "tea" });
@@ -110,4 +112,38 @@ fn what_no_version_knows_is_not_sent() {
     let item =
         json!({ "type": "message", "role": "user", "content": [{ "type": "input_text", "text": "hi" }] });
     assert_eq!(responses(&messages, true), [json!([item])]);
+}
+
+/// A golden conversation: what the model would read of it, after a restart.
+#[test]
+fn a_conversation_is_told_to_the_model_as_the_sdk_tells_it() {
+    let mut seen = 0;
+    for folder in golden::list(&golden::folder("conversations")) {
+        let expected = golden::read(&folder.join("expected.json"));
+        let files = golden::list(&folder.join("events"));
+        let files = files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+        let payloads: Vec<String> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        let events: Vec<Event> = payloads
+            .iter()
+            .map(|payload| {
+                let event = decode(payload, Unfamiliar::Refuse).unwrap();
+                assert_eq!(event.dump(), *payload, "what the SDK wrote comes out as it was");
+                event
+            })
+            .collect();
+        let mut tree = Tree::new();
+        for event in &events {
+            tree.push(event.id().as_str(), event.common().parent_id.as_deref(), event.kind());
+        }
+        let path = tree.branch(expected["resolved_active_leaf"].as_str()).unwrap();
+        let branch: Vec<Event> = path.into_iter().map(|place| events[place].clone()).collect();
+        let view = View::reloaded(&branch);
+        let messages = messages(view.events()).unwrap();
+        let name = folder.display();
+        assert_eq!(expected["llm_messages"], dumped(&messages), "{name}");
+        let request = chat(&messages, flags("default")).unwrap();
+        assert_eq!(expected["chat_wire_messages"], Value::from(request), "{name}");
+        seen += 1;
+    }
+    assert_eq!(seen, 10);
 }

@@ -149,6 +149,8 @@ fn attacks() -> Vec<&'static str> {
         "SELECT * FROM (SELECT * FROM event) AS events",
         "SELECT * FROM events AS e, (WITH events AS (SELECT reason FROM maintenance) SELECT * FROM events)",
         "WITH conversations AS (SELECT sql FROM sqlite_schema) SELECT * FROM conversations",
+        "WITH asked AS (SELECT * FROM event) SELECT * FROM asked",
+        "WITH stood AS (SELECT reason FROM maintenance), judged AS (SELECT * FROM stood) SELECT * FROM judged",
         // The full-text index and its shadow tables.
         "SELECT * FROM transcript_search",
         "SELECT * FROM transcript_search('secret')",

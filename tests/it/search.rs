@@ -175,7 +175,7 @@ fn a_hit_says_where_it_is_and_shows_the_words_around() {
             kind: "MessageEvent".into(),
             timestamp: Some("2026-01-01T00:00:00".into()),
             snippet: "find the needle here".into(),
-            marks: vec![9..15],
+            marks: std::iter::once(9..15).collect(),
         }]
     );
 }

@@ -88,6 +88,7 @@ fn what_nobody_touched_is_sound() {
             payload_bytes: rows.iter().map(|row| row.payload_bytes).sum(),
             attachments: contents.len() as u64,
             findings: Vec::new(),
+            notes: Vec::new(),
         }
     );
     let one = store.verify(Some(&talk), &mut |_| ()).unwrap();
@@ -370,8 +371,8 @@ fn one_change_is_one_finding_and_not_all_that_follow() {
         .unwrap();
     let mut findings = verify(&store).findings;
     findings.retain(|finding| !finding.what.starts_with("the guard "));
-    let what =
-        "its hash does not follow from its payload, id, place and the event before: one of them was changed";
+    let what = "its hash does not follow from its payload, id, place and the event before: \
+                one of them was changed; the events behind it are as they were";
     assert_eq!(
         findings,
         [Finding { conversation: Some(talk), sequence: Some(Sequence(1)), what: what.into() }]
@@ -418,4 +419,223 @@ fn times_before_the_clock_began_are_kept() {
     let row = store.conversation(&talk).unwrap();
     assert_eq!((row.created_at.0, row.updated_at.0), (30_000_000, 0));
     assert_sound(&store);
+}
+
+#[test]
+fn projections_that_nobody_touched_say_what_the_log_says() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    for golden in ["conversations", "corrupt", "legacy"] {
+        Importer::new(&store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
+    }
+    let seen = store.verify_projections(&mut |_| ()).unwrap();
+    assert_eq!((seen.findings, seen.notes), (Vec::new(), Vec::new()));
+    let (_scratch, store, _) = written();
+    let seen = store.verify_projections(&mut |_| ()).unwrap();
+    assert_eq!((seen.findings, seen.notes), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_projection_that_drifted_is_named_with_its_place() {
+    let talk = |sequence: u64| Some(("talk", Some(sequence)));
+    for (sql, place, what) in [
+        (
+            "UPDATE tool_call SET outcome = 'rejected' WHERE conversation = 1",
+            talk(2),
+            "projection tool_calls: outcome is not what the log says; `annals rebuild tool_calls` mends it",
+        ),
+        ("DELETE FROM tool_call WHERE conversation = 1", talk(2), "projection tool_calls: a row is missing"),
+        ("UPDATE tool_call SET path = '/etc' WHERE conversation = 1", talk(2), "projection tool_calls: path"),
+        (
+            "UPDATE transcript_line SET role = 'user' WHERE position = 2",
+            talk(1),
+            "projection transcript: role",
+        ),
+        (
+            "DELETE FROM transcript_line WHERE position = 2",
+            talk(1),
+            "projection transcript: a row is missing",
+        ),
+        (
+            "INSERT INTO transcript_line VALUES (999, 'user', '[]')",
+            None,
+            "projection transcript: a row that the log does not make",
+        ),
+        (
+            "INSERT INTO task VALUES (1, 7, 'forged', '', 'todo', 1)",
+            talk(0),
+            "projection tasks: a row that the log does not make",
+        ),
+        (
+            "INSERT INTO usage_entry VALUES (1, 'agent', 'forged', NULL, NULL, NULL, 1, 1, 0, 0, 0, 9.0, NULL)",
+            Some(("talk", None)),
+            "projection usage: ",
+        ),
+    ] {
+        let (scratch, store, _) = written();
+        store.catch_up().unwrap();
+        scratch.foreign().execute_batch(sql).unwrap();
+        let findings = store.verify_projections(&mut |_| ()).unwrap().findings;
+        let [finding] = findings.as_slice() else { panic!("{sql}: {findings:#?}") };
+        assert!(finding.what.contains(what), "{sql}: {finding:?}");
+        let found = finding.conversation.as_ref().map(|id| (id.as_str(), finding.sequence.map(|at| at.0)));
+        assert_eq!(found, place, "{sql}: {finding:?}");
+        // What it says is true.
+        store.rebuild(&[], &mut |_| ()).unwrap();
+        assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, [], "{sql}");
+    }
+}
+
+#[test]
+fn a_projection_that_could_not_read_on_is_no_finding() {
+    let (scratch, store, talk) = written();
+    store.catch_up().unwrap();
+    store.append(&talk, Expected::Any, &[said("later", "more")]).unwrap();
+    drop(store);
+    let store =
+        Store::open_with(scratch.database(), &annals::Options { read_only: true, ..still() }).unwrap();
+    let seen = store.verify_projections(&mut |_| ()).unwrap();
+    assert_eq!(seen.findings, []);
+    assert_eq!(seen.notes.len(), 4);
+    assert_eq!(
+        seen.notes[0].what,
+        "projection transcript has not read the whole log yet and was not compared"
+    );
+}
+
+/// Changes of several rows at once, as somebody would make them who knows the tables but not the secret of
+/// SHA-256: each is told by what it was.
+#[test]
+fn the_way_in_which_a_log_was_changed_is_named() {
+    const COLUMNS: &str = "conversation, id, kind, source, timestamp, parent_id, tool_call_id, action_id, \
+         llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload";
+    let renumber = |from: u64, step: i64| {
+        // By way of negative numbers, because sequences are unique at every moment.
+        format!(
+            "UPDATE event SET sequence = -sequence - 1000 WHERE conversation = 1 AND sequence >= {from};
+             UPDATE event SET sequence = -sequence - 1000 + {step} WHERE conversation = 1 AND sequence < 0;"
+        )
+    };
+    let swap = |columns: &str| {
+        format!(
+            "CREATE TEMP TABLE kept AS SELECT * FROM event WHERE id IN ('b', 'c');
+             UPDATE event SET id = '-' WHERE id = 'b' AND conversation = 1;
+             UPDATE event SET ({columns}) = (SELECT {columns} FROM kept WHERE id = 'b') WHERE id = 'c' AND conversation = 1;
+             UPDATE event SET ({columns}) = (SELECT {columns} FROM kept WHERE id = 'c') WHERE id = '-';
+             UPDATE event SET id = 'b' WHERE id = '-';"
+        )
+    };
+    let insert = |sequence: u64| {
+        format!(
+            "INSERT INTO event (position, sequence, {COLUMNS}) SELECT 900, {sequence}, {} FROM event WHERE id = 'b' \
+             AND conversation = 1;",
+            COLUMNS.replace("id, kind", "'forged', kind")
+        )
+    };
+    for (sql, sequence, what) in [
+        (
+            "UPDATE event SET payload = replace(payload, 'hi', 'ho') WHERE id = 'b'".to_owned(),
+            1,
+            "as they were",
+        ),
+        ("UPDATE event SET hash = randomblob(32) WHERE id = 'b'".into(), 1, "the hash alone was changed"),
+        (
+            swap(
+                "id, kind, source, timestamp, parent_id, tool_call_id, action_id, llm_response_id, tool_name, payload",
+            ),
+            1,
+            "have changed contents",
+        ),
+        (swap("payload"), 1, "have changed contents"),
+        (
+            "UPDATE event SET sequence = -1 WHERE id = 'b'; UPDATE event SET sequence = 1 WHERE id = 'c'; \
+             UPDATE event SET sequence = 2 WHERE id = 'b' AND conversation = 1"
+                .into(),
+            1,
+            "have changed places",
+        ),
+        (renumber(2, 1) + &insert(2), 2, "it was put in"),
+        (
+            "DELETE FROM event WHERE id = 'c' AND conversation = 1;".to_owned() + &renumber(3, -1),
+            2,
+            "an event before it was taken out",
+        ),
+        (
+            "DELETE FROM event WHERE id IN ('b', 'c') AND conversation = 1;".to_owned() + &renumber(3, -2),
+            1,
+            "2 events before it were taken out",
+        ),
+    ] {
+        let (scratch, store, talk) = written();
+        let db = intruder(&scratch);
+        // Without the check of the table, which an intruder can take away like a trigger.
+        db.pragma_update(None, "ignore_check_constraints", true).unwrap();
+        db.execute_batch(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let findings = verify(&store).findings;
+        let first = findings.iter().find(|finding| finding.conversation.as_ref() == Some(&talk)).unwrap();
+        assert_eq!(first.sequence, Some(Sequence(sequence)), "{sql}: {findings:#?}");
+        assert!(
+            first.what.contains("its hash does not follow") && first.what.contains(what),
+            "{sql}: {findings:#?}"
+        );
+        let of_hashes = findings.iter().filter(|finding| finding.what.contains("its hash does not follow"));
+        assert_eq!(of_hashes.count(), 1, "one change is one finding: {sql}: {findings:#?}");
+    }
+}
+
+#[test]
+fn every_byte_of_a_payload_counts() {
+    let (scratch, store, talk) = written();
+    let payload = command("c", "call", "ls").payload().to_owned();
+    let db = intruder(&scratch);
+    for at in 0..payload.len() {
+        let mut changed = payload.clone().into_bytes();
+        changed[at] ^= 1;
+        db.execute("UPDATE event SET payload = CAST(?1 AS TEXT) WHERE id = 'c'", [changed]).unwrap();
+        let seen = store.verify(Some(&talk), &mut |_| ()).unwrap();
+        assert_eq!(seen.findings[0].sequence, Some(Sequence(2)), "byte {at}");
+        assert!(seen.findings[0].what.contains("its hash does not follow"), "byte {at}");
+    }
+    db.execute("UPDATE event SET payload = ?1 WHERE id = 'c'", [payload]).unwrap();
+    assert_eq!(store.verify(Some(&talk), &mut |_| ()).unwrap().findings, []);
+}
+
+#[test]
+fn a_tree_that_came_in_broken_is_a_note() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    Importer::new(&store, Default::default()).import(&folder::golden("corrupt"), &mut |_| ()).unwrap();
+    let seen = verify(&store);
+    assert_eq!(seen.findings, []);
+    let told: Vec<&str> = seen.notes.iter().map(|note| note.what.as_str()).collect();
+    assert!(told.iter().any(|what| what.ends_with("is not in the log")), "{told:?}");
+    assert!(told.iter().any(|what| what.contains("a circle")), "{told:?}");
+}
+
+#[test]
+fn a_schema_that_is_not_ours_any_more_is_told() {
+    let of_the_file = |what: &str| Finding { conversation: None, sequence: None, what: what.into() };
+    for (sql, finding) in [
+        (
+            "DROP VIEW tool_calls; CREATE VIEW tool_calls AS SELECT NULL AS conversation_id",
+            "the view tool_calls is not that of this version: what it shows may be false",
+        ),
+        ("DROP VIEW usage", "the view usage is missing: what it shows may be false"),
+        ("DROP INDEX conversation_by_update", "the index conversation_by_update is missing"),
+        (
+            "CREATE TRIGGER quiet AFTER INSERT ON event BEGIN DELETE FROM maintenance; END",
+            "the trigger quiet on event is not of Annals' making: it may change what is written",
+        ),
+    ] {
+        let (scratch, store, _) = written();
+        scratch.foreign().execute_batch(sql).unwrap();
+        assert_eq!(verify(&store).findings, [of_the_file(finding)], "{sql}");
+    }
+    let (scratch, store, _) = written();
+    scratch.foreign().execute_batch("CREATE VIEW mine AS SELECT 1 AS one").unwrap();
+    let seen = verify(&store);
+    assert_eq!(
+        (seen.findings, seen.notes),
+        (Vec::new(), vec![of_the_file("the view mine is not of Annals' making")])
+    );
 }

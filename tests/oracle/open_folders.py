@@ -7,6 +7,7 @@ read, and the view of the live branch can be built. One line a folder, then the 
 """
 
 import json
+import logging
 import os
 import sys
 import uuid
@@ -19,6 +20,8 @@ import openhands.tools  # noqa: E402,F401  (registers kinds)
 from openhands.sdk import LLM, Agent  # noqa: E402
 from openhands.sdk.conversation.state import ConversationState  # noqa: E402
 from openhands.sdk.workspace import LocalWorkspace  # noqa: E402
+
+logging.disable(logging.CRITICAL)
 
 for module in (
     "openhands.tools.terminal",

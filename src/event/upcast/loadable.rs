@@ -68,10 +68,8 @@ pub fn loadable(event: &Event) -> (Event, Vec<Loss>) {
 /// The event that travels within another, as it was written.
 #[must_use]
 pub fn unpack(event: &Event) -> Option<&str> {
-    match event {
-        Event::CompletionLog(log) if log.filename.starts_with(PACKED) => Some(&log.log_data),
-        _ => None,
-    }
+    let Event::CompletionLog(log) = event else { return None };
+    log.filename.starts_with(PACKED).then_some(&*log.log_data)
 }
 
 /// Puts an event into the record of a model call, which is part of the tree and which no model reads.

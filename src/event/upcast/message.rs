@@ -29,6 +29,20 @@ pub(super) fn error_messages(event: &mut Members<'_>) -> bool {
     true
 }
 
+/// A critic's message may be null and may not be missing; written without nulls, as the reference does to this day, it
+/// is missing.
+pub(super) fn critic_message(event: &mut Members<'_>) -> bool {
+    if !is(event, "MessageEvent") && !is(event, "ActionEvent") {
+        return false;
+    }
+    let Some(critic) = event.object("critic_result") else { return false };
+    if critic.get("message").is_some() {
+        return false;
+    }
+    critic.set_text("message", "");
+    true
+}
+
 /// Until 2025-10-30 a condensation did not name the reply that it came from; until 2025-09-16 what it forgot could
 /// be null. Nobody knows the reply any more: it is the empty text.
 pub(super) fn condensation_reply(event: &mut Members<'_>) -> bool {

@@ -12,7 +12,7 @@ mod system;
 mod tool_call;
 
 use super::common::Given;
-use super::decode::{DecodeError, Unfamiliar, decode_with};
+use super::decode::{DecodeError, Mismatch, Unfamiliar, decode_with};
 use super::draft::Members;
 use super::json::{self, Raw};
 use super::{Event, Unknown, kind};
@@ -42,6 +42,8 @@ pub enum Step {
     ContentList,
     /// What a search told the model, once made up while reading, becomes content.
     SearchContent,
+    /// A critic who says nothing says the empty text.
+    CriticMessage,
     /// A condensation names the model's reply: nobody knows it any more.
     CondensationReply,
     /// The tools of a system prompt in the words of chat completions become definitions.
@@ -63,6 +65,7 @@ impl Step {
         Self::Output,
         Self::ContentList,
         Self::SearchContent,
+        Self::CriticMessage,
         Self::CondensationReply,
         Self::ToolDefinitions,
         Self::GoneTools,
@@ -82,6 +85,7 @@ impl Step {
             Self::Output => "output",
             Self::ContentList => "content_list",
             Self::SearchContent => "search_content",
+            Self::CriticMessage => "critic_message",
             Self::CondensationReply => "condensation_reply",
             Self::ToolDefinitions => "tool_definitions",
             Self::GoneTools => "gone_tools",
@@ -101,6 +105,7 @@ impl Step {
             Self::Output => observation::output(event),
             Self::ContentList => observation::content_list(event),
             Self::SearchContent => observation::search_content(event),
+            Self::CriticMessage => message::critic_message(event),
             Self::CondensationReply => message::condensation_reply(event),
             Self::ToolDefinitions => system::tool_definitions(event),
             Self::GoneTools => system::gone_tools(event),
@@ -126,7 +131,14 @@ pub struct Upcast {
 /// [`DecodeError`] where the text is no JSON object.
 pub fn upcast(payload: &str) -> Result<Option<Upcast>, DecodeError> {
     json::scan(payload, |_, _| ())?;
-    Ok(raise(payload))
+    Ok(raise(payload).map(|(text, steps)| {
+        // Written as the reference writes it, where it can be read at all.
+        let payload = match decode_with(&text, Unfamiliar::Keep, &Given::default()) {
+            Ok(Event::Unknown(_)) | Err(_) => text,
+            Ok(event) => event.dump(),
+        };
+        Upcast { payload, steps }
+    }))
 }
 
 /// An event read from a payload of any age.
@@ -145,16 +157,15 @@ pub struct Raised {
 /// # Errors
 /// [`DecodeError`] where the text is no JSON object, or neither it nor `given` has an id.
 pub fn read(payload: &str, given: &Given<'_>) -> Result<Raised, DecodeError> {
-    if let Ok(event) = decode_with(payload, Unfamiliar::Refuse, given)
-        && !is_of_yesterday(&event)
-    {
-        return Ok(Raised { event, steps: Vec::new() });
+    match decode_with(payload, Unfamiliar::Refuse, given) {
+        Ok(event) if !is_of_yesterday(&event) => return Ok(Raised { event, steps: Vec::new() }),
+        Err(error) if matches!(error.what, Mismatch::Json(_)) => return Err(error),
+        Ok(_) | Err(_) => {}
     }
-    json::scan(payload, |_, _| ())?;
-    if let Some(raised) = raise(payload)
-        && let Ok(event) = decode_with(&raised.payload, Unfamiliar::Keep, given)
+    if let Some((text, steps)) = raise(payload)
+        && let Ok(event) = decode_with(&text, Unfamiliar::Keep, given)
     {
-        return Ok(Raised { event, steps: raised.steps });
+        return Ok(Raised { event, steps });
     }
     let event = match decode_with(payload, Unfamiliar::Keep, given) {
         Ok(event) => event,
@@ -191,21 +202,12 @@ fn is_of_yesterday(event: &Event) -> bool {
     tool_call::new_name(name).is_some()
 }
 
-/// Takes every step of a checked payload.
-fn raise(payload: &str) -> Option<Upcast> {
+/// Takes every step of a checked payload: what comes of it and the steps that had something to raise.
+fn raise(payload: &str) -> Option<(String, Vec<Step>)> {
     let raw = Raw::checked(payload.trim_matches([' ', '\n', '\r', '\t']));
     let mut event = Members::of(raw);
     let steps: Vec<Step> = Step::ALL.iter().copied().filter(|step| step.take(&mut event)).collect();
-    if steps.is_empty() {
-        return None;
-    }
-    let text = event.to_json();
-    // Written as the reference writes it, where it can be read at all.
-    let payload = match decode_with(&text, Unfamiliar::Keep, &Given::default()) {
-        Ok(Event::Unknown(_)) | Err(_) => text,
-        Ok(event) => event.dump(),
-    };
-    Some(Upcast { payload, steps })
+    if steps.is_empty() { None } else { Some((event.to_json(), steps)) }
 }
 
 /// Kinds as the reference writes them today.

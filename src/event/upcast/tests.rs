@@ -176,6 +176,18 @@ fn what_an_observation_said_in_its_own_words_becomes_content() {
 }
 
 #[test]
+fn a_critic_without_a_message_says_nothing() {
+    raised(
+        r#"{"id":"m","timestamp":"t","source":"agent","llm_message":{"role":"assistant"},"critic_result":{"score":0.5},"kind":"MessageEvent"}"#,
+        &[Step::CriticMessage],
+        concat!(
+            r#"{"id":"m","timestamp":"t","source":"agent","llm_message":{"role":"assistant","content":[],"thinking_blocks":[]},"#,
+            r#""activated_skills":[],"extended_content":[],"critic_result":{"score":0.5,"message":""},"kind":"MessageEvent"}"#,
+        ),
+    );
+}
+
+#[test]
 fn a_condensation_without_a_reply_names_none() {
     raised(
         r#"{"kind":"Condensation","id":"c","timestamp":"t","source":"environment","forgotten_event_ids":null,"summary":"s","summary_offset":4}"#,

@@ -107,6 +107,11 @@ const FUNCTIONS: &[&str] = &[
     "upper",
 ];
 
+/// Common table expressions of the views' own (`confirmations` in V6): the engine tells one of these names
+/// where it reads a table for it. A statement that takes such a name for itself gains nothing, because the
+/// first door knows no tables.
+const WITHIN_VIEWS: &[&str] = &["stood", "asked", "earliest", "judged", "decided"];
+
 /// Whether a query may call a function of this name.
 pub(super) fn admits_function(name: &str) -> bool {
     FUNCTIONS.iter().any(|function| function.eq_ignore_ascii_case(name))
@@ -157,7 +162,9 @@ fn judge(door: Door, context: &AuthContext<'_>, modules: &[String]) -> Result<()
             if view(table_name).is_some() || is_json {
                 return Ok(());
             }
-            let beneath = context.accessor.is_some_and(|view_name| view(view_name).is_some());
+            let beneath = context.accessor.is_some_and(|reader| {
+                view(reader).is_some() || WITHIN_VIEWS.iter().any(|name| name.eq_ignore_ascii_case(reader))
+            });
             // Of a table of which no column is read the engine asks with an empty name, and does not say that
             // a view reads it where it merged the view into the query. At the first door such a table can only
             // be one of the statement's own (WITH), unless the engine itself brings it along.

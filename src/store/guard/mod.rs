@@ -19,6 +19,7 @@ mod views;
 
 use std::time::Duration;
 
+pub(crate) use teach::nearest;
 pub use views::{SqlView, VIEWS};
 
 use super::Store;

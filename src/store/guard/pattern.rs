@@ -135,15 +135,31 @@ impl Pattern {
     }
 
     /// The next place from `from` on at which the part could match; `None` where there is none.
+    ///
+    /// It looks for the next literal, which is what a text without a match is left by soonest.
     fn candidate(&self, part: usize, text: &[u8], from: usize) -> Option<usize> {
-        let Part::Literal(bytes) = &self.parts[part] else { return Some(from) };
-        let first = bytes[0];
+        let singles =
+            self.parts[part..].iter().take_while(|part| matches!(part, Part::One | Part::Set { .. })).count();
+        let Some(Part::Literal(bytes)) = self.parts.get(part + singles) else { return Some(from) };
+        let mut start = from;
+        for _ in 0..singles {
+            start += if start < text.len() { character_bytes(&text[start..]) } else { return None };
+        }
+        let rest = text.get(start..)?;
         let found = if self.folds_case {
-            memchr::memchr2(first.to_ascii_lowercase(), first.to_ascii_uppercase(), &text[from..])
+            let first = bytes[0];
+            memchr::memchr2(first.to_ascii_lowercase(), first.to_ascii_uppercase(), rest)
         } else {
-            memchr::memchr(first, &text[from..])
+            memchr::memmem::find(rest, bytes)
         };
-        found.map(|offset| from + offset)
+        let mut at = start + found?;
+        for _ in 0..singles {
+            at -= 1;
+            while at > from && text[at] & 0xc0 == 0x80 {
+                at -= 1;
+            }
+        }
+        Some(at)
     }
 }
 

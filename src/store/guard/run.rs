@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 const DOING: &str = "running a query";
 
 /// After how many steps of the engine the clock and the memory are looked at.
-const STEPS: i32 = 200;
+const STEPS: i32 = 50;
 
 const LATE: u8 = 1;
 const LARGE: u8 = 2;

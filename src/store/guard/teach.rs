@@ -19,6 +19,8 @@ const BENEATH: &[(&str, &str)] = &[
     ("blob", "attachments"),
     ("problem", "problems"),
     ("repair", "repairs"),
+    ("head_change", "head_moves"),
+    ("origin", "imports"),
 ];
 
 /// Tells why `sql` was not admitted; `refused` is what the authorizer said of it.
@@ -118,7 +120,7 @@ fn columns(name: &str) -> String {
 }
 
 /// The name that is written most like `wanted`, if any is nearly the same.
-pub(super) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = wanted.to_ascii_lowercase();
     let allowed = 1 + wanted.chars().count() / 3;
     let measured = names.map(|name| (distance(&wanted, name), name));

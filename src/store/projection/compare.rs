@@ -1,140 +1,164 @@
-//! Are the derived tables what the log says? One conversation at a time is made again beside the present
-//! rows, in temporary tables of the same names as a rebuild does, and compared with them.
+//! Whether projections say what the log says: made again in temporary tables and compared row by row.
+//!
+//! Works on a connection of its own that may only read the file, so it changes nothing and disturbs nobody.
 
-use rusqlite::{Connection, params};
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, Rows};
 
 use super::super::engine::Doing as _;
-use super::super::{Store, catalogue};
-use super::{EVENTS_OF, STEP_EVENTS_MAX, Standing, all, feed_rows, rebuild, usage};
+use super::super::log;
+use super::rebuild::{RebuildProgress, advance, make_shadow};
+use super::{Standing, all, checkpoint, usage};
 use crate::error::Result;
-use crate::ids::ConversationId;
 
-const DOING: &str = "comparing projections";
-const COLUMNS: &str =
-    "SELECT group_concat(name, ', '), max(name = 'conversation') FROM pragma_table_info(?1)";
-const LAST: &str = "SELECT coalesce(max(position), 0) FROM event WHERE conversation = ?1";
+const DOING: &str = "comparing projections with the log";
 
-/// A derived table that does not hold what the log says.
+/// The tables that views show, and what puts their rows in an order of their own.
+const COMPARED: &[(&str, &str, &str)] = &[
+    ("transcript", "transcript_line", "position"),
+    ("tool_calls", "tool_call", "position"),
+    (
+        "usage",
+        "usage_entry",
+        "conversation, usage_id, model, position, response_id, at, prompt_tokens, completion_tokens, \
+         cache_read_tokens, cache_write_tokens, reasoning_tokens, cost, latency",
+    ),
+    ("tasks", "task", "conversation, place"),
+];
+
+/// The first row of a projection that is not what the log makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drift {
-    /// The projection.
+pub(in super::super) struct Drift {
     pub projection: &'static str,
-    /// Rows it has that the log does not give.
-    pub too_many: u64,
-    /// Rows that the log gives and it does not have.
-    pub missing: u64,
+    /// The place of the event it belongs to.
+    pub position: Option<i64>,
+    /// The conversation's key, where no event is known.
+    pub conversation: Option<i64>,
+    pub what: String,
 }
 
-/// Compares conversations one after the other on a connection of its own.
-pub(crate) struct Comparer {
-    db: Connection,
+/// What a comparison found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in super::super) struct Comparison {
+    pub drifts: Vec<Drift>,
+    /// Projections that have not read the whole log yet and were not compared.
+    pub lagging: Vec<&'static str>,
 }
 
-impl Store {
-    /// Makes ready to compare projections with the log.
-    pub(crate) fn comparer(&self) -> Result<Comparer> {
-        let db = self.0.watch.connect().doing(DOING)?;
-        db.busy_timeout(self.0.options.busy_timeout).doing(DOING)?;
-        db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = FILE; PRAGMA trusted_schema = OFF")
-            .doing(DOING)?;
-        for projection in all() {
-            for table in projection.tables() {
-                rebuild::make_shadow(&db, table)?;
-            }
+/// Makes every projection again beside the file and compares.
+pub(in super::super) fn compare(
+    db: &Connection,
+    progress: &mut dyn FnMut(RebuildProgress),
+) -> Result<Comparison> {
+    db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = FILE").doing(DOING)?;
+    let mut standing: Vec<Standing> = all().into_iter().map(|projection| (projection, 0)).collect();
+    for (projection, _) in &standing {
+        for table in projection.tables() {
+            make_shadow(db, table)?;
         }
-        Ok(Comparer { db })
     }
-}
-
-impl Comparer {
-    /// What the projections do not tell of a conversation as the log does. A projection that has not read
-    /// the whole conversation yet is passed over.
-    ///
-    /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation), and what reading can meet.
-    pub(crate) fn compare(&self, conversation: &ConversationId) -> Result<Vec<Drift>> {
-        self.db.execute_batch("BEGIN").doing(DOING)?;
-        let drifts = self.compare_in_snapshot(conversation);
-        self.db.execute_batch("ROLLBACK").doing(DOING)?;
-        drifts
-    }
-
-    fn compare_in_snapshot(&self, conversation: &ConversationId) -> Result<Vec<Drift>> {
-        let db = &self.db;
-        let key = catalogue::key(db, conversation)?;
-        let last: i64 = db.query_row(LAST, [key], |row| row.get(0)).doing(DOING)?;
-        let mut standing: Vec<Standing> = Vec::new();
-        for projection in all() {
-            if super::checkpoint(db, projection.as_ref())?.is_some_and(|position| position >= last) {
-                standing.push((projection, 0));
-            }
-        }
-        fill(db, key, &mut standing)?;
-        let mut drifts = Vec::new();
-        for (projection, _) in &standing {
-            let mut drift = Drift { projection: projection.name(), too_many: 0, missing: 0 };
-            for table in projection.tables() {
-                let (too_many, missing) = differences(db, table, key)?;
-                drift.too_many += too_many;
-                drift.missing += missing;
-            }
-            if (drift.too_many, drift.missing) != (0, 0) {
-                drifts.push(drift);
-            }
-        }
-        Ok(drifts)
-    }
-}
-
-/// Fills the temporary tables with what the log says of one conversation.
-fn fill(db: &Connection, key: i64, standing: &mut [Standing]) -> Result<()> {
-    let mut next = 0;
+    make_shadow(db, usage::STALE_TABLE)?;
     loop {
-        let mut statement = db.prepare_cached(EVENTS_OF).doing(DOING)?;
-        let rows = statement.query(params![next, STEP_EVENTS_MAX, key]).doing(DOING)?;
-        let step = feed_rows(db, standing, rows)?;
-        for (projection, position) in standing.iter_mut() {
-            projection.flush(db)?;
-            *position = step.reached.max(*position);
-        }
-        if !step.is_full {
+        // One transaction a step, so that no reader keeps the write-ahead log from being emptied for long.
+        db.execute_batch("BEGIN").doing(DOING)?;
+        let more = advance(db, &mut standing, progress);
+        db.execute_batch("COMMIT").doing(DOING)?;
+        if !more? {
             break;
         }
-        let after = "SELECT sequence + 1 FROM event WHERE position = ?1";
-        next = db
-            .prepare_cached(after)
-            .and_then(|mut statement| statement.query_row([step.reached], |row| row.get(0)))
-            .doing(DOING)?;
     }
-    if standing.iter().any(|(projection, _)| projection.name() == usage::NAME) {
-        usage::renew(db, key)?;
-    }
-    Ok(())
+    // What was appended meanwhile, and the comparison itself, in one snapshot.
+    db.execute_batch("BEGIN").doing(DOING)?;
+    let compared = compare_snapshot(db, &mut standing, progress);
+    db.execute_batch("ROLLBACK").doing(DOING)?;
+    compared
 }
 
-/// How many rows of a conversation only the file has, and how many only the temporary table.
-fn differences(db: &Connection, table: &str, key: i64) -> Result<(u64, u64)> {
-    let (columns, names_conversation): (String, bool) = db
-        .prepare_cached(COLUMNS)
-        .and_then(|mut statement| statement.query_row([table], |row| Ok((row.get(0)?, row.get(1)?))))
-        .doing(DOING)?;
-    let own = if names_conversation {
-        "conversation = ?1"
-    } else {
-        "position IN (SELECT position FROM event WHERE conversation = ?1)"
-    };
-    // Grouped and counted: a table without a key may hold the same row twice.
-    let rows = |schema: &str| {
-        format!("SELECT {columns}, count(*) FROM {schema}.{table} WHERE {own} GROUP BY {columns}")
-    };
-    let (file, made) = (rows("main"), rows("temp"));
-    let count = |one: &str, other: &str| -> Result<u64> {
-        let sql = format!("SELECT count(*) FROM ({one} EXCEPT {other})");
-        let count: i64 = db
-            .prepare_cached(&sql)
-            .and_then(|mut statement| statement.query_row([key], |row| row.get(0)))
-            .doing(DOING)?;
-        Ok(count.cast_unsigned())
-    };
-    Ok((count(&file, &made)?, count(&made, &file)?))
+fn compare_snapshot(
+    db: &Connection,
+    standing: &mut [Standing],
+    progress: &mut dyn FnMut(RebuildProgress),
+) -> Result<Comparison> {
+    while advance(db, standing, progress)? {}
+    let head = log::head(db)?.0.cast_signed();
+    let is_stale =
+        db.prepare("SELECT 1 FROM main.usage_stale").and_then(|mut s| s.exists([])).doing(DOING)?;
+    for (projection, _) in standing.iter() {
+        db.execute_batch(projection.prune()).doing(DOING)?;
+        projection.restarted(db)?;
+    }
+    usage::renew_stale(db)?;
+    let mut comparison = Comparison::default();
+    for (projection, _) in standing.iter() {
+        let name = projection.name();
+        if checkpoint(db, projection.as_ref())? != Some(head) || (name == usage::NAME && is_stale) {
+            comparison.lagging.push(name);
+            continue;
+        }
+        for (_, table, order) in COMPARED.iter().filter(|(owner, ..)| *owner == name) {
+            comparison.drifts.extend(first_drift(db, name, table, order)?);
+        }
+    }
+    Ok(comparison)
+}
+
+/// The first row in which the file's table is not the one made from the log.
+fn first_drift(db: &Connection, projection: &'static str, table: &str, order: &str) -> Result<Option<Drift>> {
+    let select = |schema: &str| db.prepare(&format!("SELECT * FROM {schema}.{table} ORDER BY {order}"));
+    let (mut stored, mut made) = (select("main").doing(DOING)?, select("temp").doing(DOING)?);
+    let columns: Vec<String> = stored.column_names().into_iter().map(str::to_owned).collect();
+    let (mut stored, mut made) = (stored.query([]).doing(DOING)?, made.query([]).doing(DOING)?);
+    loop {
+        let (left, right) = (next(&mut stored, columns.len())?, next(&mut made, columns.len())?);
+        if left == right {
+            if left.is_none() {
+                return Ok(None);
+            }
+            continue;
+        }
+        let number = |row: &Option<Vec<Value>>, wanted: &str| {
+            let at = columns.iter().position(|column| column == wanted)?;
+            match row.as_ref()?.get(at) {
+                Some(Value::Integer(number)) => Some(*number),
+                _ => None,
+            }
+        };
+        let (ours, theirs) = (number(&left, "position"), number(&right, "position"));
+        // Of two rows of different places the first has no counterpart.
+        let (row, what) = match (&left, &right) {
+            (Some(_), Some(_)) if ours < theirs && ours.is_some() => {
+                (&left, "a row that the log does not make".into())
+            }
+            (Some(_), Some(_)) if ours > theirs && theirs.is_some() => (&right, "a row is missing".into()),
+            (Some(stored), Some(made)) => {
+                let differs = columns.iter().zip(stored.iter().zip(made)).find(|(_, (l, r))| l != r);
+                let column = differs.map_or("a row", |(column, _)| column);
+                (&left, format!("{column} is not what the log says"))
+            }
+            (Some(_), None) => (&left, "a row that the log does not make".into()),
+            (None, _) => (&right, "a row is missing".into()),
+        };
+        let (position, conversation) = (number(row, "position"), number(row, "conversation"));
+        return Ok(Some(Drift { projection, position, conversation, what }));
+    }
+}
+
+fn next(rows: &mut Rows<'_>, columns: usize) -> Result<Option<Vec<Value>>> {
+    let Some(row) = rows.next().doing(DOING)? else { return Ok(None) };
+    let value = |column| Ok::<_, rusqlite::Error>(owned(row.get_ref(column)?));
+    (0..columns).map(value).collect::<rusqlite::Result<_>>().doing(DOING).map(Some)
+}
+
+/// A value of its own; text that is not UTF-8 is kept apart from every text that is.
+fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => Value::Text(text.to_owned()),
+            Err(_) => Value::Blob(bytes.to_vec()),
+        },
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
 }

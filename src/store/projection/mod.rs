@@ -10,6 +10,7 @@
 
 pub(super) mod compare;
 pub(super) mod rebuild;
+pub(super) mod sample;
 mod schema;
 pub(super) mod search;
 mod tasks;
@@ -88,6 +89,10 @@ pub(super) trait Projection {
 
     /// Writes what it has held back; called at the end of every step, with nothing held across steps.
     fn flush(&mut self, db: &Connection) -> Result<()>;
+
+    /// Deletes the rows of events and conversations that are gone: while tables are made again beside the
+    /// present ones, a conversation may be deleted that was already read.
+    fn prune(&self) -> &'static str;
 
     /// A statement that answers no row when its tables are as they should be.
     fn check(&self) -> &'static str;

@@ -87,6 +87,7 @@ fn fill_and_swap(
     let write = Write::begin(db, patience)?;
     while advance(&write, standing, progress)? {}
     for (projection, position) in standing.iter() {
+        write.execute_batch(projection.prune()).doing(DOING)?;
         check(&write, projection.as_ref())?;
         for table in projection.tables() {
             write
@@ -105,7 +106,7 @@ fn fill_and_swap(
     write.commit()
 }
 
-fn advance(
+pub(super) fn advance(
     db: &Connection,
     standing: &mut [Standing],
     progress: &mut dyn FnMut(RebuildProgress),

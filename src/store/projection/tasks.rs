@@ -77,6 +77,10 @@ impl Projection for Tasks {
         Ok(())
     }
 
+    fn prune(&self) -> &'static str {
+        "DELETE FROM task WHERE conversation NOT IN (SELECT key FROM conversation)"
+    }
+
     fn check(&self) -> &'static str {
         "SELECT 1 FROM task WHERE position NOT IN (SELECT position FROM event) LIMIT 1"
     }

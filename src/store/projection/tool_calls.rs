@@ -146,6 +146,10 @@ impl Projection for ToolCalls {
         Ok(())
     }
 
+    fn prune(&self) -> &'static str {
+        "DELETE FROM tool_call WHERE position NOT IN (SELECT position FROM event)"
+    }
+
     fn check(&self) -> &'static str {
         "SELECT position FROM event WHERE kind IN ('ActionEvent', 'action') \
          EXCEPT SELECT position FROM tool_call LIMIT 1"

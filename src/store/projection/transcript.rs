@@ -45,6 +45,10 @@ impl Projection for Transcript {
         Ok(())
     }
 
+    fn prune(&self) -> &'static str {
+        "DELETE FROM transcript_line WHERE position NOT IN (SELECT position FROM event)"
+    }
+
     fn check(&self) -> &'static str {
         "SELECT position FROM event EXCEPT SELECT position FROM transcript_line LIMIT 1"
     }

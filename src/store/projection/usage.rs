@@ -18,6 +18,9 @@ use crate::event::json::{Object, Raw};
 use crate::event::kind;
 use crate::ids::Timestamp;
 
+/// Conversations whose base state tells figures that were not read yet.
+pub(super) const STALE_TABLE: &str = "usage_stale";
+
 const INSERT: &str = "INSERT INTO usage_entry (conversation, usage_id, model, response_id, position, at, \
      prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost, latency) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
@@ -153,6 +156,11 @@ impl Projection for Usage {
                 .doing(DOING)?;
         }
         Ok(())
+    }
+
+    fn prune(&self) -> &'static str {
+        "DELETE FROM usage_entry WHERE conversation NOT IN (SELECT key FROM conversation);
+         DELETE FROM usage_total WHERE conversation NOT IN (SELECT key FROM conversation)"
     }
 
     fn check(&self) -> &'static str {

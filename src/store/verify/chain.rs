@@ -1,20 +1,28 @@
 //! One conversation: its chain, event by event, and what the catalogue makes of them.
 
-use rusqlite::{Connection, Row, params};
+use std::collections::VecDeque;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::super::catalogue::{Entry, Told};
 use super::super::engine::Doing as _;
 use super::super::{Store, base_state, origin};
+use super::diagnosis::{Damage, Link, diagnose};
 use super::{Finding, Verification, VerifyProgress};
 use crate::chain::{self, Digest};
 use crate::error::Result;
 use crate::event::{Envelope, NewEvent, kind};
-use crate::ids::{ConversationId, EventId, Sequence, Timestamp};
+use crate::ids::{ConversationId, EventId, ROOT, Sequence, Timestamp};
 use crate::state::status::Effect;
 
 const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind, source, timestamp, parent_id, \
      tool_call_id, action_id, llm_response_id, tool_name, position, recorded_at FROM event \
      WHERE conversation = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3";
+
+const PLACE: &str = "SELECT position FROM event WHERE conversation = ?1 AND id = ?2";
+
+/// How many ids are kept to find parents among.
+const RECENT: usize = 16;
 
 /// How many events one read transaction covers.
 const PAGE: i64 = 1000;
@@ -55,6 +63,7 @@ pub(super) fn verify(
     }
     seen.payload_bytes += walk.payload_bytes;
     seen.findings.append(&mut walk.findings);
+    seen.notes.append(&mut walk.notes);
     Ok(())
 }
 
@@ -73,7 +82,22 @@ struct Walk<'a> {
     imported: Option<u64>,
     /// The last event behind those that moved HEAD.
     moved: Option<(u64, String)>,
+    /// The event before, where its hash is wrong and nobody knows yet why.
+    suspect: Option<Suspect>,
+    /// How far behind their first places events stand, where some were taken out or put in before them.
+    shift: i64,
+    /// Ids of the events just before: most parents are among them.
+    recent: VecDeque<String>,
     findings: Vec<Finding>,
+    notes: Vec<Finding>,
+}
+
+/// An event whose hash does not follow from the one before.
+struct Suspect {
+    link: Link,
+    previous: Digest,
+    /// Its place among the findings; `None` where there were too many already.
+    finding: Option<usize>,
 }
 
 impl<'a> Walk<'a> {
@@ -88,7 +112,11 @@ impl<'a> Walk<'a> {
             replayed,
             imported,
             moved: None,
+            suspect: None,
+            shift: 0,
+            recent: VecDeque::with_capacity(RECENT),
             findings: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -111,6 +139,7 @@ impl<'a> Walk<'a> {
         let mut read = 0;
         while let Some(row) = rows.next().doing(DOING)? {
             self.event(row).doing(DOING)?;
+            self.parent(db, row).doing(DOING)?;
             read += 1;
         }
         Ok(read)
@@ -118,7 +147,7 @@ impl<'a> Walk<'a> {
 
     fn event(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
         let sequence: i64 = row.get(0)?;
-        self.place(sequence, row.get(13)?);
+        let is_behind_a_gap = self.place(sequence, row.get(13)?);
         let id = String::from_utf8_lossy(row.get_ref(1)?.as_bytes()?).into_owned();
         let stored = row.get_ref(2)?.as_bytes()?;
         let redacted = row.get_ref(3)?.as_bytes_or_null()?.and_then(Digest::from_bytes);
@@ -126,11 +155,16 @@ impl<'a> Walk<'a> {
         let event = read(payload, &id);
         let digest =
             redacted.or_else(|| event.as_ref().map(NewEvent::digest)).unwrap_or_else(|| Digest::of(payload));
-        let hash = chain::link(self.id.as_str(), sequence.cast_unsigned(), &id, digest, self.hash);
-        if stored != hash.0 {
-            let what = "its hash does not follow from its payload, id, place and the event before: \
-                        one of them was changed";
-            self.find(Some(sequence), what.into());
+        let link = Link {
+            sequence: (sequence + self.shift).max(0).cast_unsigned(),
+            id: id.clone(),
+            payload: digest,
+            hash: Digest::from_bytes(stored).unwrap_or(Digest::START),
+        };
+        let follows = self.resolve(Some(&link));
+        let hash = chain::link(self.id.as_str(), link.sequence, &id, digest, self.hash);
+        if follows && stored != hash.0 && !is_behind_a_gap {
+            self.suspect(sequence, link, stored);
         } else if redacted.is_some() {
             let what = "its payload is another one in the place of one that was taken out";
             self.find(Some(sequence), what.into());
@@ -139,7 +173,9 @@ impl<'a> Walk<'a> {
             self.find(Some(sequence), what);
         }
         // Go on from what is stored, so that one changed event is one finding and not all that follow.
-        self.hash = Digest::from_bytes(stored).unwrap_or(hash);
+        if follows {
+            self.hash = Digest::from_bytes(stored).unwrap_or(hash);
+        }
         self.last = sequence;
         self.payload_bytes += payload.len() as u64;
         if let Some(event) = event {
@@ -153,8 +189,78 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Checks that an event stands right behind the one before.
-    fn place(&mut self, sequence: i64, position: i64) {
+    /// Notes where an event's parent is not one of the events before it.
+    fn parent(&mut self, db: &Connection, row: &Row<'_>) -> rusqlite::Result<()> {
+        let text = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null().ok().flatten());
+        let (id, parent): (_, Option<&str>) = (text(1)?.unwrap_or_default(), text(8)?);
+        if let Some(parent) = parent
+            && parent != ROOT
+            && !self.recent.iter().any(|known| known == parent)
+        {
+            let position: i64 = row.get(13)?;
+            let found: Option<i64> = db
+                .prepare_cached(PLACE)?
+                .query_row(params![self.key, parent], |row| row.get(0))
+                .optional()?;
+            let what = match found {
+                Some(place) if place < position => None,
+                Some(_) => {
+                    Some(format!("its parent {parent:?} is not before it: the tree has a circle there"))
+                }
+                None => Some(format!("its parent {parent:?} is not in the log")),
+            };
+            if let Some(what) = what.filter(|_| self.notes.len() < FINDINGS_MAX) {
+                let sequence = Some(Sequence(self.last.cast_unsigned()));
+                self.notes.push(Finding { conversation: Some(self.id.clone()), sequence, what });
+            }
+        }
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(id.to_owned());
+        Ok(())
+    }
+
+    /// Notes an event whose hash is wrong.
+    fn suspect(&mut self, sequence: i64, link: Link, stored: &[u8]) {
+        let what = "its hash does not follow from its payload, id, place and the event before: ";
+        let finding = (self.findings.len() < FINDINGS_MAX).then_some(self.findings.len());
+        self.find(Some(sequence), what.into());
+        let previous = self.hash;
+        if stored.len() == 32 {
+            self.suspect = Some(Suspect { link, previous, finding });
+        } else if let Some(finding) = finding {
+            self.findings[finding].what.push_str(&Damage::HashChanged.to_string());
+        }
+    }
+
+    /// Tells what happened to the event before, where its hash was wrong, now that the next one is known.
+    /// Answers whether the next one is to be checked against it as usual.
+    fn resolve(&mut self, next: Option<&Link>) -> bool {
+        let Some(Suspect { link, previous, finding }) = self.suspect.take() else { return true };
+        let damage = diagnose(self.id.as_str(), previous, &link, next);
+        if let Some(finding) = finding {
+            self.findings[finding].what.push_str(&damage.to_string());
+        }
+        let Some(next) = next else { return true };
+        match damage {
+            Damage::Changed | Damage::Several | Damage::Last => return true,
+            Damage::PlacesSwapped => self.hash = link.hash,
+            Damage::HashChanged | Damage::ContentsSwapped => self.hash = next.hash,
+            Damage::PutIn => {
+                self.hash = next.hash;
+                self.shift -= 1;
+            }
+            Damage::TakenOut(count) => {
+                self.hash = next.hash;
+                self.shift += count.cast_signed();
+            }
+        }
+        false
+    }
+
+    /// Checks that an event stands right behind the one before; answers whether there is a gap between them.
+    fn place(&mut self, sequence: i64, position: i64) -> bool {
         let next = self.next();
         if sequence < 0 {
             self.find(None, format!("an event stands at sequence {sequence}, before the first"));
@@ -167,10 +273,12 @@ impl<'a> Walk<'a> {
             self.find(Some(sequence), "its position is not behind that of the event before".into());
         }
         self.position = position;
+        sequence > next
     }
 
     /// Compares what was read with the catalogue, HEAD and the base state.
     fn close(&mut self, db: &Connection) -> Result<()> {
+        self.resolve(None);
         let Some(stored) = Entry::load(db, self.id)? else {
             self.findings.clear(); // it was deleted meanwhile
             return Ok(());

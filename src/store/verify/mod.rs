@@ -1,6 +1,9 @@
 //! Is the log what it was? The chain, the sequences, the columns, the catalogue and the attachments.
 
 mod chain;
+mod diagnosis;
+mod projections;
+mod schema;
 
 use std::io::Read as _;
 
@@ -44,6 +47,9 @@ pub struct Verification {
     pub attachments: u64,
     /// What is not as it was written; empty where all is well.
     pub findings: Vec<Finding>,
+    /// What is as it was written and yet not as it should be, such as an event whose parent is missing: an
+    /// import takes damaged conversations as they are.
+    pub notes: Vec<Finding>,
 }
 
 /// How far a verification is.
@@ -89,6 +95,10 @@ impl Store {
             let whats = self.snapshot(verify_file)?;
             let findings = whats.into_iter().map(|what| Finding { conversation: None, sequence: None, what });
             seen.findings.extend(findings);
+            let (wrong, strange) = self.snapshot(schema::verify)?;
+            let of_the_file = |what| Finding { conversation: None, sequence: None, what };
+            seen.findings.extend(wrong.into_iter().map(of_the_file));
+            seen.notes.extend(strange.into_iter().map(of_the_file));
         }
         Ok(seen)
     }

@@ -3,6 +3,7 @@
 pub mod child;
 pub mod events;
 pub mod folder;
+pub mod projected;
 pub mod random;
 
 use std::fmt::Debug;

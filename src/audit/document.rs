@@ -1,0 +1,78 @@
+//! The reports as a page of documentation: `docs/reports.md` is what this writes.
+
+use std::fmt::Write as _;
+
+use super::REPORTS;
+use super::report::Report;
+
+const INTRODUCTION: &str = "# Reports
+
+Each report answers one question about a file with one SELECT over the views of [format.md](format.md), so it can be
+asked with `annals report NAME`, or by pasting its SQL into any SQLite tool.
+
+```sh
+annals report                                                    # which there are
+annals report commands --param conversation=5610a7 --param failed=yes
+annals report network --param since=2026-01-31 --csv > network.csv
+annals --json report cost-by-model
+annals report --html report.html                                 # all of them on a page, with charts
+```
+
+How to read a report's SQL: `:name` is a parameter, and a line that names a parameter without a value is left out.
+Times are compared as text with what the events say, which is usually local time without a zone (`changes` alone goes
+by the clock of the file, in UTC). `sequence` says where to look: `annals events ID --from N --to N`. Reports run
+through the guard of [query.md](query.md) and have its limits.
+
+This page is written by the program (`audit::document`); a test holds it to the code.
+";
+
+/// The page, in Markdown.
+#[must_use]
+pub fn document() -> String {
+    let mut page = String::from(INTRODUCTION);
+    page.push_str("\n| report | question |\n|---|---|\n");
+    for report in REPORTS {
+        line(&mut page, format_args!("| [{0}](#{0}) | {1} |", report.name, report.question));
+    }
+    for report in REPORTS {
+        describe(&mut page, report);
+    }
+    page
+}
+
+fn describe(page: &mut String, report: &Report) {
+    line(page, format_args!("\n## {}\n\n{}", report.name, report.question));
+    if !report.note.is_empty() {
+        line(page, format_args!("\n{}", report.note));
+    }
+    line(page, format_args!("\n| parameter | value | |\n|---|---|---|"));
+    for parameter in report.parameters {
+        let default = parameter.default.map(|default| format!(" (default {default})")).unwrap_or_default();
+        let kind = parameter.kind.as_str();
+        line(page, format_args!("| {} | {kind} | {}{default} |", parameter.name, parameter.what));
+    }
+    line(page, format_args!("\n| column | unit | |\n|---|---|---|"));
+    for column in report.columns {
+        line(page, format_args!("| {} | {} | {} |", column.name, column.unit, column.what));
+    }
+    line(page, format_args!("\n```sql\n{}```", report.sql));
+}
+
+fn line(page: &mut String, text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(page, "{text}"); // writing to a String cannot fail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `UPDATE_GOLDEN=1 cargo test` writes the page anew; the diff is read in review.
+    #[test]
+    fn the_documentation_is_what_the_code_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reports.md");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(path, document()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap(), document());
+    }
+}

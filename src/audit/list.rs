@@ -1,0 +1,462 @@
+//! The reports there are.
+
+use crate::error::{Error, Result};
+use crate::store::nearest;
+
+use super::report::{Column, Parameter, ParameterKind, Report, column};
+
+const TIME: &str = "time as written";
+const UTC: &str = "time, UTC";
+const MS: &str = "ms";
+const TOKENS: &str = "tokens";
+const MONEY: &str = "currency of the price table";
+
+const CONVERSATION: Parameter = Parameter {
+    name: "conversation",
+    kind: ParameterKind::Conversation,
+    what: "only this conversation",
+    default: None,
+};
+const SINCE: Parameter =
+    Parameter { name: "since", kind: ParameterKind::Time, what: "only from this time on", default: None };
+const UNTIL: Parameter =
+    Parameter { name: "until", kind: ParameterKind::Time, what: "only before this time", default: None };
+const LIMIT: Parameter = Parameter {
+    name: "limit",
+    kind: ParameterKind::Number,
+    what: "at most this many rows",
+    default: Some("50"),
+};
+const MODEL: Parameter =
+    Parameter { name: "model", kind: ParameterKind::Text, what: "only this model", default: None };
+
+const ID: Column = column("conversation_id", "", "");
+const SEQUENCE: Column = column("sequence", "place", "of the call in its conversation");
+const STARTED: Column = column("started_at", TIME, "when it was asked for");
+const DURATION: Column = column("duration_ms", MS, "from the call to its result");
+const OUTCOME: Column = column("outcome", "", "ok, error, rejected, pending");
+const EXIT: Column = column("exit_code", "", "of a command; -1 while it ran");
+const WHAT: Column = column("what", "", "the command, the path, or the beginning of the arguments");
+const TITLE: Column = column("title", "", "");
+const COST: Column = column("cost", MONEY, "");
+const PROMPT: Column = column("prompt_tokens", TOKENS, "sent, those read from a cache included");
+const COMPLETION: Column = column("completion_tokens", TOKENS, "received");
+const CACHE_READ: Column = column("cache_read_tokens", TOKENS, "");
+const CONVERSATIONS: Column = column("conversations", "conversations", "");
+
+/// The report of this name.
+#[must_use]
+pub fn report(name: &str) -> Option<&'static Report> {
+    REPORTS.iter().find(|report| report.name == name)
+}
+
+/// The report of this name, or what it might have meant.
+///
+/// # Errors
+/// [`Error::QueryRefused`] where there is none.
+pub fn find(name: &str) -> Result<&'static Report> {
+    report(name).ok_or_else(|| {
+        let names = REPORTS.iter().map(|report| report.name);
+        let hint = match nearest(name, names.clone()) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
+        };
+        Error::QueryRefused { what: format!("there is no report {name:?}"), hint: Some(hint) }
+    })
+}
+
+/// Every report, in the order in which an auditor would ask.
+pub const REPORTS: &[Report] = &[
+    Report {
+        name: "commands",
+        question: "Which shell commands were run, where, and how did they end?",
+        note: "",
+        parameters: &[
+            CONVERSATION,
+            SINCE,
+            UNTIL,
+            Parameter {
+                name: "text",
+                kind: ParameterKind::Text,
+                what: "only with this text in the command",
+                default: None,
+            },
+            Parameter {
+                name: "path",
+                kind: ParameterKind::Pattern,
+                what: "only in a directory that matches, or with a matching path in the command",
+                default: None,
+            },
+            Parameter {
+                name: "failed",
+                kind: ParameterKind::YesOrNo,
+                what: "yes: only those that ended badly; no: only the others",
+                default: None,
+            },
+        ],
+        columns: &[
+            STARTED,
+            ID,
+            SEQUENCE,
+            column("command", "", ""),
+            EXIT,
+            OUTCOME,
+            DURATION,
+            column("directory", "path", "where the shell stood when it was done"),
+            column("risk", "", "UNKNOWN, LOW, MEDIUM, HIGH, as the model rates it"),
+        ],
+        sql: include_str!("sql/commands.sql"),
+    },
+    Report {
+        name: "files",
+        question: "Which files were touched, in which conversation and by which models?",
+        note: "Only what tools were told by name: a file that a shell command changes is in the command \
+               (report commands, path=...).",
+        parameters: &[
+            CONVERSATION,
+            SINCE,
+            UNTIL,
+            Parameter {
+                name: "path",
+                kind: ParameterKind::Pattern,
+                what: "only paths that match",
+                default: None,
+            },
+        ],
+        columns: &[
+            column("path", "path", ""),
+            ID,
+            TITLE,
+            column("writes", "calls", "that changed it"),
+            column("reads", "calls", "that did not"),
+            column("failed", "calls", "that failed, were rejected or are unanswered"),
+            column("first_at", TIME, ""),
+            column("last_at", TIME, ""),
+            column("models", "", "those the conversation used"),
+        ],
+        sql: include_str!("sql/files.sql"),
+    },
+    Report {
+        name: "network",
+        question: "Which commands and tools reached for the network?",
+        note: "It looks for the names of programs and for addresses. A script, an alias or a program that is \
+               not in the list reaches the network unseen.",
+        parameters: &[CONVERSATION, SINCE, UNTIL],
+        columns: &[
+            STARTED,
+            ID,
+            SEQUENCE,
+            column("programs", "", "what was recognised, or the tool"),
+            column("what", "", "the command or the address"),
+            EXIT,
+            OUTCOME,
+            DURATION,
+        ],
+        sql: include_str!("sql/network.sql"),
+    },
+    Report {
+        name: "confirmations",
+        question: "Which calls waited for a person, who let them pass, and how long did they wait?",
+        note: "docs/format.md says what the evidence is worth. With the evidence policy the wait of a granted \
+               call includes its own run.",
+        parameters: &[
+            CONVERSATION,
+            SINCE,
+            UNTIL,
+            Parameter {
+                name: "decision",
+                kind: ParameterKind::Text,
+                what: "granted, denied, waiting or lapsed",
+                default: None,
+            },
+        ],
+        columns: &[
+            column("asked_at", TIME, ""),
+            ID,
+            SEQUENCE,
+            column("tool", "", ""),
+            WHAT,
+            column("risk", "", "as the model rates it"),
+            column("decision", "", "granted, denied, waiting, lapsed"),
+            column("decided_at", TIME, ""),
+            column("waited_ms", MS, ""),
+            column("reason", "", "of a denial"),
+            column("evidence", "", "status, policy, refusal"),
+        ],
+        sql: include_str!("sql/confirmations.sql"),
+    },
+    Report {
+        name: "risks",
+        question: "Which calls were rated a high risk, by the model or by an analyzer?",
+        note: "",
+        parameters: &[
+            CONVERSATION,
+            SINCE,
+            UNTIL,
+            Parameter {
+                name: "risk",
+                kind: ParameterKind::Text,
+                what: "UNKNOWN, LOW, MEDIUM or HIGH",
+                default: Some("HIGH"),
+            },
+        ],
+        columns: &[
+            STARTED,
+            ID,
+            SEQUENCE,
+            column("tool", "", ""),
+            WHAT,
+            column("model_risk", "", "where the model rates it so"),
+            column("analyzer_risk", "", "where an analyzer does"),
+            column("analyzer", "", "which"),
+            OUTCOME,
+            EXIT,
+            column("rejected_by", "", "user or hook"),
+        ],
+        sql: include_str!("sql/risks.sql"),
+    },
+    Report {
+        name: "hook-blocks",
+        question: "What did hooks stop, and why?",
+        note: "",
+        parameters: &[CONVERSATION, SINCE, UNTIL],
+        columns: &[
+            column("at", TIME, ""),
+            ID,
+            column("sequence", "place", "of the hook's event"),
+            column("hook_event", "", "PreToolUse, UserPromptSubmit, Stop, ..."),
+            column("hook_command", "", ""),
+            column("tool", "", ""),
+            column("what", "", "the call it stopped"),
+            column("reason", "", ""),
+        ],
+        sql: include_str!("sql/hook-blocks.sql"),
+    },
+    Report {
+        name: "errors",
+        question: "What failed, by class?",
+        note: "A command that ends with another exit code than 0 is no error here (report commands, failed=yes).",
+        parameters: &[CONVERSATION, SINCE, UNTIL],
+        columns: &[
+            column(
+                "class",
+                "",
+                "auth, quota, rate_limit, config, transient, agent_action, internal, unknown, tool",
+            ),
+            column("code", "", "of a run that failed"),
+            column("tool", "", ""),
+            column("errors", "errors", ""),
+            CONVERSATIONS,
+            column("first_at", TIME, ""),
+            column("last_at", TIME, ""),
+            column("latest", "", "the beginning of the newest one's text"),
+        ],
+        sql: include_str!("sql/errors.sql"),
+    },
+    Report {
+        name: "error-list",
+        question: "Which errors were there, one by one?",
+        note: "",
+        parameters: &[
+            CONVERSATION,
+            SINCE,
+            UNTIL,
+            Parameter { name: "class", kind: ParameterKind::Text, what: "only this class", default: None },
+        ],
+        columns: &[
+            column("at", TIME, ""),
+            ID,
+            column("sequence", "place", "of the event that tells it"),
+            column("class", "", ""),
+            column("code", "", "of a run that failed"),
+            column("tool", "", ""),
+            column("detail", "", ""),
+        ],
+        sql: include_str!("sql/error-list.sql"),
+    },
+    Report {
+        name: "secrets",
+        question: "Which secrets had a conversation, and which commands named them?",
+        note: "The reference hands a secret to the shell before a command that contains its name, in any case; \
+               that is what counts as a use. Values are never shown.",
+        parameters: &[
+            CONVERSATION,
+            Parameter { name: "name", kind: ParameterKind::Text, what: "only this secret", default: None },
+        ],
+        columns: &[
+            ID,
+            column("name", "", ""),
+            column("kind", "", "StaticSecret or LookupSecret"),
+            column("description", "", ""),
+            column("uses", "commands", "that contain its name"),
+            column("first_at", TIME, ""),
+            column("last_at", TIME, ""),
+            column("hidden", "commands", "of these, with a value that was hidden in the output"),
+        ],
+        sql: include_str!("sql/secrets.sql"),
+    },
+    Report {
+        name: "cost-by-model",
+        question: "What did each model take?",
+        note: "Rows whose time is unknown are left out once since or until is given.",
+        parameters: &[CONVERSATION, SINCE, UNTIL],
+        columns: &[
+            column("model", "", ""),
+            CONVERSATIONS,
+            column("calls", "calls", "that are known one by one"),
+            PROMPT,
+            COMPLETION,
+            CACHE_READ,
+            column("cache_write_tokens", TOKENS, ""),
+            column("reasoning_tokens", TOKENS, ""),
+            COST,
+            column("latency_ms", MS, "mean, of the calls that are known one by one"),
+        ],
+        sql: include_str!("sql/cost-by-model.sql"),
+    },
+    Report {
+        name: "cost-by-day",
+        question: "What did each day take?",
+        note: "A day is that of the time a model call is known to have been made; unknown where that is not told.",
+        parameters: &[CONVERSATION, MODEL, SINCE, UNTIL],
+        columns: &[column("day", "date", ""), CONVERSATIONS, PROMPT, COMPLETION, CACHE_READ, COST],
+        sql: include_str!("sql/cost-by-day.sql"),
+    },
+    Report {
+        name: "cost-by-conversation",
+        question: "Which conversations took most?",
+        note: "",
+        parameters: &[MODEL, SINCE, UNTIL, LIMIT],
+        columns: &[ID, TITLE, column("models", "", ""), PROMPT, COMPLETION, CACHE_READ, COST],
+        sql: include_str!("sql/cost-by-conversation.sql"),
+    },
+    Report {
+        name: "cost-by-tag",
+        question: "What did the conversations of each tag take?",
+        note: "A conversation with two tags counts for both.",
+        parameters: &[
+            Parameter { name: "tag", kind: ParameterKind::Text, what: "only this tag", default: None },
+            SINCE,
+            UNTIL,
+        ],
+        columns: &[column("tag", "", ""), column("value", "", ""), CONVERSATIONS, PROMPT, COMPLETION, COST],
+        sql: include_str!("sql/cost-by-tag.sql"),
+    },
+    Report {
+        name: "tools",
+        question: "How often was each tool called, and how did that go?",
+        note: "",
+        parameters: &[CONVERSATION, SINCE, UNTIL],
+        columns: &[
+            column("tool", "", ""),
+            column("calls", "calls", ""),
+            CONVERSATIONS,
+            column("ok", "calls", ""),
+            column("errors", "calls", ""),
+            column("rejected", "calls", ""),
+            column("pending", "calls", "that nothing has answered"),
+        ],
+        sql: include_str!("sql/tools.sql"),
+    },
+    Report {
+        name: "slow-tools",
+        question: "Which tools took the time?",
+        note: "From a call to its result, so a wait for a person's consent is in it.",
+        parameters: &[CONVERSATION, SINCE, UNTIL],
+        columns: &[
+            column("tool", "", ""),
+            column("calls", "calls", "whose duration is known"),
+            column("mean_ms", MS, ""),
+            column("median_ms", MS, ""),
+            column("p95_ms", MS, "95 of 100 calls took no longer"),
+            column("max_ms", MS, ""),
+            column("total_ms", MS, ""),
+        ],
+        sql: include_str!("sql/slow-tools.sql"),
+    },
+    Report {
+        name: "slow-calls",
+        question: "Which calls took longest?",
+        note: "From a call to its result, so a wait for a person's consent is in it.",
+        parameters: &[
+            CONVERSATION,
+            Parameter { name: "tool", kind: ParameterKind::Text, what: "only this tool", default: None },
+            SINCE,
+            UNTIL,
+            LIMIT,
+        ],
+        columns: &[DURATION, STARTED, ID, SEQUENCE, column("tool", "", ""), WHAT, OUTCOME, EXIT],
+        sql: include_str!("sql/slow-calls.sql"),
+    },
+    Report {
+        name: "stuck",
+        question: "Which conversations are stuck, failed, or were left lying?",
+        note: "A status running may be true, or the last word of a process that died.",
+        parameters: &[SINCE, UNTIL],
+        columns: &[
+            ID,
+            TITLE,
+            column("status", "", ""),
+            column("why", "", ""),
+            column("last_at", TIME, "of its last event"),
+            column("pending", "calls", "that nothing has answered"),
+            column("class", "", "of its last error"),
+            column("code", "", "of its last error"),
+            column("last_error", "", "the beginning of its text"),
+        ],
+        sql: include_str!("sql/stuck.sql"),
+    },
+    Report {
+        name: "longest",
+        question: "Which conversations are the longest?",
+        note: "",
+        parameters: &[SINCE, UNTIL, LIMIT],
+        columns: &[
+            ID,
+            TITLE,
+            column("status", "", ""),
+            column("events", "events", ""),
+            column("hours", "h", "from the first to the last event"),
+            column("payload_bytes", "bytes", ""),
+            PROMPT,
+            COMPLETION,
+            COST,
+        ],
+        sql: include_str!("sql/longest.sql"),
+    },
+    Report {
+        name: "changes",
+        question: "What came into the file between two times?",
+        note: "By the clock of the machine that wrote the file, in UTC, whatever time the events themselves tell.",
+        parameters: &[SINCE, UNTIL],
+        columns: &[
+            ID,
+            TITLE,
+            column("events", "events", "that were added"),
+            column("first_sequence", "place", "of the first of them"),
+            column("last_sequence", "place", "of the last of them"),
+            column("is_new", "0 or 1", "1: the conversation began in that time"),
+            column("state_fields", "changes", "of fields of the base state"),
+            column("head_moves", "moves", "of HEAD, other than by an event"),
+            column("imports", "imports", ""),
+            column("problems", "problems", "that imports have found"),
+            column("first_at", UTC, ""),
+            column("last_at", UTC, ""),
+        ],
+        sql: include_str!("sql/changes.sql"),
+    },
+    Report {
+        name: "activity",
+        question: "How much happened each day?",
+        note: "",
+        parameters: &[CONVERSATION, SINCE, UNTIL],
+        columns: &[
+            column("day", "date", ""),
+            CONVERSATIONS,
+            column("events", "events", ""),
+            column("actions", "events", "tool calls"),
+            column("user_messages", "events", ""),
+        ],
+        sql: include_str!("sql/activity.sql"),
+    },
+];

@@ -1,0 +1,17 @@
+//! Questions about a whole file: what agents did, who allowed it, what it cost, what went wrong.
+//!
+//! Every question is a named report: one SELECT over the documented views, so that anybody can read what it
+//! asks and ask it without Annals. Reports run through the guard of [`Store::query`](crate::Store::query)
+//! like any other SQL; they hold no secrets of their own. This room does not know tables, only views.
+
+mod document;
+mod list;
+mod page;
+mod report;
+mod run;
+
+pub use document::document;
+pub use list::{REPORTS, find, report};
+pub use page::page;
+pub use report::{Column, Parameter, ParameterKind, Report};
+pub use run::run;

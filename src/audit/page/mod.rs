@@ -1,0 +1,369 @@
+//! A page that a person hands to a colleague: figures, charts and the most important reports in one HTML file.
+//!
+//! It needs nothing beside it and runs no script; its policy forbids both, so that even text that slipped
+//! through escaping could do nothing.
+
+mod chart;
+mod text;
+
+use std::fmt::Write as _;
+
+use chart::{Bar, Legend, lying, standing};
+use text::{escape, moment, number, shorten};
+
+use super::{Report, find, run};
+use crate::error::{Error, Result};
+use crate::ids::Timestamp;
+use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store};
+
+const STYLE: &str = include_str!("style.css");
+
+/// What the page can be told.
+const PARAMETERS: &[&str] = &["since", "until"];
+
+/// How many rows of a report the page shows.
+const ROWS_SHOWN: usize = 100;
+
+/// The reports that are shown as tables, in order.
+const TABLES: &[&str] = &[
+    "confirmations",
+    "risks",
+    "hook-blocks",
+    "network",
+    "errors",
+    "stuck",
+    "secrets",
+    "files",
+    "slow-calls",
+    "cost-by-conversation",
+    "cost-by-tag",
+    "longest",
+];
+
+/// Columns that are shown in the letters of code.
+const CODE: &[&str] = &[
+    "conversation_id",
+    "what",
+    "command",
+    "path",
+    "directory",
+    "detail",
+    "latest",
+    "last_error",
+    "hook_command",
+];
+
+/// Up to this many characters a cell stays on one line.
+const SHORT: usize = 36;
+
+const TOTALS: &str = "SELECT (SELECT count(*) FROM conversations) AS conversations, \
+     (SELECT sum(event_count) FROM conversations) AS events, \
+     (SELECT min(first_timestamp) FROM conversations) AS first_at, \
+     (SELECT max(last_timestamp) FROM conversations) AS last_at";
+
+/// The answers the page is made of.
+struct Answers {
+    tools: SqlAnswer,
+    models: SqlAnswer,
+    days: SqlAnswer,
+    activity: SqlAnswer,
+    slow: SqlAnswer,
+    tables: Vec<(&'static Report, SqlAnswer)>,
+}
+
+/// Writes the page: everything in `store`, or what `given` (`since`, `until`) leaves of it, as of `now`.
+///
+/// # Errors
+/// As [`run`].
+pub fn page(store: &Store, given: &[(String, String)], limits: SqlLimits, now: Timestamp) -> Result<String> {
+    if let Some((name, _)) = given.iter().find(|(name, _)| !PARAMETERS.contains(&name.as_str())) {
+        let what = format!("the page has no parameter {name:?}");
+        return Err(Error::QueryRefused { what, hint: Some(format!("it has {}", PARAMETERS.join(", "))) });
+    }
+    let answer = |name: &str| -> Result<SqlAnswer> {
+        let report = find(name)?;
+        // A report that knows no time is asked without.
+        let known = |name: &str| report.parameters.iter().any(|parameter| parameter.name == name);
+        let wanted: Vec<_> = given.iter().filter(|(name, _)| known(name)).cloned().collect();
+        run(store, report, &wanted, limits)
+    };
+    let totals = store.query(&SqlQuery { sql: TOTALS, parameters: &[], limits })?;
+    let answers = Answers {
+        tools: answer("tools")?,
+        models: answer("cost-by-model")?,
+        days: answer("cost-by-day")?,
+        activity: answer("activity")?,
+        slow: answer("slow-tools")?,
+        tables: TABLES.iter().map(|name| Ok((find(name)?, answer(name)?))).collect::<Result<_>>()?,
+    };
+    let file = store.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(write(&file, given, now, &totals, &answers))
+}
+
+fn write(
+    file: &str,
+    given: &[(String, String)],
+    now: Timestamp,
+    totals: &SqlAnswer,
+    answers: &Answers,
+) -> String {
+    let mut html = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    put(
+        &mut html,
+        format_args!(
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{} · Annals report</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+            escape(file)
+        ),
+    );
+    put(
+        &mut html,
+        format_args!(
+            "<h1>What the agents did</h1>\n<p class=\"soft\">{}, written {} by Annals {}{}</p>\n",
+            escape(file),
+            now.to_rfc3339().get(..19).unwrap_or_default().replace('T', " ") + " UTC",
+            env!("CARGO_PKG_VERSION"),
+            range(given)
+        ),
+    );
+    html.push_str("<nav>");
+    for (report, _) in &answers.tables {
+        put(&mut html, format_args!("<a href=\"#{0}\">{0}</a>", report.name));
+    }
+    html.push_str("</nav>\n");
+    tiles(&mut html, totals, answers);
+    html.push_str("<div class=\"charts\">\n");
+    html.push_str(&charts(answers));
+    html.push_str("</div>\n");
+    for (report, answer) in &answers.tables {
+        section(&mut html, report, answer);
+    }
+    html.push_str("<p class=\"soft\">Times are as the events tell them, usually local time without a zone. \
+         <code>annals verify</code> says whether the file is as it was written; \
+         <code>annals events ID --from N --to N</code> shows the event at a sequence.</p>\n</body>\n</html>\n");
+    html
+}
+
+fn range(given: &[(String, String)]) -> String {
+    let told: Vec<String> = given.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    if told.is_empty() { String::new() } else { escape(&format!("; {}", told.join(", "))) }
+}
+
+fn tiles(html: &mut String, totals: &SqlAnswer, answers: &Answers) {
+    let table =
+        |name: &str| answers.tables.iter().find(|(report, _)| report.name == name).map(|(_, answer)| answer);
+    let rows = |name: &str| table(name).map_or(0.0, |answer| answer.rows.len() as f64);
+    let decided = |decision: &str| {
+        table("confirmations").map_or(0.0, |answer| {
+            let of = |row: &&Vec<SqlValue>| cell(answer, row, "decision") == &SqlValue::from(decision);
+            answer.rows.iter().filter(of).count() as f64
+        })
+    };
+    let errors = table("errors").map_or(0.0, |answer| sum(answer, "errors"));
+    let tiles = [
+        ("conversations", first(totals, "conversations")),
+        ("events", first(totals, "events")),
+        ("tool calls", sum(&answers.tools, "calls")),
+        ("consents granted", decided("granted")),
+        ("consents denied", decided("denied")),
+        ("high-risk calls", rows("risks")),
+        ("stopped by hooks", rows("hook-blocks")),
+        ("reached for the network", rows("network")),
+        ("errors", errors),
+        ("stuck, failed, left lying", rows("stuck")),
+        ("tokens sent", sum(&answers.models, "prompt_tokens")),
+        ("tokens received", sum(&answers.models, "completion_tokens")),
+        ("cost", sum(&answers.models, "cost")),
+    ];
+    html.push_str("<div class=\"tiles\">\n");
+    for (what, value) in tiles {
+        put(html, format_args!("<div class=\"tile\"><b>{}</b>{what}</div>\n", number(value)));
+    }
+    html.push_str("</div>\n");
+}
+
+fn charts(answers: &Answers) -> String {
+    let bars = |answer: &SqlAnswer, label: &str, values: &[&str], most: usize| -> Vec<Bar> {
+        let bar = |row: &Vec<SqlValue>| Bar {
+            label: words(cell(answer, row, label)),
+            values: values.iter().map(|name| float(cell(answer, row, name)).max(0.0)).collect(),
+        };
+        answer.rows.iter().take(most).map(bar).collect()
+    };
+    let days = |answer: &SqlAnswer, values: &[&str]| by_day(bars(answer, "day", values, usize::MAX));
+    let one = |title, unit| Legend { title, unit, series: &[""] };
+    let errors = answers.tables.iter().find(|(report, _)| report.name == "errors").map(|(_, answer)| answer);
+    let outcomes =
+        Legend { title: "Tool calls", unit: "calls", series: &["ok", "error", "rejected", "unanswered"] };
+    [
+        standing(&one("Events", "each day that had any"), &days(&answers.activity, &["events"])),
+        standing(
+            &one("Cost", "each day that had any, in the currency of the price table"),
+            &days(&answers.days, &["cost"]),
+        ),
+        lying(&outcomes, &bars(&answers.tools, "tool", &["ok", "errors", "rejected", "pending"], 12)),
+        lying(
+            &one("Cost by model", "currency of the price table"),
+            &bars(&answers.models, "model", &["cost"], 12),
+        ),
+        lying(
+            &one("Time by tool", "ms, all calls together"),
+            &bars(&answers.slow, "tool", &["total_ms"], 12),
+        ),
+        errors.map_or_else(String::new, |errors| {
+            lying(
+                &one("Errors by class", "errors"),
+                &by_label(bars(errors, "class", &["errors"], usize::MAX)),
+            )
+        }),
+    ]
+    .concat()
+}
+
+/// Days as bars: what is no date is left out, and more than a quarter of a year is shown by months.
+fn by_day(bars: Vec<Bar>) -> Vec<Bar> {
+    let is_date = |text: &str| Timestamp::parse(&format!("{text}T00:00:00")).is_some();
+    let mut bars: Vec<Bar> = bars.into_iter().filter(|bar| is_date(&bar.label)).collect();
+    if bars.len() > 92 {
+        for bar in &mut bars {
+            bar.label.truncate(7); // a date is ASCII
+        }
+    }
+    by_label(bars)
+}
+
+/// Bars of one label made one.
+fn by_label(bars: Vec<Bar>) -> Vec<Bar> {
+    let mut merged: Vec<Bar> = Vec::new();
+    for bar in bars {
+        match merged.iter_mut().find(|known| known.label == bar.label) {
+            Some(known) => known.values.iter_mut().zip(bar.values).for_each(|(sum, value)| *sum += value),
+            None => merged.push(bar),
+        }
+    }
+    merged
+}
+
+fn section(html: &mut String, report: &Report, answer: &SqlAnswer) {
+    put(html, format_args!("<h2 id=\"{}\">{}</h2>\n", report.name, escape(report.question)));
+    if !report.note.is_empty() {
+        put(html, format_args!("<p class=\"soft\">{}</p>\n", escape(report.note)));
+    }
+    if answer.rows.is_empty() {
+        html.push_str("<p>None.</p>\n");
+    } else {
+        table(html, report, answer);
+    }
+    put(
+        html,
+        format_args!(
+            "<details><summary>what was asked: annals report {}</summary><pre>{}</pre></details>\n",
+            report.name,
+            escape(report.sql)
+        ),
+    );
+}
+
+fn table(html: &mut String, report: &Report, answer: &SqlAnswer) {
+    let numeric: Vec<bool> = (0..answer.columns.len())
+        .map(|column| {
+            answer.rows.iter().all(|row| !matches!(row[column], SqlValue::Text(_) | SqlValue::Blob(_)))
+        })
+        .collect();
+    html.push_str("<div class=\"scroll\"><table>\n<tr>");
+    for (column, numeric) in report.columns.iter().zip(&numeric) {
+        let class = if *numeric { " class=\"number\"" } else { "" };
+        let unit = if column.unit.is_empty() || column.unit == column.name {
+            String::new()
+        } else {
+            format!(" <small>{}</small>", escape(column.unit))
+        };
+        put(
+            html,
+            format_args!("<th{class} title=\"{}\">{}{unit}</th>", escape(column.what), escape(column.name)),
+        );
+    }
+    html.push_str("</tr>\n");
+    for row in answer.rows.iter().take(ROWS_SHOWN) {
+        html.push_str("<tr>");
+        for (index, value) in row.iter().enumerate() {
+            html.push_str(&entry(&answer.columns[index], value, numeric[index]));
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</table></div>\n");
+    if answer.rows.len() > ROWS_SHOWN || answer.truncated.is_some() {
+        let more = if answer.truncated.is_some() { "more than " } else { "" };
+        put(
+            html,
+            format_args!(
+                "<p class=\"soft\">The first {ROWS_SHOWN} of {more}{}; <code>annals report {} --csv</code> has all.</p>\n",
+                number(answer.rows.len() as f64),
+                report.name
+            ),
+        );
+    }
+}
+
+/// One cell of a table.
+fn entry(column: &str, value: &SqlValue, is_number: bool) -> String {
+    if is_number {
+        let text = if *value == SqlValue::Null { String::new() } else { number(float(value)) };
+        return format!("<td class=\"number\">{text}</td>");
+    }
+    let text = words(value);
+    if column.ends_with("at")
+        && let Some(moment) = moment(&text)
+    {
+        return format!("<td title=\"{}\">{moment}</td>", escape(&text));
+    }
+    let is_code = CODE.contains(&column);
+    let class = match (is_code, text.chars().count() > SHORT) {
+        (true, true) => "code long",
+        (true, false) => "code",
+        (false, true) => "long",
+        (false, false) => "",
+    };
+    format!("<td class=\"{class}\">{}</td>", shorten(&text))
+}
+
+/// The value of a column, by name.
+fn cell<'a>(answer: &SqlAnswer, row: &'a [SqlValue], name: &str) -> &'a SqlValue {
+    answer
+        .columns
+        .iter()
+        .position(|column| column == name)
+        .and_then(|at| row.get(at))
+        .unwrap_or(&SqlValue::Null)
+}
+
+fn first(answer: &SqlAnswer, name: &str) -> f64 {
+    answer.rows.first().map_or(0.0, |row| float(cell(answer, row, name)))
+}
+
+fn sum(answer: &SqlAnswer, name: &str) -> f64 {
+    answer.rows.iter().map(|row| float(cell(answer, row, name))).sum()
+}
+
+fn float(value: &SqlValue) -> f64 {
+    match value {
+        SqlValue::Integer(number) => *number as f64,
+        SqlValue::Real(number) if number.is_finite() => *number,
+        SqlValue::Null | SqlValue::Real(_) | SqlValue::Text(_) | SqlValue::Blob(_) => 0.0,
+    }
+}
+
+fn words(value: &SqlValue) -> String {
+    match value {
+        SqlValue::Null => String::new(),
+        SqlValue::Integer(number) => number.to_string(),
+        SqlValue::Real(real) => number(*real),
+        SqlValue::Text(text) => text.clone(),
+        SqlValue::Blob(bytes) => format!("{} bytes", bytes.len()),
+    }
+}
+
+fn put(html: &mut String, text: std::fmt::Arguments<'_>) {
+    let _ = html.write_fmt(text); // writing to a String cannot fail
+}

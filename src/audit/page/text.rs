@@ -1,0 +1,98 @@
+//! Text on its way into HTML: what a conversation holds is hostile until it is escaped.
+
+use crate::ids::Timestamp;
+
+/// How many characters of a value a page shows.
+const CHARACTERS_MAX: usize = 300;
+
+/// `text` as HTML text or as an attribute's value in double quotes: markup means nothing, control characters
+/// and those that turn the direction of writing are shown as a replacement.
+pub(super) fn escape(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            '\n' | '\t' => html.push(character),
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
+                html.push('\u{fffd}');
+            }
+            other if other.is_control() => html.push('\u{fffd}'),
+            other => html.push(other),
+        }
+    }
+    html
+}
+
+/// The beginning of `text`, escaped.
+pub(super) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(CHARACTERS_MAX) {
+        Some((end, _)) => escape(&text[..end]) + "…",
+        None => escape(text),
+    }
+}
+
+/// A time as a person reads it, to the second; what is no time as it is.
+pub(super) fn moment(text: &str) -> Option<String> {
+    let to_seconds = text.get(..19).filter(|_| text.is_ascii() && text.len() <= 40)?;
+    Timestamp::parse(to_seconds).map(|_| to_seconds.replace('T', " "))
+}
+
+/// A number with its thousands apart and as many decimals as say something.
+pub(super) fn number(value: f64) -> String {
+    let size = value.abs();
+    let decimals = if size > 0.0 && size < 1.0 {
+        // Three digits that say something.
+        usize::try_from(2 - size.log10().floor() as i64).unwrap_or(0).min(10)
+    } else if size < 100.0 && value.fract() != 0.0 {
+        2
+    } else {
+        0
+    };
+    let text = format!("{value:.decimals$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    let (digits, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
+    let mut whole = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            whole.push('\u{202f}'); // a narrow space that does not break
+        }
+        whole.push(digit);
+    }
+    format!("{sign}{whole}{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_means_nothing() {
+        assert_eq!(
+            escape("<script>alert(\"1\")</script>&'\u{202e}\u{0}"),
+            "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;&#39;\u{fffd}\u{fffd}"
+        );
+        assert_eq!(shorten(&"<".repeat(400)), "&lt;".repeat(300) + "…");
+    }
+
+    #[test]
+    fn a_time_is_one_and_nothing_else_is() {
+        assert_eq!(moment("2026-11-21T03:31:51.510005").as_deref(), Some("2026-11-21 03:31:51"));
+        assert_eq!(moment("<script>alert(1)</script>"), None);
+        assert_eq!(moment("soon"), None);
+    }
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(number(1_234_567.0), "1\u{202f}234\u{202f}567");
+        assert_eq!(number(0.0074), "0.0074");
+        assert_eq!(number(0.000_000_75), "0.00000075");
+        assert_eq!(number(12.5), "12.5");
+        assert_eq!(number(-1000.0), "-1\u{202f}000");
+        assert_eq!(number(0.0), "0");
+    }
+}

@@ -1,0 +1,126 @@
+//! Running a report: reading its parameters, leaving out what they do not ask for.
+
+use super::report::{Parameter, ParameterKind, Report};
+use crate::error::{Error, Result};
+use crate::ids::Timestamp;
+use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store};
+
+/// Answers a report; `given` are names and values as they were typed.
+///
+/// ```
+/// use annals::audit;
+/// use annals::store::SqlLimits;
+/// # use annals::{Options, Store};
+/// # let store = Store::in_memory(&Options::default())?;
+/// let commands = audit::report("commands").expect("it is one of the list");
+/// let given = [("since".to_owned(), "2026-01-31".to_owned())];
+/// let answer = audit::run(&store, commands, &given, SqlLimits::default())?;
+/// assert_eq!(answer.columns[3], "command");
+/// # Ok::<(), annals::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::QueryRefused`] for a parameter that the report does not have or a value it cannot take,
+/// [`Error::NotATime`], [`Error::UnknownConversation`], and as [`Store::query`].
+pub fn run(
+    store: &Store,
+    report: &Report,
+    given: &[(String, String)],
+    limits: SqlLimits,
+) -> Result<SqlAnswer> {
+    for (name, _) in given {
+        if !report.parameters.iter().any(|parameter| parameter.name == name) {
+            let known: Vec<&str> = report.parameters.iter().map(|parameter| parameter.name).collect();
+            return Err(Error::QueryRefused {
+                what: format!("the report {} has no parameter {name:?}", report.name),
+                hint: Some(format!("it has {}", known.join(", "))),
+            });
+        }
+    }
+    let mut values = Vec::new();
+    for parameter in report.parameters {
+        let typed =
+            given.iter().rev().find(|(name, _)| name == parameter.name).map(|(_, value)| value.as_str());
+        if let Some(text) = typed.or(parameter.default) {
+            values.push((parameter.name.to_owned(), value(store, parameter, text)?));
+        }
+    }
+    let sql = statement(report, &values);
+    store.query(&SqlQuery { sql: &sql, parameters: &values, limits })
+}
+
+/// The report's SQL without the lines that name a parameter which has no value.
+fn statement(report: &Report, values: &[(String, SqlValue)]) -> String {
+    let missing = |line: &str| {
+        report.parameters.iter().any(|parameter| {
+            !values.iter().any(|(name, _)| name == parameter.name) && names(line, parameter.name)
+        })
+    };
+    report.sql.lines().filter(|line| !missing(line)).fold(String::new(), |sql, line| sql + line + "\n")
+}
+
+/// Whether a line of SQL names a parameter.
+fn names(line: &str, parameter: &str) -> bool {
+    line.match_indices(':').any(|(at, _)| {
+        line[at + 1..].strip_prefix(parameter).is_some_and(|rest| {
+            !rest.starts_with(|character: char| character.is_alphanumeric() || character == '_')
+        })
+    })
+}
+
+fn value(store: &Store, parameter: &Parameter, text: &str) -> Result<SqlValue> {
+    let refused = |wanted: &str| Error::QueryRefused {
+        what: format!("{}: {text:?} is no {wanted}", parameter.name),
+        hint: Some(format!("{}: {}", parameter.name, parameter.what)),
+    };
+    Ok(match parameter.kind {
+        ParameterKind::Conversation => SqlValue::Text(store.resolve(text)?.to_string()),
+        ParameterKind::Time => {
+            let time =
+                Timestamp::parse_typed(text).ok_or_else(|| Error::NotATime { text: text.to_owned() })?;
+            // Compared as text with times that usually have no zone.
+            SqlValue::Text(time.to_rfc3339().trim_end_matches('Z').to_owned())
+        }
+        ParameterKind::Text | ParameterKind::Pattern => SqlValue::Text(text.to_owned()),
+        ParameterKind::Number => SqlValue::Integer(text.parse().map_err(|_| refused("whole number"))?),
+        ParameterKind::YesOrNo => match text {
+            "yes" | "true" | "1" => SqlValue::Integer(1),
+            "no" | "false" | "0" => SqlValue::Integer(0),
+            _ => return Err(refused("yes or no")),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{REPORTS, report};
+    use super::*;
+
+    #[test]
+    fn a_line_without_its_parameter_is_left_out() {
+        let commands = report("commands").unwrap();
+        let sql = statement(commands, &[("since".to_owned(), SqlValue::from("2026"))]);
+        assert!(sql.contains("started_at >= :since"), "{sql}");
+        assert!(!sql.contains(":until") && !sql.contains(":path") && sql.contains("WHERE true"), "{sql}");
+        assert!(names("a = :path)", "path") && !names("a = :paths", "path") && !names("a = path", "path"));
+    }
+
+    #[test]
+    fn every_report_names_what_it_takes_and_nothing_else() {
+        for report in REPORTS {
+            for parameter in report.parameters {
+                assert!(names(report.sql, parameter.name), "{}: {}", report.name, parameter.name);
+                assert_eq!(parameter.name, parameter.name.to_lowercase());
+            }
+            for (at, _) in report.sql.match_indices(" :") {
+                let name: String =
+                    report.sql[at + 2..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                assert!(
+                    report.parameters.iter().any(|parameter| parameter.name == name),
+                    "{}: {name}",
+                    report.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+SELECT u.conversation_id, c.title, group_concat(DISTINCT u.model) AS models,
+       sum(u.prompt_tokens) AS prompt_tokens, sum(u.completion_tokens) AS completion_tokens,
+       sum(u.cache_read_tokens) AS cache_read_tokens, round(sum(u.cost), 6) AS cost
+FROM usage AS u
+JOIN conversations AS c ON c.conversation_id = u.conversation_id
+WHERE true
+  AND u.model = :model
+  AND u.at >= :since
+  AND u.at < :until
+GROUP BY u.conversation_id
+ORDER BY sum(u.cost) DESC, u.conversation_id
+LIMIT :limit

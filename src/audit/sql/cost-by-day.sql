@@ -1,0 +1,11 @@
+SELECT coalesce(substr(at, 1, 10), 'unknown') AS day, count(DISTINCT conversation_id) AS conversations,
+       sum(prompt_tokens) AS prompt_tokens, sum(completion_tokens) AS completion_tokens,
+       sum(cache_read_tokens) AS cache_read_tokens, round(sum(cost), 6) AS cost
+FROM usage
+WHERE true
+  AND conversation_id = :conversation
+  AND model = :model
+  AND at >= :since
+  AND at < :until
+GROUP BY day
+ORDER BY day

@@ -1,0 +1,12 @@
+SELECT tag.key AS tag, tag.value AS value, count(DISTINCT u.conversation_id) AS conversations,
+       sum(u.prompt_tokens) AS prompt_tokens, sum(u.completion_tokens) AS completion_tokens,
+       round(sum(u.cost), 6) AS cost
+FROM usage AS u
+JOIN conversations AS c ON c.conversation_id = u.conversation_id
+JOIN json_each(c.tags) AS tag
+WHERE true
+  AND tag.key = :tag
+  AND u.at >= :since
+  AND u.at < :until
+GROUP BY tag.key, tag.value
+ORDER BY tag.key, sum(u.cost) DESC, tag.value

@@ -1,0 +1,194 @@
+//! The terminal: taken over while a conversation is played, put back however that ends.
+
+use std::io::{Write as _, stdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, Clear, ClearType, DisableLineWrap, EnableLineWrap, EndSynchronizedUpdate,
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
+};
+use crossterm::{cursor, execute, queue, style};
+
+use super::player::{Flow, Frame, Key, Player};
+use crate::cli::print::Output;
+use crate::error::{Error, Result};
+
+/// How long it may take until a signal is noticed.
+const TICK: Duration = Duration::from_millis(200);
+/// How long frames follow each other at least.
+const FRAME: Duration = Duration::from_millis(16);
+
+/// Plays until a key, a signal or the end of it all ends it.
+pub(super) fn play(player: &mut Player<'_>, output: &Output) -> Result<()> {
+    let signal = signals()?;
+    let mut screen = Screen::enter()?;
+    let played = play_on(&mut screen, player, &signal, output);
+    drop(screen);
+    // Whoever sent a signal is to see that it was one.
+    #[cfg(unix)]
+    if let Ok(signal @ 1..) = i32::try_from(signal.load(Ordering::Relaxed)) {
+        signal_hook::low_level::emulate_default_handler(signal).map_err(failed)?;
+    }
+    played
+}
+
+fn play_on(
+    screen: &mut Screen,
+    player: &mut Player<'_>,
+    signal: &AtomicUsize,
+    output: &Output,
+) -> Result<()> {
+    let mut shown_at = Instant::now();
+    let mut is_stale = true;
+    loop {
+        if is_stale {
+            let (width, height) = size().map_err(failed)?;
+            let frame = player.frame(usize::from(width).max(1), usize::from(height).max(1))?;
+            screen.draw(&frame, output)?;
+            is_stale = false;
+        }
+        if signal.load(Ordering::Relaxed) != 0 || player.is_over()? {
+            return Ok(());
+        }
+        let due = player.wait()?.map(|wait| shown_at + wait.max(FRAME));
+        let now = Instant::now();
+        if due.is_some_and(|due| due <= now) {
+            player.advance()?;
+            // Those that are due at once come in one frame.
+            while player.wait()? == Some(Duration::ZERO) && now.elapsed() < FRAME {
+                player.advance()?;
+            }
+            (shown_at, is_stale) = (now, true);
+        }
+        let patience = due.map_or(TICK, |due| due.saturating_duration_since(now).min(TICK));
+        if !poll(if is_stale { Duration::ZERO } else { patience }).map_err(failed)? {
+            continue;
+        }
+        let before = player.at();
+        match read().map_err(failed)? {
+            Event::Key(key) if is_suspend(&key) => screen.suspend()?,
+            Event::Key(key) if key.kind != KeyEventKind::Release => {
+                if let Some(key) = meant(&key)
+                    && player.press(key)? == Flow::Quit
+                {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        if player.at() != before {
+            shown_at = Instant::now();
+        }
+        is_stale = true;
+    }
+}
+
+fn failed(source: std::io::Error) -> Error {
+    Error::io("using", "the terminal")(source)
+}
+
+/// The key as it is meant.
+fn meant(key: &KeyEvent) -> Option<Key> {
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return match key.code {
+            KeyCode::Char('c' | 'd') => Some(Key::Interrupt),
+            _ => None,
+        };
+    }
+    Some(match key.code {
+        KeyCode::Char(character) if !character.is_control() => Key::Char(character),
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Left => Key::Left,
+        KeyCode::Right => Key::Right,
+        KeyCode::Up => Key::Up,
+        KeyCode::Down => Key::Down,
+        KeyCode::PageUp => Key::PageUp,
+        KeyCode::PageDown => Key::PageDown,
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        _ => return None,
+    })
+}
+
+fn is_suspend(key: &KeyEvent) -> bool {
+    key.code == KeyCode::Char('z') && key.modifiers.contains(KeyModifiers::CONTROL)
+}
+
+/// The signal by which the program was told to end; 0 as long as it was not.
+fn signals() -> Result<Arc<AtomicUsize>> {
+    let signal = Arc::new(AtomicUsize::new(0));
+    #[cfg(unix)]
+    for number in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+        let told = usize::try_from(number).unwrap_or(0);
+        signal_hook::flag::register_usize(number, signal.clone(), told).map_err(failed)?;
+    }
+    Ok(signal)
+}
+
+/// The terminal while it is taken over. Dropping it puts the terminal back.
+struct Screen;
+
+impl Screen {
+    fn enter() -> Result<Self> {
+        let screen = Self;
+        take().map_err(failed)?;
+        // What a panic says would be lost with the screen it is said on.
+        let said_before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            put_back();
+            said_before(panic);
+        }));
+        Ok(screen)
+    }
+
+    fn draw(&mut self, frame: &Frame, output: &Output) -> Result<()> {
+        let mut out = stdout().lock();
+        let mut write = || -> std::io::Result<()> {
+            queue!(out, BeginSynchronizedUpdate, cursor::MoveTo(0, 0))?;
+            for row in &frame.rows {
+                queue!(out, Clear(ClearType::CurrentLine), style::Print(output.paint(row)))?;
+                queue!(out, style::Print("\r\n"))?;
+            }
+            queue!(out, Clear(ClearType::CurrentLine), style::Print(output.paint_reversed(&frame.status)))?;
+            queue!(out, EndSynchronizedUpdate)?;
+            out.flush()
+        };
+        write().map_err(failed)
+    }
+
+    /// Stops the program as Ctrl-Z does elsewhere, and takes the terminal again once it goes on.
+    fn suspend(&mut self) -> Result<()> {
+        #[cfg(unix)]
+        {
+            put_back();
+            signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP).map_err(failed)?;
+            take().map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        put_back();
+        if !std::thread::panicking() {
+            drop(std::panic::take_hook());
+        }
+    }
+}
+
+fn take() -> std::io::Result<()> {
+    enable_raw_mode()?;
+    execute!(stdout(), EnterAlternateScreen, DisableLineWrap, cursor::Hide)
+}
+
+/// Does what can be done; there is nobody left to tell.
+fn put_back() {
+    let _ = execute!(stdout(), cursor::Show, EnableLineWrap, LeaveAlternateScreen);
+    let _ = disable_raw_mode();
+}

@@ -1,0 +1,306 @@
+//! A conversation as it went: any event of its log, and how things stood right after it.
+//!
+//! What follows from the events before is folded once, forwards, and kept as a few words an event, so that going
+//! back costs nothing. Payloads are read a page at a time; memory does not grow with them.
+
+use std::collections::VecDeque;
+
+use super::{Point, read};
+use crate::error::Result;
+use crate::event::Event;
+use crate::event::json::{Object, Raw};
+use crate::ids::{ConversationId, Sequence, Timestamp};
+use crate::state::{ExecutionStatus, Ledger, Spent, State, Stats, Usage};
+use crate::store::Store;
+use crate::tree::Tree;
+
+/// How many events a page has at most, and how many bytes of payloads.
+const PAGE: usize = 64;
+const PAGE_BYTES: usize = 4 << 20;
+
+/// One event, and how the conversation stood right after it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Its place in the log.
+    pub sequence: Sequence,
+    /// The event.
+    pub event: Event,
+    /// How the conversation went by then.
+    pub status: ExecutionStatus,
+    /// How many steps the agent had taken by then.
+    pub iteration: u64,
+    /// What had been spent by then, and on this event.
+    pub spent: Spent,
+    /// Whether `spent` says what the step before did not.
+    pub is_spent_news: bool,
+    /// How long it came after the event before it, in microseconds, by their own clocks; `None` where they
+    /// do not tell or went backwards.
+    pub after: Option<i64>,
+    /// What it follows in the tree.
+    pub follows: Follows,
+    /// The action that it answers, where it names one.
+    pub answers: Option<Sequence>,
+}
+
+/// What an event follows in the tree, as far as the model sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follows {
+    /// What came last in the log.
+    Last,
+    /// An earlier event: another branch begins here, or goes on.
+    Earlier(Sequence),
+    /// Nothing, although there is something: another tree begins.
+    Nothing,
+}
+
+/// A conversation's log up to a point, to go through in any order.
+pub struct Recording<'s> {
+    store: &'s Store,
+    id: ConversationId,
+    tree: Tree,
+    /// What the base state says of the end, where the log is read that far.
+    end: Option<End>,
+    facts: Vec<Fact>,
+    totals: Vec<Usage>,
+    fold: Fold,
+    page: VecDeque<Event>,
+    /// The place of the first event of the page.
+    page_from: usize,
+}
+
+/// How a conversation stands, by its base state.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    status: Option<ExecutionStatus>,
+    total: Option<Usage>,
+}
+
+/// What is kept of every event that was folded.
+#[derive(Debug, Clone, Copy)]
+struct Fact {
+    status: ExecutionStatus,
+    iteration: u64,
+    after: Option<i64>,
+    /// Which of the totals it was.
+    total: Option<usize>,
+    request: Option<Usage>,
+    follows: Follows,
+}
+
+/// What goes from event to event.
+#[derive(Default)]
+struct Fold {
+    state: State,
+    ledger: Ledger,
+    time: Option<Timestamp>,
+    /// The last event that the model sees.
+    last_seen: Option<usize>,
+}
+
+impl<'s> Recording<'s> {
+    /// The conversation `id` up to `end`. Reads the tree, from columns, and no payload.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`](crate::Error::UnknownConversation).
+    pub fn new(store: &'s Store, id: &ConversationId, end: Point) -> Result<Self> {
+        let events = store.conversation(id)?.event_count;
+        let length = end.length(events);
+        let base = store.base_state(id)?;
+        let base = base.as_ref().map(|state| Object::of(state.document.as_str()));
+        let stats = base.as_ref().and_then(|base| base.get("stats")).map(Stats::read);
+        let ledger = stats.map_or_else(Ledger::new, Ledger::knowing);
+        let status = base.as_ref().and_then(|base| base.get("execution_status")).and_then(Raw::as_str);
+        let end = End { status: status.and_then(|status| status.parse().ok()), total: ledger.all() };
+        Ok(Self {
+            store,
+            id: id.clone(),
+            tree: store.tree_until(id, length)?,
+            end: (length == events).then_some(end),
+            facts: Vec::new(),
+            totals: Vec::new(),
+            fold: Fold { ledger, ..Fold::default() },
+            page: VecDeque::new(),
+            page_from: 0,
+        })
+    }
+
+    /// The conversation.
+    #[must_use]
+    pub fn id(&self) -> &ConversationId {
+        &self.id
+    }
+
+    /// How many events there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tree.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
+    }
+
+    /// The event at `place` and what it came to; `None` behind the last one.
+    ///
+    /// Costs the fold of what was never folded before it, and reading a page where it is not on the last one.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn step(&mut self, place: usize) -> Result<Option<Step>> {
+        if place >= self.len() {
+            return Ok(None);
+        }
+        self.fold_to(place)?;
+        let event = match self.on_page(place) {
+            Some(event) => event,
+            None => {
+                self.turn_to(place)?;
+                // A log only grows, so what it had is still there.
+                let Some(event) = self.on_page(place) else { return Ok(None) };
+                event
+            }
+        };
+        let fact = self.facts[place];
+        let action = match &event {
+            Event::Observation(answer) => Some(&*answer.action_id),
+            Event::UserReject(refusal) => Some(&*refusal.action_id),
+            Event::Message(_)
+            | Event::Action(_)
+            | Event::AgentError(_)
+            | Event::SystemPrompt(_)
+            | Event::Condensation(_)
+            | Event::CondensationRequest(_)
+            | Event::CondensationSummary(_)
+            | Event::StateUpdate(_)
+            | Event::ConversationError(_)
+            | Event::Pause(_)
+            | Event::Interrupt(_)
+            | Event::SecurityAnalysis(_)
+            | Event::Hook(_)
+            | Event::Token(_)
+            | Event::CompletionLog(_)
+            | Event::StreamingDelta(_)
+            | Event::AcpToolCall(_)
+            | Event::ServerError(_)
+            | Event::Unknown(_) => None,
+        };
+        let answers = action.and_then(|action| self.tree.place(action));
+        let end = self.end.filter(|_| place + 1 == self.len());
+        let told = end.and_then(|end| end.total).or(fact.total.map(|at| self.totals[at]));
+        let before =
+            place.checked_sub(1).and_then(|before| self.facts[before].total.map(|at| self.totals[at]));
+        Ok(Some(Step {
+            sequence: Sequence(place as u64),
+            event,
+            status: end.and_then(|end| end.status).unwrap_or(fact.status),
+            iteration: fact.iteration,
+            spent: Spent { total: told, request: fact.request },
+            is_spent_news: fact.request.is_some() || told != before,
+            after: fact.after,
+            follows: fact.follows,
+            answers: answers.map(|place| Sequence(place as u64)),
+        }))
+    }
+
+    /// How long it was from the event at `from` to the one at `to`, in microseconds; what no event tells counts
+    /// as nothing.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn elapsed(&mut self, from: usize, to: usize) -> Result<u64> {
+        if let Some(last) = self.len().checked_sub(1) {
+            self.fold_to(to.min(last))?;
+        }
+        let told = self.facts.iter().take(to + 1).skip(from + 1).filter_map(|fact| fact.after);
+        Ok(told.fold(0, |sum, after| sum.saturating_add(after.unsigned_abs())))
+    }
+
+    fn on_page(&self, place: usize) -> Option<Event> {
+        self.page.get(place.checked_sub(self.page_from)?).cloned()
+    }
+
+    /// Folds what was not folded yet, up to the event at `place`; those near it stay on the page.
+    fn fold_to(&mut self, place: usize) -> Result<()> {
+        if place < self.facts.len() {
+            return Ok(());
+        }
+        let from = self.facts.len();
+        let until = (place + PAGE).min(self.len());
+        let store = self.store;
+        let id = self.id.clone();
+        let mut bytes = 0;
+        self.page.clear();
+        self.page_from = from;
+        store.scan(&id, Sequence(from as u64), |stored| {
+            let event = read(&stored)?;
+            let fact = self.fold.apply(&event, &self.tree, &mut self.totals);
+            self.facts.push(fact);
+            bytes += stored.payload.len();
+            self.page.push_back(event);
+            while self.page.len() > PAGE && self.page_from < place {
+                self.page.pop_front();
+                self.page_from += 1;
+            }
+            let next = self.facts.len();
+            Ok(next < until && (next <= place || bytes < PAGE_BYTES))
+        })
+    }
+
+    /// Reads the page that has the event at `place`, which is not its first, so that going back is cheap too.
+    fn turn_to(&mut self, place: usize) -> Result<()> {
+        let from = place.saturating_sub(PAGE / 2);
+        let store = self.store;
+        let id = self.id.clone();
+        let mut bytes = 0;
+        self.page.clear();
+        self.page_from = from;
+        store.scan(&id, Sequence(from as u64), |stored| {
+            self.page.push_back(read(&stored)?);
+            bytes += stored.payload.len();
+            if bytes > PAGE_BYTES && self.page_from < place && self.page.len() > 1 {
+                self.page.pop_front();
+                self.page_from += 1;
+            }
+            let next = self.page_from + self.page.len();
+            Ok(next <= place || (self.page.len() < PAGE && bytes < PAGE_BYTES))
+        })
+    }
+}
+
+impl Fold {
+    /// Takes the next event; a total that is another than the last goes to `totals`.
+    fn apply(&mut self, event: &Event, tree: &Tree, totals: &mut Vec<Usage>) -> Fact {
+        let place = self.state.event_count() as usize;
+        self.state.apply(event);
+        let spent = self.ledger.apply(event);
+        if let Some(total) = spent.total.filter(|total| totals.last() != Some(total)) {
+            totals.push(total);
+        }
+        let time = Timestamp::parse(&event.common().timestamp);
+        let after = time.zip(self.time).map(|(now, before)| now.0 - before.0).filter(|after| *after >= 0);
+        self.time = time.or(self.time);
+        // Hooks and state updates hang beside a branch; who follows their parent is on none but that.
+        let is_seen = event.is_llm_convertible();
+        let follows = match tree.parent(place) {
+            Ok(Some(parent)) if is_seen && Some(parent) < self.last_seen => {
+                Follows::Earlier(Sequence(parent as u64))
+            }
+            Ok(None) if is_seen && self.last_seen.is_some() => Follows::Nothing,
+            // An event that names one that is not there follows nobody knows what.
+            Ok(_) | Err(_) => Follows::Last,
+        };
+        if is_seen {
+            self.last_seen = Some(place);
+        }
+        Fact {
+            status: self.state.execution_status(),
+            iteration: self.state.iteration(),
+            after,
+            total: spent.total.and(totals.len().checked_sub(1)),
+            request: spent.request,
+            follows,
+        }
+    }
+}

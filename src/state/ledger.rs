@@ -1,0 +1,223 @@
+//! What model calls had cost by each event of a log.
+//!
+//! Stats that events tell are the truth as of then. Where none do, the lists of calls in a base state know the
+//! reply that each call was answered with; a call counts from the first event of its reply on. What no
+//! event names counts at the end only, when the base state speaks for itself.
+
+use std::collections::HashMap;
+
+use super::metrics::{Metrics, Stats, TokenUsage};
+use crate::event::{Event, Text};
+
+/// Tokens and cost.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Usage {
+    /// Tokens sent, as a rule those read from a cache included.
+    pub prompt_tokens: u64,
+    /// Tokens received.
+    pub completion_tokens: u64,
+    /// Tokens the provider read from its cache.
+    pub cache_read_tokens: u64,
+    /// Tokens spent on reasoning.
+    pub reasoning_tokens: u64,
+    /// Cost, in the price table's currency.
+    pub cost: f64,
+}
+
+/// What was known right after an event.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Spent {
+    /// Everything so far; `None` where nothing is known.
+    pub total: Option<Usage>,
+    /// The model call that the event came from; `None` where it is not known, or was told with the first
+    /// action of the same reply.
+    pub request: Option<Usage>,
+}
+
+/// Tells what had been spent by each event, one after another.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    stats: Stats,
+    /// By reply, the call it answered, until it is counted.
+    calls: HashMap<String, Call>,
+    told: bool,
+    total: Option<Usage>,
+    last_action_reply: Option<Text>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    usage: Usage,
+    is_counted: bool,
+}
+
+impl Usage {
+    /// What `metrics` have summed up.
+    #[must_use]
+    pub fn of(metrics: &Metrics) -> Self {
+        Self { cost: metrics.accumulated_cost, ..Self::from(&metrics.accumulated_token_usage) }
+    }
+
+    /// The share of the tokens sent that were read from a cache, as [`Metrics::cache_hit_rate`].
+    #[must_use]
+    pub fn cache_hit_rate(&self) -> Option<f64> {
+        super::metrics::hit_rate(self.prompt_tokens, self.cache_read_tokens)
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            prompt_tokens: self.prompt_tokens.saturating_add(other.prompt_tokens),
+            completion_tokens: self.completion_tokens.saturating_add(other.completion_tokens),
+            cache_read_tokens: self.cache_read_tokens.saturating_add(other.cache_read_tokens),
+            reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
+            cost: self.cost + other.cost,
+        }
+    }
+}
+
+impl From<&TokenUsage> for Usage {
+    fn from(tokens: &TokenUsage) -> Self {
+        Self {
+            prompt_tokens: tokens.prompt_tokens,
+            completion_tokens: tokens.completion_tokens,
+            cache_read_tokens: tokens.cache_read_tokens,
+            reasoning_tokens: tokens.reasoning_tokens,
+            cost: 0.0,
+        }
+    }
+}
+
+impl Ledger {
+    /// A ledger that knows nothing but what events will tell.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A ledger that knows the calls in the stats of a base state.
+    #[must_use]
+    pub fn knowing(stats: Stats) -> Self {
+        let mut calls = HashMap::new();
+        for (_, metrics) in &stats.usage_to_metrics {
+            // Costs do not name a reply; where there is one a call, their order tells whose they are.
+            let is_priced = metrics.costs.len() == metrics.token_usages.len();
+            for (place, tokens) in metrics.token_usages.iter().enumerate() {
+                let cost = metrics.costs.get(place).filter(|_| is_priced).map_or(0.0, |cost| cost.cost);
+                let usage = Usage { cost, ..Usage::from(tokens) };
+                calls.insert(tokens.response_id.clone(), Call { usage, is_counted: false });
+            }
+        }
+        Self { stats, calls, ..Self::default() }
+    }
+
+    /// Takes the next event of the log; what was known right after it.
+    pub fn apply(&mut self, event: &Event) -> Spent {
+        if let Event::StateUpdate(update) = event {
+            let value = update.value.raw();
+            let stats = match &*update.key {
+                "stats" => Some(value),
+                "full_state" => value.get("stats"),
+                _ => None,
+            };
+            if let Some(stats) = stats.filter(|stats| stats.is_object()) {
+                self.told = true;
+                self.total = Some(Usage::of(&Stats::read(stats).combined()));
+            }
+        }
+        let reply = event.reply();
+        let request = reply.and_then(|reply| self.call(reply));
+        // Actions of one reply stand together, so the last one tells whether this is its first.
+        let mut is_told = false;
+        if let Event::Action(_) = event {
+            is_told = self.last_action_reply.as_ref() == reply;
+            self.last_action_reply = reply.cloned();
+        }
+        Spent { total: self.total, request: request.filter(|_| !is_told) }
+    }
+
+    /// What everything came to: what the base state says, or else what events told.
+    #[must_use]
+    pub fn all(&self) -> Option<Usage> {
+        let nothing = self.stats.usage_to_metrics.is_empty();
+        if nothing { self.total } else { Some(Usage::of(&self.stats.combined())) }
+    }
+
+    /// The call that `reply` answered, which had happened by now.
+    fn call(&mut self, reply: &str) -> Option<Usage> {
+        let call = self.calls.get_mut(reply)?;
+        if !std::mem::replace(&mut call.is_counted, true) && !self.told {
+            self.total = Some(self.total.unwrap_or_default().plus(call.usage));
+        }
+        Some(call.usage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::json::Raw;
+    use crate::event::{Given, upcast};
+
+    fn event(payload: &str) -> Event {
+        upcast::read(payload, &Given::default()).unwrap().event
+    }
+
+    fn said(reply: &str) -> Event {
+        event(&format!(
+            r#"{{"id":"m","kind":"MessageEvent","source":"agent","llm_response_id":"{reply}",
+                "llm_message":{{"role":"assistant","content":[]}}}}"#
+        ))
+    }
+
+    fn action(id: &str, reply: &str) -> Event {
+        event(&format!(
+            r#"{{"id":"{id}","kind":"ActionEvent","thought":[],"tool_name":"t","tool_call_id":"{id}",
+                "tool_call":{{"id":"{id}","name":"t","arguments":"","origin":"completion"}},
+                "llm_response_id":"{reply}"}}"#
+        ))
+    }
+
+    fn usage(prompt: u64, completion: u64, cost: f64) -> Usage {
+        Usage { prompt_tokens: prompt, completion_tokens: completion, cost, ..Usage::default() }
+    }
+
+    #[test]
+    fn a_call_counts_from_the_first_event_of_its_reply_on() {
+        let stats = r#"{"usage_to_metrics":{
+            "agent":{"accumulated_cost":0.7,"accumulated_token_usage":{"prompt_tokens":70,"completion_tokens":7},
+                "token_usages":[{"response_id":"r1","prompt_tokens":10,"completion_tokens":1},
+                    {"response_id":"silent","prompt_tokens":20,"completion_tokens":2},
+                    {"response_id":"r3","prompt_tokens":40,"completion_tokens":4}],
+                "costs":[{"cost":0.1},{"cost":0.2},{"cost":0.4}]},
+            "condenser":{"accumulated_cost":1.0,"accumulated_token_usage":{"prompt_tokens":5,"completion_tokens":5},
+                "token_usages":[],"costs":[]}}}"#;
+        let mut ledger = Ledger::knowing(Stats::read(Raw::parse(stats).unwrap()));
+        assert_eq!(ledger.apply(&said("unheard of")), Spent::default());
+        let first = ledger.apply(&action("a", "r1"));
+        assert_eq!(first, Spent { total: Some(usage(10, 1, 0.1)), request: Some(usage(10, 1, 0.1)) });
+        assert_eq!(ledger.apply(&action("b", "r1")), Spent { request: None, ..first });
+        let third = ledger.apply(&said("r3"));
+        assert_eq!(third.request, Some(usage(40, 4, 0.4)));
+        assert_eq!(third.total, Some(usage(50, 5, 0.5)));
+        assert_eq!(ledger.all().unwrap().prompt_tokens, 75);
+    }
+
+    #[test]
+    fn state_updates_tell_what_there_was_by_then() {
+        let told = |key: &str, prompt: i64| {
+            let stats = format!(
+                r#"{{"usage_to_metrics":{{"agent":{{"accumulated_cost":0.5,
+                    "accumulated_token_usage":{{"prompt_tokens":{prompt},"completion_tokens":1}}}}}}}}"#
+            );
+            let value = if key == "stats" { stats } else { format!(r#"{{"stats":{stats}}}"#) };
+            event(&format!(
+                r#"{{"id":"u","kind":"ConversationStateUpdateEvent","key":"{key}","value":{value}}}"#
+            ))
+        };
+        let mut ledger = Ledger::new();
+        assert_eq!(ledger.apply(&told("stats", 10)).total, Some(usage(10, 1, 0.5)));
+        assert_eq!(ledger.apply(&said("r1")), Spent { total: Some(usage(10, 1, 0.5)), request: None });
+        assert_eq!(ledger.apply(&told("full_state", 30)).total, Some(usage(30, 1, 0.5)));
+        assert_eq!(ledger.all(), Some(usage(30, 1, 0.5)));
+    }
+}

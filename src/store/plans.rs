@@ -1,0 +1,216 @@
+//! How the engine answers the reads that must be fast, whatever the size of the log: by index.
+//!
+//! While tests run, every connection notes the statements it executes; the tests here look at their plans.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use rusqlite::Connection;
+use rusqlite::trace::{TraceEvent, TraceEventCodes};
+
+thread_local! {
+    static STATEMENTS: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// Notes every statement that the connection runs on the thread that runs it.
+pub(super) fn note(db: &Connection) {
+    db.trace_v2(
+        TraceEventCodes::SQLITE_TRACE_STMT,
+        Some(|event| {
+            if let TraceEvent::Stmt(_, sql) = event {
+                STATEMENTS.with_borrow_mut(|statements| statements.insert(sql.to_owned()));
+            }
+        }),
+    );
+}
+
+/// The statements that `work` runs on this thread.
+fn statements(work: impl FnOnce()) -> Vec<String> {
+    STATEMENTS.take();
+    work();
+    let statements = STATEMENTS.take().into_iter();
+    let reads = statements.filter(|sql| sql.starts_with("SELECT") || sql.starts_with("WITH"));
+    reads.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{
+        Append, BaseStateChange, ConversationFilter, EventQuery, Head, Options, Order, SearchFilter, Store,
+    };
+    use super::*;
+    use crate::error::Expected;
+    use crate::event::NewEvent;
+    use crate::ids::{ConversationId, EventId, Position, Sequence};
+    use crate::state::base::FieldChange;
+
+    fn event(id: &str) -> NewEvent {
+        NewEvent::parse(format!(r#"{{"id":"{id}","kind":"PauseEvent"}}"#)).unwrap()
+    }
+
+    struct Stage {
+        _folder: tempfile::TempDir,
+        store: Store,
+        talk: ConversationId,
+        db: Connection,
+    }
+
+    fn stage() -> Stage {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { follow_projections: false, ..Options::default() };
+        let store = Store::open_with(folder.path().join("annals.db"), &options).unwrap();
+        let talk = ConversationId::new("talk").unwrap();
+        let append = Append {
+            expected: Expected::Any,
+            events: vec![event("a"), event("b")],
+            base_state: Some(BaseStateChange {
+                expected: None,
+                fields: vec![FieldChange::set("a", "1").unwrap()],
+            }),
+            head: Some(Head::Empty),
+        };
+        store.append_all(&talk, append).unwrap();
+        store.search("nothing", &SearchFilter::default(), 1, &mut |_| ()).unwrap();
+        store.catch_up().unwrap();
+        let db = Connection::open(folder.path().join("annals.db")).unwrap();
+        Stage { _folder: folder, store, talk, db }
+    }
+
+    fn plan(db: &Connection, sql: &str) -> Vec<String> {
+        let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let mut rows = statement.raw_query();
+        let mut steps = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            steps.push(row.get(3).unwrap());
+        }
+        steps
+    }
+
+    /// Holds what `work` reads to be found by index: no table is read from end to end and nothing is sorted.
+    #[track_caller]
+    fn assert_indexed(stage: &Stage, what: &str, work: impl FnOnce(&Store, &ConversationId)) -> Vec<String> {
+        let statements = statements(|| work(&stage.store, &stage.talk));
+        assert!(!statements.is_empty(), "{what}: nothing was noted");
+        let mut steps = Vec::new();
+        for sql in statements.iter().filter(|sql| !sql.contains("sqlite_schema")) {
+            let plan = plan(&stage.db, sql);
+            for step in &plan {
+                let scans = step.starts_with("SCAN ");
+                let bounded = [" USING ", "CONSTANT ROW", " VIRTUAL TABLE", "SCAN usage_stale", "SCAN log"];
+                let is_slow = (scans && !bounded.iter().any(|known| step.contains(known)))
+                    || step.contains("TEMP B-TREE FOR ORDER BY");
+                assert!(!is_slow, "{what}: {sql}\n{plan:#?}");
+            }
+            steps.extend(plan);
+        }
+        steps
+    }
+
+    #[test]
+    fn hot_reads_are_answered_by_index() {
+        let stage = stage();
+        let page = |query: EventQuery| {
+            move |store: &Store, talk: &ConversationId| drop(store.events(talk, &query, 100).unwrap())
+        };
+        let all = EventQuery::default();
+        assert_indexed(&stage, "a page", page(all.clone()));
+        assert_indexed(&stage, "the last page", page(EventQuery { descending: true, ..all.clone() }));
+        let bounds = EventQuery { from: Some(Sequence(1)), to: Some(Sequence(9)), ..all.clone() };
+        assert_indexed(&stage, "a stretch", page(bounds));
+        for kinds in [vec!["PauseEvent"], vec!["ActionEvent"], vec!["PauseEvent", "ActionEvent"]] {
+            let kinds = kinds.into_iter().map(str::to_owned).collect();
+            assert_indexed(&stage, "a page of kinds", page(EventQuery { kinds, ..all.clone() }));
+        }
+        let tool = EventQuery { tool: Some("x".into()), sources: vec!["user".into()], ..all };
+        assert_indexed(&stage, "a page of a tool", page(tool));
+        assert_indexed(&stage, "an event", |store, talk| {
+            store.event(talk, &EventId::new("a").unwrap()).unwrap();
+        });
+        assert_indexed(&stage, "an id", |store, talk| drop(store.resolve_event(talk, "a").unwrap()));
+        assert_indexed(&stage, "a scan", |store, talk| store.scan(talk, Sequence(0), |_| Ok(true)).unwrap());
+        assert_indexed(&stage, "the head", |store, _| assert_eq!(store.head().unwrap(), Position(2)));
+        assert_indexed(&stage, "the feed", |store, talk| {
+            store.follow(Position::START).next_page(10, Duration::ZERO).unwrap();
+            store.follow_conversation(talk, Sequence(0)).next_page(10, Duration::ZERO).unwrap();
+        });
+        assert_indexed(&stage, "a tree", |store, talk| drop(store.tree(talk).unwrap()));
+        assert_indexed(&stage, "a base state", |store, talk| {
+            store.base_state(talk).unwrap();
+            store.base_state_at(talk, Sequence(0)).unwrap();
+        });
+        assert_indexed(&stage, "what stands beside", |store, talk| {
+            store.attachments(talk).unwrap();
+            store.problems(talk).unwrap();
+            store.origin(talk).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_rare_kind_is_found_without_reading_the_others() {
+        let stage = stage();
+        let query = EventQuery { kinds: vec!["PauseEvent".into()], ..EventQuery::default() };
+        let steps =
+            assert_indexed(&stage, "a kind", |store, talk| drop(store.events(talk, &query, 10).unwrap()));
+        assert!(steps.iter().any(|step| step.contains("event_by_rare_kind")), "{steps:#?}");
+    }
+
+    #[test]
+    fn kinds_are_counted_from_an_index_alone() {
+        let stage = stage();
+        let query = EventQuery { kinds: vec!["PauseEvent".into()], ..EventQuery::default() };
+        let statements = statements(|| {
+            stage.store.count_kinds(&stage.talk).unwrap();
+            stage.store.count_events(&stage.talk, &query).unwrap();
+        });
+        let steps: Vec<_> = statements.iter().flat_map(|sql| plan(&stage.db, sql)).collect();
+        // What is sorted are the kinds.
+        let events: Vec<_> = steps.iter().filter(|step| step.contains(" event ")).collect();
+        assert!(!events.is_empty());
+        assert!(
+            events
+                .iter()
+                .all(|step| step.starts_with("SEARCH event USING COVERING INDEX event_by_rare_kind")),
+            "{steps:#?}"
+        );
+    }
+
+    #[test]
+    fn the_catalogue_is_listed_in_every_order_without_sorting() {
+        let stage = stage();
+        for order in [Order::UpdatedDescending, Order::Updated, Order::CreatedDescending, Order::Created] {
+            for after in [None, Some(&stage.talk)] {
+                let statements = statements(|| {
+                    stage.store.conversations(&ConversationFilter::default(), order, after, 10).unwrap();
+                });
+                for sql in statements {
+                    let plan = plan(&stage.db, &sql);
+                    // Conversations of one minute are put in order; there are not many of them.
+                    let sorts = plan.iter().any(|step| step.contains("TEMP B-TREE FOR ORDER BY"));
+                    let scans =
+                        plan.iter().any(|step| step.starts_with("SCAN c") && !step.contains("USING INDEX"));
+                    assert!(!sorts && !scans, "{order:?} {after:?}: {sql}\n{plan:#?}");
+                }
+            }
+        }
+        assert_indexed(&stage, "one conversation", |store, talk| {
+            store.conversation(talk).unwrap();
+            store.children(talk).unwrap();
+            store.resolve("ta").unwrap();
+        });
+    }
+
+    #[test]
+    fn an_append_looks_nothing_up_that_is_not_indexed() {
+        let stage = stage();
+        assert_indexed(&stage, "an append", |store, talk| {
+            let events = [
+                NewEvent::parse(r#"{"id":"c","kind":"PauseEvent","parent_id":"a"}"#).unwrap(),
+                event("a"), // known
+            ];
+            store.append(talk, Expected::Any, &events).unwrap();
+            store.append(&ConversationId::new("new").unwrap(), Expected::Any, &[event("a")]).unwrap();
+        });
+    }
+}

@@ -1,0 +1,164 @@
+//! What happened around the agent: failures of a run, state updates, hooks, judgements of risk, telemetry.
+
+use super::action::risk;
+use super::observation::classification;
+use super::page::{Page, size};
+use super::style::{Colour, Line, Style};
+use super::usage::abbreviated;
+use super::{Face, one_line};
+use crate::event::json::{Object, Raw};
+use crate::event::transcript::{self, Role};
+use crate::event::{
+    ConversationStateUpdateEvent, Envelope, ErrorClassification, HookExecutionEvent, LLMCompletionLogEvent,
+    SecurityAnalysisEvent, StreamingDeltaEvent, TokenEvent, Unknown,
+};
+use crate::state::{Stats, Usage};
+
+/// How much of a value is shown in a remark, in columns.
+const VALUE: usize = 100;
+/// How much of an id is enough to know it by, in characters.
+const SHORT_ID: usize = 8;
+
+pub(super) fn failure(
+    title: &str,
+    code: &str,
+    detail: &str,
+    kind: Option<&ErrorClassification>,
+    page: &mut Page,
+) -> Face {
+    page.text(detail, Style::PLAIN);
+    if let Some(kind) = kind {
+        classification(kind, page);
+    }
+    Face::block(title, Colour::Red).of(code)
+}
+
+pub(super) fn state_update(event: &ConversationStateUpdateEvent, page: &mut Page) -> Face {
+    let value = event.value.raw();
+    match &*event.key {
+        "execution_status" | "agent_status" => page.line(status(&value.as_str().unwrap_or_default())),
+        "stats" => page.line(Line::new(stats(value), Style::PLAIN)),
+        "full_state" => {
+            let told = value.get("execution_status").and_then(Raw::as_str).unwrap_or_default();
+            let cost = value.get("stats").map_or_else(String::new, |value| format!(", {}", stats(value)));
+            page.line(status(&told).with(cost, Style::PLAIN));
+        }
+        // A server of its own wrote the fields themselves.
+        "" if value.text() == "{}" && !event.extra.is_empty() => {
+            let fields = event.extra.iter().map(|(name, value)| format!("{name}: {}", value.text()));
+            page.line(Line::new(one_line(&fields.collect::<Vec<_>>().join(", "), VALUE), Style::PLAIN));
+        }
+        _ => {
+            let text = value.as_str();
+            let text = one_line(text.as_deref().unwrap_or(value.text()), VALUE);
+            page.line(Line::new(if text.is_empty() { "\"\"" } else { &text }, Style::PLAIN));
+        }
+    }
+    Face::remark("State Update", Colour::Magenta).of(&event.key)
+}
+
+fn status(word: &str) -> Line {
+    let colour = match word.to_lowercase().as_str() {
+        "finished" => Colour::Green,
+        "error" | "stuck" => Colour::Red,
+        "running" => Colour::Cyan,
+        "paused" | "waiting_for_confirmation" => Colour::Yellow,
+        _ => Colour::White,
+    };
+    Line::new(word, colour)
+}
+
+/// The sum of cumulative figures, in short.
+fn stats(stats: Raw<'_>) -> String {
+    let sum = Usage::of(&Stats::read(stats).combined());
+    let (input, output) = (abbreviated(sum.prompt_tokens), abbreviated(sum.completion_tokens));
+    format!("↑ {input} ↓ {output} $ {:.4}", sum.cost)
+}
+
+pub(super) fn security_analysis(event: &SecurityAnalysisEvent, page: &mut Page) -> Face {
+    for (action, found) in &event.risks.0 {
+        let (word, colour) = risk(found);
+        let about = event.details.get(action).map_or_else(String::new, |details| {
+            let members = details.0.iter().map(|(name, value)| format!("{name}: {}", value.text()));
+            format!("  {}", one_line(&members.collect::<Vec<_>>().join(", "), VALUE))
+        });
+        let id: String = action.chars().take(SHORT_ID).collect();
+        page.line(
+            Line::new(id, Style::DIM).with(" ", Style::PLAIN).with(word, colour).with(about, Style::DIM),
+        );
+    }
+    Face::remark("Security Analysis", Colour::Magenta).of(&format!("{}, {}", event.analyzer, event.policy))
+}
+
+pub(super) fn hook(event: &HookExecutionEvent, page: &mut Page) -> Face {
+    let (word, colour) = match (event.blocked, event.success) {
+        (true, _) => ("blocked", Colour::Red),
+        (false, true) => ("ok", Colour::Green),
+        (false, false) => ("failed", Colour::Red),
+    };
+    let code = if event.exit_code == 0 { String::new() } else { format!(", exit {}", event.exit_code) };
+    let tool = event.tool_name.as_deref().map_or_else(String::new, |tool| format!(" ({tool})"));
+    let command = one_line(&event.hook_command, VALUE);
+    page.line(
+        Line::new(format!("{word}{code}"), Style::BOLD.in_colour(colour))
+            .with(format!("  $ {command}"), Style::DIM),
+    );
+    let text = |text: &Option<crate::event::Text>| text.as_deref().unwrap_or_default().to_owned();
+    page.field("Reason", &text(&event.reason), Style::PLAIN);
+    page.field("Error", &text(&event.error), Style::from(Colour::Red));
+    page.field("Told to the model", &text(&event.additional_context), Style::PLAIN);
+    // What it answers by the hooks' protocol is told above.
+    let is_answer = event.reason.is_some() || event.additional_context.is_some();
+    if !(is_answer && event.stdout.trim_start().starts_with('{')) {
+        page.field("Printed", &event.stdout, Style::DIM);
+    }
+    page.field("Printed as errors", &event.stderr, Style::DIM);
+    let subject = format!("{}{tool}", event.hook_event_type.as_str());
+    if event.blocked || !event.success {
+        Face::block("Hook", Colour::Red).of(&subject)
+    } else {
+        Face::remark("Hook", Colour::Magenta).of(&subject)
+    }
+}
+
+pub(super) fn tokens(event: &TokenEvent, page: &mut Page) -> Face {
+    let (prompt, reply) = (event.prompt_token_ids.len(), event.response_token_ids.len());
+    page.line(Line::new(format!("{prompt} of the prompt, {reply} of the reply"), Style::PLAIN));
+    Face::remark("Token Ids", Colour::Grey)
+}
+
+pub(super) fn completion_log(event: &LLMCompletionLogEvent, page: &mut Page) -> Face {
+    let bytes = size(event.log_data.len());
+    page.line(Line::new(format!("{} for {}, {bytes}", event.model_name, event.usage_id), Style::PLAIN));
+    Face::remark("LLM Completion Log", Colour::Grey).of(&event.filename)
+}
+
+pub(super) fn streaming_delta(event: &StreamingDeltaEvent, page: &mut Page) -> Face {
+    page.text(event.reasoning_content.as_deref().unwrap_or_default(), Style::from(Colour::Grey));
+    page.text(event.content.as_deref().unwrap_or_default(), Style::PLAIN);
+    Face::remark("Streaming", Colour::Blue)
+}
+
+/// Whatever it is: what looks like its text, or else all that it holds.
+pub(super) fn unknown(event: &Unknown, page: &mut Page) -> Face {
+    if let Some(fault) = &event.fault {
+        page.line(Line::new(format!("not as its kind is: {fault}"), Style::DIM.in_colour(Colour::Red)));
+    }
+    let payload = event.payload.text();
+    // What OpenHands V0 wrote has its kind in other members.
+    let kind = Envelope::read(payload).map_or_else(|_| event.kind.to_string(), |(envelope, _)| envelope.kind);
+    let line = transcript::Line::read(&kind, &Object::of(payload));
+    let text = line.to_text();
+    if text.trim().is_empty() {
+        page.members(event.payload.raw(), &["kind", "id", "timestamp", "source", "parent_id"]);
+    } else {
+        page.text(&text, Style::PLAIN);
+    }
+    let colour = match line.role {
+        Role::User => Colour::Gold,
+        Role::Assistant => Colour::Blue,
+        Role::Tool => Colour::Yellow,
+        Role::System | Role::Environment => Colour::Magenta,
+    };
+    Face::block("Event", colour).of(&kind)
+}

@@ -1,0 +1,230 @@
+//! What an event looks like to a person: every kind of event becomes a [`Drawing`].
+//!
+//! Titles, colours and contents follow the reference's own visualizer (`runtime.md` section 15). What that one
+//! leaves out (errors of a run, interruptions, hooks, judgements of risk, state updates, token counts) is drawn
+//! too, in a line where a line will do. A drawing is a value; this room prints nothing, reads nothing and does
+//! not know where events are kept or how colours are made. Invariant: no text of an event, however it was
+//! written, brings a control character into a drawing.
+//!
+//! ```
+//! use annals::event::{Given, upcast};
+//! use annals::state::Ledger;
+//! use annals::visualizer::{Options, draw};
+//!
+//! let payload = r#"{"id":"e1","source":"user","kind":"MessageEvent",
+//!     "llm_message":{"role":"user","content":[{"type":"text","text":"Run the tests"}]}}"#;
+//! let event = upcast::read(payload, &Given::default())?.event;
+//! let spent = Ledger::new().apply(&event);
+//! let options = Options { width: Some(40), ..Options::default() };
+//! let drawing = draw(&event, &spent, &options).expect("user messages are not skipped");
+//! let rows: Vec<String> = drawing.rows(options.width, "#0").iter().map(|row| row.plain()).collect();
+//! assert_eq!(rows, ["── Message from User ───────────── #0 ──", "  Run the tests"]);
+//! # Ok::<(), annals::event::DecodeError>(())
+//! ```
+
+mod action;
+mod diff;
+mod files;
+mod harmless;
+mod layout;
+mod machinery;
+mod observation;
+mod page;
+mod said;
+mod style;
+mod usage;
+
+pub use harmless::{harmless, one_line};
+pub use layout::{columns, cut};
+pub use observation::task_line;
+pub use style::{Colour, Line, Span, Style};
+pub use usage::abbreviated;
+
+use crate::event::{Event, Source};
+use crate::state::Spent;
+use page::Page;
+
+/// Columns of a title's rule where nothing says how many there are.
+const RULE: usize = 80;
+/// Columns that lines stand to the right of titles.
+const INDENT: usize = 2;
+
+/// How drawings are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Columns a row may have; `None` where lines are not to be wrapped.
+    pub width: Option<usize>,
+    /// Lines a text may have before it is folded in its middle; 0 for any number.
+    pub lines_max: usize,
+    /// Leave out what the person said, who knows it.
+    pub skip_user_messages: bool,
+}
+
+impl Default for Options {
+    /// 80 columns, 20 lines a text, everyone's messages.
+    fn default() -> Self {
+        Self { width: Some(RULE), lines_max: 20, skip_user_messages: false }
+    }
+}
+
+/// How much room a drawing takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// A rule with the title, the lines below it, the metrics below them.
+    Block,
+    /// A remark: the title and the first line beside it, others below.
+    Remark,
+}
+
+/// What an event looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drawing {
+    /// What it is: `Agent Action`.
+    pub title: String,
+    /// What of that: the tool, the hook's point, the field; may be empty.
+    pub subject: String,
+    /// The title's colour.
+    pub colour: Colour,
+    /// How much room it takes.
+    pub form: Form,
+    /// What it says, folded and wrapped.
+    pub lines: Vec<Line>,
+    /// Tokens and cost, a line where it fits in one; none where nothing is known or the kind has none.
+    pub metrics: Vec<Line>,
+}
+
+/// What a kind gives its drawing besides lines.
+struct Face {
+    title: String,
+    subject: String,
+    colour: Colour,
+    form: Form,
+    has_metrics: bool,
+}
+
+impl Face {
+    fn block(title: impl Into<String>, colour: Colour) -> Self {
+        Self { title: title.into(), subject: String::new(), colour, form: Form::Block, has_metrics: false }
+    }
+
+    fn remark(title: impl Into<String>, colour: Colour) -> Self {
+        Self { form: Form::Remark, ..Self::block(title, colour) }
+    }
+
+    fn of(mut self, subject: &str) -> Self {
+        self.subject = page::title(subject);
+        self
+    }
+
+    fn with_metrics(mut self) -> Self {
+        self.has_metrics = true;
+        self
+    }
+}
+
+/// Draws an event of any kind, with what was known of usage right after it.
+///
+/// `None` only for a person's message where `options` skip those.
+#[must_use]
+pub fn draw(event: &Event, spent: &Spent, options: &Options) -> Option<Drawing> {
+    let mut page = Page::new(options);
+    let face = match event {
+        Event::Message(message) => {
+            if options.skip_user_messages && message.common.source == Source::User {
+                return None;
+            }
+            said::message(message, &mut page)
+        }
+        Event::SystemPrompt(prompt) => said::system_prompt(prompt, &mut page),
+        Event::Action(action) => action::action(action, &mut page),
+        Event::Observation(result) => observation::observation(result, &mut page),
+        Event::UserReject(rejection) => observation::rejection(rejection, &mut page),
+        Event::AgentError(error) => observation::agent_error(error, &mut page),
+        Event::AcpToolCall(call) => action::acp_tool_call(call, &mut page),
+        Event::Condensation(condensation) => said::condensation(condensation, &mut page),
+        Event::CondensationSummary(summary) => said::summary(&summary.summary, &mut page),
+        Event::CondensationRequest(_) => Face::block("Condensation Request", Colour::Magenta),
+        Event::Pause(_) => Face::block("User Paused", Colour::BrightYellow),
+        Event::Interrupt(_) => Face::block("User Interrupted", Colour::Red),
+        Event::ConversationError(error) => {
+            let classification = error.classification.as_ref();
+            machinery::failure("Conversation Error", &error.code, &error.detail, classification, &mut page)
+        }
+        Event::ServerError(error) => {
+            machinery::failure("Server Error", &error.code, &error.detail, None, &mut page)
+        }
+        Event::StateUpdate(update) => machinery::state_update(update, &mut page),
+        Event::SecurityAnalysis(analysis) => machinery::security_analysis(analysis, &mut page),
+        Event::Hook(hook) => machinery::hook(hook, &mut page),
+        Event::Token(tokens) => machinery::tokens(tokens, &mut page),
+        Event::CompletionLog(log) => machinery::completion_log(log, &mut page),
+        Event::StreamingDelta(delta) => machinery::streaming_delta(delta, &mut page),
+        Event::Unknown(unknown) => machinery::unknown(unknown, &mut page),
+    };
+    let room = options.width.map(|width| width.saturating_sub(INDENT));
+    let metrics = if face.has_metrics { usage::lines(spent, room) } else { Vec::new() };
+    Some(Drawing {
+        title: face.title,
+        subject: face.subject,
+        colour: face.colour,
+        form: face.form,
+        lines: page.into_lines(),
+        metrics,
+    })
+}
+
+impl Drawing {
+    /// The drawing in rows, `note` (a place, a time) at the right of the first one. A rule is `width` columns
+    /// long, or 80.
+    #[must_use]
+    pub fn rows(&self, width: Option<usize>, note: &str) -> Vec<Line> {
+        let (width, note) = (width.unwrap_or(RULE), one_line(note, RULE));
+        match self.form {
+            Form::Block => self.block(width, &note),
+            Form::Remark => self.remark(width, &note),
+        }
+    }
+
+    fn block(&self, width: usize, note: &str) -> Vec<Line> {
+        let tail = if note.is_empty() { String::new() } else { format!(" {note} ──") };
+        let head = self.head("── ", width.saturating_sub(columns(&tail) + 3));
+        let dashes = width.saturating_sub(head.width() + 1 + columns(&tail)).max(2);
+        let rule = Style::from(self.colour);
+        let mut rows = vec![head.with(format!(" {}", "─".repeat(dashes)), rule).with(tail, Style::DIM)];
+        rows.extend(self.lines.iter().chain(&self.metrics).map(indented));
+        rows
+    }
+
+    fn remark(&self, width: usize, note: &str) -> Vec<Line> {
+        let room = width.saturating_sub(columns(note) + 2);
+        let mut head = self.head("· ", room);
+        let mut below = self.lines.iter().chain(&self.metrics);
+        if let Some(first) = self.lines.first().filter(|first| head.width() + 2 + first.width() <= room) {
+            head = head.with("  ", Style::PLAIN);
+            head.spans.extend(first.spans.iter().cloned());
+            below.next();
+        }
+        let gap = width.saturating_sub(head.width() + columns(note));
+        if !note.is_empty() {
+            head = head.with(" ".repeat(gap.max(1)), Style::PLAIN).with(note, Style::DIM);
+        }
+        let mut rows = vec![head];
+        rows.extend(below.map(indented));
+        rows
+    }
+
+    /// Title and subject behind a mark, in at most `width` columns as far as the title allows.
+    fn head(&self, mark: &str, width: usize) -> Line {
+        let head = Line::new(mark, self.colour).with(&*self.title, Style::BOLD.in_colour(self.colour));
+        let room = width.saturating_sub(head.width() + 3);
+        let subject = cut(&self.subject, room);
+        if subject.is_empty() { head } else { head.with(format!(" · {subject}"), self.colour) }
+    }
+}
+
+/// A line of an event's own words never stands where a title does, so that none can be made up.
+fn indented(line: &Line) -> Line {
+    let mut row = Line::new(" ".repeat(INDENT), Style::PLAIN);
+    row.spans.extend(line.spans.iter().cloned());
+    row
+}

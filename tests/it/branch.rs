@@ -1,0 +1,79 @@
+//! Branches in SQL: the views walk the tree as the tree itself does.
+
+use annals::store::{SqlLimits, SqlQuery};
+use annals::tree::Tree;
+use annals::{Expected, NewEvent};
+use rusqlite::types::Value;
+
+use crate::golden;
+use crate::support::{Scratch, conversation, number, rows};
+
+fn sequences(rows: &[Vec<Value>]) -> Vec<usize> {
+    let read = |row: &Vec<Value>| match row[0] {
+        Value::Integer(sequence) => sequence as usize,
+        ref other => panic!("{other:?}"),
+    };
+    rows.iter().map(read).collect()
+}
+
+/// A golden conversation's payloads, in order.
+fn payloads(name: &str) -> Vec<NewEvent> {
+    let files = golden::list(&golden::folder("conversations").join(name).join("events"));
+    let is_event = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "json");
+    let read = |path| NewEvent::parse(std::fs::read_to_string(path).unwrap()).unwrap();
+    files.into_iter().filter(is_event).map(read).collect()
+}
+
+#[test]
+fn the_way_from_any_event_is_the_trees() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let names = ["tree-navigate", "hooks", "agent-server-session", "hello-two-turns"];
+    for name in names {
+        store.append(&conversation(name), Expected::Empty, &payloads(name)).unwrap();
+    }
+    let db = scratch.foreign();
+    for name in names {
+        let tree: Tree = store.tree(&conversation(name)).unwrap();
+        for place in 0..tree.len() {
+            let sql = format!(
+                "SELECT sequence FROM branches WHERE conversation_id = '{name}' AND leaf_event_id = '{}' \
+                 ORDER BY steps_to_leaf DESC",
+                tree.id(place).unwrap()
+            );
+            assert_eq!(sequences(&rows(&db, &sql)), tree.path(place).unwrap(), "{name} at {place}");
+        }
+        let head = store.conversation(&conversation(name)).unwrap();
+        let leaf = tree.resolve_leaf(head.leaf_event_id.as_deref(), head.head_is_empty);
+        let sql = format!(
+            "SELECT sequence FROM active_branches WHERE conversation_id = '{name}' ORDER BY steps_to_leaf DESC"
+        );
+        assert_eq!(sequences(&rows(&db, &sql)), tree.branch(leaf.as_deref()).unwrap(), "{name}");
+    }
+    // All at once, and through the guard.
+    let sql = "SELECT conversation_id, count(*) FROM active_branches GROUP BY 1 ORDER BY 1";
+    let answer = store.query(&SqlQuery { sql, parameters: &[], limits: SqlLimits::default() }).unwrap();
+    assert_eq!(answer.rows.len(), names.len());
+}
+
+#[test]
+fn a_long_branch_costs_one_look_up_a_step() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let pauses =
+        (0..20_000).map(|n| NewEvent::parse(format!(r#"{{"id":"e{n}","kind":"PauseEvent"}}"#)).unwrap());
+    for batch in pauses.collect::<Vec<_>>().chunks(1000) {
+        store.append(&conversation("long"), Expected::Any, batch).unwrap();
+    }
+    store.append(&conversation("short"), Expected::Any, &payloads("hello-two-turns")).unwrap();
+    let db = scratch.foreign();
+    assert_eq!(number(&db, "SELECT count(*) FROM active_branches WHERE conversation_id = 'long'"), 20_000);
+    assert_eq!(
+        number(
+            &db,
+            "SELECT count(*) FROM branches WHERE conversation_id = 'long' AND leaf_event_id = 'e15000'"
+        ),
+        15_001
+    );
+    assert_eq!(number(&db, "SELECT count(*) FROM active_branches WHERE conversation_id = 'short'"), 8);
+}

@@ -1,0 +1,190 @@
+//! Databases of every schema there ever was, frozen in `tests/old`: each opens, is upgraded, and holds what it held.
+//!
+//! When a schema is released, freeze one of it: `UPDATE_GOLDEN=1 cargo test --test it old::` writes
+//! `tests/old/schema-N.db` for the present schema where there is none. A frozen file is never written again,
+//! and [`furnish`] never changed: the files are compared with what it makes today.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use annals::state::base::FieldChange;
+use annals::store::{Append, BaseStateChange, Head, SCHEMA_VERSION};
+use annals::transfer::{Exporter, Format, Importer};
+use annals::{ConversationId, EventId, Expected, Options, Sequence, Store};
+use serde_json::json;
+
+use crate::support::events::{answered, called, command, event, pause_after, printed, said, updated};
+use crate::support::folder;
+use crate::support::projected::{assert_same_rows, dump};
+use crate::support::{Scratch, all_events, assert_sound, conversation, still};
+
+const IMPORTED: [&str; 3] =
+    ["conversations/confirm-reject", "conversations/hello-two-turns", "corrupt/duplicate-id"];
+
+/// Something in every table.
+fn furnish(store: &Store) {
+    let talk = conversation("talk");
+    let tasks = json!([{"title": "count", "notes": "", "status": "done"}]);
+    let stats = json!({"usage_to_metrics": {"agent": {"model_name": "m", "accumulated_cost": 0.5,
+        "accumulated_token_usage": {"prompt_tokens": 7, "completion_tokens": 2}}}});
+    let events = vec![
+        said("a", "Count the files, 数えて"),
+        command("b", "call-1", "ls | wc -l"),
+        printed("c", "b", "call-1", "3", 0),
+        called("d", "call-2", "task_tracker", json!({"command": "plan"})),
+        event("e", "ObservationEvent", json!({"action_id": "d", "observation": {"task_list": tasks}})),
+        updated("f", "stats", stats),
+        called("g", "call-3", "file_editor", json!({"command": "view", "path": "/a.txt"})),
+        answered("h", "There are three."),
+    ];
+    store.append(&talk, Expected::Empty, &events).unwrap();
+    store.set_head(&talk, Head::At(EventId::new("c").unwrap())).unwrap();
+    let set = |field: &str, value: &str| FieldChange::set(field, value).unwrap();
+    for number in 0..70 {
+        let fields = vec![set("number", &number.to_string()), set("tags", r#"{"frozen":"yes"}"#)];
+        let change = BaseStateChange { expected: None, fields };
+        let events = if number == 3 { vec![pause_after("i", "a")] } else { Vec::new() };
+        let append = Append { expected: Expected::Any, events, base_state: Some(change), head: None };
+        store.append_all(&talk, append).unwrap();
+    }
+    store.set_title(&talk, Some("A title")).unwrap();
+    for golden in IMPORTED {
+        Importer::new(store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
+    }
+    let gone = conversation("gone");
+    store.append(&gone, Expected::Any, &[said("a", "gone")]).unwrap();
+    store.delete(&gone).unwrap();
+    store.search("files", &Default::default(), 1, &mut |_| ()).unwrap();
+    store.catch_up().unwrap();
+}
+
+/// The frozen files, the present schema's among them where it was asked for.
+fn frozen() -> &'static [PathBuf] {
+    static FILES: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old");
+        let present = folder.join(format!("schema-{SCHEMA_VERSION}.db"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() && !present.exists() {
+            freeze(&present);
+        }
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<PathBuf> =
+            files.filter(|path| path.extension().is_some_and(|end| end == "db")).collect();
+        files.sort();
+        files
+    });
+    assert!(!FILES.is_empty());
+    &FILES
+}
+
+fn freeze(path: &Path) {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    furnish(&store);
+    // Where the goldens were on the machine that froze them is nobody's business.
+    scratch.foreign().execute_batch("UPDATE origin SET source = folder").unwrap();
+    store.backup(path).unwrap();
+}
+
+fn conversations(store: &Store) -> Vec<ConversationId> {
+    let page = store.conversations(&Default::default(), Default::default(), None, 100).unwrap();
+    let mut ids: Vec<ConversationId> = page.conversations.into_iter().map(|row| row.id).collect();
+    ids.sort();
+    ids
+}
+
+#[test]
+fn every_frozen_database_opens_and_holds_what_it_held() {
+    let new = Store::in_memory(&still()).unwrap();
+    furnish(&new);
+    for path in frozen() {
+        let scratch = Scratch::new();
+        fs::write(scratch.database(), fs::read(path).unwrap()).unwrap();
+        let old = scratch.open_still();
+        assert_sound(&old);
+        assert_eq!(conversations(&old), conversations(&new), "{path:?}");
+        assert_eq!(old.head().unwrap(), new.head().unwrap());
+        for id in conversations(&new) {
+            let events = |store: &Store| {
+                let events = all_events(store, &id).into_iter();
+                events
+                    .map(|event| (event.position, event.sequence, event.id, event.kind, event.payload))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(events(&old), events(&new), "{path:?} {id}");
+            let row = |store: &Store| {
+                let row = store.conversation(&id).unwrap();
+                (
+                    row.title,
+                    row.status,
+                    row.tags,
+                    row.leaf_event_id,
+                    row.head_is_empty,
+                    row.payload_bytes,
+                    row.head_hash,
+                )
+            };
+            assert_eq!(row(&old), row(&new), "{path:?} {id}");
+            assert_eq!(old.base_state(&id).unwrap(), new.base_state(&id).unwrap());
+            for sequence in 0..9 {
+                let then = |store: &Store| store.base_state_at(&id, Sequence(sequence)).unwrap();
+                assert_eq!(then(&old), then(&new), "{path:?} {id} at {sequence}");
+            }
+            assert_eq!(old.attachments(&id).unwrap(), new.attachments(&id).unwrap());
+            assert_eq!(old.problems(&id).unwrap(), new.problems(&id).unwrap());
+            let all = Sequence(0);
+            assert_eq!(old.transcript(&id, all, 1000).unwrap(), new.transcript(&id, all, 1000).unwrap());
+            assert_eq!(old.tool_calls(&id, all, 1000).unwrap(), new.tool_calls(&id, all, 1000).unwrap());
+            assert_eq!(old.usage(Some(&id)).unwrap(), new.usage(Some(&id)).unwrap());
+            assert_eq!(old.tasks(&id).unwrap(), new.tasks(&id).unwrap());
+        }
+        for query in ["files", "数", "hello", "-files hello", "user*"] {
+            let hits = |store: &Store| store.search(query, &Default::default(), 100, &mut |_| ()).unwrap();
+            assert_eq!(hits(&old), hits(&new), "{path:?}: {query}");
+        }
+    }
+}
+
+#[test]
+fn every_frozen_database_is_rebuilt_to_the_same_and_written_out_as_it_came() {
+    for path in frozen() {
+        let scratch = Scratch::new();
+        fs::write(scratch.database(), fs::read(path).unwrap()).unwrap();
+        let store = scratch.open_still();
+        store.catch_up().unwrap();
+        let db = scratch.foreign();
+        let before = dump(&db);
+        store.rebuild(&[], &mut |_| ()).unwrap();
+        assert_same_rows(&dump(&db), &before);
+        for golden in IMPORTED {
+            let reports = Importer::new(&store, Default::default())
+                .import(&folder::golden(golden), &mut |_| ())
+                .unwrap();
+            let id = reports[0].id.clone().unwrap();
+            assert_eq!(reports[0].status.as_str(), "unchanged", "{path:?} {golden}");
+            let report = Exporter::new(&store, Format::OpenHands)
+                .export(&id, &scratch.path("out"), &mut |_| ())
+                .unwrap();
+            folder::assert_same(&folder::read(&report.path), &folder::read(&folder::golden(golden)));
+        }
+        let talk = conversation("talk");
+        store.append(&talk, Expected::Exact(9), &[said("more", "goes on")]).unwrap();
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn a_frozen_database_is_not_upgraded_by_who_only_reads() {
+    for path in frozen() {
+        let scratch = Scratch::new();
+        let bytes = fs::read(path).unwrap();
+        fs::write(scratch.database(), &bytes).unwrap();
+        let opened = Store::open_with(scratch.database(), &Options { read_only: true, ..still() });
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        match opened {
+            Ok(_) => assert_eq!(name, format!("schema-{SCHEMA_VERSION}")),
+            Err(error) => assert!(matches!(error, annals::Error::OlderFile { .. }), "{error}"),
+        }
+        assert_eq!(fs::read(scratch.database()).unwrap(), bytes);
+    }
+}

@@ -1,0 +1,453 @@
+//! Reports: what they answer on real conversations, that anyone can ask the same, and pages of hostile text.
+
+use annals::audit::{self, REPORTS, Report};
+use annals::store::{SqlAnswer, SqlLimits, SqlValue};
+use annals::transfer::Importer;
+use annals::{Error, Expected, Store, Timestamp};
+use rusqlite::types::Value;
+use serde_json::json;
+
+use crate::support::events::{called, command, event, printed, said, updated};
+use crate::support::{Scratch, conversation, folder};
+
+const CONFIRM: &str = "a974c9f5-e8de-5263-bc49-55c0881c4a66";
+
+fn goldens(scratch: &Scratch) -> Store {
+    let store = scratch.open_still();
+    let golden = folder::golden("conversations");
+    Importer::new(&store, Default::default()).import(&golden, &mut |_| ()).unwrap();
+    store
+}
+
+fn given(parameters: &[(&str, &str)]) -> Vec<(String, String)> {
+    parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[track_caller]
+fn answer(store: &Store, name: &str, parameters: &[(&str, &str)]) -> SqlAnswer {
+    audit::run(store, audit::find(name).unwrap(), &given(parameters), SqlLimits::default()).unwrap()
+}
+
+/// The rows of a report as text, of these columns only.
+#[track_caller]
+fn rows(store: &Store, name: &str, parameters: &[(&str, &str)], columns: &[&str]) -> Vec<String> {
+    let answer = answer(store, name, parameters);
+    let at: Vec<usize> = columns
+        .iter()
+        .map(|wanted| answer.columns.iter().position(|column| column == wanted).unwrap())
+        .collect();
+    let text = |value: &SqlValue| match value {
+        SqlValue::Null => "-".to_owned(),
+        SqlValue::Integer(number) => number.to_string(),
+        SqlValue::Real(number) => number.to_string(),
+        SqlValue::Text(text) => text.clone(),
+        SqlValue::Blob(_) => "blob".to_owned(),
+    };
+    answer
+        .rows
+        .iter()
+        .map(|row| at.iter().map(|at| text(&row[*at])).collect::<Vec<_>>().join(" | "))
+        .collect()
+}
+
+#[test]
+fn every_report_answers_with_the_columns_it_promises() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    for report in REPORTS {
+        let promised: Vec<&str> = report.columns.iter().map(|column| column.name).collect();
+        assert_eq!(answer(&store, report.name, &[]).columns, promised, "{}", report.name);
+        let all: Vec<(&str, &str)> = report
+            .parameters
+            .iter()
+            .map(|parameter| {
+                let value = match parameter.name {
+                    "conversation" => "a974c9f5",
+                    "since" => "2026-11-01",
+                    "until" => "2027-11-30 12:00",
+                    "limit" => "3",
+                    "failed" => "yes",
+                    "risk" => "HIGH",
+                    "path" => "*",
+                    _ => "x",
+                };
+                (parameter.name, value)
+            })
+            .collect();
+        assert_eq!(answer(&store, report.name, &all).columns, promised, "{}", report.name);
+        assert!(!answer(&store, report.name, &[]).rows.is_empty(), "{} has nothing to tell", report.name);
+    }
+}
+
+/// A report's SQL as somebody without Annals would run it: without the lines whose parameters they do not give.
+fn plain_sql(report: &Report) -> String {
+    let open: Vec<_> = report.parameters.iter().filter(|parameter| parameter.default.is_none()).collect();
+    let kept = report.sql.lines().filter(|line| {
+        !open.iter().any(|parameter| {
+            line.split(|c: char| !c.is_alphanumeric() && c != ':')
+                .any(|word| word == format!(":{}", parameter.name))
+        })
+    });
+    let sql = kept.collect::<Vec<_>>().join("\n");
+    report.parameters.iter().filter_map(|parameter| Some((parameter.name, parameter.default?))).fold(
+        sql,
+        |sql, (name, default)| {
+            let value =
+                if default.parse::<i64>().is_ok() { default.to_owned() } else { format!("'{default}'") };
+            sql.replace(&format!(":{name}"), &value)
+        },
+    )
+}
+
+#[test]
+fn any_sqlite_tool_gets_the_same_answers() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    let db = scratch.foreign();
+    for report in REPORTS {
+        let found = answer(&store, report.name, &[]).rows.into_iter().map(|row| {
+            let value = |value| match value {
+                SqlValue::Null => Value::Null,
+                SqlValue::Integer(number) => Value::Integer(number),
+                SqlValue::Real(number) => Value::Real(number),
+                SqlValue::Text(text) => Value::Text(text),
+                SqlValue::Blob(bytes) => Value::Blob(bytes),
+            };
+            row.into_iter().map(value).collect::<Vec<_>>()
+        });
+        assert_eq!(
+            crate::support::rows(&db, &plain_sql(report)),
+            found.collect::<Vec<_>>(),
+            "{}",
+            report.name
+        );
+    }
+}
+
+#[test]
+fn commands_tell_where_they_ran_and_how_they_ended() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    let columns = ["sequence", "command", "exit_code", "directory"];
+    let failed = rows(&store, "commands", &[("failed", "yes")], &columns);
+    assert_eq!(failed[0], "24 | false | 1 | /workspace/coding-task/project");
+    let found = rows(&store, "commands", &[("text", "fib.py"), ("path", "*coding-task*")], &columns);
+    assert_eq!(
+        found[0],
+        "18 | cd /workspace/coding-task/project && python3 fib.py | 0 | /workspace/coding-task/project"
+    );
+    assert_eq!(rows(&store, "commands", &[("until", "2026-11-20")], &columns), [""; 0]);
+    let of_one = rows(&store, "commands", &[("conversation", "a974")], &["conversation_id", "outcome"]);
+    assert_eq!(of_one.len(), 6);
+    assert_eq!(of_one[0], format!("{CONFIRM} | rejected"));
+}
+
+#[test]
+fn confirmations_tell_who_decided_what() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    let columns = ["sequence", "what", "risk", "decision", "reason", "evidence"];
+    assert_eq!(
+        rows(&store, "confirmations", &[], &columns),
+        [
+            "2 | rm -rf /workspace/nothing | HIGH | denied | Too dangerous, do something harmless. | policy",
+            "8 | echo one | MEDIUM | granted | - | policy",
+            "9 | echo two | HIGH | granted | - | policy",
+            "13 | curl http://127.0.0.1:9/ | HIGH | waiting | - | policy",
+            "14 | {\"thought\":\"waiting\",\"kind\":\"ThinkAction\"} | UNKNOWN | waiting | - | policy",
+            "15 | echo later | LOW | waiting | - | policy",
+        ]
+    );
+}
+
+/// A server's log tells the wait itself; `seconds` after the minute.
+fn at(seconds: u32, event: annals::NewEvent) -> annals::NewEvent {
+    let mut payload: serde_json::Value = serde_json::from_str(event.payload()).unwrap();
+    payload["timestamp"] = json!(format!("2026-01-31T12:00:{seconds:02}.000000"));
+    annals::NewEvent::parse(payload.to_string()).unwrap()
+}
+
+#[test]
+fn a_wait_is_as_long_as_the_status_says() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let status = |id: &str, value: &str| updated(id, "execution_status", json!(value));
+    let rejected = |id: &str, action: &str, call: &str| {
+        let members = json!({"source": "environment", "tool_name": "terminal", "tool_call_id": call,
+            "action_id": action, "rejection_reason": "no", "rejection_source": "user"});
+        event(id, "UserRejectObservation", members)
+    };
+    let talk = conversation("server");
+    let events = [
+        at(0, said("u", "go")),
+        at(1, command("a1", "c1", "make")),
+        at(2, status("s1", "waiting_for_confirmation")),
+        at(12, status("s2", "running")),
+        at(20, printed("o1", "a1", "c1", "made", 0)),
+        at(21, command("a2", "c2", "make install")),
+        at(22, status("s3", "waiting_for_confirmation")),
+        at(25, status("s4", "idle")),
+        at(26, rejected("o2", "a2", "c2")),
+        at(30, called("a3", "c3", "file_editor", json!({"command": "create", "path": "/x"}))),
+        at(31, status("s5", "waiting_for_confirmation")),
+    ];
+    store.append(&talk, Expected::Empty, &events).unwrap();
+    // Nothing tells that these were asked for: one ran, one was refused by a hook, one by a person.
+    let quiet = conversation("quiet");
+    let events = [
+        command("a1", "c1", "ls"),
+        printed("o1", "a1", "c1", "", 0),
+        command("a2", "c2", "rm"),
+        event(
+            "o2",
+            "UserRejectObservation",
+            json!({"tool_name": "terminal", "tool_call_id": "c2", "action_id": "a2",
+            "rejection_reason": "hook", "rejection_source": "hook"}),
+        ),
+        at(40, command("a3", "c3", "dd")),
+        at(45, rejected("o3", "a3", "c3")),
+    ];
+    store.append(&quiet, Expected::Empty, &events).unwrap();
+    assert_eq!(
+        rows(
+            &store,
+            "confirmations",
+            &[],
+            &["conversation_id", "sequence", "what", "decision", "waited_ms", "evidence"]
+        ),
+        [
+            "server | 1 | make | granted | 10000 | status",
+            "server | 5 | make install | denied | 4000 | status",
+            "server | 9 | /x | waiting | - | status",
+            "quiet | 4 | dd | denied | 5000 | refusal",
+        ]
+        .map(|row| row.replace("/x", "create"))
+    );
+}
+
+#[test]
+fn what_reaches_for_the_network_is_recognised() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let lines = [
+        ("curl -s https://example.com/x | sh", "a URL,curl"),
+        ("/usr/bin/curl example.com", "curl"),
+        ("cd /tmp && git clone git@example.com:a/b.git", "git clone"),
+        ("git push origin main", "git push"),
+        ("python3.12 -m pip install requests", "pip install"),
+        ("npm ci", "npm"),
+        ("DEBIAN_FRONTEND=noninteractive apt-get install -y jq", "apt"),
+        ("apt -y install jq; apk --no-cache add jq", "apk,apt"),
+        ("ssh host uptime", "ssh"),
+        ("CURL -I X", "curl"),
+        ("cat curly.txt my-curl libcurl.so", ""),
+        ("git log --oneline", ""),
+        ("echo install pip", ""),
+        ("ls gh", ""),
+        ("exec 3<>/dev/tcp/10.0.0.1/80", "/dev/tcp"),
+    ];
+    for (number, (line, _)) in lines.iter().enumerate() {
+        let talk = conversation(&format!("talk-{number:02}"));
+        store.append(&talk, Expected::Empty, &[command("a", "c", line)]).unwrap();
+    }
+    let expected: Vec<String> = lines
+        .iter()
+        .filter(|(_, programs)| !programs.is_empty())
+        .map(|(line, programs)| format!("{programs} | {line}"))
+        .collect();
+    let mut found = rows(&store, "network", &[], &["programs", "what"]);
+    for row in &mut found {
+        // The order in which programs are listed is nobody's promise.
+        let (programs, what) = row.split_once(" | ").unwrap();
+        let mut programs: Vec<&str> = programs.split(',').collect();
+        programs.sort_unstable();
+        *row = format!("{} | {what}", programs.join(","));
+    }
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_went_wrong_is_told() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    assert_eq!(
+        rows(&store, "errors", &[], &["class", "tool", "errors"]),
+        [
+            "agent_action | file_editor | 4",
+            "tool | file_editor | 2",
+            "agent_action | no_such_tool | 1",
+            "agent_action | no_such_tool2 | 1",
+            "agent_action | terminal | 1",
+        ]
+    );
+    assert_eq!(rows(&store, "error-list", &[("class", "tool")], &["sequence"]).len(), 2);
+    assert_eq!(
+        rows(&store, "stuck", &[], &["title", "status", "why"]),
+        ["Make some mistakes | stuck | it went in circles"]
+    );
+    assert_eq!(
+        rows(&store, "hook-blocks", &[], &["hook_event", "tool", "what", "reason"])[0],
+        "PreToolUse | terminal | rm -rf ./build | rm -rf is not allowed here"
+    );
+    assert_eq!(
+        rows(&store, "risks", &[], &["what", "model_risk", "analyzer_risk", "outcome"]),
+        [
+            "rm -rf /workspace/nothing | HIGH | HIGH | rejected",
+            "echo two | HIGH | HIGH | ok",
+            "curl http://127.0.0.1:9/ | HIGH | HIGH | pending",
+        ]
+    );
+}
+
+#[test]
+fn secrets_are_named_and_never_shown() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    assert_eq!(
+        rows(&store, "secrets", &[], &["name", "kind", "uses", "hidden"]),
+        [
+            "API_TOKEN | StaticSecret | 1 | 1",
+            "DB_PASSWORD | StaticSecret | 1 | 1",
+            "DEPLOY_TOKEN | StaticSecret | 1 | 1",
+            "LATE | StaticSecret | 0 | 0",
+        ]
+    );
+}
+
+#[test]
+fn every_way_of_summing_cost_comes_to_the_same() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    let sum = |name: &str, column: &str| -> f64 {
+        rows(&store, name, &[], &[column]).iter().map(|row| row.parse::<f64>().unwrap()).sum()
+    };
+    for column in ["cost", "prompt_tokens"] {
+        let total = sum("cost-by-model", column);
+        assert!(total > 0.0);
+        for name in ["cost-by-day", "cost-by-conversation"] {
+            assert!((sum(name, column) - total).abs() < 1e-5, "{name} {column}");
+        }
+    }
+    let kept: f64 = store.usage(None).unwrap().iter().map(|usage| usage.cost).sum();
+    assert!((sum("cost-by-model", "cost") - kept).abs() < 1e-5);
+    assert_eq!(
+        rows(&store, "cost-by-tag", &[("tag", "lang")], &["tag", "value", "cost"]),
+        ["lang | python | 0.208958"]
+    );
+}
+
+#[test]
+fn changes_are_those_between_two_times() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let before = Timestamp::now();
+    store.append(&conversation("one"), Expected::Any, &[said("a", "1"), said("b", "2")]).unwrap();
+    let between = Timestamp(Timestamp::now().0 + 1);
+    while Timestamp::now() <= between {}
+    store.append(&conversation("one"), Expected::Any, &[said("c", "3")]).unwrap();
+    store.append(&conversation("two"), Expected::Any, &[said("a", "1")]).unwrap();
+    let columns = ["conversation_id", "events", "first_sequence", "last_sequence", "is_new"];
+    let since = |time: Timestamp| time.to_rfc3339();
+    assert_eq!(
+        rows(&store, "changes", &[("since", &since(between))], &columns),
+        ["one | 1 | 2 | 2 | 0", "two | 1 | 0 | 0 | 1"]
+    );
+    let first = [("since", since(before)), ("until", since(between))];
+    let first = first.each_ref().map(|(name, time)| (*name, time.as_str()));
+    assert_eq!(rows(&store, "changes", &first, &columns), ["one | 2 | 0 | 1 | 1"]);
+}
+
+#[test]
+fn a_wrong_name_or_value_is_refused_with_the_right_ones() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let refused = |name: &str, parameters: &[(&str, &str)]| {
+        let report = match audit::find(name) {
+            Ok(report) => report,
+            Err(error) => return error,
+        };
+        audit::run(&store, report, &given(parameters), SqlLimits::default()).unwrap_err()
+    };
+    for (error, what, right) in [
+        (refused("comands", &[]), "there is no report \"comands\"", "did you mean commands?"),
+        (refused("zzz", &[]), "there is no report \"zzz\"", "there are commands, files,"),
+        (refused("commands", &[("sinse", "x")]), "has no parameter \"sinse\"", "it has conversation, since"),
+        (
+            refused("slow-calls", &[("limit", "many")]),
+            "\"many\" is no whole number",
+            "at most this many rows",
+        ),
+        (refused("commands", &[("failed", "perhaps")]), "\"perhaps\" is no yes or no", "ended badly"),
+    ] {
+        let Error::QueryRefused { what: told, hint } = error else { panic!("{error:?}") };
+        assert!(told.contains(what), "{told}");
+        assert!(hint.as_deref().unwrap_or_default().contains(right), "{hint:?}");
+    }
+    assert!(matches!(refused("commands", &[("since", "soon")]), Error::NotATime { .. }));
+    assert!(matches!(refused("commands", &[("conversation", "nobody")]), Error::UnknownConversation { .. }));
+}
+
+/// Tags of a page in order; those that are never closed are left out.
+fn tags(html: &str) -> Vec<String> {
+    let void = ["meta", "!doctype", "rect", "line"];
+    let mut tags = Vec::new();
+    let mut rest = html;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        let end = rest.find('>').expect("a tag ends");
+        let tag = rest[..end].split_whitespace().next().unwrap().to_lowercase();
+        if !rest[..end].ends_with('/') && !void[..2].contains(&tag.as_str()) {
+            tags.push(tag);
+        }
+        rest = &rest[end + 1..];
+    }
+    tags
+}
+
+#[test]
+fn a_page_of_hostile_text_is_still_only_text() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let evil =
+        "\"'><script>alert(1)</script><img src=x onerror=alert(2)></svg></table>\u{202e}\u{0}&lt;{{7*7}}";
+    let talk = conversation("<b>talk");
+    let mut events = vec![said("u", evil), command("a", "c", &format!("curl https://x.example/{evil}"))];
+    events.push(called("a2", "c2", "<script>tool", json!({"path": evil, "command": "create"})));
+    let hook = json!({"source": "hook", "hook_event_type": "PreToolUse", "hook_command": evil, "blocked": true,
+        "reason": evil, "timestamp": "<script>2026-01-31", "success": false, "exit_code": 2});
+    events.push(event("h", "HookExecutionEvent", hook));
+    let failed = json!({"source": "environment", "code": evil, "detail": evil, "timestamp": evil.replace('\u{0}', "")});
+    events.push(event("e", "ConversationErrorEvent", failed));
+    store.append(&talk, Expected::Empty, &events).unwrap();
+    let page = audit::page(&store, &[], SqlLimits::default(), Timestamp(0)).unwrap();
+    for forbidden in ["<script", "<img", "onerror=alert(2)>", "\u{202e}", "\u{0}"] {
+        assert!(!page.contains(forbidden), "{forbidden:?} is in the page");
+    }
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+    assert!(page.contains("default-src 'none'"));
+    let mut open: Vec<String> = Vec::new();
+    for tag in tags(&page) {
+        match tag.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop().as_deref(), Some(name)),
+            None => open.push(tag),
+        }
+    }
+    assert_eq!(open, [""; 0]);
+}
+
+#[test]
+fn a_page_has_figures_charts_and_reports() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    let page = audit::page(&store, &[], SqlLimits::default(), Timestamp(0)).unwrap();
+    assert!(page.contains("<b>235</b>events"), "{page}");
+    assert_eq!(page.matches("<svg").count(), 6);
+    assert!(page.contains("rm -rf /workspace/nothing"));
+    assert!(!page.contains("http-equiv=\"refresh\"") && !page.contains("src=") && !page.contains("@import"));
+    let later =
+        audit::page(&store, &given(&[("since", "2030-01-01")]), SqlLimits::default(), Timestamp(0)).unwrap();
+    assert!(!later.contains("rm -rf /workspace/nothing"));
+    let error =
+        audit::page(&store, &given(&[("model", "x")]), SqlLimits::default(), Timestamp(0)).unwrap_err();
+    assert!(matches!(error, Error::QueryRefused { .. }));
+}

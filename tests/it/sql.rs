@@ -1,0 +1,322 @@
+//! The read contract of `docs/format.md`, held with a plain connection: every view, column and statement
+//! named there works, and the four questions have the right answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use annals::transfer::Importer;
+use rusqlite::types::Value as Cell;
+use rusqlite::{Connection, OpenFlags, params_from_iter};
+use serde_json::Value;
+
+use crate::support::{Scratch, all_events, conversation, folder, rows};
+
+const FORMAT: &str = include_str!("../../docs/format.md");
+
+/// A database of all goldens, and a connection to it as the `sqlite3` shell would open it for reading.
+fn goldens() -> (Scratch, Connection) {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    for golden in ["conversations", "corrupt", "legacy"] {
+        Importer::new(&store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
+    }
+    store.search("file", &Default::default(), 1, &mut |_| ()).unwrap();
+    store.catch_up().unwrap();
+    drop(store);
+    let db = Connection::open_with_flags(scratch.database(), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    (scratch, db)
+}
+
+/// The part of the document below a heading, up to the next one of its rank.
+fn section(heading: &str) -> &'static str {
+    let start = FORMAT.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("there is no {heading:?}"));
+    let rank = heading.find(' ').unwrap();
+    let text = &FORMAT[start + heading.len() + 2..];
+    let end = (1..=rank).filter_map(|rank| text.find(&format!("\n{} ", "#".repeat(rank)))).min();
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// The blocks of SQL in a part of the document.
+fn statements(text: &'static str) -> Vec<&'static str> {
+    text.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+/// The names in the first column of the tables in a part of the document.
+fn documented_names(text: &str) -> Vec<String> {
+    let rows = text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
+    let names = rows.flat_map(|row| row.split('|').nth(1).unwrap_or_default().split(','));
+    let names = names.map(|name| name.trim().to_owned());
+    names
+        .filter(|name| !name.is_empty() && !["column", "view", "table", "limit"].contains(&name.as_str()))
+        .collect()
+}
+
+fn columns(db: &Connection, view: &str) -> Vec<String> {
+    let statement = db.prepare(&format!("SELECT * FROM {view}")).unwrap();
+    statement.column_names().into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn every_view_and_each_of_its_columns_is_documented_and_there() {
+    let (_scratch, db) = goldens();
+    let views: Vec<String> = rows(&db, "SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY name")
+        .into_iter()
+        .map(|row| if let Cell::Text(name) = &row[0] { name.clone() } else { panic!("{row:?}") })
+        .collect();
+    let part = section("## The views");
+    for view in &views {
+        assert!(
+            part.contains(&format!("`{view}`"))
+                || part.contains(&format!("### {view}"))
+                || part.contains(&format!(", {view}")),
+            "{view} is not documented"
+        );
+    }
+    for view in ["conversations", "events", "transcript", "tool_calls", "usage"] {
+        let told = documented_names(section(&format!("### {view}")));
+        assert_eq!(told, columns(&db, view), "{view}");
+    }
+    let told: BTreeSet<String> =
+        ["conversation_id", "place", "title", "notes", "status", "sequence"].map(String::from).into();
+    assert_eq!(columns(&db, "tasks").into_iter().collect::<BTreeSet<_>>(), told);
+    assert!(told.iter().all(|column| section("### tasks").contains(&format!("`{column}`"))));
+    for heading in ["### base_states, base_state_changes", "### attachments, problems"] {
+        let mut view = String::new();
+        let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for row in section(heading).lines().filter(|line| line.starts_with("| ")).skip(1) {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            if !cells[1].is_empty() {
+                view = cells[1].to_owned();
+            }
+            told.entry(view.clone())
+                .or_default()
+                .extend(cells[2].split(',').map(|name| name.trim().to_owned()));
+        }
+        assert_eq!(told.len(), 2, "{told:?}");
+        for (view, told) in told {
+            let rest: Vec<String> =
+                columns(&db, &view).into_iter().filter(|column| column != "conversation_id").collect();
+            assert_eq!(rest, told, "{view}");
+        }
+    }
+}
+
+#[test]
+fn every_table_is_documented_and_there() {
+    let (_scratch, db) = goldens();
+    let tables = rows(
+        &db,
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' \
+         AND name NOT LIKE 'transcript_search_%' ORDER BY name",
+    );
+    let tables: BTreeSet<String> = tables
+        .into_iter()
+        .map(|row| if let Cell::Text(name) = &row[0] { name.clone() } else { panic!("{row:?}") })
+        .collect();
+    let told = documented_names(section("## The tables beneath"));
+    let told: BTreeSet<String> = told.into_iter().filter(|name| name != "transcript_search_*").collect();
+    assert_eq!(told, tables);
+}
+
+#[test]
+fn every_statement_of_the_document_runs() {
+    let (_scratch, db) = goldens();
+    let all = statements(FORMAT);
+    assert!(all.len() >= 6, "{}", all.len());
+    for sql in all {
+        let mut statement = db.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let mut rows = statement.query(params_from_iter(Vec::<Cell>::new())).unwrap();
+        while rows.next().unwrap_or_else(|error| panic!("{sql}: {error}")).is_some() {}
+    }
+}
+
+/// One of the four questions, about another conversation or path than the document's.
+fn question(number: usize, replace: &[(&str, &str)]) -> String {
+    let mut sql = statements(section("## Four questions"))[number].to_owned();
+    for (from, to) in replace {
+        assert!(sql.contains(from), "{sql}");
+        sql = sql.replace(from, to);
+    }
+    sql
+}
+
+fn text(cell: &Cell) -> Option<&str> {
+    if let Cell::Text(text) = cell { Some(text) } else { None }
+}
+
+/// The events of a golden folder, read without Annals.
+fn events_of(golden: &str) -> Vec<Value> {
+    let tree = folder::read(&folder::golden("conversations").join(golden).join("events"));
+    let files = tree.into_iter().filter(|(path, _)| path.ends_with(".json"));
+    files.map(|(_, content)| serde_json::from_slice(&content).unwrap()).collect()
+}
+
+fn conversation_id(golden: &str) -> String {
+    let path = folder::golden("conversations").join(golden).join("expected.json");
+    let expected: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    expected["conversation_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn it_tells_which_commands_were_run_with_their_exit_codes() {
+    let (_scratch, db) = goldens();
+    let id = conversation_id("coding-task");
+    let told: Vec<(Option<String>, Option<i64>)> = rows(&db, &question(0, &[("my-task-123", &id)]))
+        .iter()
+        .map(|row| {
+            let code = if let Cell::Integer(code) = row[4] { Some(code) } else { None };
+            (text(&row[2]).map(str::to_owned), code)
+        })
+        .collect();
+    let events = events_of("coding-task");
+    let exit_code = |action: &Value| {
+        let answer = events.iter().find(|event| event["action_id"] == action["id"])?;
+        answer["observation"]["metadata"]["exit_code"].as_i64()
+    };
+    let expected: Vec<(Option<String>, Option<i64>)> = events
+        .iter()
+        .filter(|event| event["kind"] == "ActionEvent" && event["tool_name"] == "terminal")
+        .map(|action| (action["action"]["command"].as_str().map(str::to_owned), exit_code(action)))
+        .collect();
+    assert!(expected.len() >= 5 && expected.iter().any(|(_, code)| *code == Some(0)), "{expected:?}");
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn it_tells_what_each_model_cost() {
+    let (_scratch, db) = goldens();
+    // Only the undamaged ones; what the damaged copies of one of them say would count again.
+    let ids: Vec<String> = folder::goldens("conversations")
+        .iter()
+        .map(|path| conversation_id(path.file_name().unwrap().to_str().unwrap()))
+        .collect();
+    let only = format!("FROM usage WHERE conversation_id IN ('{}') GROUP BY", ids.join("', '"));
+    let told: BTreeMap<String, (i64, i64, f64)> = rows(&db, &question(1, &[("FROM usage GROUP BY", &only)]))
+        .into_iter()
+        .map(|row| match (&row[0], &row[1], &row[2], &row[3]) {
+            (Cell::Text(model), Cell::Integer(prompt), Cell::Integer(completion), Cell::Real(cost)) => {
+                (model.clone(), (*prompt, *completion, *cost))
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let mut expected: BTreeMap<String, (i64, i64, f64)> = BTreeMap::new();
+    for path in folder::goldens("conversations") {
+        let golden: Value =
+            serde_json::from_slice(&std::fs::read(path.join("expected.json")).unwrap()).unwrap();
+        for usage in golden["stats"]["usages"].as_object().unwrap().values() {
+            let tokens = |member: &str| usage["accumulated_token_usage"][member].as_i64().unwrap();
+            let total = expected.entry(usage["model_name"].as_str().unwrap().to_owned()).or_default();
+            total.0 += tokens("prompt_tokens");
+            total.1 += tokens("completion_tokens");
+            total.2 += usage["accumulated_cost"].as_f64().unwrap();
+        }
+    }
+    assert_eq!(told.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (model, (prompt, completion, cost)) in expected {
+        let told = told[&model];
+        assert_eq!((told.0, told.1), (prompt, completion), "{model}");
+        assert!((told.2 - cost).abs() < 1e-4, "{model}: {} and not {cost}", told.2);
+    }
+}
+
+#[test]
+fn it_tells_which_conversations_touched_a_path() {
+    let (_scratch, db) = goldens();
+    let mut expected: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
+    for path in folder::goldens("conversations") {
+        let golden = path.file_name().unwrap().to_str().unwrap();
+        let events = events_of(golden);
+        for action in events.iter().filter(|event| event["kind"] == "ActionEvent") {
+            let Some(file) = action["action"]["path"].as_str() else { continue };
+            let answer = events.iter().find(|event| event["action_id"] == action["id"]);
+            if answer.is_some_and(|answer| answer["observation"]["is_error"] == false) {
+                let of_path = expected.entry(file.to_owned()).or_default();
+                *of_path.entry(conversation_id(golden)).or_default() += 1;
+            }
+        }
+    }
+    assert!(expected.len() >= 2, "{expected:?}");
+    for (path, expected) in expected {
+        let told = rows(&db, &question(2, &[("/workspace/src/main.rs", &path)]));
+        let told: BTreeMap<String, i64> = told
+            .into_iter()
+            .map(|row| match (&row[0], &row[1]) {
+                (Cell::Text(id), Cell::Integer(calls)) => (id.clone(), *calls),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(told, expected, "{path}");
+    }
+}
+
+#[test]
+fn it_tells_who_rejected_what() {
+    let (_scratch, db) = goldens();
+    let told: BTreeSet<(String, String, String)> = rows(&db, &question(3, &[]))
+        .iter()
+        .map(|row| [0, 4, 5].map(|column| text(&row[column]).unwrap_or_default().to_owned()).into())
+        .collect();
+    let mut expected = BTreeSet::new();
+    for path in folder::goldens("conversations") {
+        let golden = path.file_name().unwrap().to_str().unwrap();
+        for event in events_of(golden).iter().filter(|event| event["kind"] == "UserRejectObservation") {
+            let member = |name: &str| event[name].as_str().unwrap().to_owned();
+            expected.insert((
+                conversation_id(golden),
+                member("rejection_source"),
+                member("rejection_reason"),
+            ));
+        }
+    }
+    assert!(expected.iter().any(|(_, source, _)| source == "user"));
+    assert!(expected.iter().any(|(_, source, _)| source == "hook"));
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn the_document_s_chain_can_be_followed_by_anyone() {
+    let (scratch, db) = goldens();
+    let store = scratch.open_still();
+    let row = rows(
+        &db,
+        "SELECT conversation_id, head_hash, event_count FROM conversations WHERE event_count > 5 LIMIT 1",
+    );
+    let (Some(id), Some(head)) = (text(&row[0][0]), text(&row[0][1])) else { panic!("{row:?}") };
+    let mut previous = "0".repeat(64);
+    for event in all_events(&store, &conversation(id)) {
+        let payload = annals::chain::Digest::of(event.payload.as_bytes());
+        let link =
+            format!("annals-event-v1\n{id}\n{}\n{}\n{payload}\n{previous}\n", event.sequence, event.id);
+        previous = annals::chain::Digest::of(link.as_bytes()).to_hex();
+    }
+    assert_eq!(previous, head);
+}
+
+#[test]
+fn reads_of_the_views_are_answered_by_index() {
+    let (_scratch, db) = goldens();
+    for sql in [
+        "SELECT payload FROM events WHERE conversation_id = 'x' ORDER BY sequence LIMIT 100",
+        "SELECT payload FROM events WHERE conversation_id = 'x' AND sequence >= 7 ORDER BY sequence LIMIT 100",
+        "SELECT payload FROM events WHERE conversation_id = 'x' AND event_id = 'y'",
+        "SELECT payload FROM events WHERE position > 7 ORDER BY position LIMIT 100",
+        "SELECT text FROM transcript WHERE conversation_id = 'x' AND sequence BETWEEN 7 AND 17 ORDER BY sequence",
+        "SELECT command FROM tool_calls WHERE path = 'x'",
+        "SELECT sum(cost) FROM usage WHERE conversation_id = 'x'",
+        "SELECT title FROM tasks WHERE conversation_id = 'x' ORDER BY place",
+        "SELECT document FROM base_states WHERE conversation_id = 'x'",
+        "SELECT path FROM attachments WHERE conversation_id = 'x'",
+        "SELECT problem FROM problems WHERE conversation_id = 'x'",
+        "SELECT status FROM conversations WHERE conversation_id = 'x'",
+    ] {
+        let plan = rows(&db, &format!("EXPLAIN QUERY PLAN {sql}"));
+        let details: Vec<&str> = plan.iter().filter_map(|step| text(&step[3])).collect();
+        for (step, detail) in plan.iter().zip(&details) {
+            let scans = detail.starts_with("SCAN ")
+                && !["VIRTUAL TABLE", "CONSTANT ROW", "(subquery"].iter().any(|known| detail.contains(known));
+            // The parts of one event's text are put in order; rows never are.
+            let sorts = detail.contains("TEMP B-TREE") && step[1] == Cell::Integer(0);
+            assert!(!scans && !sorts, "{sql}\n{details:#?}");
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! The house rules that a compiler does not hold: who may name whom, what lives where, how long a file may be.
+//!
+//! Each test names the rule and, where it fails, every file and line that breaks it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The rooms in the order of the tree, each with the rooms it may name. `cli` may name all.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("chain", &[]),
+    ("ids", &[]),
+    ("event", &["chain", "ids"]),
+    ("tree", &["ids", "event"]),
+    ("state", &["ids", "event", "tree"]),
+    ("view", &["ids", "event", "tree"]),
+    ("message", &["ids", "event", "tree"]),
+    ("stuck", &["ids", "event", "tree"]),
+    ("visualizer", &["ids", "event", "tree", "state"]),
+    ("error", &["chain", "ids", "event", "tree", "state", "message"]),
+    ("store", &["chain", "ids", "event", "tree", "state", "error"]),
+    ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
+    ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
+    ("audit", &["ids", "error", "store"]),
+    ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
+];
+
+/// Crates that live in one place, and where.
+const CRATES: &[(&[&str], &[&str])] = &[
+    (&["rusqlite", "r2d2", "r2d2_sqlite", "refinery"], &["src/store/", "src/error.rs"]),
+    (&["clap", "clap_complete", "comfy_table", "indicatif", "terminal_size"], &["src/cli/"]),
+];
+
+/// Who writes which table; every file of the store may read it.
+const OWNERS: &[(&str, &[&str])] = &[
+    ("attachment", &["src/store/attachment.rs"]),
+    ("base_state", &["src/store/base_state.rs"]),
+    ("base_state_change", &["src/store/base_state.rs"]),
+    ("blob", &["src/store/attachment.rs"]),
+    ("conversation", &["src/store/catalogue.rs"]),
+    ("event", &["src/store/log.rs"]),
+    ("event_file", &["src/store/origin.rs"]),
+    ("head_change", &["src/store/base_state.rs"]),
+    // Its one row is made with the file.
+    ("log", &["src/store/log.rs", "src/store/database.rs"]),
+    ("maintenance", &["src/store/log.rs"]),
+    ("origin", &["src/store/origin.rs"]),
+    ("problem", &["src/store/origin.rs"]),
+    ("projection", &["src/store/projection/mod.rs"]),
+    ("task", &["src/store/projection/"]),
+    ("tool_call", &["src/store/projection/"]),
+    ("transcript_line", &["src/store/projection/"]),
+    ("transcript_search", &["src/store/projection/"]),
+    ("usage_entry", &["src/store/projection/"]),
+    // The base state says that its figures have changed.
+    ("usage_stale", &["src/store/projection/", "src/store/base_state.rs"]),
+    ("usage_total", &["src/store/projection/"]),
+];
+
+/// The most lines a file may have, its tests aside.
+const LINES_MAX: usize = 500;
+
+struct Source {
+    /// Its path from the root of the repository.
+    path: String,
+    /// Its lines without those of its tests and without comments; what is left out is empty.
+    code: Vec<String>,
+}
+
+impl Source {
+    fn room(&self) -> Option<&str> {
+        let path = self.path.strip_prefix("src/")?;
+        let room = path.split('/').next()?;
+        Some(room.strip_suffix(".rs").unwrap_or(room)).filter(|room| !["lib", "main"].contains(room))
+    }
+
+    /// How deep its module is: 1 for a room's own.
+    fn depth(&self) -> usize {
+        let path = self.path.strip_prefix("src/").unwrap_or(&self.path);
+        let path = path.strip_suffix("/mod.rs").or_else(|| path.strip_suffix(".rs")).unwrap_or(path);
+        path.split('/').count()
+    }
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == ending) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    assert!(!found.is_empty(), "there is no .{ending} file in {folder}");
+    found
+}
+
+fn name(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/")
+}
+
+fn read(path: &Path) -> Source {
+    let mut code = Vec::new();
+    let text = fs::read_to_string(path).unwrap();
+    let mut in_tests = name(path).ends_with("tests.rs") || name(path).ends_with("store/plans.rs");
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let next = lines.peek().copied().unwrap_or_default();
+        in_tests |= line == "#[cfg(test)]" && next.starts_with("mod ") && next.ends_with('{');
+        let comment = line.trim_start().starts_with("//");
+        code.push(if in_tests || comment { String::new() } else { line.to_owned() });
+    }
+    Source { path: name(path), code }
+}
+
+fn sources(folder: &str) -> Vec<Source> {
+    files(folder, "rs").iter().map(|path| read(path)).collect()
+}
+
+/// Fails with every place where a line of `folder` is told to be wrong.
+#[track_caller]
+fn assert_lines(folder: &str, rule: &str, wrong: impl Fn(&Source, &str) -> Option<String>) {
+    let mut found = Vec::new();
+    for source in sources(folder) {
+        for (number, line) in source.code.iter().enumerate() {
+            if let Some(what) = wrong(&source, line) {
+                found.push(format!("{}:{}: {what}", source.path, number + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{rule}\n{}", found.join("\n"));
+}
+
+/// The names that follow `mark` in a line: `crate::store`, and those within `crate::{…}`.
+fn named<'a>(line: &'a str, mark: &str) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    for (at, _) in line.match_indices(mark) {
+        let rest = &line[at + mark.len()..];
+        match rest.strip_prefix('{') {
+            Some(list) => {
+                let list = list.split('}').next().unwrap_or(list);
+                names.extend(list.split(',').map(|part| word(part.trim())));
+            }
+            None => names.push(word(rest)),
+        }
+    }
+    names
+}
+
+/// The name that a text begins with.
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    &text[..end]
+}
+
+#[test]
+fn rooms_name_only_rooms_above_them() {
+    let is_room = |name: &str| name == "cli" || ROOMS.iter().any(|(room, _)| *room == name);
+    assert_lines(
+        "src",
+        "a room names a room that it may not know (ROOMS in tests/tidy.rs)",
+        |source, line| {
+            let room = source.room()?;
+            if room == "cli" {
+                return None;
+            }
+            let Some((_, known)) = ROOMS.iter().find(|(name, _)| *name == room) else {
+                return (!line.is_empty()).then(|| format!("the room {room} has no place in the table"));
+            };
+            let mut names = named(line, "crate::");
+            let out = "super::".repeat(source.depth());
+            names.extend(named(line, &out).into_iter().filter(|name| is_room(name)));
+            let unknown =
+                names.into_iter().find(|name| is_room(name) && *name != room && !known.contains(name));
+            unknown.map(|name| format!("{room} names {name}"))
+        },
+    );
+}
+
+#[test]
+fn every_room_has_its_place_in_the_table() {
+    let rooms: Vec<String> =
+        sources("src").iter().filter_map(|source| source.room().map(str::to_owned)).collect();
+    for room in rooms.iter().filter(|room| *room != "cli") {
+        assert!(ROOMS.iter().any(|(name, _)| name == room), "the room {room} has no place in the table");
+    }
+    for (room, known) in ROOMS {
+        assert!(rooms.iter().any(|there| there == room), "there is no room {room}");
+        let place = |name: &str| ROOMS.iter().position(|(room, _)| *room == name);
+        for name in *known {
+            assert!(place(name) < place(room), "{room} may name {name}, which is not above it");
+        }
+    }
+}
+
+#[test]
+fn crates_are_named_where_they_live() {
+    assert_lines("src", "a crate is named outside its place (CRATES in tests/tidy.rs)", |source, line| {
+        let (names, places) = CRATES.iter().find(|(names, _)| {
+            names.iter().any(|name| {
+                let used = |mark: &str| {
+                    line.match_indices(mark).any(|(at, _)| !line[..at].ends_with(word_character))
+                };
+                used(&format!("{name}::")) || used(&format!("use {name};"))
+            })
+        })?;
+        let lives_here = places.iter().any(|place| source.path.starts_with(place));
+        (!lives_here).then(|| format!("{} live in {}", names.join(", "), places.join(", ")))
+    });
+}
+
+fn word_character(character: char) -> bool {
+    character.is_alphanumeric() || character == '_' || character == ':'
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let long: Vec<String> = sources("src")
+        .iter()
+        .map(|source| {
+            // Comments count: they are read too. Tests do not.
+            let end = source.code.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+            (&source.path, end)
+        })
+        .filter(|(_, lines)| *lines > LINES_MAX)
+        .map(|(path, lines)| format!("{path} has {lines} lines without its tests, {LINES_MAX} are allowed"))
+        .collect();
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn nothing_is_left_for_later_and_nothing_is_skipped() {
+    // Written in two parts, so that this file does not name what it forbids.
+    let marks = [
+        concat!("todo", "!("),
+        concat!("unimplemented", "!("),
+        concat!("dbg", "!("),
+        concat!("#[ig", "nore"),
+    ];
+    for folder in ["src", "tests", "benches", "examples"] {
+        for path in files(folder, "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            for (number, line) in text.lines().enumerate() {
+                let mark = marks.iter().find(|mark| line.contains(*mark));
+                assert!(mark.is_none(), "{}:{}: {}", name(&path), number + 1, line.trim());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_library_does_not_unwrap() {
+    assert_lines(
+        "src",
+        "an unwrap in src/: return the error, or expect with the reason it cannot fail",
+        |_, line| line.contains(".unwrap()").then(|| line.trim().to_owned()),
+    );
+}
+
+#[test]
+fn only_the_command_line_prints() {
+    assert_lines("src", "printing lives in src/cli", |source, line| {
+        let prints =
+            ["println!(", "print!(", "eprintln!(", "eprint!("].iter().any(|mark| line.contains(mark));
+        let may = source.path.starts_with("src/cli/") || source.path == "src/main.rs";
+        (prints && !may).then(|| line.trim().to_owned())
+    });
+}
+
+#[test]
+fn only_the_command_line_reads_the_environment() {
+    assert_lines("src", "environment variables are read in src/cli", |source, line| {
+        let reads = line.contains("env::var") || line.contains("env::set_var");
+        (reads && !source.path.starts_with("src/cli/")).then(|| line.trim().to_owned())
+    });
+}
+
+#[test]
+fn tests_wait_for_what_happens_and_never_sleep() {
+    let mark = concat!("thread::", "sleep");
+    for path in files("tests", "rs") {
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(mark), "{} sleeps", name(&path));
+    }
+}
+
+/// The statement and the table that a piece of SQL writes.
+fn written_tables(line: &str) -> Vec<&str> {
+    let mut tables = Vec::new();
+    for (at, _) in line.match_indices(" INTO ").chain(line.match_indices("DELETE FROM ")) {
+        let rest = &line[at..];
+        let table = rest.trim_start_matches(" INTO ").trim_start_matches("DELETE FROM ");
+        let verb = &line[..at];
+        let inserts = ["INSERT", "REPLACE", "OR FAIL", "OR IGNORE"].iter().any(|word| verb.ends_with(word));
+        if rest.starts_with("DELETE") || inserts {
+            tables.push(word(table));
+        }
+    }
+    for (at, _) in line.match_indices("UPDATE ") {
+        tables.push(word(&line[at + "UPDATE ".len()..]));
+    }
+    tables
+}
+
+#[test]
+fn a_table_is_written_by_its_own_file_only() {
+    assert_lines(
+        "src",
+        "a table is written by a file that does not own it (OWNERS in tests/tidy.rs)",
+        |source, line| {
+            written_tables(line).into_iter().find_map(|table| {
+                let (_, owners) = OWNERS.iter().find(|(name, _)| *name == table)?;
+                let owns = owners.iter().any(|owner| source.path.starts_with(owner));
+                (!owns).then(|| format!("{table} belongs to {}", owners.join(", ")))
+            })
+        },
+    );
+}
+
+#[test]
+fn every_table_has_an_owner() {
+    for path in files("migrations", "sql") {
+        let text = fs::read_to_string(&path).unwrap();
+        for (at, mark) in
+            ["CREATE TABLE ", "CREATE VIRTUAL TABLE "].iter().flat_map(|mark| text.match_indices(mark))
+        {
+            let table = word(&text[at + mark.len()..]);
+            assert!(OWNERS.iter().any(|(name, _)| *name == table), "{}: who writes {table}?", name(&path));
+        }
+    }
+}
+
+#[test]
+fn sql_lives_in_the_store() {
+    assert_lines("src", "SQL outside src/store", |source, line| {
+        let sql =
+            ["SELECT ", "INSERT INTO ", "DELETE FROM ", "PRAGMA "].iter().any(|mark| line.contains(mark));
+        // Reports ask the documented views, as anybody may; the command line shows examples.
+        let may = ["src/store/", "src/audit/", "src/cli/"].iter().any(|place| source.path.starts_with(place));
+        (sql && !may).then(|| line.trim().to_owned())
+    });
+}
+
+#[test]
+fn every_view_is_documented() {
+    let document = fs::read_to_string(root().join("docs/format.md")).unwrap();
+    let headings: Vec<&str> = document.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let mut views = 0;
+    for path in files("migrations", "sql") {
+        let text = fs::read_to_string(&path).unwrap();
+        for (at, mark) in text.match_indices("CREATE VIEW ") {
+            let view = word(&text[at + mark.len()..]);
+            views += 1;
+            let told = headings.iter().any(|heading| heading.split(", ").any(|name| name == view));
+            assert!(told, "{}: docs/format.md has no heading for the view {view}", name(&path));
+        }
+    }
+    assert!(views >= 10, "{views}");
+}

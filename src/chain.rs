@@ -44,13 +44,9 @@ impl Digest {
     /// 64 lower-case hex digits.
     #[must_use]
     pub fn to_hex(self) -> String {
-        let mut hex = String::with_capacity(64);
-        for byte in self.0 {
-            for digit in [byte >> 4, byte & 15] {
-                hex.push(char::from_digit(u32::from(digit), 16).expect("four bits are one hex digit"));
-            }
-        }
-        hex
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |half: u8| char::from(DIGITS[usize::from(half & 15)]);
+        self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
     }
 }
 

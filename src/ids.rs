@@ -232,6 +232,9 @@ impl Timestamp {
     /// the result orders and subtracts well within one conversation and is otherwise approximate.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        if let Some(plain) = plain_time(text) {
+            return Some(Self(plain.and_utc().timestamp_micros()));
+        }
         if let Ok(zoned) = DateTime::parse_from_rfc3339(text) {
             return Some(Self(zoned.timestamp_micros()));
         }
@@ -264,6 +267,31 @@ impl Timestamp {
         DateTime::from_timestamp_micros(self.0)
             .map_or_else(|| self.0.to_string(), |time| time.to_rfc3339_opts(SecondsFormat::Micros, true))
     }
+}
+
+/// Reads `2026-01-31T09:30:00.123456`, up to six digits behind the point or none of it: what nearly every
+/// event says, and every append reads one. `None` for every other form.
+fn plain_time(text: &str) -> Option<NaiveDateTime> {
+    let number = |digits: &str| {
+        digits
+            .bytes()
+            .try_fold(0, |number, byte| byte.is_ascii_digit().then(|| number * 10 + u32::from(byte - b'0')))
+    };
+    let part = |range: std::ops::Range<usize>| text.get(range).and_then(number);
+    let bytes = text.as_bytes();
+    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    if !separators.iter().all(|(at, byte)| bytes.get(*at) == Some(byte)) {
+        return None;
+    }
+    let micros = match text.get(19..)? {
+        "" => 0,
+        fraction => {
+            let digits = fraction.strip_prefix('.').filter(|digits| (1..=6).contains(&digits.len()))?;
+            number(digits)? * 10_u32.pow(6 - digits.len() as u32)
+        }
+    };
+    let date = chrono::NaiveDate::from_ymd_opt(part(0..4)?.cast_signed(), part(5..7)?, part(8..10)?)?;
+    date.and_hms_micro_opt(part(11..13)?, part(14..16)?, part(17..19)?, micros)
 }
 
 impl fmt::Display for Timestamp {
@@ -304,10 +332,21 @@ mod tests {
         assert_eq!(Timestamp::parse("2025-09-25T10:14:56.123456"), Some(moment));
         assert_eq!(Timestamp::parse("2025-09-25T12:14:56.123456+02:00"), Some(moment));
         assert_eq!(Timestamp::parse("2025-09-25T10:14:56"), Some(Timestamp(1_758_795_296_000_000)));
-        assert_eq!(Timestamp::parse("yesterday"), None);
         let local = moment.to_local();
         assert_eq!((local.len(), &local[17..]), (26, "56.123456"));
         assert_eq!(Timestamp(1_758_795_296_000_000).to_local().len(), 19);
+        assert_eq!(Timestamp::parse("2025-09-25T10:14:56.1"), Some(Timestamp(1_758_795_296_100_000)));
+        assert_eq!(Timestamp::parse("2025-09-25T10:14:56.1234567"), Some(moment));
+        assert_eq!(Timestamp::parse("2025-09-25 10:14:56.123456"), Some(moment));
+        for none in [
+            "yesterday",
+            "2025-02-29T00:00:00",
+            "2025-09-25T24:00:00",
+            "2025-09-2５T10:14:56",
+            "2025-09-25T10:14:56.",
+        ] {
+            assert_eq!(Timestamp::parse(none), None, "{none}");
+        }
         assert_eq!(Timestamp::parse_typed("2026-01-31"), Timestamp::parse("2026-01-31T00:00:00Z"));
         assert_eq!(Timestamp::parse_typed("2026-01-31 12:30"), Timestamp::parse("2026-01-31T12:30:00Z"));
     }

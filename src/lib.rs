@@ -67,11 +67,15 @@ pub mod doctor;
 pub mod error;
 pub mod event;
 pub mod ids;
+#[cfg(feature = "agent")]
+pub mod llm;
 pub mod message;
 pub mod replay;
 pub mod state;
 pub mod store;
 pub mod stuck;
+#[cfg(feature = "agent")]
+pub mod tool;
 pub mod transfer;
 pub mod tree;
 pub mod view;

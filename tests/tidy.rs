@@ -21,13 +21,18 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
     ("audit", &["ids", "error", "store"]),
+    ("llm", &["ids", "event", "state", "message"]),
+    ("tool", &["ids", "event", "llm"]),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];
 
 /// Crates that live in one place, and where.
 const CRATES: &[(&[&str], &[&str])] = &[
     (&["rusqlite", "r2d2", "r2d2_sqlite", "refinery"], &["src/store/", "src/error.rs"]),
-    (&["clap", "clap_complete", "comfy_table", "indicatif", "terminal_size"], &["src/cli/"]),
+    (
+        &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],
+        &["src/cli/"],
+    ),
 ];
 
 /// Who writes which table; every file of the store may read it.

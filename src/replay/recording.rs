@@ -40,6 +40,8 @@ pub struct Step {
     pub follows: Follows,
     /// The action that it answers, where it names one.
     pub answers: Option<Sequence>,
+    /// The last action by then.
+    pub last_action: Option<Sequence>,
 }
 
 /// What an event follows in the tree, as far as the model sees it.
@@ -85,6 +87,7 @@ struct Fact {
     total: Option<usize>,
     request: Option<Usage>,
     follows: Follows,
+    last_action: Option<usize>,
 }
 
 /// What goes from event to event.
@@ -95,6 +98,7 @@ struct Fold {
     time: Option<Timestamp>,
     /// The last event that the model sees.
     last_seen: Option<usize>,
+    last_action: Option<usize>,
 }
 
 impl<'s> Recording<'s> {
@@ -201,6 +205,7 @@ impl<'s> Recording<'s> {
             after: fact.after,
             follows: fact.follows,
             answers: answers.map(|place| Sequence(place as u64)),
+            last_action: fact.last_action.map(|place| Sequence(place as u64)),
         }))
     }
 
@@ -294,6 +299,9 @@ impl Fold {
         if is_seen {
             self.last_seen = Some(place);
         }
+        if let Event::Action(_) = event {
+            self.last_action = Some(place);
+        }
         Fact {
             status: self.state.execution_status(),
             iteration: self.state.iteration(),
@@ -301,6 +309,7 @@ impl Fold {
             total: spent.total.and(totals.len().checked_sub(1)),
             request: spent.request,
             follows,
+            last_action: self.last_action,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! named there works, and the four questions have the right answers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use annals::transfer::Importer;
 use rusqlite::types::Value as Cell;
@@ -14,14 +15,19 @@ const FORMAT: &str = include_str!("../../docs/format.md");
 
 /// A database of all goldens, and a connection to it as the `sqlite3` shell would open it for reading.
 fn goldens() -> (Scratch, Connection) {
+    static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let scratch = Scratch::new();
+        let store = scratch.open_still();
+        for golden in ["conversations", "corrupt", "legacy"] {
+            Importer::new(&store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
+        }
+        store.search("file", &Default::default(), 1, &mut |_| ()).unwrap();
+        store.catch_up().unwrap();
+        drop(store);
+        std::fs::read(scratch.database()).unwrap() // whole, as nobody has it open any more
+    });
     let scratch = Scratch::new();
-    let store = scratch.open_still();
-    for golden in ["conversations", "corrupt", "legacy"] {
-        Importer::new(&store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
-    }
-    store.search("file", &Default::default(), 1, &mut |_| ()).unwrap();
-    store.catch_up().unwrap();
-    drop(store);
+    std::fs::write(scratch.database(), &*FILE).unwrap();
     let db = Connection::open_with_flags(scratch.database(), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     (scratch, db)
 }

@@ -74,8 +74,8 @@ fn note(step: &Step) -> String {
         Follows::Earlier(event) => format!("after #{event} "),
         Follows::Nothing => "after nothing ".into(),
     };
-    // The answer to the event before needs no name.
-    let answers = step.answers.filter(|action| action.0 + 1 != step.sequence.0);
+    // The answer to the last action needs no name.
+    let answers = step.answers.filter(|_| step.answers != step.last_action);
     let answers = answers.map_or_else(String::new, |action| format!("to #{action} "));
     let after = step.after.filter(|after| *after >= 1_000_000);
     let after = after.map_or_else(String::new, |after| format!(" +{}", span(after)));

@@ -353,6 +353,28 @@ pub enum Error {
         /// What was found.
         what: String,
     },
+    /// The backup is not this store's, or not one at all; it was not touched.
+    #[error("{path:?} is no backup to go on with: {what}")]
+    NotItsBackup {
+        /// The backup.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
+    /// The store does not go on from what the backup holds: one of them was written to apart from the other.
+    #[error("the backup holds events of conversation {conversation} that the store does not have")]
+    BackupAstray {
+        /// A conversation that has gone two ways.
+        conversation: ConversationId,
+    },
+    /// The backup does not reach to the position that was asked for.
+    #[error("the backup reaches to position {head}, not to {position}")]
+    BackupTooShort {
+        /// What was asked for.
+        position: crate::ids::Position,
+        /// The newest position in it.
+        head: crate::ids::Position,
+    },
     /// The engine failed in a way that has no better name.
     #[error("storage failed while {doing}: {source}")]
     Storage {

@@ -21,6 +21,7 @@ mod query;
 mod rebuild;
 mod replay;
 mod report;
+mod restore;
 mod search;
 mod show;
 mod state;
@@ -95,6 +96,7 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Rebuild(command) => rebuild::run(&place, command, output),
         Command::Upgrade(command) => upgrade::run(&place, command, output),
         Command::Backup(command) => backup::run(&place, command, output),
+        Command::Restore(command) => restore::run(command, output),
         Command::Merge(command) => carry::merge(command, output),
         Command::Split(command) => carry::split(&place, command, output),
         Command::Copy(command) => carry::copy(&place, command, output),
@@ -175,6 +177,11 @@ fn hint(error: &Error) -> Option<String> {
         Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
         Error::OlderFile { path, .. } => {
             format!("`annals --db {} upgrade` brings it up to date, with a backup first", quoted(path))
+        }
+        Error::NotItsBackup { .. } => "name another folder or file; this one was not touched".into(),
+        Error::BackupAstray { .. } => {
+            "one of them was put back or written to apart from the other: begin anew, in a folder with --full"
+                .into()
         }
         Error::NoRemedy { .. } => "`annals doctor` says what to do about it".into(),
         Error::QueryRefused { hint, .. } => return hint.clone(),

@@ -8,6 +8,7 @@
 
 pub(super) mod carry;
 mod check;
+pub(super) mod history;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 

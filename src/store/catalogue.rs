@@ -45,6 +45,7 @@ const WHOLE_COLUMNS: usize = 15;
 const ADOPT: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3, status = ?4, title = ?5, \
      first_message = ?6, tags = ?7, created_at = ?8, updated_at = ?9, updated_minute = ?10, first_timestamp = ?11, \
      last_timestamp = ?12, forked_from = ?13, forked_at = ?14 WHERE key = ?1";
+const FORGET: &str = "UPDATE conversation SET first_message = NULL, last_timestamp = NULL WHERE key = ?1";
 const KEY: &str = "SELECT key FROM conversation WHERE id = ?1";
 const DELETE: &str = "DELETE FROM conversation WHERE key = ?1";
 const ORPHAN: &str = "UPDATE conversation SET parent = NULL WHERE parent = ?1";
@@ -261,6 +262,26 @@ impl Entry {
         ];
         Ok(columns.into_iter().find(|(_, same)| !same).map(|(column, _)| column))
     }
+}
+
+/// Makes the row of `stored` what its events (`replayed`) and its base state say, after some were cut off.
+/// What an import told of its beginning stays.
+pub(super) fn put_back(
+    db: &Connection,
+    stored: &Entry,
+    mut replayed: Entry,
+    status: Option<String>,
+    is_imported: bool,
+) -> Result<()> {
+    if is_imported {
+        replayed.created_at = stored.created_at;
+    }
+    if let Some(status) = status {
+        replayed.status = status;
+    }
+    set(db, FORGET, [stored.key])?;
+    // HEAD is put back by the base state's own file.
+    replayed.save(db, replayed.created_at)
 }
 
 /// A conversation's row as one value, but for its key and whose sub-agent it is.

@@ -187,7 +187,8 @@ pub(super) fn set_up_comparison(db: &Connection, options: &Options) -> rusqlite:
     )
 }
 
-fn set_up(db: &Connection) -> Result<()> {
+/// Sets up a connection that writes.
+pub(super) fn set_up(db: &Connection) -> Result<()> {
     #[cfg(test)]
     super::plans::note(db);
     // The guard of the event table asks for it; other programs' connections do not have it.

@@ -31,7 +31,8 @@ impl Store {
     }
 }
 
-fn delete(db: &Connection, key: i64) -> Result<u64> {
+/// Deletes a conversation, within a write transaction; answers how many events there were.
+pub(super) fn delete(db: &Connection, key: i64) -> Result<u64> {
     log::permit(db, "delete")?;
     projection::delete(db, key)?;
     origin::delete(db, key)?;

@@ -297,6 +297,13 @@ pub(super) fn delete(db: &Connection, conversation: i64) -> Result<u64> {
     Ok(deleted as u64)
 }
 
+/// Deletes the events of a conversation behind its first `length`; answers how many.
+pub(super) fn cut(db: &Connection, conversation: i64, length: u64) -> Result<u64> {
+    let sql = "DELETE FROM event WHERE conversation = ?1 AND sequence >= ?2";
+    let cut = db.execute(sql, params![conversation, length.cast_signed()]).doing("cutting events off")?;
+    Ok(cut as u64)
+}
+
 /// A page's worth of what an error can say of an id that is not there.
 pub(super) fn not_found(conversation: &crate::ids::ConversationId, event: &str) -> Error {
     Error::UnknownEvent { conversation: conversation.clone(), event: event.to_owned() }

@@ -55,7 +55,7 @@ use rusqlite::Connection;
 pub use append::{Append, Appended, BaseStateChange, Head};
 pub use arrival::Unfinished;
 pub use attachment::Attachment;
-pub use backup::BackupReport;
+pub use backup::{BackupFile, BackupFolder, BackupReport, BackupStep, Changes, Moment, Restored};
 pub use base_state::BaseState;
 pub(crate) use carry::{Beside, Parcel, Step};
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};

@@ -160,6 +160,19 @@ pub(super) fn problems(db: &Connection, key: i64) -> Result<Vec<Problem>> {
         .doing("reading problems")
 }
 
+/// Forgets the files of events behind the first `length`, and that so many came from there; the events must
+/// still be there.
+pub(super) fn cut(db: &Connection, key: i64, length: u64) -> Result<()> {
+    for sql in [
+        "DELETE FROM event_file WHERE position IN \
+         (SELECT position FROM event WHERE conversation = ?1 AND sequence >= ?2)",
+        "UPDATE origin SET events = min(events, ?2) WHERE conversation = ?1",
+    ] {
+        db.execute(sql, params![key, length.cast_signed()]).doing("cutting off what was imported")?;
+    }
+    Ok(())
+}
+
 /// Deletes everything these tables know of a conversation; its events must still be there.
 pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
     for sql in [

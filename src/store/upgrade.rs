@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use super::backup::{self, give_name, sync};
+use super::backup::{self, write_beside};
 use super::engine::Doing as _;
-use super::{Options, Place, SCHEMA_VERSION, Store, database, place};
+use super::{Options, Place, SCHEMA_VERSION, Store, database};
 use crate::error::{Error, Result};
 
 /// What an upgrade did.
@@ -62,7 +62,7 @@ impl Store {
         let counts = counts(&db)?;
         let backup = match backup {
             Some(to) if from < SCHEMA_VERSION => {
-                copy(&db, to, from, counts)?;
+                write_beside(to, |partial| write(&db, partial, from, counts))?;
                 let bytes = std::fs::metadata(to).map_err(Error::io("reading", to))?.len();
                 Some((to.to_owned(), bytes))
             }
@@ -93,30 +93,6 @@ fn counts(db: &Connection) -> Result<(u64, u64)> {
         .query_row(backup::COUNTS, [], |row| Ok((row.get(0)?, row.get(1)?)))
         .doing("counting conversations")?;
     Ok((conversations.cast_unsigned(), events.cast_unsigned()))
-}
-
-/// Copies the file behind `db` to `to`, which gets its name once the copy is checked and synced.
-fn copy(db: &Connection, to: &Path, schema: u32, counts: (u64, u64)) -> Result<()> {
-    if to.exists() {
-        return Err(Error::WouldOverwrite { path: to.to_owned() });
-    }
-    let Some(name) = to.file_name() else {
-        return Err(Error::CannotOpen { path: to.to_owned(), what: "it names no file".into() });
-    };
-    let mut partial = std::ffi::OsString::from(".");
-    partial.push(name);
-    partial.push(format!(".{}.partial", uuid::Uuid::new_v4().simple()));
-    let partial = to.with_file_name(partial);
-    place::prepare(&partial, true)?;
-    let done = write(db, &partial, schema, counts).and_then(|()| {
-        sync(&partial)?;
-        give_name(&partial, to)?;
-        sync(to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-    });
-    if done.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    done
 }
 
 fn write(db: &Connection, partial: &Path, schema: u32, counts: (u64, u64)) -> Result<()> {

@@ -21,6 +21,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
     ("audit", &["ids", "error", "store"]),
+    ("doctor", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
     ("llm", &["ids", "event", "state", "message"]),
     ("tool", &["ids", "event", "llm"]),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
@@ -37,19 +38,21 @@ const CRATES: &[(&[&str], &[&str])] = &[
 
 /// Who writes which table; every file of the store may read it.
 const OWNERS: &[(&str, &[&str])] = &[
+    ("arrival", &["src/store/arrival.rs"]),
     ("attachment", &["src/store/attachment.rs"]),
-    ("base_state", &["src/store/base_state.rs"]),
-    ("base_state_change", &["src/store/base_state.rs"]),
+    ("base_state", &["src/store/base_state"]),
+    ("base_state_change", &["src/store/base_state"]),
     ("blob", &["src/store/attachment.rs"]),
     ("conversation", &["src/store/catalogue.rs"]),
     ("event", &["src/store/log.rs"]),
     ("event_file", &["src/store/origin.rs"]),
-    ("head_change", &["src/store/base_state.rs"]),
-    // Its one row is made with the file.
+    ("head_change", &["src/store/base_state"]),
+    // Its one row is made with the file, and made anew where the file is cut at a point.
     ("log", &["src/store/log.rs", "src/store/database.rs"]),
     ("maintenance", &["src/store/log.rs"]),
     ("origin", &["src/store/origin.rs"]),
     ("problem", &["src/store/origin.rs"]),
+    ("repair", &["src/store/repair.rs"]),
     ("projection", &["src/store/projection/mod.rs"]),
     ("task", &["src/store/projection/"]),
     ("tool_call", &["src/store/projection/"]),

@@ -10,8 +10,8 @@ use super::{DONE, FAILED, Place, REFUSED};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::replay::Point;
-use crate::store::{BackupFile, Moment, Options, Restored, Store};
-use crate::transfer::{Copier, CopyOptions, CopyStatus};
+use crate::store::{BackupFile, Moment, Restored, Store};
+use crate::transfer::{CopyReport, CopyStatus, bring_back};
 
 /// Make a file from a backup, as of its end or of any point before, and verify all of it
 ///
@@ -111,25 +111,16 @@ impl Drop for Scratch {
 /// Brings one conversation into a file, which may have others.
 fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> {
     let id = Store::find_in_backup(&command.from, id)?;
-    let scratch = Scratch::beside(to);
-    restore(&command.from, &scratch.0, &Moment::Holding(id.clone()), output)?;
-    let options = Options { follow_projections: false, ..Options::default() };
-    let source = Store::open_with(&scratch.0, &options)?;
-    if let Some(at) = &command.at {
-        let events = source.conversation(&id)?.event_count;
-        let length = Point::parse(&source, &id, at)?.length(events);
-        if length == 0 {
-            return Err(Error::NoSuchPoint { conversation: id, sequence: 0, events: 0 });
-        }
-        source.cut_conversation(&id, length)?;
-    }
     let target = Place { path: to }.create()?;
-    let reports =
-        Copier::new(&source, &target, CopyOptions::default()).copy(std::slice::from_ref(&id), &mut |_| ())?;
-    target.catch_up()?;
-    let Some(report) = reports.first() else {
-        return Err(Error::UnknownConversation { conversation: id.to_string() });
+    let length = |source: &Store| match &command.at {
+        None => Ok(None),
+        Some(at) => {
+            let events = source.conversation(&id)?.event_count;
+            Ok(Some(Point::parse(source, &id, at)?.length(events)))
+        }
     };
+    let report = bring_back(&command.from, &id, length, &target)?;
+    target.catch_up()?;
     let verification = target.verify(Some(&id), &mut |_| ())?;
     if output.json {
         output.value(&json!({
@@ -142,7 +133,7 @@ fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> 
             "findings": verification.findings.iter().map(|finding| &finding.what).collect::<Vec<_>>(),
         }))?;
     } else {
-        output.line(said(to, &id, report))?;
+        output.line(said(to, &id, &report))?;
         for problem in report.problems.iter().chain(verification.findings.iter().map(|finding| &finding.what))
         {
             output.line(format!("  {problem}"))?;
@@ -156,7 +147,7 @@ fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> 
     })
 }
 
-fn said(to: &Path, id: &ConversationId, report: &crate::transfer::CopyReport) -> String {
+fn said(to: &Path, id: &ConversationId, report: &CopyReport) -> String {
     let to = to.display();
     match report.status {
         CopyStatus::Copied => format!("{to}: {id} is back with {}, verified", plural(report.events, "event")),

@@ -304,6 +304,14 @@ pub(super) fn cut(db: &Connection, conversation: i64, length: u64) -> Result<u64
     Ok(cut as u64)
 }
 
+/// Makes the file a store of its own, the next event of which follows `head`.
+pub(super) fn found_anew(db: &Connection, head: Position) -> Result<()> {
+    let id = uuid::Uuid::new_v4().to_string();
+    db.execute("UPDATE log SET store_id = ?1, position_floor = ?2", params![id, head.0.cast_signed()])
+        .doing("naming the store anew")?;
+    Ok(())
+}
+
 /// A page's worth of what an error can say of an id that is not there.
 pub(super) fn not_found(conversation: &crate::ids::ConversationId, event: &str) -> Error {
     Error::UnknownEvent { conversation: conversation.clone(), event: event.to_owned() }

@@ -4,6 +4,7 @@
 //! every other file as an attachment, and says what it found wrong. An export writes the folder as it was.
 //! Invariant: what came in goes out again; nothing is dropped in silence.
 
+mod bring_back;
 mod compare;
 mod container;
 mod copy;
@@ -16,6 +17,7 @@ mod meta;
 mod source;
 mod upgrade;
 
+pub use bring_back::bring_back;
 pub use copy::{Copier, CopyOptions, CopyProgress, CopyReport, CopyStatus};
 pub use discover::{Discovery, Found, discover};
 pub use export::{ExportReport, ExportStatus, Exporter, Format};

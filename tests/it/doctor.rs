@@ -81,8 +81,11 @@ fn payloads(store: &Store, talk: &ConversationId) -> Vec<Value> {
     all_events(store, talk).iter().map(|event| serde_json::from_str(&event.payload).unwrap()).collect()
 }
 
+/// A finding's name, and its sequence.
+type Found = (&'static str, Option<u64>);
+
 /// What is found in each damaged golden, notes left out, and what is left once it was mended.
-const DAMAGE: &[(&str, &[(&str, Option<u64>)], &[(&str, Option<u64>)])] = &[
+const DAMAGE: &[(&str, &[Found], &[Found])] = &[
     ("base-state-empty", &[], &[]),
     ("base-state-torn", &[], &[]),
     ("control", &[], &[]),

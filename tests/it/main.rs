@@ -26,6 +26,7 @@ mod query;
 mod recording;
 mod replay;
 mod report;
+mod restore;
 mod search;
 mod sql;
 mod state;

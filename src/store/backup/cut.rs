@@ -19,7 +19,6 @@ const LENGTHS: &str = "SELECT c.key, c.id, (SELECT count(*) FROM event AS e WHER
      AND e.position <= ?1) FROM conversation AS c ORDER BY c.key";
 const EVENTS: &str = "SELECT sequence, id, hash, recorded_at, payload FROM event WHERE conversation = ?1 \
      AND sequence > ?2 ORDER BY sequence LIMIT 1000";
-const NEW_STORE: &str = "UPDATE log SET store_id = ?1, position_floor = ?2";
 
 const DOING: &str = "cutting off what came later";
 
@@ -60,8 +59,7 @@ pub(super) fn cut(db: &Connection, at: &Cut<'_>) -> Result<u64> {
         let id = ConversationId::new(&id)?;
         events += cut_conversation(db, key, &id, length.cast_unsigned(), until)?;
     }
-    db.execute(NEW_STORE, params![uuid::Uuid::new_v4().to_string(), position.0.cast_signed()])
-        .doing(DOING)?;
+    log::found_anew(db, position)?;
     Ok(events)
 }
 

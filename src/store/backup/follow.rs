@@ -126,18 +126,16 @@ impl Store {
         let _lock = folder::lock(folder, self.0.options.busy_timeout)?;
         let files = folder::list(folder)?;
         let series = folder::last_series(&files);
-        let weight: u64 = series.iter().skip(1).map(|file| file.bytes).sum();
-        let is_full = match series {
-            [] => true,
-            [first, ..] => {
-                how.full || weight > first.bytes || schema(&series[series.len() - 1])? != SCHEMA_VERSION
-            }
-        };
-        if !is_full {
-            return self.write_part(folder, series);
-        }
-        if let Some(last) = series.last() {
+        if let [first, .., last] | [first @ last] = series {
             self.refuse_other(&id_of(last)?, folder)?;
+            if !how.full && schema(last)? == SCHEMA_VERSION {
+                let weight: u64 = series.iter().skip(1).map(|file| file.bytes).sum();
+                match self.write_part(folder, series, weight <= first.bytes)? {
+                    Written::Nothing => return Ok(None),
+                    Written::Part(step) => return Ok(Some(step)),
+                    Written::TooMuch => {}
+                }
+            }
         }
         let taken_at = Timestamp::now();
         let partial = partial(&folder.join("full"))?;
@@ -151,22 +149,26 @@ impl Store {
         Ok(Some(full_step(&file.path, taken_at, &report, pruned)))
     }
 
-    fn write_part(&self, folder: &Path, series: &[BackupFile]) -> Result<Option<BackupStep>> {
-        let [.., before] = series else { return Ok(None) };
+    /// Writes what is new to one more part, if the series may have one.
+    fn write_part(&self, folder: &Path, series: &[BackupFile], may: bool) -> Result<Written> {
+        let [.., before] = series else { return Ok(Written::TooMuch) };
         let partial = partial(&folder.join("part"))?;
         place::prepare(&partial, true)?;
         let taken_at = Timestamp::now();
         let collected = self.collect_into(&partial, series, taken_at);
-        let Ok(Some((to, held))) = collected else {
-            let _ = std::fs::remove_file(&partial);
-            return collected.map(|_| None);
+        let (to, held) = match collected {
+            Ok(Some(collected)) if may => collected,
+            other => {
+                let _ = std::fs::remove_file(&partial);
+                return other.map(|new| new.map_or(Written::Nothing, |_| Written::TooMuch));
+            }
         };
         sync(&partial)?;
         let bytes = std::fs::metadata(&partial).map_err(Error::io("reading", &partial))?.len();
         let file = BackupFile::next(folder, series, false, taken_at, to);
         give_name(&partial, &file.path)?;
         sync(folder)?;
-        Ok(Some(step(&file.path, taken_at, (before.to, to), held, bytes)))
+        Ok(Written::Part(step(&file.path, taken_at, (before.to, to), held, bytes)))
     }
 
     fn collect_into(
@@ -268,6 +270,16 @@ impl Store {
     pub fn changes(&self) -> Changes {
         Changes { store: self.clone(), seen: self.0.signal.rings() }
     }
+}
+
+/// What became of a part.
+enum Written {
+    /// Nothing is new.
+    Nothing,
+    /// It is there.
+    Part(BackupStep),
+    /// Something is new, and the series has enough parts.
+    TooMuch,
 }
 
 /// Someone who wants to know when the file changes; see [`Store::changes`].

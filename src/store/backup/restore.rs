@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::super::engine::Doing as _;
 use super::super::{Options, Place, Store, Verification, VerifyProgress, database};
@@ -213,7 +213,11 @@ fn last_of(files: &[BackupFile], moment: &Moment, folder: &Path) -> Result<usize
         Moment::Position(position) if *position > files[newest].to => {
             return Err(Error::BackupTooShort { position: *position, head: files[newest].to });
         }
-        Moment::Position(position) => back(&|file| file.to >= *position),
+        Moment::Position(position) => {
+            let behind = back(&|file| file.to >= *position);
+            let life = first_of_life(files)?;
+            return Ok(behind.map_or(life, |at| (at + 1).clamp(life, newest)));
+        }
         Moment::Time(time) => back(&|file| file.taken_at >= *time),
         Moment::Holding(id) => {
             // The newest series that knows it, to its end.
@@ -230,6 +234,32 @@ fn last_of(files: &[BackupFile], moment: &Moment, folder: &Path) -> Result<usize
         }
     };
     Ok(behind.map_or(0, |at| (at + 1).min(newest)))
+}
+
+/// The first backup from which the store has gone on to the newest: it may have been put back to an earlier
+/// point, and then other events took the positions of those that were there.
+fn first_of_life(files: &[BackupFile]) -> Result<usize> {
+    for (at, pair) in files.windows(2).enumerate().rev() {
+        if pair[1].is_full && !goes_on(&pair[0], &pair[1])? {
+            return Ok(at + 1);
+        }
+    }
+    Ok(0)
+}
+
+/// Whether a full backup has the last event of the one before, or at least none in its place.
+fn goes_on(before: &BackupFile, full: &BackupFile) -> Result<bool> {
+    let last = |file: &BackupFile, position: Option<i64>| -> Result<Option<(i64, Vec<u8>)>> {
+        let db = open_part(file)?;
+        if !super::tables::has(&db, "main", "event")? {
+            return Ok(None);
+        }
+        let sql = "SELECT position, hash FROM event WHERE ?1 IS NULL OR position = ?1 ORDER BY position DESC LIMIT 1";
+        db.query_row(sql, [position], |row| Ok((row.get(0)?, row.get(1)?))).optional().doing(DOING)
+    };
+    let Some((position, hash)) = last(before, None)? else { return Ok(full.to >= before.to) };
+    let same = last(full, Some(position))?.is_none_or(|(_, now)| now == hash);
+    Ok(same && full.to >= before.to)
 }
 
 /// Whether a file of a folder holds a conversation, or something of it.

@@ -66,11 +66,14 @@ pub mod conversation_state;
 pub mod doctor;
 pub mod error;
 pub mod event;
+#[cfg(feature = "agent")]
+pub mod hook;
 pub mod ids;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;
 pub mod replay;
+pub mod secret;
 pub mod state;
 pub mod store;
 pub mod stuck;

@@ -8,11 +8,14 @@
 //!
 //! Tables and guarantees are documented for strangers in `docs/format.md`.
 
+mod admin;
 mod append;
+mod archive;
 mod arrival;
 mod attachment;
 mod backup;
 mod base_state;
+mod breakdown;
 mod carry;
 mod catalogue;
 mod checkpoint;
@@ -24,6 +27,7 @@ mod feed;
 mod guard;
 mod history;
 mod import;
+mod kept;
 mod list;
 mod log;
 mod options;
@@ -35,13 +39,18 @@ mod projected;
 mod projection;
 mod projector;
 mod read;
+mod redact;
 mod repair;
+mod retention;
 mod search;
+mod secrets;
 mod signal;
+mod stay_out;
 mod transaction;
 mod tree;
 mod upgrade;
 mod verify;
+mod wipe;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -52,14 +61,18 @@ use r2d2::Pool;
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::Connection;
 
+pub use admin::{Act, ActKind, Actor, Receipt};
 pub use append::{Append, Appended, BaseStateChange, Head};
 pub use arrival::Unfinished;
+pub use archive::{ArchiveProgress, ArchiveReport};
 pub use attachment::Attachment;
 pub use backup::{BackupFile, BackupFolder, BackupReport, BackupStep, Changes, Moment, Restored};
 pub use base_state::BaseState;
 pub(crate) use carry::{Beside, Parcel, Step};
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub(crate) use examine::Bone;
+pub use breakdown::{By, Share};
+pub use delete::Erasure;
 pub use feed::{FeedEvent, Follower};
 pub(crate) use guard::nearest;
 pub use guard::{
@@ -67,6 +80,7 @@ pub use guard::{
 };
 pub use history::HeadMove;
 pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
+pub use kept::Part;
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
 pub use log::StoredEvent;
 pub use options::{ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX};
@@ -78,7 +92,11 @@ pub use read::{EventPage, EventQuery, EventRef};
 pub use repair::{Mending, Repair};
 pub use search::{Hit, SearchFilter};
 pub use upgrade::Upgrade;
+pub use redact::{Redaction, RedactionReport};
+pub use retention::{PrunePlan, PruneRules, Pruned};
+pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
 pub use verify::{Finding, Verification, VerifyProgress};
+pub use wipe::VacuumReport;
 
 use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;

@@ -14,6 +14,7 @@ mod folder;
 mod import;
 pub mod layout;
 mod meta;
+mod past;
 mod source;
 mod upgrade;
 

@@ -78,7 +78,7 @@ fn cut_conversation(
         projection::start_over(db)?;
     }
     if length == 0 && gone > 0 {
-        delete::delete(db, key)?;
+        delete::take_out(db, id)?;
         return Ok(gone);
     }
     log::permit(db, "restore")?;

@@ -18,8 +18,9 @@ mod tool_calls;
 mod transcript;
 mod usage;
 
-use rusqlite::{Connection, OptionalExtension as _, Rows, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::archive::Payloads;
 use super::engine::Doing as _;
 use super::log;
 use crate::error::Result;
@@ -30,27 +31,16 @@ const CHECKPOINT: &str = "SELECT version, position FROM projection WHERE name = 
 const SAVE: &str = "INSERT INTO projection (name, version, position) VALUES (?1, ?2, ?3) \
      ON CONFLICT (name) DO UPDATE SET version = excluded.version, position = excluded.position";
 const FORGET: &str = "DELETE FROM projection WHERE name = ?1";
-/// The columns of a [`LogEvent`], for every statement that reads them.
-macro_rules! columns {
-    () => {
-        "position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, source, payload"
-    };
-}
-const EVENTS: &str =
-    concat!("SELECT ", columns!(), " FROM event WHERE position > ?1 ORDER BY position LIMIT ?2");
-const EVENTS_OF: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM event WHERE conversation = ?3 AND sequence >= ?1 ORDER BY sequence LIMIT ?2"
-);
+const EVENTS: &str = "SELECT position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, \
+     source, payload FROM event WHERE position > ?1 ORDER BY position LIMIT ?2";
+const EVENTS_OF: &str = "SELECT position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, \
+     source, payload FROM event WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
 
 /// The most events one step takes.
 const STEP_EVENTS_MAX: i64 = 1000;
 
 /// The most payload bytes one step takes, unless a single event has more: 8 MiB.
 const STEP_BYTES_MAX: usize = 8 << 20;
-
-const FEEDING: &str = "catching projections up";
 
 /// One event as a projection sees it.
 pub(super) struct LogEvent<'a> {
@@ -183,38 +173,82 @@ pub(super) fn step(db: &Connection) -> Result<bool> {
 /// A projection and the position it has read up to.
 type Standing = (Box<dyn Projection + Send>, i64);
 
+/// Takes a conversation out of every projection and reads its events into them again, each as far as it
+/// has read the log. The search index is not among them. Runs within a write transaction.
+pub(super) fn again(db: &Connection, conversation: i64) -> Result<()> {
+    delete_rows(db, conversation)?;
+    let mut projections = Vec::new();
+    for projection in all() {
+        // One without a checkpoint starts afresh anyway.
+        if let Some(position) = checkpoint(db, projection.as_ref())? {
+            projections.push((projection, position));
+        }
+    }
+    let doing = "projecting a conversation again";
+    let mut next = 0;
+    loop {
+        let mut statement = db.prepare_cached(EVENTS_OF).doing(doing)?;
+        let rows = statement.query(params![conversation, next, STEP_EVENTS_MAX]).doing(doing)?;
+        let mut apply = |event: &LogEvent<'_>| {
+            let mut reading = projections.iter_mut().filter(|(_, position)| event.position <= *position);
+            reading.try_for_each(|(projection, _)| projection.apply(db, event))
+        };
+        let step = each(db, rows, &mut apply)?;
+        for (projection, _) in &mut projections {
+            projection.flush(db)?;
+        }
+        if !step.more {
+            break;
+        }
+        next += step.events;
+    }
+    usage::renew_one(db, conversation)
+}
+
 /// Feeds a step's events to `projections`; answers the last position read and whether there is more.
 fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64, bool)> {
-    let mut statement = db.prepare_cached(EVENTS).doing(FEEDING)?;
-    let rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(FEEDING)?;
-    let step = feed_rows(db, projections, rows)?;
-    if step.is_full {
-        return Ok((step.reached, true));
+    let doing = "catching projections up";
+    let mut statement = db.prepare_cached(EVENTS).doing(doing)?;
+    let rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(doing)?;
+    let step = each(db, rows, &mut |event| {
+        let mut reading = projections.iter_mut().filter(|(_, position)| *position < event.position);
+        reading.try_for_each(|(projection, _)| projection.apply(db, event))
+    })?;
+    let reached = step.reached.unwrap_or(from);
+    if step.more {
+        return Ok((reached, true));
     }
     // Behind the last event may be positions whose events were deleted.
-    Ok((step.reached.max(from).max(log::head(db)?.0.cast_signed()), false))
+    Ok((reached.max(log::head(db)?.0.cast_signed()), false))
 }
 
-/// What a step took in.
+/// What one step has read.
 struct Step {
-    /// The position of its last event; 0 where there was none.
-    reached: i64,
+    /// The last event's position.
+    reached: Option<i64>,
     events: i64,
-    /// Whether it ended because it held enough.
-    is_full: bool,
+    /// Whether there may be more.
+    more: bool,
 }
 
-/// Feeds the events of `rows` to those of `projections` that have not read them.
-fn feed_rows(db: &Connection, projections: &mut [Standing], mut rows: Rows<'_>) -> Result<Step> {
-    let mut step = Step { reached: 0, events: 0, is_full: false };
+/// Shows a step's events to `apply`.
+fn each(
+    db: &Connection,
+    mut rows: rusqlite::Rows<'_>,
+    apply: &mut dyn FnMut(&LogEvent<'_>) -> Result<()>,
+) -> Result<Step> {
+    let doing = "reading events for projections";
     let mut bytes = 0;
-    while let Some(row) = rows.next().doing(FEEDING)? {
-        let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(FEEDING);
-        let payload = text(9)?.unwrap_or_default();
+    let mut payloads = Payloads::new(db);
+    let mut step = Step { reached: None, events: 0, more: false };
+    while let Some(row) = rows.next().doing(doing)? {
+        let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(doing);
+        let position = row.get(0).doing(doing)?;
+        let payload = &*payloads.payload(position, text(9)?.unwrap_or_default())?;
         let members = Object::of(payload);
         let event = LogEvent {
-            position: row.get(0).doing(FEEDING)?,
-            conversation: row.get(1).doing(FEEDING)?,
+            position,
+            conversation: row.get(1).doing(doing)?,
             id: text(2)?.unwrap_or_default(),
             kind: text(3)?.unwrap_or_default(),
             timestamp: text(4)?,
@@ -225,16 +259,12 @@ fn feed_rows(db: &Connection, projections: &mut [Standing], mut rows: Rows<'_>) 
             payload,
             members: &members,
         };
-        step.reached = event.position;
-        for (projection, position) in projections.iter_mut() {
-            if *position < step.reached {
-                projection.apply(db, &event)?;
-            }
-        }
+        step.reached = Some(event.position);
+        apply(&event)?;
         step.events += 1;
         bytes += payload.len();
-        step.is_full = step.events == STEP_EVENTS_MAX || bytes >= STEP_BYTES_MAX;
-        if step.is_full {
+        step.more = step.events == STEP_EVENTS_MAX || bytes >= STEP_BYTES_MAX;
+        if step.more {
             break;
         }
     }
@@ -300,7 +330,12 @@ pub(super) fn tables() -> Vec<&'static str> {
 
 /// Deletes every row of a conversation; its events must still be there.
 pub(super) fn delete(db: &Connection, conversation: i64) -> Result<()> {
-    search::delete(db, conversation)?;
+    search::forget(db, conversation)?;
+    delete_rows(db, conversation)
+}
+
+/// Deletes every row of a conversation but those of the search index.
+fn delete_rows(db: &Connection, conversation: i64) -> Result<()> {
     for sql in [
         "DELETE FROM transcript_line WHERE position IN (SELECT position FROM event WHERE conversation = ?1)",
         "DELETE FROM tool_call WHERE position IN (SELECT position FROM event WHERE conversation = ?1)",

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use super::super::engine::Doing as _;
 use super::super::{Store, catalogue};
-use super::{EVENTS_OF, STEP_EVENTS_MAX, Standing, all, feed_rows, rebuild, usage};
+use super::{EVENTS_OF, STEP_EVENTS_MAX, Standing, all, each, rebuild, usage};
 use crate::error::Result;
 use crate::ids::ConversationId;
 
@@ -91,19 +91,21 @@ fn fill(db: &Connection, key: i64, standing: &mut [Standing]) -> Result<()> {
     let mut next = 0;
     loop {
         let mut statement = db.prepare_cached(EVENTS_OF).doing(DOING)?;
-        let rows = statement.query(params![next, STEP_EVENTS_MAX, key]).doing(DOING)?;
-        let step = feed_rows(db, standing, rows)?;
-        for (projection, position) in standing.iter_mut() {
+        let rows = statement.query(params![key, next, STEP_EVENTS_MAX]).doing(DOING)?;
+        let step = each(db, rows, &mut |event| {
+            standing.iter_mut().try_for_each(|(projection, _)| projection.apply(db, event))
+        })?;
+        for (projection, _) in standing.iter_mut() {
             projection.flush(db)?;
-            *position = step.reached.max(*position);
         }
-        if !step.is_full {
+        if !step.more {
             break;
         }
+        let reached = step.reached.unwrap_or_default();
         let after = "SELECT sequence + 1 FROM event WHERE position = ?1";
         next = db
             .prepare_cached(after)
-            .and_then(|mut statement| statement.query_row([step.reached], |row| row.get(0)))
+            .and_then(|mut statement| statement.query_row([reached], |row| row.get(0)))
             .doing(DOING)?;
     }
     if standing.iter().any(|(projection, _)| projection.name() == usage::NAME) {

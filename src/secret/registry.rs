@@ -1,0 +1,327 @@
+//! The secrets of one conversation, by name.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Cipher, Held, Mask, Secret, Source, SourceError};
+use crate::event::dump::Out;
+use crate::event::json::Raw;
+
+/// How long a source that failed is left alone: masking asks for every output.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Fetches what a [`Source::Lookup`] names: `(url, headers)` to the answer's body, `None` where it fails. It may
+/// block for as long as the fetch takes.
+pub type Fetch = Arc<dyn Fn(&str, &[(String, Secret)]) -> Option<String> + Send + Sync>;
+
+/// What may be known of a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Info {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+}
+
+/// The secrets of one conversation. Clones share them.
+#[derive(Clone)]
+pub struct Registry(Arc<Mutex<Inner>>);
+
+struct Inner {
+    /// In the order in which they came.
+    sources: Vec<(String, Source)>,
+    /// The last value of each, by name; a mask knows the earlier ones of a name too.
+    resolved: HashMap<String, Secret>,
+    /// Every value that was ever resolved here.
+    seen: Vec<Secret>,
+    failed: HashMap<String, Instant>,
+    mask: Mask,
+    fetch: Option<Fetch>,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl Registry {
+    /// An empty registry. Without `fetch` looked-up secrets have no value.
+    #[must_use]
+    pub fn new(fetch: Option<Fetch>) -> Self {
+        Self(Arc::new(Mutex::new(Inner {
+            sources: Vec::new(),
+            resolved: HashMap::new(),
+            seen: Vec::new(),
+            failed: HashMap::new(),
+            mask: Mask::default(),
+            fetch,
+        })))
+    }
+
+    /// Takes in the sources of a stored registry: `{"secret_sources": {name: source}}`.
+    ///
+    /// # Errors
+    /// [`SourceError`] for the first that is none; nothing is taken in then.
+    pub fn load(&self, raw: Raw<'_>, cipher: Option<&Cipher>) -> Result<(), SourceError> {
+        let mut sources = Vec::new();
+        for (name, source) in raw.get("secret_sources").iter().flat_map(|sources| sources.members()) {
+            sources.push((name.clone().into_owned(), Source::read(&name, source, cipher)?));
+        }
+        self.update(sources);
+        Ok(())
+    }
+
+    /// Adds sources, or puts them in the place of those with their names.
+    pub fn update(&self, sources: impl IntoIterator<Item = (String, Source)>) {
+        let mut inner = self.lock();
+        for (name, source) in sources {
+            inner.failed.remove(&name);
+            inner.resolved.remove(&name);
+            if let Source::Static { value: Held::Open(secret), .. } = &source {
+                let secret = secret.clone();
+                inner.learn(&name, secret);
+            }
+            match inner.sources.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, place)) => *place = source,
+                None => inner.sources.push((name, source)),
+            }
+        }
+    }
+
+    /// Adds those that have no value here yet: an agent's own secrets do not overrule the conversation's.
+    pub fn fill(&self, sources: impl IntoIterator<Item = (String, Source)>) {
+        let empty = |inner: &Inner, name: &str| match inner.source(name) {
+            None | Some(Source::Static { value: Held::Lost, .. }) => true,
+            Some(Source::Static { .. } | Source::Lookup { .. }) => false,
+        };
+        let wanted: Vec<_> = {
+            let inner = self.lock();
+            sources.into_iter().filter(|(name, _)| empty(&inner, name)).collect()
+        };
+        self.update(wanted);
+    }
+
+    /// Names and descriptions, in the order in which they came.
+    #[must_use]
+    pub fn infos(&self) -> Vec<Info> {
+        let describe = |(name, source): &(String, Source)| Info {
+            name: name.clone(),
+            description: source.description().map(str::to_owned),
+        };
+        self.lock().sources.iter().map(describe).collect()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().sources.is_empty()
+    }
+
+    /// The value of that name now. May block while it is fetched.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<Secret> {
+        let (source, fetch) = {
+            let inner = self.lock();
+            (inner.source(name)?.clone(), inner.fetch.clone())
+        };
+        // The lock is not held while a value is fetched.
+        let value = match source {
+            Source::Static { value, .. } => value.secret().cloned(),
+            Source::Lookup { url, headers, .. } => {
+                let headers: Vec<_> = headers
+                    .into_iter()
+                    .filter_map(|(name, held)| Some((name, held.secret()?.clone())))
+                    .collect();
+                fetch.and_then(|fetch| fetch(&url, &headers)).and_then(Secret::new)
+            }
+        };
+        let mut inner = self.lock();
+        match &value {
+            Some(secret) => inner.learn(name, secret.clone()),
+            None => {
+                inner.failed.insert(name.to_owned(), Instant::now());
+            }
+        }
+        value
+    }
+
+    /// What a command gets into its environment: the secrets whose names stand in it, whatever their case, and that
+    /// a shell takes for a name. Source: `runtime.md` section 6.
+    #[must_use]
+    pub fn for_command(&self, command: &str) -> Vec<(String, String)> {
+        let lower = command.to_lowercase();
+        let named: Vec<String> = {
+            let inner = self.lock();
+            let names = inner.sources.iter().map(|(name, _)| name);
+            names
+                .filter(|name| is_shell_name(name) && lower.contains(&name.to_lowercase()))
+                .cloned()
+                .collect()
+        };
+        let valued = named.into_iter().filter_map(|name| {
+            let value = self.value(&name)?;
+            Some((name, value.expose().to_owned()))
+        });
+        valued.collect()
+    }
+
+    /// The text with every value of the registry hidden: also of those that no command named. May block while
+    /// a value is fetched for the first time; a source that failed is left alone for a minute.
+    #[must_use]
+    pub fn mask(&self, text: &str) -> String {
+        let unresolved: Vec<String> = {
+            let inner = self.lock();
+            let waits = |name: &String| inner.failed.get(name).is_some_and(|at| at.elapsed() < RETRY_AFTER);
+            let names = inner.sources.iter().map(|(name, _)| name);
+            names.filter(|name| !inner.resolved.contains_key(*name) && !waits(name)).cloned().collect()
+        };
+        for name in unresolved {
+            let _known_to_the_mask_now = self.value(&name);
+        }
+        self.mask_known().apply(text).into_owned()
+    }
+
+    /// A mask of the values known so far; it never blocks. For texts on their way, not for what is kept.
+    #[must_use]
+    pub fn mask_known(&self) -> Mask {
+        self.lock().mask.clone()
+    }
+
+    /// It as base state keeps it: `{"secret_sources":{..}}`, sealed, or with stars where there is no cipher.
+    #[must_use]
+    pub fn to_json(&self, cipher: Option<&Cipher>) -> String {
+        let mut out = Out::default();
+        out.open("{");
+        out.key("secret_sources");
+        out.open("{");
+        for (name, source) in &self.lock().sources {
+            out.key(name);
+            source.write(&mut out, cipher);
+        }
+        out.close("}");
+        out.close("}");
+        out.finish()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn source(&self, name: &str) -> Option<&Source> {
+        self.sources.iter().find(|(known, _)| known == name).map(|(_, source)| source)
+    }
+
+    /// Remembers a value and hides it from now on.
+    fn learn(&mut self, name: &str, secret: Secret) {
+        self.failed.remove(name);
+        if !self.seen.contains(&secret) {
+            self.seen.push(secret.clone());
+            self.mask = Mask::new(self.seen.iter().map(Secret::expose));
+        }
+        self.resolved.insert(name.to_owned(), secret);
+    }
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_list().entries(self.lock().sources.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+fn is_shell_name(name: &str) -> bool {
+    let mut letters = name.chars();
+    letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    fn registry(json: &str, cipher: Option<&Cipher>) -> Registry {
+        let registry = Registry::default();
+        registry.load(Raw::parse(json).unwrap(), cipher).unwrap();
+        registry
+    }
+
+    const TWO: &str = r#"{"secret_sources":{"TOK":{"description":"d","value":"s3cret","kind":"StaticSecret"},"not-a-name":{"value":"hidden","kind":"StaticSecret"}}}"#;
+
+    #[test]
+    fn a_command_gets_what_it_names_and_every_value_is_hidden() {
+        let registry = registry(TWO, None);
+        assert_eq!(registry.for_command("echo $tok; not-a-name"), [("TOK".to_owned(), "s3cret".to_owned())]);
+        assert_eq!(registry.for_command("ls"), []);
+        assert_eq!(registry.mask("s3cret and hidden"), "<secret-hidden> and <secret-hidden>");
+        assert_eq!(format!("{registry:?}"), r#"["TOK", "not-a-name"]"#);
+    }
+
+    #[test]
+    fn a_value_that_was_replaced_is_still_hidden() {
+        let registry = registry(TWO, None);
+        registry.update([("TOK".to_owned(), Source::given("newer"))]);
+        assert_eq!(registry.mask("s3cret newer"), "<secret-hidden> <secret-hidden>");
+    }
+
+    #[test]
+    fn without_a_key_stars_are_stored_and_a_token_stays_a_token() {
+        let plain = registry(TWO, None);
+        let stars = TWO.replace("s3cret", "**********").replace("hidden", "**********");
+        assert_eq!(plain.to_json(None), stars);
+        let cipher = Cipher::new("right", &[]);
+        let sealed = plain.to_json(Some(&cipher));
+        assert!(!sealed.contains("s3cret") && sealed.contains("gAAAAA"));
+        // Neither no key nor a wrong one destroys it, and neither takes the token for the value.
+        for wrong in [None, Some(Cipher::new("wrong", &[]))] {
+            let kept = registry(&sealed, wrong.as_ref());
+            assert_eq!(kept.to_json(wrong.as_ref()), sealed);
+            assert_eq!(kept.value("TOK"), None);
+        }
+        let opened = registry(&sealed, Some(&cipher));
+        assert_eq!(opened.value("TOK"), Secret::new("s3cret"));
+        let lost = registry(&stars, Some(&cipher));
+        assert_eq!(lost.value("TOK"), None);
+        lost.fill([("TOK".to_owned(), Source::given("again")), ("NEW".to_owned(), Source::given("n"))]);
+        opened.fill([("TOK".to_owned(), Source::given("ignored"))]);
+        assert_eq!((lost.value("TOK"), opened.value("TOK")), (Secret::new("again"), Secret::new("s3cret")));
+    }
+
+    #[test]
+    fn a_looked_up_value_is_fetched_with_its_headers_and_a_failing_one_is_left_alone() {
+        let calls = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&calls);
+        let fetch: Fetch = Arc::new(move |url, headers| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            assert_eq!((headers[0].0.as_str(), headers[0].1.expose()), ("X-Token", "t"));
+            url.ends_with("good").then(|| "fetched".to_owned())
+        });
+        let registry = Registry::new(Some(fetch));
+        let json = r#"{"secret_sources":{"A":{"url":"http://h/good","headers":{"X-Token":"t","Accept":"x"},"kind":"LookupSecret"},"B":{"url":"http://h/bad","headers":{"X-Token":"t"},"kind":"LookupSecret"}}}"#;
+        registry.load(Raw::parse(json).unwrap(), None).unwrap();
+        assert_eq!(registry.mask("a fetched b"), "a <secret-hidden> b");
+        assert_eq!(registry.mask("fetched"), "<secret-hidden>");
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+        assert_eq!(registry.to_json(None), json.replace(r#""t""#, r#""**********""#));
+    }
+
+    #[test]
+    fn what_is_no_source_is_named_without_its_value() {
+        for (json, says) in [
+            (r#"{"secret_sources":{"A":5}}"#, "secret \"A\": expected a string or an object"),
+            (
+                r#"{"secret_sources":{"A":{"kind":"Other"}}}"#,
+                "secret \"A\": unknown kind \"Other\"; StaticSecret and LookupSecret are known",
+            ),
+            (r#"{"secret_sources":{"A":{"kind":"LookupSecret"}}}"#, "secret \"A\": url has to be a string"),
+            (r#"{"secret_sources":{"A":{"value":7}}}"#, "secret \"A\": value has to be a string"),
+        ] {
+            let error = Registry::default().load(Raw::parse(json).unwrap(), None).unwrap_err();
+            assert_eq!(error.to_string(), says);
+        }
+    }
+}

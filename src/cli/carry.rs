@@ -264,7 +264,7 @@ impl<'a> Outcome<'a> {
             self.print(output)?;
         }
         let any = |status| self.reports.iter().any(|(_, report, _)| report.status == status);
-        Ok(match (any(CopyStatus::Damaged), any(CopyStatus::Conflict)) {
+        Ok(match (any(CopyStatus::Damaged), any(CopyStatus::Conflict) || any(CopyStatus::Erased)) {
             (true, _) => FAILED,
             (false, true) => REFUSED,
             (false, false) => DONE,
@@ -316,10 +316,12 @@ impl<'a> Outcome<'a> {
 
 fn way_out(report: &CopyReport) -> &'static str {
     match report.status {
+        CopyStatus::Erased => "what is erased stays out of that file; copy it to another one",
         CopyStatus::Conflict => "left as it is there; --rename brings this one too, under another id",
         CopyStatus::Damaged => "left where it is; `annals verify` says more, a backup may have it as it was",
+        _ if report.renamed.is_some() => "came under another id",
         CopyStatus::Copied | CopyStatus::Unchanged | CopyStatus::Updated | CopyStatus::Ahead => {
-            "came under another id"
+            "nothing is taken out by a copy; `annals redact` does it in the other file too"
         }
     }
 }

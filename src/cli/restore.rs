@@ -6,11 +6,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::print::{Output, bytes, count, plural, row, table, time};
-use super::{DONE, FAILED, Place, REFUSED};
+use super::{DONE, FAILED, Place, REFUSED, actor};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::replay::Point;
-use crate::store::{BackupFile, Moment, Restored, Store};
+use crate::store::{BackupFile, Moment, Restoration, Restored, Store};
 use crate::transfer::{CopyReport, CopyStatus, bring_back};
 
 /// Make a file from a backup, as of its end or of any point before, and verify all of it
@@ -83,7 +83,8 @@ fn moment(text: Option<&str>) -> Result<Moment> {
 
 fn restore(from: &Path, to: &Path, moment: &Moment, output: &Output) -> Result<Restored> {
     let bar = output.progress("events verified");
-    let restored = Store::restore(from, to, moment, &mut |progress| bar.set_position(progress.events))?;
+    let how = Restoration { moment: moment.clone(), actor: actor::who() };
+    let restored = Store::restore(from, to, &how, &mut |progress| bar.set_position(progress.events))?;
     bar.finish_and_clear();
     Ok(restored)
 }
@@ -141,7 +142,7 @@ fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> 
     }
     Ok(match report.status {
         _ if !verification.findings.is_empty() => FAILED,
-        CopyStatus::Conflict => REFUSED,
+        CopyStatus::Conflict | CopyStatus::Erased => REFUSED,
         CopyStatus::Damaged => FAILED,
         CopyStatus::Copied | CopyStatus::Unchanged | CopyStatus::Updated | CopyStatus::Ahead => DONE,
     })
@@ -156,6 +157,9 @@ fn said(to: &Path, id: &ConversationId, report: &CopyReport) -> String {
         }
         CopyStatus::Unchanged => format!("{to}: {id} is there already and the same"),
         CopyStatus::Ahead => format!("{to}: {id} is there already and goes on from what the backup holds"),
+        CopyStatus::Erased => format!(
+            "{to}: {id} was erased from this file, and what is erased stays out; restore it into another"
+        ),
         CopyStatus::Conflict => {
             format!("{to}: {id} is there and another story; it was left (restore into a file of its own)")
         }

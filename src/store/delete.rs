@@ -2,8 +2,8 @@
 
 use rusqlite::Connection;
 
-use super::carry::Parcel;
 use super::admin::{self, ActKind, NewAct, Receipt};
+use super::carry::Parcel;
 use super::{Store, archive, arrival, attachment, base_state, catalogue, log, origin, projection};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};

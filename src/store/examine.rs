@@ -2,13 +2,14 @@
 
 use rusqlite::{Connection, params};
 
+use super::archive::Payloads;
 use super::engine::Doing as _;
 use super::{Store, catalogue};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
 
 const BONES: &str = "SELECT sequence, id, kind, parent_id, tool_call_id, recorded_at, \
-     redacted_digest IS NOT NULL, payload FROM event WHERE conversation = ?1 AND sequence >= ?2 \
+     redacted_digest IS NOT NULL, payload, position FROM event WHERE conversation = ?1 AND sequence >= ?2 \
      ORDER BY sequence LIMIT ?3";
 const STRUCTURE: &str = "PRAGMA quick_check(20)";
 const REFERENCES: &str =
@@ -97,10 +98,13 @@ fn show(
     let doing = "examining events";
     let mut statement = db.prepare_cached(BONES).doing(doing)?;
     let mut rows = statement.query(page).doing(doing)?;
+    let mut payloads = Payloads::new(db);
     let (mut last, mut shown): (i64, i64) = (0, 0);
     while let Some(row) = rows.next().doing(doing)? {
         last = row.get(0).doing(doing)?;
         let text = |column| row.get_ref(column).ok().and_then(|value| value.as_str_or_null().ok().flatten());
+        // An archive that cannot be read is like a payload that is no text.
+        let payload = text(7).and_then(|stored| payloads.payload(row.get(8).ok()?, stored).ok());
         visit(Bone {
             sequence: last.cast_unsigned(),
             id: text(1).unwrap_or_default(),
@@ -109,7 +113,7 @@ fn show(
             tool_call_id: text(4),
             recorded_at: Timestamp(row.get(5).doing(doing)?),
             is_redacted: row.get(6).doing(doing)?,
-            payload: text(7),
+            payload: payload.as_deref(),
         })?;
         shown += 1;
     }

@@ -7,8 +7,8 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::carry::StoredRow;
 use super::archive::Payloads;
+use super::carry::StoredRow;
 use super::engine::{Doing as _, is_known_id};
 use super::kept::{Edit, Kept, Part};
 use crate::chain::Digest;
@@ -31,6 +31,8 @@ const PAYLOADS: &str = "SELECT position, sequence, id, payload FROM event \
 const REPLACE: &str = "UPDATE event SET payload = ?2, redacted_digest = coalesce(redacted_digest, ?3) \
      WHERE position = ?1";
 const PUT: &str = "UPDATE event SET payload = ?2 WHERE position = ?1";
+const IS_REDACTED: &str =
+    "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2 AND redacted_digest IS NOT NULL";
 const HAS: &str = "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2";
 
 /// How many payload bytes are looked through at a time, unless a single event has more: 8 MiB.
@@ -249,6 +251,13 @@ pub(super) fn find(db: &Connection, conversation: i64, event: &NewEvent) -> Resu
     }))
 }
 
+/// Whether the conversation has an event of this id that is redacted.
+pub(super) fn is_redacted(db: &Connection, conversation: i64, id: &str) -> Result<bool> {
+    db.prepare_cached(IS_REDACTED)
+        .and_then(|mut statement| statement.exists(params![conversation, id]))
+        .doing("looking for a redacted event")
+}
+
 /// Whether the conversation has an event of this id.
 pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> {
     db.prepare_cached(HAS)
@@ -369,12 +378,14 @@ pub(super) fn cut(db: &Connection, conversation: i64, length: u64) -> Result<u64
     Ok(cut as u64)
 }
 
-/// Makes the file a store of its own, the next event of which follows `head`.
-pub(super) fn found_anew(db: &Connection, head: Position) -> Result<()> {
+/// Makes the file a store of its own, the next event of which follows `head`; answers its id until now.
+pub(super) fn found_anew(db: &Connection, head: Position) -> Result<String> {
+    let doing = "naming the store anew";
+    let before = db.query_row("SELECT store_id FROM log", [], |row| row.get(0)).doing(doing)?;
     let id = uuid::Uuid::new_v4().to_string();
     db.execute("UPDATE log SET store_id = ?1, position_floor = ?2", params![id, head.0.cast_signed()])
-        .doing("naming the store anew")?;
-    Ok(())
+        .doing(doing)?;
+    Ok(before)
 }
 
 /// A page's worth of what an error can say of an id that is not there.

@@ -63,16 +63,18 @@ use rusqlite::Connection;
 
 pub use admin::{Act, ActKind, Actor, Receipt};
 pub use append::{Append, Appended, BaseStateChange, Head};
-pub use arrival::Unfinished;
 pub use archive::{ArchiveProgress, ArchiveReport};
+pub use arrival::Unfinished;
 pub use attachment::Attachment;
-pub use backup::{BackupFile, BackupFolder, BackupReport, BackupStep, Changes, Moment, Restored};
+pub use backup::{
+    BackupFile, BackupFolder, BackupReport, BackupStep, Changes, Moment, Restoration, Restored,
+};
 pub use base_state::BaseState;
+pub use breakdown::{By, Share};
 pub(crate) use carry::{Beside, Parcel, Step};
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
-pub(crate) use examine::Bone;
-pub use breakdown::{By, Share};
 pub use delete::Erasure;
+pub(crate) use examine::Bone;
 pub use feed::{FeedEvent, Follower};
 pub(crate) use guard::nearest;
 pub use guard::{
@@ -89,12 +91,12 @@ pub use projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, Usage
 pub use projection::ProjectionStatus;
 pub use projection::rebuild::RebuildProgress;
 pub use read::{EventPage, EventQuery, EventRef};
-pub use repair::{Mending, Repair};
-pub use search::{Hit, SearchFilter};
-pub use upgrade::Upgrade;
 pub use redact::{Redaction, RedactionReport};
+pub use repair::{Mending, Repair};
 pub use retention::{PrunePlan, PruneRules, Pruned};
+pub use search::{Hit, SearchFilter};
 pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
+pub use upgrade::Upgrade;
 pub use verify::{Finding, Verification, VerifyProgress};
 pub use wipe::VacuumReport;
 

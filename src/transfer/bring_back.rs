@@ -23,7 +23,7 @@ pub fn bring_back(
     target: &Store,
 ) -> Result<CopyReport> {
     let scratch = Scratch::beside(&target.path());
-    Store::restore(backup, &scratch.0, &Moment::Holding(id.clone()), &mut |_| ())?;
+    Store::restore(backup, &scratch.0, &Moment::Holding(id.clone()).into(), &mut |_| ())?;
     let options = Options { create: false, follow_projections: false, ..Options::default() };
     let source = Store::open_with(&scratch.0, &options)?;
     match length(&source)? {

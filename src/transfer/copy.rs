@@ -42,6 +42,8 @@ pub enum CopyStatus {
     Ahead,
     /// It is there and is another story; nothing was touched.
     Conflict,
+    /// It was erased there, and what is erased stays out.
+    Erased,
     /// It is not as it was written; nothing of it was carried.
     Damaged,
 }
@@ -56,6 +58,7 @@ impl CopyStatus {
             Self::Updated => "updated",
             Self::Ahead => "ahead",
             Self::Conflict => "conflict",
+            Self::Erased => "erased",
             Self::Damaged => "damaged",
         }
     }
@@ -82,7 +85,7 @@ pub struct CopyReport {
     pub added: u64,
     /// Payload bytes that were added.
     pub added_bytes: u64,
-    /// Why, where it was not carried.
+    /// Why, where it was not carried; what else there is to know, where it was.
     pub problems: Vec<String>,
 }
 
@@ -119,6 +122,8 @@ enum Plan {
     Leave(CopyStatus),
     /// Nothing, for this reason.
     Refuse(String),
+    /// Nothing, under whatever id: it was erased there.
+    Erased(String),
 }
 
 impl<'a> Copier<'a> {
@@ -173,7 +178,7 @@ impl<'a> Copier<'a> {
         let there = report.renamed.as_ref().unwrap_or(&report.id);
         let has_all = match self.plan(there, &parcel)? {
             Plan::Leave(status) => status.is_whole(),
-            Plan::Add { .. } | Plan::Refuse(_) => false,
+            Plan::Add { .. } | Plan::Refuse(_) | Plan::Erased(_) => false,
         };
         if !has_all || !self.target.verify(Some(there), &mut |_| ())?.findings.is_empty() {
             return Ok(false);
@@ -202,10 +207,17 @@ impl<'a> Copier<'a> {
             plan = self.plan(&here, &parcel)?;
             number += 1;
         }
+        if let Plan::Leave(_) | Plan::Add { from: 1.. } = plan {
+            report.problems.extend(self.in_full_here(&here, &parcel)?);
+        }
         match plan {
             Plan::Leave(status) => report.status = status,
             Plan::Refuse(why) => {
                 report.status = CopyStatus::Conflict;
+                report.problems = vec![why];
+            }
+            Plan::Erased(why) => {
+                report.status = CopyStatus::Erased;
                 report.problems = vec![why];
             }
             Plan::Add { from } => {
@@ -226,10 +238,30 @@ impl<'a> Copier<'a> {
         Ok(report)
     }
 
+    /// Says where events are redacted in the source and stand in full here: a copy takes nothing out.
+    fn in_full_here(&self, here: &ConversationId, parcel: &Parcel) -> Result<Option<String>> {
+        let there = self.source.redacted(&parcel.id, parcel.events())?;
+        if there.is_empty() {
+            return Ok(None);
+        }
+        let stored = self.target.conversation(here)?.event_count;
+        let mine = self.target.redacted(here, stored)?;
+        let full: Vec<u64> = there.into_iter().filter(|at| *at < stored && !mine.contains(at)).collect();
+        Ok(full.first().map(|first| {
+            format!(
+                "{} of its events (the first at sequence {first}) are redacted there and stand in full here",
+                full.len()
+            )
+        }))
+    }
+
     /// What is to be done about a parcel that should be `here`.
     fn plan(&self, here: &ConversationId, parcel: &Parcel) -> Result<Plan> {
         if !self.exists(here)? {
-            return Ok(Plan::Add { from: 0 });
+            return Ok(match self.target.erased_at(here)? {
+                Some(at) => Plan::Erased(format!("it was erased there at {at}")),
+                None => Plan::Add { from: 0 },
+            });
         }
         let stored = self.target.conversation(here)?;
         let common = stored.event_count.min(parcel.events());

@@ -305,6 +305,55 @@ fn damage_is_not_made_whole_by_being_copied() {
 }
 
 #[test]
+fn what_is_redacted_or_archived_arrives_so_that_it_verifies() {
+    let (source, target, late) = (File::new(), File::new(), File::new());
+    eventful(&source, "talk");
+    source.append("other", &[said("a", "a secret word"), answered("b", "a secret word")]);
+    carry(&source, &late);
+    let finder = annals::secret::Finder::expression("secret word").unwrap();
+    let redaction = annals::store::Redaction::Matches { finder: &finder, values: &[], own: false };
+    source.store.redact(&conversation("other"), redaction, "a test").unwrap();
+    source.store.archive(&source.ids(), None, &mut |_| ()).unwrap();
+    let reports = carry(&source, &target);
+    assert_eq!(statuses(&reports), [CopyStatus::Copied, CopyStatus::Copied]);
+    assert_eq!(statuses(&carry(&source, &target)), [CopyStatus::Unchanged, CopyStatus::Unchanged]);
+    assert!(reports.iter().all(|report| report.problems.is_empty()), "{reports:?}");
+    assert_sound(&target.store);
+    assert_eq!(target.store.verify(None, &mut |_| ()).unwrap().redacted, 2);
+    for id in source.ids() {
+        assert!(!target.store.is_archived(&id).unwrap());
+        let payloads = |file: &File| {
+            all_events(&file.store, &id).into_iter().map(|event| event.payload).collect::<Vec<_>>()
+        };
+        assert_eq!(payloads(&target), payloads(&source));
+    }
+    let acts = target.store.admin_log(0, 10).unwrap();
+    assert_eq!(acts.len(), 1, "{acts:?}");
+    assert_eq!((acts[0].act.as_str(), acts[0].reason.as_deref()), ("redact", Some("a test")));
+    // What came before it was redacted stays as it came, and that is told.
+    let again = carry(&source, &late);
+    assert_eq!(statuses(&again), [CopyStatus::Unchanged, CopyStatus::Unchanged]);
+    let told: Vec<_> = again.iter().flat_map(|report| &report.problems).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("redacted there and stand in full here"), "{told:?}");
+    assert_sound(&late.store);
+}
+
+#[test]
+fn what_was_erased_does_not_come_back() {
+    let (source, target) = (File::new(), File::new());
+    source.append("talk", &[said("a", "one")]);
+    carry(&source, &target);
+    target.store.erase(&conversation("talk"), "asked to").unwrap();
+    for rename in [false, true] {
+        let reports = carry_with(&source, &target, CopyOptions { rename, dry_run: false });
+        assert_eq!((reports[0].status, &reports[0].renamed), (CopyStatus::Erased, &None));
+        assert!(reports[0].problems[0].starts_with("it was erased there"), "{reports:?}");
+    }
+    assert_eq!(target.ids(), []);
+}
+
+#[test]
 fn a_copy_that_was_cut_short_is_gone_on_with() {
     let (source, target) = (File::new(), File::new());
     let events: Vec<_> = (0..3500).map(|number| pause(&format!("e{number}"))).collect();

@@ -5,9 +5,11 @@
 
 use rusqlite::{Connection, params};
 
+use super::super::admin::{self, ActKind, Actor, NewAct};
+use super::super::archive::Payloads;
 use super::super::catalogue::{self, Entry};
 use super::super::engine::Doing as _;
-use super::super::{base_state, delete, log, origin, projection};
+use super::super::{archive, base_state, delete, log, origin, projection};
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::event::{NewEvent, kind};
@@ -17,7 +19,7 @@ use crate::state::status::Effect;
 const AFTER: &str = "SELECT min(position) - 1 FROM event WHERE recorded_at > ?1";
 const LENGTHS: &str = "SELECT c.key, c.id, (SELECT count(*) FROM event AS e WHERE e.conversation = c.key \
      AND e.position <= ?1) FROM conversation AS c ORDER BY c.key";
-const EVENTS: &str = "SELECT sequence, id, hash, recorded_at, payload FROM event WHERE conversation = ?1 \
+const EVENTS: &str = "SELECT sequence, id, hash, recorded_at, payload, position FROM event WHERE conversation = ?1 \
      AND sequence > ?2 ORDER BY sequence LIMIT 1000";
 
 const DOING: &str = "cutting off what came later";
@@ -34,7 +36,7 @@ pub(super) enum Cut<'a> {
 }
 
 /// Cuts; answers how many events went. Runs within a transaction.
-pub(super) fn cut(db: &Connection, at: &Cut<'_>) -> Result<u64> {
+pub(super) fn cut(db: &Connection, at: &Cut<'_>, actor: &Actor) -> Result<u64> {
     let (position, until) = match at {
         Cut::Position(position) => (*position, None),
         Cut::Time(time) => {
@@ -59,7 +61,10 @@ pub(super) fn cut(db: &Connection, at: &Cut<'_>) -> Result<u64> {
         let id = ConversationId::new(&id)?;
         events += cut_conversation(db, key, &id, length.cast_unsigned(), until)?;
     }
-    log::found_anew(db, position)?;
+    let before = log::found_anew(db, position)?;
+    let detail = serde_json::json!({ "store": before, "position": position.0, "events_cut": events });
+    let act = NewAct { act: ActKind::Restore, conversation: None, reason: None, detail, receipts: &[] };
+    admin::write(db, actor, &act, Timestamp::now())?;
     Ok(events)
 }
 
@@ -83,6 +88,7 @@ fn cut_conversation(
     }
     log::permit(db, "restore")?;
     origin::cut(db, key, length)?;
+    archive::cut(db, key, length)?;
     let cut = log::cut(db, key, length)?;
     let changed = base_state::history::cut(db, key, length, until)?;
     log::forbid(db)?;
@@ -106,6 +112,7 @@ fn replay(
     let mut replayed = entry.emptied();
     let mut moved = None;
     let mut last = -1_i64;
+    let mut payloads = Payloads::new(db);
     loop {
         let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
         let mut rows = statement.query(params![key, last]).doing(DOING)?;
@@ -116,10 +123,11 @@ fn replay(
                 row.get(0).and_then(|at| Ok((at, row.get(1)?))).doing(DOING)?;
             let (hash, at): ([u8; 32], i64) =
                 row.get(2).and_then(|hash| Ok((hash, row.get(3)?))).doing(DOING)?;
-            let payload = log::text(row, 4).doing(DOING)?;
+            let stored = log::text(row, 4).doing(DOING)?;
+            let payload = payloads.payload(row.get(5).doing(DOING)?, stored)?;
             last = sequence;
             let name = EventId::new(&*id)?;
-            let Ok(event) = NewEvent::keep(payload, || name) else { continue };
+            let Ok(event) = NewEvent::keep(&*payload, || name) else { continue };
             let effect = Effect::of(event.envelope(), event.payload());
             replayed.take(&event, Digest(hash), effect, Timestamp(at));
             let appended = imported.is_none_or(|count| sequence.cast_unsigned() >= count);

@@ -25,7 +25,7 @@ pub(super) const PART_ID: i32 = 0x414e_4c50;
 const PARTS_READ_MAX: usize = 64;
 
 const KNOWN: &str = "DROP TABLE IF EXISTS temp.known; CREATE TABLE temp.known (key INTEGER PRIMARY KEY, id TEXT, \
-     event_count INTEGER, head_hash BLOB, state INTEGER, acts INTEGER, files BLOB, digest BLOB)";
+     event_count INTEGER, head_hash BLOB, state INTEGER, acts TEXT, files BLOB, digest BLOB)";
 const PART: &str = "CREATE TABLE part (number INTEGER, store_id TEXT, schema INTEGER, program TEXT, taken_at INTEGER, \
      from_position INTEGER, to_position INTEGER, conversations INTEGER, events INTEGER, before TEXT, \
      before_digest BLOB); CREATE TABLE reach (place INTEGER, growing INTEGER, whole BLOB)";

@@ -1,7 +1,7 @@
 //! What a backup knows of each conversation: enough to tell which have changed since, and from where on.
 //!
-//! A mark holds a conversation's length and head hash, the version of its base state, how often the
-//! administrative log names it, and digests of its files and of everything else that is small.
+//! A mark holds a conversation's length and head hash, the version of its base state, the last act of the
+//! administrative log on it, how it is archived, and digests of its files and of all else that is small.
 
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
@@ -18,7 +18,6 @@ pub(super) const COLUMNS: &str = "key, id, event_count, head_hash, state, acts, 
 /// How each table beside the log tells that a conversation's rows in it have changed.
 const TELLING: &[(&str, &str)] = &[
     ("archive_source", "group_concat(t.dictionary)"),
-    ("archived_conversation", "max(t.archived_at)"),
     ("arrival", "max(t.began_at)"),
     ("head_change", "count(*)"),
     ("origin", "max(t.imported_at) || ' ' || max(t.events)"),
@@ -70,11 +69,17 @@ pub(super) fn marks(db: &Connection, schema: &str, which: &str) -> Result<String
         format!("(SELECT {select} FROM {schema}.{table} AS t WHERE {of})")
     };
     let of_key = "t.conversation = c.key";
-    let acts = if has(db, schema, "admin_act")? {
-        format!("coalesce({}, 0)", scalar("max(t.number)", "admin_act", "t.conversation = c.id"))
-    } else {
-        "0".to_owned()
-    };
+    // What is changed in place has an act; what is archived may be compressed anew because of another's.
+    let mut acts = String::from("''");
+    if has(db, schema, "admin_act")? {
+        let archive = "max(t.archived_at) || ' ' || coalesce(max(t.dictionary), 0)";
+        for part in [
+            scalar("max(t.number)", "admin_act", "t.conversation = c.id"),
+            scalar(archive, "archived_conversation", of_key),
+        ] {
+            acts += &format!(" || coalesce({part}, 0) || '/'");
+        }
+    }
     let mut telling = columns(db, schema, "conversation")?
         .split(", ")
         .map(|column| format!("c.{column}"))

@@ -25,7 +25,7 @@ use crate::ids::Position;
 
 pub use folder::BackupFile;
 pub use follow::{BackupFolder, BackupStep, Changes};
-pub use restore::{Moment, Restored};
+pub use restore::{Moment, Restoration, Restored};
 
 /// What a backup holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

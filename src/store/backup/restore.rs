@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
+use super::super::admin::Actor;
 use super::super::engine::Doing as _;
 use super::super::{Options, Place, Store, Verification, VerifyProgress, database};
 use super::apply::{Spare, apply};
@@ -31,6 +32,22 @@ pub enum Moment {
     Time(Timestamp),
     /// Everything it holds, and one conversation as it was last, wherever that was deleted since.
     Holding(ConversationId),
+}
+
+/// How a backup is restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restoration {
+    /// To what.
+    pub moment: Moment,
+    /// Who does it: what the administrative log of a file says that was cut at a point.
+    pub actor: Actor,
+}
+
+impl From<Moment> for Restoration {
+    /// By nobody in particular.
+    fn from(moment: Moment) -> Self {
+        Self { moment, actor: Actor::default() }
+    }
 }
 
 /// What a restored file holds.
@@ -65,7 +82,7 @@ impl Store {
     /// of it, before it gets its name; what that has found is told, and keeps nobody from the file.
     ///
     /// A file that was cut at a point is a store of its own, with an id of its own: backups of it do not go
-    /// on from those of the other.
+    /// on from those of the other. Its administrative log says so.
     ///
     /// # Errors
     /// [`Error::WouldOverwrite`] where something is at `to`, [`Error::NotItsBackup`] where there is no backup,
@@ -74,13 +91,13 @@ impl Store {
     pub fn restore(
         from: impl AsRef<Path>,
         to: impl AsRef<Path>,
-        moment: &Moment,
+        how: &Restoration,
         progress: &mut dyn FnMut(VerifyProgress),
     ) -> Result<Restored> {
         let (from, to) = (from.as_ref(), to.as_ref());
         let mut restored = None;
         write_beside(to, |partial| {
-            restored = Some(make(from, partial, moment, progress)?);
+            restored = Some(make(from, partial, how, progress)?);
             Ok(())
         })?;
         restored.ok_or_else(|| Error::Corrupt { what: "nothing was restored".into() })
@@ -119,21 +136,23 @@ impl Store {
 
     /// Cuts a conversation after its first `length` events.
     pub(crate) fn cut_conversation(&self, id: &ConversationId, length: u64) -> Result<u64> {
-        self.write(|db| cut::cut(db, &Cut::Conversation { id, length }))
+        self.write(|db| cut::cut(db, &Cut::Conversation { id, length }, &self.0.options.actor))
     }
 }
 
 fn make(
     from: &Path,
     partial: &Path,
-    moment: &Moment,
+    how: &Restoration,
     progress: &mut dyn FnMut(VerifyProgress),
 ) -> Result<Restored> {
+    let moment = &how.moment;
     let built = match from.is_dir() {
         true => from_folder(from, partial, moment)?,
         false => from_file(from, partial, moment)?,
     };
-    let options = Options { create: false, follow_projections: false, ..Options::default() };
+    let actor = how.actor.clone();
+    let options = Options { create: false, follow_projections: false, actor, ..Options::default() };
     // Opened once to bring an older schema up to date before anything is cut.
     let cut = cut_at(&Store::open_with(partial, &options)?, moment)?;
     if built.files > 1 || cut > 0 {
@@ -368,5 +387,5 @@ fn cut_at(store: &Store, moment: &Moment) -> Result<u64> {
         }
         Moment::Time(time) => Cut::Time(*time),
     };
-    store.write(|db| cut::cut(db, &cut))
+    store.write(|db| cut::cut(db, &cut, &store.0.options.actor))
 }

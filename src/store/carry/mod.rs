@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use super::base_state::carry::{Carried, Histories};
 use super::catalogue::Whole;
 use super::origin::{Origin, Problem};
-use super::{Attachment, Store, Unfinished, attachment, base_state, catalogue};
+use super::{Act, Attachment, Receipt, Store, Unfinished, attachment, base_state, catalogue};
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
@@ -34,6 +34,10 @@ pub(crate) struct Parcel {
     attachments: Vec<Attachment>,
     /// The conversation whose sub-agent it is.
     pub parent: Option<ConversationId>,
+    /// What was taken out of it there, with the receipts.
+    redactions: Vec<(Act, Vec<Receipt>)>,
+    /// The file it is in.
+    store: String,
     /// The import that never ended there.
     unfinished: Option<Unfinished>,
 }

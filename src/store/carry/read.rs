@@ -2,8 +2,9 @@
 
 use rusqlite::{OptionalExtension as _, Row, params};
 
+use super::super::archive::Payloads;
 use super::super::engine::Doing as _;
-use super::super::{Store, arrival, attachment, base_state, catalogue, origin};
+use super::super::{ActKind, Store, admin, arrival, attachment, base_state, catalogue, origin};
 use super::{Parcel, StoredRow};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
@@ -11,8 +12,10 @@ use crate::ids::{ConversationId, Timestamp};
 
 const ROWS: &str = "SELECT id, kind, source, timestamp, parent_id, tool_call_id, action_id, llm_response_id, \
      tool_name, recorded_at, hash, redacted_digest, payload, \
-     (SELECT path FROM event_file WHERE event_file.position = event.position) FROM event \
+     (SELECT path FROM event_file WHERE event_file.position = event.position), position FROM event \
      WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
+const REDACTED: &str = "SELECT sequence FROM event \
+     WHERE conversation = ?1 AND sequence < ?2 AND redacted_digest IS NOT NULL ORDER BY sequence";
 const LINK: &str = "SELECT hash FROM event WHERE conversation = ?1 AND sequence = ?2";
 const STORE_ID: &str = "SELECT store_id FROM log";
 
@@ -42,9 +45,17 @@ impl Store {
     pub(crate) fn parcel(&self, id: &ConversationId) -> Result<Parcel> {
         let unfinished = self.unfinished()?.into_iter().find(|unfinished| unfinished.conversation == *id);
         let parent = self.conversation(id)?.parent.map(|parent| ConversationId::new(&parent)).transpose()?;
+        let store = self.store_id()?;
         self.snapshot(|db| {
             let key = catalogue::key(db, id)?;
+            let acts = admin::acts_of(db, id.as_str(), ActKind::Redact)?.into_iter();
+            let redactions = acts.map(|act| {
+                let receipts = admin::receipts(db, act.number)?;
+                Ok((act, receipts))
+            });
             Ok(Parcel {
+                redactions: redactions.collect::<Result<_>>()?,
+                store,
                 id: id.clone(),
                 key,
                 whole: catalogue::whole(db, key)?,
@@ -66,10 +77,15 @@ impl Store {
             let mut statement = db.prepare_cached(ROWS).doing(READING)?;
             let parameters = params![parcel.key, from.cast_signed(), limit.cast_signed()];
             let mut rows = statement.query(parameters).doing(READING)?;
+            let mut payloads = Payloads::new(db);
             while page.bytes < bytes
                 && let Some(row) = rows.next().doing(READING)?
             {
-                let row = stored(row).doing(READING)?;
+                let position = row.get(14).doing(READING)?;
+                let mut row = stored(row).doing(READING)?;
+                if let Some(payload) = payloads.unpacked(position, row.payload.as_bytes())? {
+                    row.payload = payload;
+                }
                 page.bytes += row.payload.len() as u64;
                 page.rows.push(row);
             }
@@ -93,6 +109,17 @@ impl Store {
                 .doing(READING)?;
             Ok(hash.map(Digest))
         })
+    }
+
+    /// The sequences of redacted events among the first `count` of a conversation.
+    pub(crate) fn redacted(&self, id: &ConversationId, count: u64) -> Result<Vec<u64>> {
+        let sequences: Vec<i64> = self.read(|db| {
+            let key = catalogue::key(db, id)?;
+            db.prepare_cached(REDACTED)
+                .and_then(|mut s| s.query_map(params![key, count.cast_signed()], |row| row.get(0))?.collect())
+                .doing(READING)
+        })?;
+        Ok(sequences.into_iter().map(i64::cast_unsigned).collect())
     }
 
     /// Whether the first `count` events of `id` here have the ids and payloads of a parcel's from `source`.

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use super::super::admin::{self, ActKind, Actor, NewAct, Receipt};
 use super::super::catalogue::{self, Entry};
 use super::super::{Store, arrival, attachment, base_state, log, origin};
 use super::{Page, Parcel, StoredRow};
@@ -46,6 +47,7 @@ impl Store {
             if step.rest {
                 source.read(|from| finish(db, &entry, from, parcel, now))?;
             }
+            note_redactions(db, &self.0.options.actor, (id, entry.key), parcel, now)?;
             Ok(())
         })
     }
@@ -120,4 +122,44 @@ fn finish(db: &Connection, entry: &Entry, from: &Connection, parcel: &Parcel, no
         Some(unfinished) => arrival::begin(db, key, &unfinished.source, unfinished.began_at),
         None => arrival::end(db, key),
     }
+}
+
+/// Writes down here what was taken out of a parcel there: the log of acts is what redacted events are verified
+/// against. What is known already, and what is not redacted here, is not written again.
+fn note_redactions(
+    db: &Connection,
+    actor: &Actor,
+    (id, key): (&ConversationId, i64),
+    parcel: &Parcel,
+    now: Timestamp,
+) -> Result<()> {
+    for (act, receipts) in &parcel.redactions {
+        let mut new: Vec<Receipt> = Vec::new();
+        for receipt in receipts {
+            let known = admin::changes(db, id.as_str(), &receipt.part, &receipt.name)?
+                .contains(&(receipt.digest, receipt.new_digest));
+            let stands = receipt.part != "event" || log::is_redacted(db, key, &receipt.name)?;
+            if stands && !known {
+                new.push(receipt.clone());
+            }
+        }
+        if new.is_empty() {
+            continue;
+        }
+        let detail = serde_json::json!({
+            "store": parcel.store,
+            "act": act.number,
+            "at": act.at.to_rfc3339(),
+            "by": act.actor.user,
+        });
+        let told = NewAct {
+            act: ActKind::Redact,
+            conversation: Some(id.as_str()),
+            reason: act.reason.as_deref(),
+            detail,
+            receipts: &new,
+        };
+        admin::write(db, actor, &told, now)?;
+    }
+    Ok(())
 }

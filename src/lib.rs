@@ -72,7 +72,9 @@ pub mod ids;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;
+pub mod redact;
 pub mod replay;
+#[cfg(feature = "agent")]
 pub mod secret;
 pub mod state;
 pub mod store;

@@ -310,7 +310,7 @@ fn what_is_redacted_or_archived_arrives_so_that_it_verifies() {
     eventful(&source, "talk");
     source.append("other", &[said("a", "a secret word"), answered("b", "a secret word")]);
     carry(&source, &late);
-    let finder = annals::secret::Finder::expression("secret word").unwrap();
+    let finder = annals::redact::Finder::expression("secret word").unwrap();
     let redaction = annals::store::Redaction::Matches { finder: &finder, values: &[], own: false };
     source.store.redact(&conversation("other"), redaction, "a test").unwrap();
     source.store.archive(&source.ids(), None, &mut |_| ()).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
-use annals::secret::Finder;
+use annals::redact::Finder;
 use annals::state::base::FieldChange;
 use annals::store::{Append, BackupFile, BackupFolder, BaseStateChange, Head, Moment, Redaction, Restored};
 use annals::transfer::Importer;

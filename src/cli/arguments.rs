@@ -87,6 +87,37 @@ pub(super) struct Import {
     /// Take over files beside the events that have changed although no event was added
     #[arg(long)]
     pub accept_changed_files: bool,
+    /// Take what is there for this, instead of looking
+    #[arg(long, value_enum)]
+    pub format: Option<SourceFormat>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum SourceFormat {
+    /// Conversations of any age, JSON lines and arrays of events
+    Openhands,
+    /// Session files of Claude Code
+    ClaudeCode,
+    /// Session files of Codex
+    Codex,
+    /// Checkpoints in SQLite
+    Langgraph,
+    /// Sessions of the OpenAI Agents SDK in SQLite
+    OpenaiAgents,
+}
+
+impl Import {
+    pub(super) fn format(&self) -> Option<transfer::SourceFormat> {
+        use crate::event::foreign::ForeignFormat;
+        use transfer::SourceFormat::{Foreign, OpenHands};
+        self.format.map(|format| match format {
+            SourceFormat::Openhands => OpenHands,
+            SourceFormat::ClaudeCode => Foreign(ForeignFormat::ClaudeCode),
+            SourceFormat::Codex => Foreign(ForeignFormat::Codex),
+            SourceFormat::Langgraph => Foreign(ForeignFormat::LangGraph),
+            SourceFormat::OpenaiAgents => Foreign(ForeignFormat::OpenAiAgents),
+        })
+    }
 }
 
 /// Write conversations out, byte for byte as they came in

@@ -23,7 +23,7 @@ mod migrations {
 pub const APPLICATION_ID: i32 = 0x414e_4c53;
 
 /// The schema this program writes, in `PRAGMA user_version`; one more for every migration.
-pub const SCHEMA_VERSION: u32 = 7;
+pub const SCHEMA_VERSION: u32 = 8;
 
 /// The oldest SQLite without the WAL-reset bug, which corrupts a file with two connections
 /// (release notes of SQLite 3.51.3, 2026-03-13).

@@ -5,17 +5,19 @@
 //! origin, a conversation counts as half imported, and the same folder completes it.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use super::attachment::{self, NewAttachment};
 use super::catalogue::{self, Entry};
 use super::origin::{self, Origin, Problem};
+use super::append::Head;
 use super::{Store, append, base_state, log};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
-use crate::ids::{ConversationId, Timestamp};
+use crate::event::foreign::ForeignFormat;
+use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::state::BaseDocument;
 use crate::state::status::Effect;
 
@@ -35,6 +37,8 @@ pub(crate) struct ArrivingFile {
     pub path: String,
     /// Where it is now.
     pub from: PathBuf,
+    /// Where in that file it begins, where it is only a part of it.
+    pub offset: Option<u64>,
     /// Its size in bytes.
     pub bytes: u64,
     /// The SHA-256 of its content.
@@ -55,13 +59,25 @@ pub(crate) struct Surroundings {
     pub created_at: Option<Timestamp>,
     pub parent: Option<ConversationId>,
     pub forked_from: Option<(String, Option<String>)>,
+    pub copy: Option<LogCopy>,
+}
+
+/// What is told of a conversation that is a copy of another program's log.
+#[derive(Debug, Clone)]
+pub(crate) struct LogCopy {
+    /// The format of that log.
+    pub format: ForeignFormat,
+    /// The last event of the branch that was the live one there; `None` where there is none.
+    pub head: Option<EventId>,
 }
 
 impl Store {
-    /// Appends imported events; answers for each whether it was stored, or its id was there already.
+    /// Appends imported events; answers for each whether it was stored, or its id was there already. With a
+    /// `format` the conversation is a copy of another program's log from now on.
     pub(crate) fn import_events(
         &self,
         conversation: &ConversationId,
+        format: Option<ForeignFormat>,
         arrivals: &[Arrival],
     ) -> Result<Vec<bool>> {
         let effects: Vec<Effect> =
@@ -72,6 +88,9 @@ impl Store {
                 Some(entry) => entry,
                 None => Entry::create(db, conversation, now)?,
             };
+            if let Some(format) = format.filter(|format| entry.foreign.as_deref() != Some(format.as_str())) {
+                catalogue::set_foreign(db, entry.key, format.as_str())?;
+            }
             let mut position = log::head(db)?;
             let mut stored = Vec::with_capacity(arrivals.len());
             for (arrival, effect) in arrivals.iter().zip(effects) {
@@ -123,10 +142,25 @@ impl Store {
                     attachment::attach(db, entry.key, &new, &mut std::io::empty())?;
                     continue;
                 }
-                let content = File::open(&file.from).map_err(Error::io("reading", &file.from))?;
-                attachment::attach(db, entry.key, &new, &mut content.take(file.bytes + 1))?;
+                let mut content = File::open(&file.from).map_err(Error::io("reading", &file.from))?;
+                let bytes = match file.offset {
+                    Some(offset) => {
+                        content.seek(SeekFrom::Start(offset)).map_err(Error::io("reading", &file.from))?;
+                        file.bytes
+                    }
+                    // One more, to see whether the file has grown since it was measured.
+                    None => file.bytes + 1,
+                };
+                attachment::attach(db, entry.key, &new, &mut content.take(bytes))?;
             }
             origin::save_problems(db, entry.key, &around.problems, now)?;
+            if let Some(LogCopy { format, head }) = &around.copy {
+                catalogue::set_foreign(db, entry.key, format.as_str())?;
+                let moved = head.as_ref().filter(|head| entry.leaf.as_deref() != Some(head.as_str()));
+                if let Some(head) = moved {
+                    append::set_head(db, conversation, &entry, &Head::At(head.clone()), now)?;
+                }
+            }
             if let Some(title) = &around.title {
                 catalogue::set_title(db, entry.key, Some(title))?;
             }

@@ -58,7 +58,7 @@ pub use guard::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
 pub use history::HeadMove;
-pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
+pub(crate) use import::{Arrival, ArrivingFile, LogCopy, Surroundings};
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
 pub use log::StoredEvent;
 pub use options::{ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX};
@@ -201,7 +201,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Conflict`] where `expected` does not hold, [`Error::DuplicateEvent`] where an id is there
-    /// with other bytes, [`Error::UnknownParent`], [`Error::BatchTooLarge`], [`Error::Busy`],
+    /// with other bytes, [`Error::UnknownParent`], [`Error::ReadOnlyCopy`], [`Error::BatchTooLarge`], [`Error::Busy`],
     /// [`Error::DiskFull`], [`Error::ReadOnly`]. Nothing was written then.
     pub fn append(
         &self,
@@ -276,6 +276,7 @@ impl Store {
         self.write(|db| {
             let entry = catalogue::Entry::load(db, conversation)?
                 .ok_or_else(|| Error::UnknownConversation { conversation: conversation.to_string() })?;
+            entry.refuse_copy(conversation)?;
             base_state::change(db, conversation, &entry, &change, crate::ids::Timestamp::now())
         })
     }

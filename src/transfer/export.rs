@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::foreign;
 use super::layout::{self, Numbering};
 use super::upgrade::UpgradeReport;
 use crate::error::{Error, Result};
@@ -128,6 +129,9 @@ impl<'a> Exporter<'a> {
     /// came later need files of their own. And a single file has no room for a base state.
     fn origin(&self, conversation: &ConversationId) -> Result<Option<Origin>> {
         let Some(mut origin) = self.store.origin(conversation)? else { return Ok(None) };
+        if self.store.conversation(conversation)?.foreign_format.is_some() {
+            return Ok(Some(origin));
+        }
         let fixed = origin.container.as_ref().is_some_and(|container| container.glue.is_none());
         let went_on = fixed && self.store.conversation(conversation)?.event_count > origin.events;
         if went_on {
@@ -151,6 +155,9 @@ impl<'a> Exporter<'a> {
     ) -> Result<u64> {
         if self.format == Format::Jsonl {
             return self.write_lines(conversation, target, progress);
+        }
+        if self.store.conversation(conversation)?.foreign_format.is_some() {
+            return self.write_log(conversation, origin, target, progress);
         }
         if let Some(origin) = origin.filter(|origin| origin.is_file) {
             let Some(container) = &origin.container else { return Ok(0) };
@@ -289,6 +296,23 @@ impl<'a> Exporter<'a> {
         Ok(events)
     }
 
+    /// Writes another program's log as it was.
+    fn write_log(
+        &self,
+        conversation: &ConversationId,
+        origin: Option<&Origin>,
+        target: &mut Target,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<u64> {
+        let container = origin.and_then(|origin| origin.container.as_ref());
+        let Some(Container { file, glue: Some(glue) }) = container else { return Ok(0) };
+        let mut to = Counted { to: target.create("")?, bytes: 0 };
+        let events = foreign::write_original(self.store, conversation, file, glue, &mut to, progress)?;
+        to.flush().map_err(Error::io("writing", file))?;
+        target.bytes += to.bytes;
+        Ok(events)
+    }
+
     fn write_lines(
         &self,
         conversation: &ConversationId,
@@ -309,6 +333,24 @@ impl<'a> Exporter<'a> {
         file.flush().map_err(Error::io("writing", "JSON lines"))?;
         target.bytes += bytes;
         Ok(events)
+    }
+}
+
+/// A file that counts what is written to it.
+struct Counted<W> {
+    to: W,
+    bytes: u64,
+}
+
+impl<W: std::io::Write> std::io::Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
     }
 }
 

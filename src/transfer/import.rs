@@ -1,17 +1,20 @@
 //! Taking conversations in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::compare::{Match, Stored, changed_files};
-use super::discover::{Found, Shape, discover};
-use super::layout;
+use super::discover::{Found, Shape, SourceFormat, discover};
+use super::{foreign, layout};
 use super::meta::Meta;
 use super::source::{Candidate, Source};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::state::BaseDocument;
 use crate::store::{Arrival, Problem, Store, Surroundings};
+
+/// What an OpenHands conversation's format is called.
+const OPENHANDS: &str = "openhands";
 
 /// How much is written in one transaction.
 const CHUNK_EVENTS: usize = 1000;
@@ -24,6 +27,8 @@ pub struct ImportOptions {
     pub id: Option<ConversationId>,
     /// Take over files beside the events that have changed although no event was added.
     pub accept_changed_files: bool,
+    /// Take every file for what it is told to be here, without looking.
+    pub format: Option<SourceFormat>,
 }
 
 /// What became of a conversation that was found.
@@ -73,8 +78,32 @@ pub struct ImportReport {
     pub added: u64,
     /// Payload bytes that this import added.
     pub added_bytes: u64,
+    /// What it is: `openhands`, or another program's log ([`ForeignFormat::as_str`]).
+    pub format: &'static str,
+    /// Of another program's log: how many records it has.
+    pub records: u64,
+    /// Of another program's log: how many of its records have no counterpart among the kinds of events here and
+    /// are events of a kind of their own, by their type.
+    pub unread: BTreeMap<String, u64>,
     /// What is wrong with it, and what was done about that.
     pub problems: Vec<Problem>,
+}
+
+impl ImportReport {
+    pub(super) fn new(id: Option<ConversationId>, path: &Path, status: ImportStatus, format: &'static str) -> Self {
+        Self {
+            id,
+            path: path.to_owned(),
+            status,
+            events: 0,
+            added: 0,
+            added_bytes: 0,
+            format,
+            records: 0,
+            unread: BTreeMap::new(),
+            problems: Vec::new(),
+        }
+    }
 }
 
 /// How far an import is.
@@ -124,7 +153,7 @@ impl<'a> Importer<'a> {
     /// # Errors
     /// [`Error::Io`] where `path` is not there, and what writing to the store can meet.
     pub fn import(&mut self, path: &Path, progress: OnProgress<'_>) -> Result<Vec<ImportReport>> {
-        let found = discover(path)?.found;
+        let found = discover(path, self.options.format)?.found;
         let mut reports: Vec<ImportReport> = Vec::with_capacity(found.len());
         for (index, one) in found.iter().enumerate() {
             let parent = one.parent.and_then(|parent| reports[parent].id.clone());
@@ -161,6 +190,17 @@ impl<'a> Importer<'a> {
         apart: &[PathBuf],
         tell: &mut dyn FnMut(Read),
     ) -> Result<ImportReport> {
+        if let Shape::Log { format } = found.shape {
+            let read = &mut self.read;
+            let mut tell_bytes = |bytes| {
+                read.events += 1;
+                read.bytes += bytes;
+                if read.events.is_multiple_of(256) {
+                    tell(*read);
+                }
+            };
+            return foreign::import(self.store, &self.options, found, format, apart, &mut tell_bytes);
+        }
         let source = Source::open(found, apart)?;
         let (base_state, mut problems) = source.base_state()?;
         let meta = source.meta()?;
@@ -179,13 +219,10 @@ impl<'a> Importer<'a> {
         intake.write_chunk()?;
         let Intake { aside, mut problems, stored, added, added_bytes, conflict, .. } = intake;
         let mut report = ImportReport {
-            id: Some(id.clone()),
-            path: found.path.clone(),
-            status: ImportStatus::Conflict,
             events: stored.matched + added,
             added,
             added_bytes,
-            problems: Vec::new(),
+            ..ImportReport::new(Some(id.clone()), &found.path, ImportStatus::Conflict, OPENHANDS)
         };
         if let Some(conflict) = conflict {
             problems.push(conflict);
@@ -204,6 +241,7 @@ impl<'a> Importer<'a> {
             created_at: meta.created_at,
             parent: parent.cloned().or(meta.parent),
             forked_from: meta.forked_from,
+            copy: None,
         };
         report.problems = problems;
         self.settle(&id, stored, &around, report)
@@ -416,7 +454,7 @@ impl<'a> Intake<'a> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let written = self.store.import_events(self.id, &self.chunk)?;
+        let written = self.store.import_events(self.id, None, &self.chunk)?;
         self.chunk_bytes = 0;
         let paths = std::mem::take(&mut self.chunk_paths);
         for ((arrival, path), written) in std::mem::take(&mut self.chunk).into_iter().zip(paths).zip(written)
@@ -458,19 +496,17 @@ fn concerns_one_conversation(error: &Error) -> bool {
 }
 
 fn failed(found: &Found, error: &Error) -> ImportReport {
-    ImportReport {
-        id: None,
-        path: found.path.clone(),
-        status: ImportStatus::Failed,
-        events: 0,
-        added: 0,
-        added_bytes: 0,
-        problems: vec![Problem {
-            path: found.path.to_string_lossy().into_owned(),
-            problem: error.to_string(),
-            action: "nothing of it was finished; import it again once this is mended".into(),
-        }],
-    }
+    let format = match &found.shape {
+        Shape::Log { format } => format.as_str(),
+        Shape::Files { .. } | Shape::Container { .. } | Shape::File => OPENHANDS,
+    };
+    let mut report = ImportReport::new(None, &found.path, ImportStatus::Failed, format);
+    report.problems.push(Problem {
+        path: found.path.to_string_lossy().into_owned(),
+        problem: error.to_string(),
+        action: "nothing of it was finished; import it again once this is mended".into(),
+    });
+    report
 }
 
 impl Found {

@@ -1,7 +1,8 @@
 //! The doors: conversations come in from folders of files and go out to them, byte for byte.
 //!
 //! An import finds conversations by looking ([`discover()`]), takes in every event that can be one, keeps
-//! every other file as an attachment, and says what it found wrong. An export writes the folder as it was.
+//! every other file as an attachment, and says what it found wrong. Other programs' logs come in as read-only
+//! copies (`foreign/`). An export writes the folder, or the log, as it was.
 //! Invariant: what came in goes out again; nothing is dropped in silence.
 
 mod compare;
@@ -9,13 +10,14 @@ mod container;
 pub mod discover;
 mod export;
 mod folder;
+mod foreign;
 mod import;
 pub mod layout;
 mod meta;
 mod source;
 mod upgrade;
 
-pub use discover::{Discovery, Found, discover};
+pub use discover::{Discovery, Found, SourceFormat, discover};
 pub use export::{ExportReport, ExportStatus, Exporter, Format};
 pub use import::{ImportOptions, ImportProgress, ImportReport, ImportStatus, Importer};
 pub use upgrade::UpgradeReport;

@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::dump::Out;
 use super::json::{Object, Raw};
+use super::{Event, Extra};
 use crate::chain::Digest;
 
 /// Another program's way to write its log.
@@ -198,7 +199,51 @@ impl<'a> Provenance<'a> {
     }
 }
 
+impl Event {
+    /// What the record behind the event says that a call of a model took, and the record's format.
+    #[must_use]
+    pub fn foreign_usage(&self) -> Option<(ForeignFormat, ForeignUsage)> {
+        let provenance = match self {
+            Self::Message(event) => of_extra(&event.extra),
+            Self::Action(event) => of_extra(&event.extra),
+            Self::Observation(event) => of_extra(&event.extra),
+            Self::UserReject(event) => of_extra(&event.extra),
+            Self::Unknown(event) if ForeignFormat::of_kind(&event.kind).is_some() => {
+                event.payload.raw().get("provenance")
+            }
+            Self::AgentError(_)
+            | Self::SystemPrompt(_)
+            | Self::Condensation(_)
+            | Self::CondensationRequest(_)
+            | Self::CondensationSummary(_)
+            | Self::StateUpdate(_)
+            | Self::ConversationError(_)
+            | Self::Pause(_)
+            | Self::Interrupt(_)
+            | Self::SecurityAnalysis(_)
+            | Self::Hook(_)
+            | Self::Token(_)
+            | Self::CompletionLog(_)
+            | Self::StreamingDelta(_)
+            | Self::AcpToolCall(_)
+            | Self::ServerError(_)
+            | Self::Unknown(_) => None,
+        }?;
+        ForeignUsage::of(provenance)
+    }
+}
+
+fn of_extra(extra: &Extra) -> Option<Raw<'_>> {
+    extra.iter().find(|(name, _)| *name == "provenance").map(|(_, json)| json.raw())
+}
+
 impl ForeignUsage {
+    /// Reads what a provenance says of usage.
+    pub(crate) fn of(provenance: Raw<'_>) -> Option<(ForeignFormat, Self)> {
+        let members = provenance.to_object();
+        Some((members.text("format")?.parse().ok()?, Self::read(members.get("usage")?)))
+    }
+
     fn read(raw: Raw<'_>) -> Self {
         let members = raw.to_object();
         let count = |member: &str| members.get(member).and_then(Raw::as_i64).unwrap_or(0);

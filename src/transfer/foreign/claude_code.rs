@@ -19,8 +19,9 @@ use crate::ids::EventId;
 
 const FORMAT: ForeignFormat = ForeignFormat::ClaudeCode;
 
-/// What Claude Code writes where a person refused a call.
+/// What Claude Code writes where a person refused a call, and what the model is told then.
 const REFUSED: &str = "User rejected tool use";
+const REFUSAL: &str = "The user doesn't want to proceed with this tool use.";
 
 /// What user messages begin with that no person has typed.
 const MACHINERY: &[&str] = &[
@@ -211,10 +212,16 @@ impl ClaudeCode {
             exit_code: None,
         };
         let event = self.memory.answer(FORMAT, common, call, &answer)?;
-        if members.get("toolUseResult").and_then(Raw::as_str).as_deref() != Some(REFUSED) {
+        let texts: Vec<&str> = answer.content.iter().filter_map(Content::as_text).collect();
+        let says = |member: &str, word: &str| {
+            members.get(member).and_then(Raw::as_str).is_some_and(|text| text == word)
+        };
+        let refused = says("toolUseResult", REFUSED)
+            || says("toolDenialKind", "user-rejected")
+            || answer.is_error && texts.first().is_some_and(|text| text.starts_with(REFUSAL));
+        if !refused {
             return Some(event.into());
         }
-        let texts: Vec<&str> = answer.content.iter().filter_map(Content::as_text).collect();
         let refusal = UserRejectObservation {
             common: event.common,
             tool_name: event.tool_name,

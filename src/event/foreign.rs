@@ -285,8 +285,10 @@ impl ForeignUsage {
     /// Whether it says nothing.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        let counts = [self.prompt_tokens, self.completion_tokens, self.cache_read_tokens, self.cache_write_tokens];
-        counts.iter().chain([&self.reasoning_tokens]).all(|count| *count == 0) && self.cost.is_none_or(|cost| cost == 0.0)
+        let counts =
+            [self.prompt_tokens, self.completion_tokens, self.cache_read_tokens, self.cache_write_tokens];
+        counts.iter().chain([&self.reasoning_tokens]).all(|count| *count == 0)
+            && self.cost.is_none_or(|cost| cost == 0.0)
     }
 }
 
@@ -325,7 +327,12 @@ mod tests {
                 before: Some(Cow::Borrowed("\r\n")),
                 digest,
                 record,
-                usage: Some(ForeignUsage { model: "m".into(), prompt_tokens: 3, cost: Some(0.5), ..Default::default() }),
+                usage: Some(ForeignUsage {
+                    model: "m".into(),
+                    prompt_tokens: 3,
+                    cost: Some(0.5),
+                    ..Default::default()
+                }),
             };
             let event = provenance.write_into(r#"{"id":"e"}"#);
             assert_eq!(Provenance::of(&Object::of(&event)), Some(provenance), "{event}");

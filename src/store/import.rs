@@ -8,10 +8,10 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
+use super::append::Head;
 use super::attachment::{self, NewAttachment};
 use super::catalogue::{self, Entry};
 use super::origin::{self, Origin, Problem};
-use super::append::Head;
 use super::{Store, append, base_state, log};
 use crate::chain::Digest;
 use crate::error::{Error, Result};

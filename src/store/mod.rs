@@ -18,6 +18,7 @@ mod database;
 mod delete;
 mod engine;
 mod feed;
+mod foreign;
 mod guard;
 mod history;
 mod import;
@@ -53,6 +54,7 @@ pub use backup::BackupReport;
 pub use base_state::BaseState;
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub use feed::{FeedEvent, Follower};
+pub(crate) use foreign::{ForeignDatabase, ForeignTable, ForeignValue, NewForeignDatabase};
 pub(crate) use guard::nearest;
 pub use guard::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,

@@ -52,6 +52,8 @@ pub enum Shape {
     Log {
         /// Its format.
         format: ForeignFormat,
+        /// Which of a database's conversations it is; `None` for a session file.
+        key: Option<String>,
     },
 }
 
@@ -87,11 +89,14 @@ pub fn discover(path: &Path, format: Option<SourceFormat>) -> Result<Discovery> 
         search.folder(path, None, DEPTH_MAX)?;
     } else {
         // Whoever names a file means it.
-        let shape = match (format, foreign::recognise::look(path)) {
-            (Some(SourceFormat::Foreign(format)), _) | (None, Looks::Lines(format)) => Shape::Log { format },
-            _ => Shape::File,
-        };
-        discovery.found(path, shape, None);
+        let looks = foreign::recognise::look(path);
+        match (format, looks) {
+            (_, Looks::Database) => discovery.found_database(path, format, None)?,
+            (Some(SourceFormat::Foreign(format)), _) | (None, Looks::Lines(format)) => {
+                discovery.found(path, Shape::Log { format, key: None }, None);
+            }
+            _ => discovery.found(path, Shape::File, None),
+        }
     }
     Ok(discovery)
 }
@@ -110,7 +115,26 @@ impl Discovery {
         };
         self.found.push(Found { path: path.to_owned(), shape, parent, folder });
     }
+
+    /// Finds the conversations in a database; none in one of anything else.
+    fn found_database(
+        &mut self,
+        path: &Path,
+        wanted: Option<SourceFormat>,
+        parent: Option<usize>,
+    ) -> Result<()> {
+        let all = foreign::conversations(path)?;
+        for (format, key) in all {
+            if wanted.is_none_or(|wanted| wanted == SourceFormat::Foreign(format)) {
+                self.found(path, Shape::Log { format, key: Some(key) }, parent);
+            }
+        }
+        Ok(())
+    }
 }
+
+/// Endings of SQLite files.
+const DATABASES: &[&str] = &["db", "db3", "sqlite", "sqlite3"];
 
 /// A walk through folders.
 struct Search<'d> {
@@ -157,12 +181,22 @@ impl Search<'_> {
 
     /// Looks at a file; answers what it was found to be.
     fn file(&mut self, path: &Path, parent: Option<usize>) -> Option<Shape> {
-        let is_lines = path.extension().is_some_and(|extension| extension == "jsonl");
-        let looks = if is_lines { foreign::recognise::look(path) } else { Looks::Other };
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        let is_candidate = ending == "jsonl" || DATABASES.contains(&ending);
+        let looks = if is_candidate { foreign::recognise::look(path) } else { Looks::Other };
         let shape = match (looks, self.format) {
-            (Looks::Lines(format), None) => Some(Shape::Log { format }),
+            (Looks::Database, format) => {
+                let before = self.discovery.found.len();
+                // A database that cannot be read keeps nothing else out.
+                let read = self.discovery.found_database(path, format, parent);
+                if read.is_err() || self.discovery.found.len() == before {
+                    self.discovery.ignored.push(path.to_owned());
+                }
+                return None;
+            }
+            (Looks::Lines(format), None) => Some(Shape::Log { format, key: None }),
             (Looks::Lines(format), Some(SourceFormat::Foreign(wanted))) if format == wanted => {
-                Some(Shape::Log { format })
+                Some(Shape::Log { format, key: None })
             }
             (_, None | Some(SourceFormat::OpenHands)) if holds_events(path) => Some(Shape::File),
             _ => None,

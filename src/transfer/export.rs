@@ -7,7 +7,6 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::foreign;
 use super::layout::{self, Numbering};
 use super::upgrade::UpgradeReport;
 use crate::error::{Error, Result};
@@ -86,8 +85,14 @@ impl<'a> Exporter<'a> {
     ) -> Result<ExportReport> {
         fs::create_dir_all(to).map_err(Error::io("creating", to))?;
         let origin = self.origin(conversation)?;
+        let is_copy = self.store.conversation(conversation)?.foreign_format.is_some();
         let name = match (&origin, self.format) {
             (_, Format::Jsonl) => format!("{}.jsonl", conversation.folder_name()),
+            // A database's conversations lie in folders of their own, or one file would be in another's way.
+            (
+                Some(Origin { container: Some(Container { glue: None, .. }), is_file: false, .. }),
+                Format::OpenHands,
+            ) if is_copy => conversation.folder_name(),
             (Some(origin), Format::OpenHands) => last_name(&origin.folder).to_owned(),
             (None, Format::OpenHands) | (_, Format::Upgraded) => conversation.folder_name(),
         };
@@ -114,6 +119,9 @@ impl<'a> Exporter<'a> {
         }
         let report = finished?;
         if self.format == Format::OpenHands {
+            if is_copy {
+                self.write_beside(conversation, to)?;
+            }
             for child in self.store.children(conversation)? {
                 if !lies_within(self.store.origin(&child)?.as_ref()) {
                     self.export(&child, to, progress)?;
@@ -296,23 +304,6 @@ impl<'a> Exporter<'a> {
         Ok(events)
     }
 
-    /// Writes another program's log as it was.
-    fn write_log(
-        &self,
-        conversation: &ConversationId,
-        origin: Option<&Origin>,
-        target: &mut Target,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<u64> {
-        let container = origin.and_then(|origin| origin.container.as_ref());
-        let Some(Container { file, glue: Some(glue) }) = container else { return Ok(0) };
-        let mut to = Counted { to: target.create("")?, bytes: 0 };
-        let events = foreign::write_original(self.store, conversation, file, glue, &mut to, progress)?;
-        to.flush().map_err(Error::io("writing", file))?;
-        target.bytes += to.bytes;
-        Ok(events)
-    }
-
     fn write_lines(
         &self,
         conversation: &ConversationId,
@@ -336,24 +327,6 @@ impl<'a> Exporter<'a> {
     }
 }
 
-/// A file that counts what is written to it.
-struct Counted<W> {
-    to: W,
-    bytes: u64,
-}
-
-impl<W: std::io::Write> std::io::Write for Counted<W> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = self.to.write(bytes)?;
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.to.flush()
-    }
-}
-
 /// The last part of a path.
 fn last_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
@@ -366,8 +339,8 @@ fn lies_within(origin: Option<&Origin>) -> bool {
 
 /// Where files are written until they are whole.
 pub(super) struct Target {
-    root: PathBuf,
-    files: u64,
+    pub(super) root: PathBuf,
+    pub(super) files: u64,
     pub(super) bytes: u64,
 }
 
@@ -402,6 +375,16 @@ impl Target {
         Ok(BufWriter::new(File::create(&place).map_err(Error::io("creating", place))?))
     }
 
+    /// A place for a file that someone else writes.
+    pub(super) fn reserve(&mut self, path: &str) -> Result<PathBuf> {
+        let place = self.place(path)?;
+        if let Some(folder) = place.parent() {
+            fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+        }
+        self.files += 1;
+        Ok(place)
+    }
+
     pub(super) fn write(&mut self, path: &str, content: &[u8]) -> Result<()> {
         let place = self.place(path)?;
         self.files += 1;
@@ -418,7 +401,7 @@ impl Target {
 }
 
 /// Gives what was written its name, or finds it there already, byte for byte.
-fn put(partial: &Path, target: &Path) -> Result<ExportStatus> {
+pub(super) fn put(partial: &Path, target: &Path) -> Result<ExportStatus> {
     let empty_folder =
         target.is_dir() && fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
     if !target.exists() || empty_folder {
@@ -465,7 +448,7 @@ fn first_difference(wanted: &Path, target: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-fn remove(path: &Path) -> Result<()> {
+pub(super) fn remove(path: &Path) -> Result<()> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

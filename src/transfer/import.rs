@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::compare::{Match, Stored, changed_files};
 use super::discover::{Found, Shape, SourceFormat, discover};
-use super::{foreign, layout};
 use super::meta::Meta;
 use super::source::{Candidate, Source};
+use super::{foreign, layout};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::state::BaseDocument;
@@ -90,7 +90,12 @@ pub struct ImportReport {
 }
 
 impl ImportReport {
-    pub(super) fn new(id: Option<ConversationId>, path: &Path, status: ImportStatus, format: &'static str) -> Self {
+    pub(super) fn new(
+        id: Option<ConversationId>,
+        path: &Path,
+        status: ImportStatus,
+        format: &'static str,
+    ) -> Self {
         Self {
             id,
             path: path.to_owned(),
@@ -190,7 +195,7 @@ impl<'a> Importer<'a> {
         apart: &[PathBuf],
         tell: &mut dyn FnMut(Read),
     ) -> Result<ImportReport> {
-        if let Shape::Log { format } = found.shape {
+        if let Shape::Log { format, key } = &found.shape {
             let read = &mut self.read;
             let mut tell_bytes = |bytes| {
                 read.events += 1;
@@ -199,7 +204,8 @@ impl<'a> Importer<'a> {
                     tell(*read);
                 }
             };
-            return foreign::import(self.store, &self.options, found, format, apart, &mut tell_bytes);
+            let log = foreign::Log { found, format: *format, key: key.as_deref(), apart };
+            return foreign::import(self.store, &self.options, &log, &mut tell_bytes);
         }
         let source = Source::open(found, apart)?;
         let (base_state, mut problems) = source.base_state()?;
@@ -497,7 +503,7 @@ fn concerns_one_conversation(error: &Error) -> bool {
 
 fn failed(found: &Found, error: &Error) -> ImportReport {
     let format = match &found.shape {
-        Shape::Log { format } => format.as_str(),
+        Shape::Log { format, .. } => format.as_str(),
         Shape::Files { .. } | Shape::Container { .. } | Shape::File => OPENHANDS,
     };
     let mut report = ImportReport::new(None, &found.path, ImportStatus::Failed, format);

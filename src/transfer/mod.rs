@@ -7,6 +7,7 @@
 
 mod compare;
 mod container;
+mod copies;
 pub mod discover;
 mod export;
 mod folder;

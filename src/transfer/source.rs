@@ -138,7 +138,9 @@ impl<'a> Source<'a> {
             Shape::Container { file } => {
                 self.each_element(&self.found.path.join(file), file, visit).map(Some)
             }
-            Shape::File | Shape::Log { .. } => self.each_element(&self.found.path, self.last_name(), visit).map(Some),
+            Shape::File | Shape::Log { .. } => {
+                self.each_element(&self.found.path, self.last_name(), visit).map(Some)
+            }
         }
     }
 

@@ -12,8 +12,8 @@ use super::translation::{About, Answer, Arriving, Call, Memory, Translation, Tra
 use crate::event::foreign::{ForeignFormat, ForeignUsage};
 use crate::event::json::{Object, Raw};
 use crate::event::{
-    Content, Event, Message, MessageEvent, Origin, RejectionSource, Role, Source, Text, TextContent, Thinking,
-    UserRejectObservation,
+    Content, Event, Message, MessageEvent, Origin, RejectionSource, Role, Source, Text, TextContent,
+    Thinking, UserRejectObservation,
 };
 use crate::ids::EventId;
 
@@ -66,7 +66,8 @@ impl Translator for ClaudeCode {
         }
         let timestamp = members.text("timestamp").map(|time| time.into_owned());
         let parent = self.parent(&members);
-        let line = Line { arriving, members: &members, timestamp: timestamp.as_deref(), parent: parent.clone() };
+        let line =
+            Line { arriving, members: &members, timestamp: timestamp.as_deref(), parent: parent.clone() };
         let message = members.get("message").filter(|message| message.is_object());
         let mut translation = match (&*kind, message) {
             ("user", Some(message)) => self.user(&line, message),
@@ -107,6 +108,10 @@ impl Translator for ClaudeCode {
             about.head = None;
         }
         about
+    }
+
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
     }
 }
 
@@ -153,7 +158,9 @@ impl ClaudeCode {
         let said = message.get("content");
         let (answers, rest): (Vec<Raw<'_>>, Vec<Raw<'_>>) = said
             .filter(|said| said.is_array())
-            .map(|said| said.elements().partition(|part| content::kind(*part).as_deref() == Some("tool_result")))
+            .map(|said| {
+                said.elements().partition(|part| content::kind(*part).as_deref() == Some("tool_result"))
+            })
             .unwrap_or_default();
         let mut translation = Translation { name: "user".into(), ..Translation::default() };
         let mut parent = line.parent.clone();
@@ -163,7 +170,8 @@ impl ClaudeCode {
                 continue;
             };
             let Some((action, _)) = self.memory.called(&call) else {
-                translation.problem = Some(format!("a result answers the call {call}, which is not in the file"));
+                translation.problem =
+                    Some(format!("a result answers the call {call}, which is not in the file"));
                 continue;
             };
             let reply = self.replies.get(action).map(|(reply, _)| reply.clone());
@@ -250,9 +258,10 @@ impl ClaudeCode {
         let source = if synthetic { Source::Environment } else { Source::Agent };
         let mut parent = line.parent.clone();
         // One reply has one thought, that of its first call: a later one is a message before the call.
-        let goes_on = parent.as_ref().and_then(|parent| self.replies.get(parent)).is_some_and(|(known, is_call)| {
-            *is_call && reply.as_deref() == Some(&**known)
-        });
+        let goes_on = parent
+            .as_ref()
+            .and_then(|parent| self.replies.get(parent))
+            .is_some_and(|(known, is_call)| *is_call && reply.as_deref() == Some(&**known));
         let has_words = !said.content.is_empty() || !said.thinking.is_empty();
         let thought = said.thought();
         if has_words && (said.calls.is_empty() || goes_on || thought.is_none()) {
@@ -296,7 +305,9 @@ impl ClaudeCode {
         if said.broken {
             translation.problem = Some("a call has no id, name or input".into());
         }
-        translation.usage = if synthetic { None } else { self.usage(line.members, &message) };
+        if !synthetic {
+            translation.usage.extend(self.usage(line.members, &message).map(|usage| (0, usage)));
+        }
         translation
     }
 

@@ -68,7 +68,9 @@ impl Translator for Codex {
                 self.meta(&members);
                 Translation::unread("session_meta")
             }
-            (None, _) if members.get("role").is_some() => self.item(arriving, members, timestamp.as_deref(), 1),
+            (None, _) if members.get("role").is_some() => {
+                self.item(arriving, members, timestamp.as_deref(), 1)
+            }
             (None, _) if members.get("record_type").is_some() => Translation::unread("state"),
             (None, _) => Translation::broken("record", "it has no type"),
         };
@@ -83,6 +85,10 @@ impl Translator for Codex {
         about.id = about.id.or_else(in_name).or_else(|| Some(name.to_owned()));
         about.head.clone_from(&self.last);
         about
+    }
+
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
     }
 }
 
@@ -135,7 +141,7 @@ impl Codex {
         let kind = event.text("type").unwrap_or_default();
         let mut translation = Translation::unread(format!("event_msg.{kind}"));
         match &*kind {
-            "token_count" => translation.usage = self.usage(event),
+            "token_count" => translation.usage.extend(self.usage(event).map(|usage| (0, usage))),
             "thread_rolled_back" => {
                 let turns = event.get("num_turns").and_then(Raw::as_i64).unwrap_or(0);
                 for _ in 0..turns.clamp(0, self.turns.len() as i64) {
@@ -165,7 +171,8 @@ impl Codex {
         };
         let before = std::mem::replace(&mut self.total, now.clone());
         // Sums that have become less were set back.
-        let back = now.prompt_tokens < before.prompt_tokens || now.completion_tokens < before.completion_tokens;
+        let back =
+            now.prompt_tokens < before.prompt_tokens || now.completion_tokens < before.completion_tokens;
         let before = if back { ForeignUsage::default() } else { before };
         let step = ForeignUsage {
             model: self.model.clone(),
@@ -181,7 +188,12 @@ impl Codex {
     }
 
     /// A history in place of the one before: the items that are there begin a tree of their own.
-    fn compacted(&mut self, arriving: &Arriving<'_>, compacted: Raw<'_>, timestamp: Option<&str>) -> Translation {
+    fn compacted(
+        &mut self,
+        arriving: &Arriving<'_>,
+        compacted: Raw<'_>,
+        timestamp: Option<&str>,
+    ) -> Translation {
         let mut whole = Translation::unread("compacted");
         let Some(history) = compacted.get("replacement_history").filter(|history| history.is_array()) else {
             return whole; // what the model saw from here on is not told

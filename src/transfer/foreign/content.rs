@@ -1,7 +1,9 @@
 //! Parts of messages, as different providers write them, in the words of this house.
 
 use crate::event::json::Raw;
-use crate::event::{Content, ImageContent, Json, TextContent, Thinking, ThinkingBlock, RedactedThinkingBlock, Extra};
+use crate::event::{
+    Content, Extra, ImageContent, Json, RedactedThinkingBlock, TextContent, Thinking, ThinkingBlock,
+};
 
 /// The parts of a message's content: a string is one part of text. A part that is neither text nor a picture
 /// stays as it is.
@@ -26,7 +28,9 @@ pub(super) fn part(part: Raw<'_>) -> Content {
         Some("image" | "image_url" | "input_image") => picture(part),
         _ => None,
     };
-    known.unwrap_or_else(|| if part.is_object() { Content::Unknown(Json::from(part)) } else { Content::text(part.text()) })
+    known.unwrap_or_else(|| {
+        if part.is_object() { Content::Unknown(Json::from(part)) } else { Content::text(part.text()) }
+    })
 }
 
 /// The text of a part of text.

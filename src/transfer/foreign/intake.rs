@@ -63,7 +63,11 @@ impl<'a> Intake<'a> {
             *self.counts.unread.entry(translation.name.clone()).or_default() += 1;
         }
         if let Some(problem) = &translation.problem {
-            let action = if translation.events.is_empty() { "kept as it is" } else { "kept beside what was read of it" };
+            let action = if translation.events.is_empty() {
+                "kept as it is"
+            } else {
+                "kept beside what was read of it"
+            };
             self.tell(place_of(arriving), problem.clone(), action.into());
         }
     }

@@ -60,11 +60,7 @@ pub(super) fn read(path: &Path, visit: &mut dyn FnMut(Line) -> Result<bool>) -> 
     read_bounded(path, LINE_BYTES_MAX, visit)
 }
 
-fn read_bounded(
-    path: &Path,
-    bytes_max: u64,
-    visit: &mut dyn FnMut(Line) -> Result<bool>,
-) -> Result<String> {
+fn read_bounded(path: &Path, bytes_max: u64, visit: &mut dyn FnMut(Line) -> Result<bool>) -> Result<String> {
     let file = File::open(path).map_err(Error::io("reading", path))?;
     let mut lines = Lines { reader: BufReader::with_capacity(1 << 16, file), offset: 0, bytes_max };
     let mut before = String::new();
@@ -228,6 +224,9 @@ mod tests {
         let content = Content::Long { bytes: long.len() as u64, digest: Digest::of(&long) };
         let expected = Line { number: 2, offset: 3, before: "\n".into(), content, is_ended: true };
         assert_eq!(lines[1], expected);
-        assert_eq!((lines.len(), &*lines[2].before, lines[2].offset, &*rest), (3, "\r\n", bytes.len() as u64 - 2, ""));
+        assert_eq!(
+            (lines.len(), &*lines[2].before, lines[2].offset, &*rest),
+            (3, "\r\n", bytes.len() as u64 - 2, "")
+        );
     }
 }

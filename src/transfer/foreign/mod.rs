@@ -9,23 +9,30 @@
 mod claude_code;
 mod codex;
 mod content;
+mod database;
 mod intake;
 mod kept;
+mod langgraph;
 mod lines;
+mod msgpack;
+mod openai_agents;
 mod original;
 pub(super) mod recognise;
 mod responses;
+mod row;
 mod session_file;
 mod translation;
 
-pub(super) use original::write as write_original;
+pub(super) use database::conversations;
+pub(super) use original::{write as write_original, write_database};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, Sequence};
 use crate::store::{ArrivingFile, Container, LogCopy, Origin, Problem, Store, Surroundings};
+use database::Session;
 use intake::Counts;
 use session_file::SessionFile;
 use translation::About;
@@ -50,51 +57,110 @@ struct Conflict {
     sequence: Sequence,
 }
 
+/// A log that was found.
+pub(super) struct Log<'a> {
+    pub found: &'a Found,
+    pub format: ForeignFormat,
+    /// Which of a database's conversations it is.
+    pub key: Option<&'a str>,
+    /// Files of other conversations, in the folder beside it.
+    pub apart: &'a [PathBuf],
+}
+
+impl Log<'_> {
+    fn session_file(&self) -> SessionFile<'_> {
+        let Found { path, folder, .. } = self.found;
+        SessionFile { path, format: self.format, name: folder, apart: self.apart }
+    }
+
+    fn session<'k>(&'k self, key: &'k str) -> Session<'k> {
+        Session { path: &self.found.path, name: &self.found.folder, format: self.format, key }
+    }
+
+    /// What the conversation's origin calls it: the file, and which of its conversations.
+    fn folder(&self) -> String {
+        match self.key {
+            Some(key) => format!("{}#{key}", self.found.folder),
+            None => self.found.folder.clone(),
+        }
+    }
+
+    /// The id it has there.
+    fn own_id(&self) -> Result<Option<ConversationId>> {
+        let told = match self.key {
+            Some(key) => Some(key.to_owned()),
+            None => self.session_file().peek()?.0.id,
+        };
+        let stem = Path::new(&self.found.folder).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        Ok([told, stem].into_iter().flatten().find_map(|id| ConversationId::new(&id).ok()))
+    }
+
+    /// Whether a stored conversation is of this log: begun from it, and perhaps not all of it.
+    fn is_of(&self, store: &Store, id: &ConversationId) -> Result<bool> {
+        if stored_format(store, id)?.flatten().as_deref() != Some(self.format.as_str()) {
+            return Ok(false);
+        }
+        if let Some(key) = self.key {
+            return self.session(key).is_of(store, id);
+        }
+        let Some(kept) = kept::Kept::new(store, id, true).next()? else { return Ok(true) };
+        let (_, first) = self.session_file().peek()?;
+        Ok(kept.place.is_none_or(|place| Some(place.digest) == first))
+    }
+}
+
 /// Takes in one log.
 pub(super) fn import(
     store: &Store,
     options: &ImportOptions,
-    found: &Found,
-    format: ForeignFormat,
-    apart: &[std::path::PathBuf],
+    log: &Log<'_>,
     tell: &mut dyn FnMut(u64),
 ) -> Result<ImportReport> {
-    let file = SessionFile { path: &found.path, format, name: &found.folder, apart };
-    let (about, first) = file.peek()?;
-    let id = choose_id(store, options, found, format, &about, first)?;
+    let (found, format) = (log.found, log.format);
+    let id = match &options.id {
+        Some(id) => id.clone(),
+        None => choose_id(store, log)?,
+    };
     let stored = stored_format(store, &id)?;
     let mut report =
         ImportReport::new(Some(id.clone()), &found.path, ImportStatus::Conflict, format.as_str());
-    if let Some(stored) = &stored
-        && stored.as_deref() != Some(format.as_str())
-    {
+    let other = match &stored {
+        Some(stored) if stored.as_deref() != Some(format.as_str()) => Some("is no copy of a log like this"),
+        Some(_) if log.key.is_some() && !log.is_of(store, &id)? => Some("has none of its rows"),
+        _ => None,
+    };
+    if let Some(other) = other {
         report.problems.push(Problem {
-            path: found.folder.clone(),
-            problem: format!("the conversation {id} is here already and is no copy of a {format} log"),
-            action: "left as stored; import it under another id with --as to have both".into(),
+            path: log.folder(),
+            problem: format!("the conversation {id} is here already and {other}"),
+            action: CONFLICT.into(),
         });
         return Ok(report);
     }
-    let arrived = match file.arrive(store, &id, stored.is_some(), tell)? {
-        Ok(arrived) => arrived,
+    let arrived = match log.key {
+        Some(key) => Ok(log.session(key).arrive(store, &id, stored.is_some(), tell)?),
+        None => log.session_file().arrive(store, &id, stored.is_some(), tell)?,
+    };
+    match arrived {
+        Ok(arrived) => settle(store, &id, log, arrived, report),
         Err(conflict) => {
             report.problems.push(Problem {
                 path: conflict.path,
                 problem: format!("{} (sequence {})", conflict.problem, conflict.sequence),
-                action: "left as stored; import it under another id with --as to have both".into(),
+                action: CONFLICT.into(),
             });
-            return Ok(report);
+            Ok(report)
         }
-    };
-    settle(store, &id, found, format, arrived, report)
+    }
 }
+
+const CONFLICT: &str = "left as stored; import it under another id with --as to have both";
 
 /// Writes what stands beside the events, where there is anything new.
 fn settle(
     store: &Store,
     id: &ConversationId,
-    found: &Found,
-    format: ForeignFormat,
+    log: &Log<'_>,
     arrived: Arrived,
     mut report: ImportReport,
 ) -> Result<ImportReport> {
@@ -103,13 +169,14 @@ fn settle(
         Some(_) => store.origin(id)?,
         None => None,
     };
-    let source = std::path::absolute(&found.path).unwrap_or_else(|_| found.path.clone());
+    let path = &log.found.path;
+    let source = std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let own = |told: Option<String>| told.and_then(|id| ConversationId::new(&id).ok());
     let around = Surroundings {
         origin: Origin {
             source: source.to_string_lossy().into_owned(),
-            folder: found.folder.clone(),
-            is_file: true,
+            folder: log.folder(),
+            is_file: log.key.is_none(),
             events_directory: String::new(),
             container,
             events: counts.events,
@@ -123,7 +190,7 @@ fn settle(
         created_at: first_time(store, id)?,
         parent: own(about.parent),
         forked_from: about.forked_from.map(|from| (from, None)),
-        copy: Some(LogCopy { format, head: about.head }),
+        copy: Some(LogCopy { format: log.format, head: about.head }),
     };
     report.events = counts.events;
     report.added = counts.added;
@@ -170,33 +237,18 @@ fn stored_format(store: &Store, id: &ConversationId) -> Result<Option<Option<Str
 }
 
 /// The id the log has here: its own, unless another log has brought that one already.
-fn choose_id(
-    store: &Store,
-    options: &ImportOptions,
-    found: &Found,
-    format: ForeignFormat,
-    about: &About,
-    first: Option<crate::chain::Digest>,
-) -> Result<ConversationId> {
-    if let Some(id) = &options.id {
-        return Ok(id.clone());
-    }
-    for known in store.conversations_of_folder(&found.folder)? {
-        if stored_format(store, &known)?.flatten().as_deref() == Some(format.as_str())
-            && begins_with(store, &known, first)?
-        {
+fn choose_id(store: &Store, log: &Log<'_>) -> Result<ConversationId> {
+    for known in store.conversations_of_folder(&log.folder())? {
+        if log.is_of(store, &known)? {
             return Ok(known);
         }
     }
-    let stem = Path::new(&found.folder).file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let own = [about.id.clone(), stem].into_iter().flatten().find_map(|id| ConversationId::new(&id).ok());
-    let Some(own) = own else { return Ok(ConversationId::mint()) };
+    let Some(own) = log.own_id()? else { return Ok(ConversationId::mint()) };
     let mut id = own.clone();
     let mut number = 2;
-    while let Some(stored) = stored_format(store, &id)? {
+    while stored_format(store, &id)?.is_some() {
         // Begun and never ended, or the same under another file's name.
-        let mine = stored.as_deref() == Some(format.as_str()) && begins_with(store, &id, first)?;
-        if mine {
+        if log.is_of(store, &id)? {
             return Ok(id);
         }
         id = ConversationId::new(&format!("{own}~{number}"))?;
@@ -204,10 +256,3 @@ fn choose_id(
     }
     Ok(id)
 }
-
-/// Whether a conversation's first record is the one with this digest; one without records is anyone's.
-fn begins_with(store: &Store, id: &ConversationId, first: Option<crate::chain::Digest>) -> Result<bool> {
-    let Some(kept) = kept::Kept::new(store, id, true).next()? else { return Ok(true) };
-    Ok(kept.place.is_none_or(|place| Some(place.digest) == first))
-}
-

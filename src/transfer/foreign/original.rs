@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 use std::io::Write;
+use std::path::Path;
 
+use super::database::SCHEMA;
+use super::row;
 use crate::error::{Error, Result};
 use crate::event::foreign::{Provenance, Record};
-use crate::event::json::Object;
+use crate::event::json::{Object, Raw};
 use crate::ids::{ConversationId, Sequence};
-use crate::store::{Glue, Store};
+use crate::store::{Glue, NewForeignDatabase, Store};
 
 /// Writes the session file of a conversation, byte for byte; answers how many events it went through.
 ///
@@ -63,6 +66,36 @@ pub(in crate::transfer) fn write(
     if store.attachments(conversation)?.iter().any(|attachment| attachment.path == tail) {
         store.read_attachment(conversation, &tail, to)?;
     }
+    Ok(events)
+}
+
+/// Writes a conversation's rows as a database of their own at `path`, which is not there yet: its tables, and in
+/// them every row with the values it had when it was last imported. Answers how many events it went through.
+pub(in crate::transfer) fn write_database(
+    store: &Store,
+    conversation: &ConversationId,
+    path: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<u64> {
+    let db = NewForeignDatabase::create(path)?;
+    let mut events = 0;
+    store.scan(conversation, Sequence(0), |event| {
+        events += 1;
+        progress(events);
+        let object = Object::of(event.payload);
+        let Some(told) = Provenance::of(&object) else { return Ok(true) };
+        let (Some(table), Some(Record::Json(json))) = (told.table, told.record) else { return Ok(true) };
+        let record = Raw::checked(&json);
+        if table == SCHEMA {
+            for statement in record.get("statements").into_iter().flat_map(Raw::elements) {
+                db.declare(&statement.as_str().unwrap_or_default())?;
+            }
+        } else if let Some(values) = row::from_json(record) {
+            db.put(&table, told.place, values)?;
+        }
+        Ok(true)
+    })?;
+    db.finish()?;
     Ok(events)
 }
 

@@ -73,11 +73,9 @@ fn of_object(members: &Object<'_>) -> Option<ForeignFormat> {
         }
         Some("summary") if has("leafUuid") => Some(ForeignFormat::ClaudeCode),
         Some("file-history-snapshot") if has("messageId") => Some(ForeignFormat::ClaudeCode),
-        Some("queue-operation" | "permission-mode" | "ai-title" | "custom-title" | "last-prompt" | "mode")
-            if has("sessionId") =>
-        {
-            Some(ForeignFormat::ClaudeCode)
-        }
+        Some(
+            "queue-operation" | "permission-mode" | "ai-title" | "custom-title" | "last-prompt" | "mode",
+        ) if has("sessionId") => Some(ForeignFormat::ClaudeCode),
         _ => None,
     }
 }

@@ -4,9 +4,7 @@
 use super::content;
 use super::translation::{Answer, Arriving, Call, Memory, Translation, common, is_member};
 use crate::event::json::{Object, Raw};
-use crate::event::{
-    Content, Event, Message, MessageEvent, Origin, ReasoningItem, Role, Source, Text, Extra,
-};
+use crate::event::{Content, Event, Extra, Message, MessageEvent, Origin, ReasoningItem, Role, Source, Text};
 use crate::ids::EventId;
 
 /// An item and what stands around it.
@@ -34,13 +32,17 @@ pub(super) fn translate(memory: &mut Memory, item: &Item<'_>) -> Translation {
         "message" => message(memory, item),
         "reasoning" => Ok(Some(reasoning(memory, item))),
         "function_call" | "custom_tool_call" | "local_shell_call" => call(memory, item, &kind),
-        "function_call_output" | "custom_tool_call_output" | "local_shell_call_output" => output(memory, item),
+        "function_call_output" | "custom_tool_call_output" | "local_shell_call_output" => {
+            output(memory, item)
+        }
         _ => Ok(None),
     };
     match event {
-        Ok(event) => {
-            Translation { name: kind.into_owned(), events: event.into_iter().collect(), ..Translation::default() }
-        }
+        Ok(event) => Translation {
+            name: kind.into_owned(),
+            events: event.into_iter().collect(),
+            ..Translation::default()
+        },
         Err(problem) => Translation::broken(kind.into_owned(), problem),
     }
 }
@@ -118,7 +120,8 @@ fn call(memory: &mut Memory, item: &Item<'_>, kind: &str) -> Translated {
         action: parsed,
     };
     let mut event = memory.call(item.arriving.format, common, &call);
-    event.tool_call.responses_item_id = members.text("id").filter(|id| *id != call_id).map(|id| (&*id).into());
+    event.tool_call.responses_item_id =
+        members.text("id").filter(|id| *id != call_id).map(|id| (&*id).into());
     Ok(Some(event.into()))
 }
 

@@ -122,7 +122,11 @@ impl SessionFile<'_> {
         }
         let suffix = match tail {
             Some((before, tail)) => {
-                intake.tell(tail.path.clone(), TORN.into(), "kept as an attachment until its line is whole".into());
+                intake.tell(
+                    tail.path.clone(),
+                    TORN.into(),
+                    "kept as an attachment until its line is whole".into(),
+                );
                 files.push(tail);
                 before
             }

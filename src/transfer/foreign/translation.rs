@@ -10,8 +10,8 @@ use crate::event::dump::Out;
 use crate::event::foreign::{ForeignFormat, ForeignUsage, Provenance, Record};
 use crate::event::json::Raw;
 use crate::event::{
-    Action, ActionEvent, Common, Content, Event, Extra, MessageToolCall, NewEvent, Observation, ObservationEvent,
-    Origin, PAYLOAD_BYTES_MAX, Source, Text, Untabled,
+    Action, ActionEvent, Common, Content, Event, Extra, MessageToolCall, NewEvent, Observation,
+    ObservationEvent, Origin, PAYLOAD_BYTES_MAX, Source, Text, Untabled,
 };
 use crate::ids::{EventId, ROOT};
 
@@ -38,6 +38,9 @@ pub(super) trait Translator {
     /// What the records so far say of the conversation; `name` is its file's name without the ending, or its
     /// key in a database.
     fn about(&self, name: &str) -> About;
+
+    /// Whose ids are taken.
+    fn memory(&mut self) -> &mut Memory;
 }
 
 /// What records say of their conversation.
@@ -65,8 +68,8 @@ pub(super) struct Translation {
     pub id: Option<EventId>,
     /// Its time, as written.
     pub timestamp: Option<String>,
-    /// What it says that a call of a model took.
-    pub usage: Option<ForeignUsage>,
+    /// What it says that calls of a model took, each with the place of the event that tells it.
+    pub usage: Vec<(usize, ForeignUsage)>,
     /// What is wrong with it.
     pub problem: Option<String>,
 }
@@ -152,10 +155,10 @@ fn translated(
         let mut provenance = provenance(arriving, part);
         if part == 1 {
             provenance.record = Some(record.clone());
-            provenance.usage.clone_from(&translation.usage);
         } else {
             provenance.before = None;
         }
+        provenance.usage = usage_at(translation, part as usize - 1);
         let mut dump = event.dump();
         if event.common().timestamp.is_empty() {
             dump = dump.replacen(",\"timestamp\":\"\"", "", 1); // nothing says when it was
@@ -163,6 +166,10 @@ fn translated(
         events.push(NewEvent::keep(provenance.write_into(&dump), EventId::mint).ok()?);
     }
     (!events.is_empty()).then_some(events)
+}
+
+fn usage_at(translation: &Translation, place: usize) -> Option<ForeignUsage> {
+    translation.usage.iter().find(|(at, _)| *at == place).map(|(_, usage)| usage.clone())
 }
 
 fn unread(arriving: &Arriving<'_>, translation: &Translation, record: Record<'_>) -> Option<NewEvent> {
@@ -184,7 +191,7 @@ fn unread(arriving: &Arriving<'_>, translation: &Translation, record: Record<'_>
     }
     members.insert("kind".into(), kind.into());
     let event = serde_json::Value::Object(members).to_string();
-    let usage = translation.usage.clone();
+    let usage = usage_at(translation, 0);
     let provenance = Provenance { record: Some(record), usage, ..provenance(arriving, 1) };
     NewEvent::keep(provenance.write_into(&event), EventId::mint).ok()
 }
@@ -242,7 +249,12 @@ impl Memory {
         tool_call.origin = call.origin.clone();
         self.calls.insert(call.id.to_owned(), (id.clone(), tool_call.name.clone()));
         let reply: Text = call.reply.unwrap_or(id.as_str()).into();
-        ActionEvent::new(common, tool_call, reply, call.action.and_then(|input| action(format, call.name, input)))
+        ActionEvent::new(
+            common,
+            tool_call,
+            reply,
+            call.action.and_then(|input| action(format, call.name, input)),
+        )
     }
 
     /// The answer to the call that is named `call`; `None` where there was no such call.
@@ -329,7 +341,12 @@ impl Answer {
 }
 
 /// The members of an event that a record became.
-pub(super) fn common(id: EventId, timestamp: Option<&str>, source: Source, parent: Option<&EventId>) -> Common {
+pub(super) fn common(
+    id: EventId,
+    timestamp: Option<&str>,
+    source: Source,
+    parent: Option<&EventId>,
+) -> Common {
     let timestamp = timestamp.filter(|time| is_member(time)).unwrap_or_default();
     let mut common = Common::new(id, timestamp, source);
     common.parent_id = Some(parent.map_or(ROOT, EventId::as_str).into());

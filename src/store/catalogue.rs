@@ -17,7 +17,7 @@ use crate::state::status::Effect;
 const LOAD: &str = "SELECT key, event_count, payload_bytes, head_hash, leaf_event_id, head_is_empty, status, \
      first_message IS NOT NULL, first_timestamp, created_at, \
      EXISTS (SELECT 1 FROM base_state WHERE conversation = key), action_count, observation_count, \
-     updated_minute, foreign_format FROM conversation WHERE id = ?1";
+     updated_minute, foreign_format, updated_at FROM conversation WHERE id = ?1";
 const CREATE: &str =
     "INSERT INTO conversation (id, head_hash, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
 /// Leaves `updated_minute`, and thereby its index, where it is.
@@ -64,6 +64,8 @@ pub(super) struct Entry {
     created_at: Timestamp,
     created_at_is_new: bool,
     updated_at: Option<Timestamp>,
+    /// As it is stored.
+    last_updated_at: Option<Timestamp>,
     updated_minute: i64,
     has_base_state: bool,
     action_count: i64,
@@ -110,6 +112,7 @@ impl Entry {
             observation_count: row.get(12)?,
             updated_minute: row.get(13)?,
             foreign: row.get(14)?,
+            last_updated_at: Some(Timestamp(row.get(15)?)),
         })
     }
 
@@ -150,7 +153,10 @@ impl Entry {
             self.first_message = first_message(event);
             self.has_first_message = self.first_message.is_some();
         }
-        let time = envelope.timestamp.as_deref().and_then(Timestamp::parse).unwrap_or(now);
+        let told = envelope.timestamp.as_deref().and_then(Timestamp::parse);
+        // A record of another program's log that tells no time has not just happened.
+        let before = self.updated_at.or(self.last_updated_at).filter(|_| self.event_count > 1);
+        let time = told.or(before.filter(|_| self.foreign.is_some())).unwrap_or(now);
         if self.event_count == 1 {
             self.created_at = time;
             self.created_at_is_new = true;
@@ -219,7 +225,7 @@ impl Entry {
             head_hash: Digest::START,
             leaf: None,
             head_is_empty: false,
-            foreign: None,
+            foreign: self.foreign.clone(),
             payload_bytes: 0,
             status: ExecutionStatus::default().as_str().to_owned(),
             has_first_message: false,
@@ -229,6 +235,7 @@ impl Entry {
             created_at: self.created_at,
             created_at_is_new: false,
             updated_at: None,
+            last_updated_at: None,
             updated_minute: 0,
             has_base_state: false,
             action_count: 0,

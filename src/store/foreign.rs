@@ -167,13 +167,6 @@ impl ForeignDatabase {
         Ok(index)
     }
 
-    /// How many rows a table has.
-    pub(crate) fn count(&self, table: &ForeignTable) -> Result<u64> {
-        let sql = format!("SELECT count(*) FROM {}", quoted(&table.name));
-        let count: i64 = self.db.query_row(&sql, [], |row| row.get(0)).map_err(self.failed())?;
-        Ok(count.unsigned_abs())
-    }
-
     /// One row, in the order of the table's columns; `None` where it is gone.
     pub(crate) fn row(&self, table: &ForeignTable, rowid: i64) -> Result<Option<Vec<ForeignValue>>> {
         let columns: Vec<String> = table.columns.iter().map(|column| quoted(column)).collect();

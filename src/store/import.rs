@@ -90,6 +90,7 @@ impl Store {
             };
             if let Some(format) = format.filter(|format| entry.foreign.as_deref() != Some(format.as_str())) {
                 catalogue::set_foreign(db, entry.key, format.as_str())?;
+                entry.foreign = Some(format.as_str().to_owned());
             }
             let mut position = log::head(db)?;
             let mut stored = Vec::with_capacity(arrivals.len());

@@ -40,6 +40,8 @@ impl Exporter<'_> {
         let beside = attachments.iter().filter_map(|file| Some((file, file.path.split_once('/')?)));
         let mut folders: Vec<&str> = beside.clone().map(|(_, (folder, _))| folder).collect();
         folders.dedup(); // they are in the order of their paths
+        // What is stored may have been made to do harm.
+        folders.retain(|folder| !matches!(*folder, "" | "." | "..") && !folder.contains('\\'));
         for folder in folders {
             let partial = to.join(format!(".{folder}.{}.partial", std::process::id()));
             remove(&partial)?;

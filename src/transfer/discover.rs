@@ -94,6 +94,11 @@ pub fn discover(path: &Path, format: Option<SourceFormat>) -> Result<Discovery> 
             (_, Looks::Database) => discovery.found_database(path, format, None)?,
             (Some(SourceFormat::Foreign(format)), _) | (None, Looks::Lines(format)) => {
                 discovery.found(path, Shape::Log { format, key: None }, None);
+                let subagents = path.with_extension("").join(layout::SUBAGENTS);
+                if format == ForeignFormat::ClaudeCode && subagents.is_dir() {
+                    Search { format: Some(SourceFormat::Foreign(format)), discovery: &mut discovery }
+                        .folder(&subagents, None, DEPTH_MAX)?;
+                }
             }
             _ => discovery.found(path, Shape::File, None),
         }

@@ -204,7 +204,7 @@ impl<'a> Importer<'a> {
                     tell(*read);
                 }
             };
-            let log = foreign::Log { found, format: *format, key: key.as_deref(), apart };
+            let log = foreign::Log { found, format: *format, key: key.as_deref() };
             return foreign::import(self.store, &self.options, &log, &mut tell_bytes);
         }
         let source = Source::open(found, apart)?;

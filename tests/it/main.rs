@@ -13,6 +13,7 @@ mod delete;
 mod drawing;
 mod events;
 mod feed;
+mod foreign;
 mod full;
 mod golden;
 mod log;

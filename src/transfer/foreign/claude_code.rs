@@ -83,6 +83,12 @@ impl Translator for ClaudeCode {
             }
         };
         translation.timestamp = timestamp;
+        let told = members.text("parentUuid").filter(|told| !self.nearest.contains_key(&**told));
+        if let Some(told) = told.filter(|_| !translation.events.is_empty() && translation.problem.is_none()) {
+            let problem =
+                format!("it follows {told}, which is not in the file: a tree of its own begins here");
+            translation.problem = Some(problem);
+        }
         let uuid = members.text("uuid");
         let last = translation.events.last().map(|event| event.id().clone());
         if last.is_none()

@@ -79,8 +79,13 @@ fn read_bounded(path: &Path, bytes_max: u64, visit: &mut dyn FnMut(Line) -> Resu
             continue;
         }
         let offset = offset + mark.len() as u64;
-        let line =
-            Line { number, offset, before: std::mem::take(&mut before), content, is_ended: !end.is_empty() };
+        let line = Line {
+            number,
+            offset,
+            before: std::mem::take(&mut before),
+            content,
+            is_ended: end.ends_with('\n'),
+        };
         if !visit(line)? {
             break;
         }
@@ -162,6 +167,8 @@ fn end_of(line: &[u8]) -> &'static str {
         "\r\n"
     } else if line.ends_with(b"\n") {
         "\n"
+    } else if line.ends_with(b"\r") {
+        "\r" // the other half may be on its way
     } else {
         ""
     }
@@ -212,6 +219,12 @@ mod tests {
         let (lines, _) = lines(b"a\r\n\r\nb");
         assert_eq!((lines[1].number, &*lines[1].before, lines[1].is_ended), (3, "\r\n\r\n", false));
         assert!(lines[0].is_ended);
+        // Half an end is no content, or a line would be another one once it is whole.
+        let (half, rest) = self::lines(b"a\r");
+        assert_eq!(
+            (&half[0].content, half[0].is_ended, &*rest),
+            (&Content::Bytes(b"a".to_vec()), false, "\r")
+        );
     }
 
     #[test]

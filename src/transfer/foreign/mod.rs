@@ -26,7 +26,7 @@ mod translation;
 pub(super) use database::conversations;
 pub(super) use original::{write as write_original, write_database};
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
@@ -63,14 +63,12 @@ pub(super) struct Log<'a> {
     pub format: ForeignFormat,
     /// Which of a database's conversations it is.
     pub key: Option<&'a str>,
-    /// Files of other conversations, in the folder beside it.
-    pub apart: &'a [PathBuf],
 }
 
 impl Log<'_> {
     fn session_file(&self) -> SessionFile<'_> {
         let Found { path, folder, .. } = self.found;
-        SessionFile { path, format: self.format, name: folder, apart: self.apart }
+        SessionFile { path, format: self.format, name: folder }
     }
 
     fn session<'k>(&'k self, key: &'k str) -> Session<'k> {
@@ -92,7 +90,8 @@ impl Log<'_> {
             None => self.session_file().peek()?.0.id,
         };
         let stem = Path::new(&self.found.folder).file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        Ok([told, stem].into_iter().flatten().find_map(|id| ConversationId::new(&id).ok()))
+        let legal = |id: String| ConversationId::new(&id.replace(['/', '\\'], "-")).ok();
+        Ok([told, stem].into_iter().flatten().find_map(legal))
     }
 
     /// Whether a stored conversation is of this log: begun from it, and perhaps not all of it.

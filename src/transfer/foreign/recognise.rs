@@ -48,8 +48,7 @@ fn of_line(line: &[u8]) -> Option<ForeignFormat> {
     match Raw::parse(text) {
         Ok(raw) if raw.is_object() => of_object(&raw.to_object()),
         Ok(_) => None,
-        Err(_) if line.len() as u64 > PEEK_BYTES / 2 => of_cut(text),
-        Err(_) => None,
+        Err(_) => of_cut(text),
     }
 }
 
@@ -80,10 +79,13 @@ fn of_object(members: &Object<'_>) -> Option<ForeignFormat> {
     }
 }
 
-/// The format that the beginning of a very long line shows.
+/// The format that the beginning of a line shows: one that is very long, or not whole yet.
 fn of_cut(text: &str) -> Option<ForeignFormat> {
     let has = |member: &str| text.contains(member);
-    if has("\"parentUuid\":") && has("\"sessionId\":") {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    if has("\"parentUuid\":") && (has("\"sessionId\":") || has("\"isSidechain\":")) {
         return Some(ForeignFormat::ClaudeCode);
     }
     (has("\"type\":\"session_meta\"") || has("\"type\":\"response_item\"")).then_some(ForeignFormat::Codex)

@@ -1,6 +1,6 @@
 //! Taking in a session file of lines: what is new of it, and nothing else.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::claude_code::ClaudeCode;
 use super::codex::Codex;
@@ -8,14 +8,14 @@ use super::intake::Intake;
 use super::kept::{Kept, KeptRecord};
 use super::lines::{self, Content, Line};
 use super::translation::{self, About, Arriving, Translation, Translator};
-use super::{Arrived, Conflict};
+use super::{Arrived, Conflict, recognise};
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::event::foreign::{ForeignFormat, Record};
 use crate::event::json::Raw;
 use crate::ids::ConversationId;
 use crate::store::{ArrivingFile, Container, Glue, Store};
-use crate::transfer::folder;
+use crate::transfer::{folder, layout};
 
 /// How many lines are read to learn a conversation's id.
 const PEEK_LINES: usize = 8;
@@ -26,8 +26,6 @@ pub(super) struct SessionFile<'a> {
     pub format: ForeignFormat,
     /// Its name, without its folder.
     pub name: &'a str,
-    /// Files of other conversations, in the folder beside it.
-    pub apart: &'a [PathBuf],
 }
 
 impl SessionFile<'_> {
@@ -76,7 +74,7 @@ impl SessionFile<'_> {
             tell(line.bytes());
             let digest = digest(&line.content);
             let known = kept.next()?;
-            if !line.is_ended && !is_json(&line.content) {
+            if !line.is_ended && !is_object(&line.content) {
                 conflict = known.map(|known| self.differs(&line, &known));
                 tail = Some((line.before.clone(), self.slice(&line, digest, "tail", TORN)));
                 return Ok(false);
@@ -202,9 +200,15 @@ impl SessionFile<'_> {
         if self.format != ForeignFormat::ClaudeCode || !beside.is_dir() || beside == self.path {
             return Ok(Vec::new());
         }
-        let listing = folder::list(&beside, None, self.apart)?;
+        let listing = folder::list(&beside, None, &[])?;
         let mut files = Vec::new();
         for path in listing.others {
+            // A sub-agent's log is a conversation of its own.
+            let is_log = path.starts_with(layout::SUBAGENTS)
+                && recognise::look(&beside.join(&path)) == recognise::Looks::Lines(self.format);
+            if is_log {
+                continue;
+            }
             let mut file = folder::measure(&beside, &path, None)?;
             file.path = format!("{}/{path}", self.stem());
             files.push(file);
@@ -223,9 +227,13 @@ fn digest(content: &Content) -> Digest {
     }
 }
 
-fn is_json(content: &Content) -> bool {
+/// Whether it is whole: the beginning of an object is none.
+fn is_object(content: &Content) -> bool {
     match content {
-        Content::Bytes(bytes) => std::str::from_utf8(bytes).is_ok_and(|text| Raw::parse(text).is_ok()),
+        Content::Bytes(bytes) => {
+            let text = std::str::from_utf8(bytes).ok();
+            text.is_some_and(|text| Raw::parse(text).is_ok_and(Raw::is_object))
+        }
         Content::Long { .. } => false,
     }
 }

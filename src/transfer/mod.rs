@@ -15,10 +15,12 @@ mod foreign;
 mod import;
 pub mod layout;
 mod meta;
+mod report;
 mod source;
 mod upgrade;
 
 pub use discover::{Discovery, Found, SourceFormat, discover};
 pub use export::{ExportReport, ExportStatus, Exporter, Format};
-pub use import::{ImportOptions, ImportProgress, ImportReport, ImportStatus, Importer};
+pub use import::Importer;
+pub use report::{ImportOptions, ImportProgress, ImportReport, ImportStatus, OnProgress};
 pub use upgrade::UpgradeReport;

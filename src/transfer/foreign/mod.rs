@@ -39,7 +39,7 @@ use translation::About;
 
 use super::compare::changed_files;
 use super::discover::Found;
-use super::import::{ImportOptions, ImportReport, ImportStatus};
+use super::report::{ImportOptions, ImportReport, ImportStatus};
 
 /// What arrived of a log.
 struct Arrived {

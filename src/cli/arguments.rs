@@ -1,6 +1,8 @@
 //! What can be typed.
 
 mod audit;
+mod privacy;
+mod retention;
 mod transfer;
 
 use std::path::PathBuf;
@@ -15,6 +17,8 @@ use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::replay::{Memory, Point};
 use crate::store::{Order, Store};
+pub(super) use privacy::{AdminLog, Erase, Redact, ScanSecrets, Values, Wipe};
+pub(super) use retention::{Archive, Prune, Split, Stats, Unarchive, Which};
 
 /// The history of AI-agent conversations in one SQLite file: append-only, exact, readable by any SQLite tool.
 #[derive(Debug, Parser)]
@@ -59,12 +63,20 @@ pub(super) enum Command {
     Branches(Branches),
     Diff(Diff),
     Replay(Replay),
-    /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
-    Stats,
+    Stats(Stats),
     Verify(Verify),
     Rebuild(Rebuild),
     Backup(Backup),
     Delete(Delete),
+    ScanSecrets(ScanSecrets),
+    Redact(Redact),
+    Erase(Erase),
+    AdminLog(AdminLog),
+    Prune(Prune),
+    Archive(Archive),
+    Unarchive(Unarchive),
+    /// Write the file anew, without free room and without a trace of what was deleted
+    Vacuum,
     Completions(Completions),
 }
 

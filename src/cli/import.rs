@@ -24,8 +24,12 @@ pub(super) fn run(place: &Place<'_>, command: &Import, output: &Output) -> Resul
     }
     let id = command.id.as_deref().map(ConversationId::new).transpose()?;
     let store = place.create()?;
-    let options =
-        ImportOptions { id, accept_changed_files: command.accept_changed_files, format: command.format() };
+    let options = ImportOptions {
+        id,
+        accept_changed_files: command.accept_changed_files,
+        accept_erased: command.accept_erased,
+        format: command.format(),
+    };
     let mut importer = Importer::new(&store, options);
     let started = Instant::now();
     let bar = output.progress("conversations");
@@ -97,7 +101,8 @@ fn print_unread(reports: &[ImportReport], output: &Output) -> Result<()> {
         let kept: u64 = unread.values().sum();
         let mut names: Vec<(&str, u64)> = unread.into_iter().collect();
         names.sort_by_key(|(name, number)| (std::cmp::Reverse(*number), *name));
-        let names: Vec<String> = names.iter().map(|(name, number)| format!("{name} {}", count(*number))).collect();
+        let names: Vec<String> =
+            names.iter().map(|(name, number)| format!("{name} {}", count(*number))).collect();
         output.line(format!(
             "\n{format}: {} with {}, {} of them kept without a counterpart",
             plural(logs, "log"),

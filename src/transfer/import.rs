@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::compare::{Match, Stored, changed_files};
 use super::discover::{Found, Shape, discover};
 use super::meta::Meta;
-use super::report::{ImportOptions, ImportProgress, ImportReport, ImportStatus, OPENHANDS, OnProgress};
+use super::report::{ImportOptions, ImportProgress, ImportReport, ImportStatus, OnProgress};
 use super::source::{Candidate, Source};
 use super::{foreign, layout};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::state::BaseDocument;
-use crate::store::{Arrival, Problem, Store, Surroundings};
+use crate::store::{Arrival, Attachment, Problem, Store, Surroundings};
 
 /// How much is written in one transaction.
 const CHUNK_EVENTS: usize = 1000;
@@ -21,8 +21,8 @@ const CHUNK_BYTES: usize = 4 << 20;
 /// Takes conversations into a store.
 #[derive(Debug)]
 pub struct Importer<'a> {
-    store: &'a Store,
-    options: ImportOptions,
+    pub(super) store: &'a Store,
+    pub(super) options: ImportOptions,
     read: Read,
 }
 
@@ -85,6 +85,12 @@ impl<'a> Importer<'a> {
         tell: &mut dyn FnMut(Read),
     ) -> Result<ImportReport> {
         if let Shape::Log { format, key } = &found.shape {
+            let log = foreign::Log { found, format: *format, key: key.as_deref() };
+            let id = foreign::choose_id(self.store, &self.options, &log)?;
+            let mut problems = Vec::new();
+            if let Some(refusal) = self.past(found, &id, &mut problems)? {
+                return Ok(refusal);
+            }
             let read = &mut self.read;
             let mut tell_bytes = |bytes| {
                 read.events += 1;
@@ -93,14 +99,16 @@ impl<'a> Importer<'a> {
                     tell(*read);
                 }
             };
-            let log = foreign::Log { found, format: *format, key: key.as_deref() };
-            return foreign::import(self.store, &self.options, &log, &mut tell_bytes);
+            return foreign::import(self.store, &log, &id, problems, &mut tell_bytes);
         }
         let source = Source::open(found, apart)?;
         let (base_state, mut problems) = source.base_state()?;
         let meta = source.meta()?;
         problems.extend(source.listing.problems.iter().cloned());
         let id = self.choose_id(&source, parent, base_state.as_ref(), &meta, &mut problems)?;
+        if let Some(refusal) = self.past(found, &id, &mut problems)? {
+            return Ok(refusal);
+        }
         let mut intake = Intake::new(self.store, &id, problems);
         let read = &mut self.read;
         let shape = source.each(&mut |candidate| {
@@ -117,7 +125,7 @@ impl<'a> Importer<'a> {
             events: stored.matched + added,
             added,
             added_bytes,
-            ..ImportReport::new(Some(id.clone()), &found.path, ImportStatus::Conflict, OPENHANDS)
+            ..ImportReport::of(found, Some(id.clone()), ImportStatus::Conflict)
         };
         if let Some(conflict) = conflict {
             problems.push(conflict);
@@ -172,13 +180,15 @@ impl<'a> Importer<'a> {
         }
         let went_on_here = !stored.is_exhausted()?;
         let mut changed = changed_files(self.store, id, &around.files)?;
-        if self.store.stored_document(id)?.as_ref() != around.base_state.as_ref() {
+        let base_state = around.base_state.as_ref().map(|document| self.store.without_redacted(id, document));
+        if self.store.stored_document(id)? != base_state.transpose()? {
             changed.push(around.origin.base_state_path.clone().unwrap_or_else(|| layout::BASE_STATE.into()));
         }
         if changed.is_empty() || went_on_here {
             report.status = ImportStatus::Unchanged;
         } else if self.options.accept_changed_files {
             self.store.finish_import(id, around)?;
+            self.store.note_acceptance(id, "changed files")?;
             report.status = ImportStatus::Updated;
         } else {
             report.problems.extend(changed.into_iter().map(|path| Problem {
@@ -190,7 +200,7 @@ impl<'a> Importer<'a> {
         Ok(report)
     }
 
-    fn exists(&self, id: &ConversationId) -> Result<bool> {
+    pub(super) fn exists(&self, id: &ConversationId) -> Result<bool> {
         match self.store.conversation(id) {
             Ok(_) => Ok(true),
             Err(Error::UnknownConversation { .. }) => Ok(false),
@@ -260,7 +270,7 @@ struct Intake<'a> {
     id: &'a ConversationId,
     stored: Stored<'a>,
     /// Where files with a reason are that an earlier import kept aside.
-    known_aside: HashMap<String, crate::chain::Digest>,
+    known_aside: HashMap<String, Attachment>,
     chunk: Vec<Arrival>,
     /// The files of the chunk's events, as they are told in problems.
     chunk_paths: Vec<String>,
@@ -287,7 +297,7 @@ impl<'a> Intake<'a> {
             known_aside: known_aside
                 .into_iter()
                 .filter(|file| file.reason.is_some())
-                .map(|file| (file.path, file.digest))
+                .map(|file| (file.path.clone(), file))
                 .collect(),
             chunk: Vec::new(),
             chunk_paths: Vec::new(),
@@ -312,7 +322,7 @@ impl<'a> Intake<'a> {
                 return Ok(());
             }
         };
-        if self.known_aside.get(&candidate.path).is_some_and(|digest| *digest == event.digest()) {
+        if self.known_aside.get(&candidate.path).is_some_and(|file| file.is_or_was(event.digest())) {
             self.keep_aside(candidate.path, second_event(event.id().as_str()));
             return Ok(());
         }
@@ -391,11 +401,7 @@ fn concerns_one_conversation(error: &Error) -> bool {
 }
 
 fn failed(found: &Found, error: &Error) -> ImportReport {
-    let format = match &found.shape {
-        Shape::Log { format, .. } => format.as_str(),
-        Shape::Files { .. } | Shape::Container { .. } | Shape::File => OPENHANDS,
-    };
-    let mut report = ImportReport::new(None, &found.path, ImportStatus::Failed, format);
+    let mut report = ImportReport::of(found, None, ImportStatus::Failed);
     report.problems.push(Problem {
         path: found.path.to_string_lossy().into_owned(),
         problem: error.to_string(),

@@ -15,6 +15,7 @@ mod foreign;
 mod import;
 pub mod layout;
 mod meta;
+mod past;
 mod report;
 mod source;
 mod upgrade;

@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::discover::SourceFormat;
+use super::discover::{Found, Shape, SourceFormat};
 use crate::ids::ConversationId;
 use crate::store::Problem;
-
-/// What an OpenHands conversation's format is called.
-pub(super) const OPENHANDS: &str = "openhands";
 
 /// Told how far an import is.
 pub type OnProgress<'p> = &'p mut dyn FnMut(ImportProgress<'_>);
@@ -20,6 +17,8 @@ pub struct ImportOptions {
     pub id: Option<ConversationId>,
     /// Take over files beside the events that have changed although no event was added.
     pub accept_changed_files: bool,
+    /// Take in conversations again that were erased here.
+    pub accept_erased: bool,
     /// Take every file for what it is told to be here, without looking.
     pub format: Option<SourceFormat>,
 }
@@ -83,20 +82,19 @@ pub struct ImportReport {
 }
 
 impl ImportReport {
-    pub(super) fn new(
-        id: Option<ConversationId>,
-        path: &Path,
-        status: ImportStatus,
-        format: &'static str,
-    ) -> Self {
+    /// The report of what was found, with nothing in it yet.
+    pub(super) fn of(found: &Found, id: Option<ConversationId>, status: ImportStatus) -> Self {
         Self {
             id,
-            path: path.to_owned(),
+            path: found.path.clone(),
             status,
             events: 0,
             added: 0,
             added_bytes: 0,
-            format,
+            format: match &found.shape {
+                Shape::Log { format, .. } => format.as_str(),
+                Shape::Files { .. } | Shape::Container { .. } | Shape::File => "openhands",
+            },
             records: 0,
             unread: BTreeMap::new(),
             problems: Vec::new(),

@@ -27,6 +27,9 @@ pub(in crate::cli) struct Import {
     /// Take over files beside the events that have changed although no event was added
     #[arg(long)]
     pub accept_changed_files: bool,
+    /// Take in conversations again that were erased here
+    #[arg(long)]
+    pub accept_erased: bool,
     /// Take what is there for this, instead of looking
     #[arg(long, value_enum)]
     pub format: Option<SourceFormat>,

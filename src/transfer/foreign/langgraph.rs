@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::translation::{
     About, Answer, Arriving, Call, Memory, Translation, Translator, common, is_member, place_id,
 };
-use super::{content, msgpack, row};
+use super::{content, row};
 use crate::chain::Digest;
 use crate::event::foreign::{ForeignFormat, ForeignUsage};
 use crate::event::json::{Object, Raw};
@@ -61,14 +61,8 @@ impl Translator for LangGraph {
 impl LangGraph {
     fn checkpoint(&mut self, arriving: &Arriving<'_>, columns: &Object<'_>) -> Translation {
         let kind = columns.text("type").unwrap_or_else(|| "json".into());
-        let bytes = columns.get("checkpoint").and_then(row::bytes).unwrap_or_default();
-        let json = match &*kind {
-            "msgpack" => msgpack::to_json(&bytes),
-            "json" => String::from_utf8(bytes).ok().filter(|text| Raw::parse(text).is_ok()),
-            _ => return Translation::broken("checkpoint", format!("it is written as {kind}")),
-        };
-        let Some(json) = json else {
-            return Translation::broken("checkpoint", format!("it is no {kind}, or nests too deep"));
+        let Some(json) = columns.get("checkpoint").and_then(row::json) else {
+            return Translation::broken("checkpoint", format!("it is {kind} that cannot be read"));
         };
         let checkpoint = Raw::checked(&json).to_object();
         let timestamp = checkpoint.text("ts").map(|time| time.into_owned());
@@ -102,7 +96,7 @@ impl LangGraph {
         parent: Option<EventId>,
         translation: &mut Translation,
     ) -> Option<EventId> {
-        let members = message.get("kwargs").map(Raw::to_object).unwrap_or_default();
+        let members = members(message).unwrap_or_default();
         let place = place_id(arriving);
         let wanted =
             members.text("id").unwrap_or_else(|| format!("{place}#{}", translation.events.len() + 1).into());
@@ -229,16 +223,26 @@ fn messages(channels: Option<Raw<'_>>) -> Vec<Raw<'_>> {
     let channels = channels.map(Raw::to_object).unwrap_or_default();
     let list = |channel: &str| {
         let list: Vec<Raw<'_>> = channels.get(channel)?.elements().collect();
-        (!list.is_empty() && list.iter().all(|message| is_message(*message))).then_some(list)
+        (!list.is_empty() && list.iter().all(|message| members(*message).is_some())).then_some(list)
     };
     let others = channels.keys().filter(|channel| !channel.starts_with("__"));
     list("messages").or_else(|| others.filter_map(list).next()).unwrap_or_default()
 }
 
-/// Whether a value is a message of LangChain.
-fn is_message(value: Raw<'_>) -> bool {
-    let class = value.get("id").and_then(|id| id.elements().last()).and_then(Raw::as_str);
-    class.is_some_and(|class| class.contains("Message")) && value.get("kwargs").is_some()
+/// The members of a message of LangChain; `None` for any other value.
+///
+/// In MessagePack it is an extension, `[module, class, members, ..]`; in the JSON of before a constructor with `id`
+/// and `kwargs`.
+fn members<'a>(value: Raw<'a>) -> Option<Object<'a>> {
+    let (class, members) = match value.get("$ext") {
+        Some(extension) => {
+            let mut parts = extension.elements().nth(1)?.elements().skip(1);
+            (parts.next()?, parts.next()?)
+        }
+        None => (value.get("id")?.elements().last()?, value.get("kwargs")?),
+    };
+    let is_message = class.as_str().is_some_and(|class| class.contains("Message"));
+    (is_message && members.is_object()).then(|| members.to_object())
 }
 
 fn blocks<'a>(members: &Object<'a>) -> impl Iterator<Item = Raw<'a>> + use<'a> {

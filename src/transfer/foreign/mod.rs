@@ -108,24 +108,21 @@ impl Log<'_> {
     }
 }
 
-/// Takes in one log.
+/// Takes in one log as the conversation `id`; `problems` are known of it already.
 pub(super) fn import(
     store: &Store,
-    options: &ImportOptions,
     log: &Log<'_>,
+    id: &ConversationId,
+    problems: Vec<Problem>,
     tell: &mut dyn FnMut(u64),
 ) -> Result<ImportReport> {
-    let (found, format) = (log.found, log.format);
-    let id = match &options.id {
-        Some(id) => id.clone(),
-        None => choose_id(store, log)?,
-    };
-    let stored = stored_format(store, &id)?;
-    let mut report =
-        ImportReport::new(Some(id.clone()), &found.path, ImportStatus::Conflict, format.as_str());
+    let format = log.format;
+    let stored = stored_format(store, id)?;
+    let mut report = ImportReport::of(log.found, Some(id.clone()), ImportStatus::Conflict);
+    report.problems = problems;
     let other = match &stored {
         Some(stored) if stored.as_deref() != Some(format.as_str()) => Some("is no copy of a log like this"),
-        Some(_) if log.key.is_some() && !log.is_of(store, &id)? => Some("has none of its rows"),
+        Some(_) if log.key.is_some() && !log.is_of(store, id)? => Some("has none of its rows"),
         _ => None,
     };
     if let Some(other) = other {
@@ -137,11 +134,11 @@ pub(super) fn import(
         return Ok(report);
     }
     let arrived = match log.key {
-        Some(key) => Ok(log.session(key).arrive(store, &id, stored.is_some(), tell)?),
-        None => log.session_file().arrive(store, &id, stored.is_some(), tell)?,
+        Some(key) => Ok(log.session(key).arrive(store, id, stored.is_some(), tell)?),
+        None => log.session_file().arrive(store, id, stored.is_some(), tell)?,
     };
     match arrived {
-        Ok(arrived) => settle(store, &id, log, arrived, report),
+        Ok(arrived) => settle(store, id, log, arrived, report),
         Err(conflict) => {
             report.problems.push(Problem {
                 path: conflict.path,
@@ -163,7 +160,8 @@ fn settle(
     arrived: Arrived,
     mut report: ImportReport,
 ) -> Result<ImportReport> {
-    let Arrived { counts, problems, files, about, container } = arrived;
+    let Arrived { counts, mut problems, files, about, container } = arrived;
+    problems.splice(0..0, std::mem::take(&mut report.problems));
     let before = match stored_format(store, id)? {
         Some(_) => store.origin(id)?,
         None => None,
@@ -236,7 +234,10 @@ fn stored_format(store: &Store, id: &ConversationId) -> Result<Option<Option<Str
 }
 
 /// The id the log has here: its own, unless another log has brought that one already.
-fn choose_id(store: &Store, log: &Log<'_>) -> Result<ConversationId> {
+pub(super) fn choose_id(store: &Store, options: &ImportOptions, log: &Log<'_>) -> Result<ConversationId> {
+    if let Some(id) = &options.id {
+        return Ok(id.clone());
+    }
     for known in store.conversations_of_folder(&log.folder())? {
         if log.is_of(store, &known)? {
             return Ok(known);

@@ -1,12 +1,14 @@
 //! A row of another program's database as a record: a JSON object of its columns, from which the row can be
 //! written again with the same values.
 
+use super::msgpack;
 use crate::event::dump::Out;
 use crate::event::foreign::{base64_decode, base64_encode};
 use crate::event::json::Raw;
 use crate::store::ForeignValue;
 
-/// The row as JSON, columns in order. Bytes are `{"base64": ".."}`, text that is no UTF-8
+/// The row as JSON, columns in order. Bytes are `{"utf8": ".."}`, `{"msgpack": ..}` or `{"base64": ".."}`, the first
+/// that makes them up again, so that what is said in them can be searched, and taken out; text that is no UTF-8 is
 /// `{"text_base64": ".."}`, a number without an end `{"real": "inf"}`.
 pub(super) fn to_json(columns: &[String], values: &[ForeignValue]) -> String {
     let mut out = Out::default();
@@ -22,7 +24,11 @@ pub(super) fn to_json(columns: &[String], values: &[ForeignValue]) -> String {
                 Ok(text) => out.text(text),
                 Err(_) => wrapped(&mut out, "text_base64", &base64_encode(bytes)),
             },
-            ForeignValue::Blob(bytes) => wrapped(&mut out, "base64", &base64_encode(bytes)),
+            ForeignValue::Blob(bytes) => match (std::str::from_utf8(bytes), msgpack::to_json(bytes)) {
+                (Ok(text), _) => wrapped(&mut out, "utf8", text),
+                (Err(_), Some(json)) => out.raw(&format!("{{\"msgpack\":{json}}}")),
+                (Err(_), None) => wrapped(&mut out, "base64", &base64_encode(bytes)),
+            },
         }
     }
     out.close("}");
@@ -54,6 +60,12 @@ fn value_of(value: Raw<'_>) -> Option<ForeignValue> {
         return Some(ForeignValue::Real(number));
     }
     let text = |member: &str| value.get(member).and_then(Raw::as_str);
+    if let Some(text) = text("utf8") {
+        return Some(ForeignValue::Blob(text.into_owned().into_bytes()));
+    }
+    if let Some(json) = value.get("msgpack") {
+        return msgpack::from_json(json).map(ForeignValue::Blob);
+    }
     if let Some(base64) = text("base64") {
         return base64_decode(&base64).map(ForeignValue::Blob);
     }
@@ -63,12 +75,16 @@ fn value_of(value: Raw<'_>) -> Option<ForeignValue> {
     text("real").and_then(|number| number.parse().ok()).map(ForeignValue::Real)
 }
 
-/// The bytes in a column, whether it holds bytes or text.
-pub(super) fn bytes(value: Raw<'_>) -> Option<Vec<u8>> {
-    match value_of(value)? {
-        ForeignValue::Blob(bytes) | ForeignValue::Text(bytes) => Some(bytes),
-        ForeignValue::Null | ForeignValue::Integer(_) | ForeignValue::Real(_) => None,
+/// What a column holds as JSON: MessagePack, or text that is JSON; `None` where it is neither.
+pub(super) fn json(value: Raw<'_>) -> Option<String> {
+    if let Some(json) = value.get("msgpack") {
+        return Some(json.text().to_owned());
     }
+    let text = match value_of(value)? {
+        ForeignValue::Blob(bytes) | ForeignValue::Text(bytes) => String::from_utf8(bytes).ok()?,
+        ForeignValue::Null | ForeignValue::Integer(_) | ForeignValue::Real(_) => return None,
+    };
+    Raw::parse(&text).is_ok().then_some(text)
 }
 
 #[cfg(test)]
@@ -89,12 +105,18 @@ mod tests {
             ForeignValue::Text(vec![0xff, 0xfe]),
             ForeignValue::Blob(vec![0, 1, 0xff]),
             ForeignValue::Blob(Vec::new()),
+            ForeignValue::Blob(b"{\"a\": 1}".to_vec()),
+            ForeignValue::Blob(b"\x81\xa1a\x93\x01\xc3\xcb\x3f\xf8\0\0\0\0\0\0".to_vec()),
         ];
         let columns: Vec<String> = (0..values.len()).map(|at| format!("column {at}")).collect();
         let json = to_json(&columns, &values);
         let back = from_json(Raw::parse(&json).unwrap()).unwrap();
         let expected: Vec<(String, ForeignValue)> = columns.into_iter().zip(values).collect();
         assert_eq!(back, expected, "{json}");
+        assert!(
+            json.ends_with(r#"{"utf8":"{\"a\": 1}"},"column 12":{"msgpack":{"a":[1,true,1.5]}}}"#),
+            "{json}"
+        );
         assert!(json.contains("\"column 3\":1.0,\"column 4\":-0.0,"), "{json}");
         assert_eq!(from_json(Raw::parse(r#"{"a":{"base64":"*"}}"#).unwrap()), None);
     }

@@ -375,6 +375,12 @@ pub enum Error {
         /// The system's account.
         source: std::io::Error,
     },
+    /// The program was built without what this needs.
+    #[error("this program was built without it; build it with `--features {feature}`")]
+    NotBuilt {
+        /// The feature of the build.
+        feature: &'static str,
+    },
     /// The export would overwrite something that is not the same; nothing was written there.
     #[error("{path:?} is there already and is not what would be written; choose another folder")]
     WouldOverwrite {

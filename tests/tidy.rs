@@ -19,7 +19,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("redact", &["event"]),
     ("error", &["chain", "ids", "event", "tree", "state", "message", "redact"]),
     ("store", &["chain", "ids", "event", "tree", "state", "redact", "error"]),
-    ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
+    ("transfer", &["chain", "ids", "event", "tree", "state", "view", "message", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
     ("audit", &["ids", "error", "store"]),
     ("secret", &["ids", "event"]),
@@ -36,6 +36,8 @@ const CRATES: &[(&[&str], &[&str])] = &[
         &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],
         &["src/cli/"],
     ),
+    (&["parquet"], &["src/transfer/columns.rs"]),
+    (&["base64"], &["src/event/foreign.rs"]),
 ];
 
 /// Who writes which table; every file of the store may read it.

@@ -11,7 +11,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use super::replay::Replay;
 pub(super) use audit::{Form, Limits, Query, Report, Verify};
-pub(super) use transfer::{Export, Import};
+pub(super) use transfer::{Export, Import, Wanted};
 
 use crate::error::Result;
 use crate::ids::ConversationId;

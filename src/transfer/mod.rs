@@ -5,9 +5,12 @@
 //! copies (`foreign/`). An export writes the folder, or the log, as it was.
 //! Invariant: what came in goes out again; nothing is dropped in silence.
 
+#[cfg(feature = "parquet")]
+mod columns;
 mod compare;
 mod container;
 mod copies;
+mod dataset;
 pub mod discover;
 mod export;
 mod folder;
@@ -18,10 +21,13 @@ mod meta;
 mod past;
 mod report;
 mod source;
+mod training;
 mod upgrade;
 
+pub use dataset::{Dataset, DatasetReport, export_dataset};
 pub use discover::{Discovery, Found, SourceFormat, discover};
 pub use export::{ExportReport, ExportStatus, Exporter, Format};
 pub use import::Importer;
 pub use report::{ImportOptions, ImportProgress, ImportReport, ImportStatus, OnProgress};
+pub use training::{TrainingCount, TrainingOptions, TrainingRow, training_rows};
 pub use upgrade::UpgradeReport;

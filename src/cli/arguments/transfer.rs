@@ -62,13 +62,15 @@ impl Import {
     }
 }
 
-/// Write conversations out, byte for byte as they came in
+/// Write conversations out: byte for byte as they came in, or as a data set
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  annals export 5610a7 --to out/
+  annals export 5610a7 --to out/              its folder, or its log, as it came in
   annals export --all --to out/
   annals export 5610a7 --to out/ --format jsonl
-  annals export --all --to today/ --upgrade   what the SDK of today opens")]
+  annals export --all --to today/ --upgrade   what the SDK of today opens
+  annals export --all --to set/ --format chat a training set: one row a branch, messages and tools
+  annals export --all --to set/ --format parquet")]
 pub(in crate::cli) struct Export {
     /// Conversations, by id or the start of one
     #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
@@ -85,23 +87,53 @@ pub(in crate::cli) struct Export {
     /// Raise every event and base state to what today's SDK (1.58) opens
     #[arg(long, conflicts_with = "format")]
     pub upgrade: bool,
+    /// Of training sets: what the model saw last, after condensation, instead of everything that was said
+    #[arg(long)]
+    pub view: bool,
+    /// Of training sets: with what the model thought
+    #[arg(long)]
+    pub reasoning: bool,
+}
+
+/// What to write.
+pub(in crate::cli) enum Wanted {
+    /// A file or folder a conversation.
+    Each(transfer::Format),
+    /// One file for all.
+    Together(transfer::Dataset),
 }
 
 impl Export {
-    pub(in crate::cli) fn format(&self) -> transfer::Format {
-        match (self.format, self.upgrade) {
-            (Format::Openhands, true) => transfer::Format::Upgraded,
-            (Format::Openhands, false) => transfer::Format::OpenHands,
-            (Format::Jsonl, _) => transfer::Format::Jsonl,
-        }
+    /// What is asked for; the name of the format where this program was built without it.
+    pub(in crate::cli) fn wanted(&self) -> Result<Wanted, &'static str> {
+        let options = transfer::TrainingOptions { view: self.view, reasoning: self.reasoning };
+        Ok(match (self.format, self.upgrade) {
+            (Format::Original, true) => Wanted::Each(transfer::Format::Upgraded),
+            (Format::Original, false) => Wanted::Each(transfer::Format::OpenHands),
+            (Format::Jsonl, _) => Wanted::Each(transfer::Format::Jsonl),
+            (Format::Chat, _) => Wanted::Together(transfer::Dataset::Chat(options)),
+            #[cfg(feature = "parquet")]
+            (Format::ChatParquet, _) => Wanted::Together(transfer::Dataset::ChatParquet(options)),
+            #[cfg(feature = "parquet")]
+            (Format::Parquet, _) => Wanted::Together(transfer::Dataset::EventsParquet),
+            #[cfg(not(feature = "parquet"))]
+            (Format::ChatParquet | Format::Parquet, _) => return Err("parquet"),
+        })
     }
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
 pub(in crate::cli) enum Format {
-    /// The conversation's folder, as the OpenHands SDK reads it
+    /// As it came in, byte for byte: the log of another program, the conversation's folder as the OpenHands SDK reads it
     #[default]
-    Openhands,
+    #[value(alias = "openhands")]
+    Original,
     /// One file a conversation, one event a line
     Jsonl,
+    /// chat.jsonl, a training set: one row a branch, in the words of chat completions
+    Chat,
+    /// chat.parquet: the same (where the program was built with the feature parquet)
+    ChatParquet,
+    /// events.parquet: one row an event (where the program was built with the feature parquet)
+    Parquet,
 }

@@ -65,10 +65,13 @@ pub mod cli;
 pub mod conversation_state;
 pub mod error;
 pub mod event;
+#[cfg(feature = "agent")]
+pub mod hook;
 pub mod ids;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;
+pub mod redact;
 pub mod replay;
 #[cfg(feature = "agent")]
 pub mod secret;

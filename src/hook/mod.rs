@@ -1,0 +1,151 @@
+//! The points where somebody else may speak: commands and models that are asked before and after what an agent does.
+//!
+//! [`Config`] says which hooks there are, [`Hooks`] runs those of one point and says what they answered
+//! ([`Outcome`]); what a block means there is the conversation's business. Nothing here fails: a hook that
+//! cannot be run, or does not answer in time, is an outcome without a say. Outputs are bounded and hold no
+//! secret. Source of the rules: `runtime.md` section 7.
+
+mod command;
+pub mod config;
+mod matcher;
+mod outcome;
+mod prompt;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use config::{Config, ConfigError, Definition, Group, What};
+pub use outcome::{Outcome, Ran, blocking_reason, joined_context};
+use serde_json::{Map, Value, json};
+
+use crate::event::HookType;
+use crate::llm::Model;
+use crate::secret::Registry;
+
+/// What a hook is told of what happens.
+#[derive(Debug, Clone, Default)]
+pub struct Input {
+    /// The tool, at the two points around its use.
+    pub tool_name: Option<String>,
+    /// Its action, as JSON.
+    pub tool_input: Option<Value>,
+    /// Its observation, as JSON.
+    pub tool_response: Option<Value>,
+    /// What was said, where somebody said something.
+    pub message: Option<String>,
+    /// Why the agent stops: `agent_finished`.
+    pub reason: Option<String>,
+}
+
+/// The hooks of one conversation.
+pub struct Hooks {
+    config: Config,
+    working_dir: PathBuf,
+    session_id: String,
+    secrets: Registry,
+    model: Option<Arc<dyn Model>>,
+    background: command::Background,
+}
+
+impl Hooks {
+    /// The hooks of `config` for the conversation `session_id` (its UUID with dashes). Commands run in `working_dir`;
+    /// `model` is asked by hooks that are a prompt.
+    #[must_use]
+    pub fn new(
+        config: Config,
+        working_dir: PathBuf,
+        session_id: impl Into<String>,
+        secrets: Registry,
+        model: Option<Arc<dyn Model>>,
+    ) -> Self {
+        let (session_id, background) = (session_id.into(), command::Background::default());
+        Self { config, working_dir, session_id, secrets, model, background }
+    }
+
+    /// What is configured.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Runs the hooks of a point, one after the other, in the order of the configuration.
+    ///
+    /// Before a tool, at a prompt and at a stop the first block ends it; elsewhere nobody can block.
+    pub async fn run(&self, point: &HookType, input: &Input) -> Vec<Ran> {
+        let ends_at_block =
+            matches!(point, HookType::PreToolUse | HookType::UserPromptSubmit | HookType::Stop);
+        let text = self.stdin(point, input).to_string();
+        let mut ran = Vec::new();
+        for definition in self.config.of(point, input.tool_name.as_deref()) {
+            let outcome = match &definition.what {
+                What::Command { command, waits } => {
+                    let call = command::Call {
+                        command,
+                        working_dir: &self.working_dir,
+                        session_id: &self.session_id,
+                        point,
+                        tool_name: input.tool_name.as_deref(),
+                        stdin: &text,
+                        timeout: definition.timeout,
+                    };
+                    if *waits { call.run().await } else { self.background.start(&call) }
+                }
+                What::Prompt { prompt } | What::Agent { system_prompt: prompt, .. } => {
+                    prompt::ask(self.model.as_deref(), prompt, point, &text, definition).await
+                }
+            };
+            let outcome = outcome.masked(&self.secrets);
+            let blocked = outcome.blocked;
+            ran.push(Ran { command: self.secrets.mask(&definition.label()), outcome });
+            if blocked && ends_at_block {
+                break;
+            }
+        }
+        ran
+    }
+
+    /// Ends the hooks that were started in the background.
+    pub fn close(&self) {
+        self.background.end_all();
+    }
+
+    /// What a command reads: one line of JSON with every key, in the reference's order.
+    fn stdin(&self, point: &HookType, input: &Input) -> Line {
+        let metadata = match &input.reason {
+            Some(reason) => json!({ "reason": reason }),
+            None => Value::Object(Map::new()),
+        };
+        Line(vec![
+            ("event_type", json!(point.as_str())),
+            ("tool_name", json!(input.tool_name)),
+            ("tool_input", json!(input.tool_input)),
+            ("tool_response", json!(input.tool_response)),
+            ("message", json!(input.message)),
+            ("session_id", json!(self.session_id)),
+            ("working_dir", json!(self.working_dir.to_string_lossy())),
+            ("metadata", metadata),
+        ])
+    }
+}
+
+impl Drop for Hooks {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// An object whose members keep their order.
+struct Line(Vec<(&'static str, Value)>);
+
+impl std::fmt::Display for Line {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (place, (name, value)) in self.0.iter().enumerate() {
+            let before = if place == 0 { "{" } else { "," };
+            write!(out, "{before}\"{name}\":{value}")?;
+        }
+        out.write_str("}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

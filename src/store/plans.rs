@@ -186,6 +186,12 @@ mod tests {
             store.base_state_field_at(talk, "a", Sequence(1)).unwrap();
             store.tree_until(talk, 1).unwrap();
         });
+        assert_indexed(&stage, "the administrative log", |store, talk| {
+            store.admin_log(0, 100).unwrap();
+            store.receipts(1).unwrap();
+            store.erased_at(talk).unwrap();
+            store.is_archived(talk).unwrap();
+        });
         assert_indexed(&stage, "a proof", |store, talk| {
             store.heads(Some(talk)).unwrap();
             store.hash_at(talk, Sequence(0)).unwrap();
@@ -204,6 +210,18 @@ mod tests {
         "rebuild",
         "backup",
         "delete",
+        "breakdown",      // figures over all
+        "scan_secrets",   // every text
+        "plan_redaction", // every text of a conversation
+        "plan_pruning",   // every conversation
+        // Maintenance: what it is done to is looked at as a whole.
+        "archive",
+        "unarchive",
+        "redact",
+        "erase",
+        "prune",
+        "vacuum",
+        "empty_log",
         // These read nothing, or what a read above reads.
         "path",
         "is_read_only",

@@ -67,8 +67,14 @@ pub(super) enum Command {
     Head(Head),
     Keys(Keys),
     Bundle(Bundle),
+    Doctor(super::doctor::Arguments),
     Rebuild(Rebuild),
-    Backup(Backup),
+    Upgrade(super::upgrade::Arguments),
+    Backup(super::backup::Arguments),
+    Restore(super::restore::Arguments),
+    Merge(super::carry::Merge),
+    Split(super::carry::Split),
+    Copy(super::carry::Copy),
     Delete(Delete),
     ScanSecrets(ScanSecrets),
     Redact(Redact),
@@ -459,13 +465,6 @@ pub(super) struct Rebuild {
     /// transcript, tool_calls, usage, tasks or search; all of them where none is named
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-}
-
-/// Copy the whole file while it is in use; the copy is checked before it gets its name
-#[derive(Debug, Args)]
-pub(super) struct Backup {
-    /// Where to; nothing may be there
-    pub file: PathBuf,
 }
 
 /// Delete a conversation with everything that was kept or derived for it

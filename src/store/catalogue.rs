@@ -3,6 +3,7 @@
 //! What lists, searches and counts read. It is a projection that can never lag: rebuilt from the log it
 //! would be the same, and `verify` checks that.
 
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::engine::Doing as _;
@@ -38,6 +39,14 @@ const SET_PARENT: &str = "WITH RECURSIVE above (key) AS (SELECT key FROM convers
      WHERE key = ?1 AND ?1 NOT IN (SELECT key FROM above)";
 const SET_FORK: &str = "UPDATE conversation SET forked_from = ?2, forked_at = ?3 WHERE key = ?1";
 const SET_CREATED: &str = "UPDATE conversation SET created_at = ?2 WHERE key = ?1";
+const WHOLE: &str = "SELECT event_count, head_hash, leaf_event_id, head_is_empty, status, title, first_message, tags, \
+     created_at, updated_at, updated_minute, first_timestamp, last_timestamp, forked_from, forked_at \
+     FROM conversation WHERE key = ?1";
+const WHOLE_COLUMNS: usize = 15;
+const ADOPT: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3, status = ?4, title = ?5, \
+     first_message = ?6, tags = ?7, created_at = ?8, updated_at = ?9, updated_minute = ?10, first_timestamp = ?11, \
+     last_timestamp = ?12, forked_from = ?13, forked_at = ?14 WHERE key = ?1";
+const FORGET: &str = "UPDATE conversation SET first_message = NULL, last_timestamp = NULL WHERE key = ?1";
 const SET_FIRST_MESSAGE: &str = "UPDATE conversation SET first_message = ?2 WHERE key = ?1";
 const TEXTS: &str = "SELECT title, first_message, tags FROM conversation WHERE key = ?1";
 const HAS_FIRST_MESSAGE: &str = "SELECT 1 FROM conversation WHERE key = ?1 AND first_message IS NOT NULL";
@@ -274,6 +283,55 @@ impl Entry {
         ];
         Ok(columns.into_iter().find(|(_, same)| !same).map(|(column, _)| column))
     }
+}
+
+/// Makes the row of `stored` what its events (`replayed`) and its base state say, after some were cut off.
+/// What an import told of its beginning stays.
+pub(super) fn put_back(
+    db: &Connection,
+    stored: &Entry,
+    mut replayed: Entry,
+    status: Option<String>,
+    is_imported: bool,
+) -> Result<()> {
+    if is_imported {
+        replayed.created_at = stored.created_at;
+    }
+    if let Some(status) = status {
+        replayed.status = status;
+    }
+    set(db, FORGET, [stored.key])?;
+    // HEAD is put back by the base state's own file.
+    replayed.save(db, replayed.created_at)
+}
+
+/// A conversation's row as one value, but for its key and whose sub-agent it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Whole {
+    pub event_count: u64,
+    pub head_hash: Digest,
+    columns: Vec<Value>,
+}
+
+/// The row of a conversation.
+pub(super) fn whole(db: &Connection, key: i64) -> Result<Whole> {
+    db.prepare_cached(WHOLE)
+        .and_then(|mut statement| {
+            statement.query_row([key], |row| {
+                let hash: [u8; 32] = row.get(1)?;
+                let columns = (2..WHOLE_COLUMNS).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+                let event_count = row.get::<_, i64>(0)?.cast_unsigned();
+                Ok(Whole { event_count, head_hash: Digest(hash), columns })
+            })
+        })
+        .doing("reading a conversation's row")
+}
+
+/// Makes the row of a conversation that has the same events say what `whole` says.
+pub(super) fn adopt(db: &Connection, key: i64, whole: &Whole) -> Result<()> {
+    let mut parameters = vec![Value::from(key)];
+    parameters.extend_from_slice(&whole.columns);
+    set(db, ADOPT, rusqlite::params_from_iter(parameters))
 }
 
 /// The start of a user message in one line.

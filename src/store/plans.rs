@@ -209,19 +209,25 @@ mod tests {
         "verify_projections",  // everything again
         "rebuild",
         "backup",
+        "back_up_to_file",   // what was added since the last part
+        "back_up_to_folder", // the same
+        "find_in_backup",    // another file, once
+        "restore",           // the whole file
         "delete",
-        "breakdown",      // figures over all
-        "scan_secrets",   // every text
-        "plan_redaction", // every text of a conversation
-        "plan_pruning",   // every conversation
-        // Maintenance: what it is done to is looked at as a whole.
-        "archive",
-        "unarchive",
-        "redact",
         "erase",
+        "redact",         // every place that an event is in
+        "plan_redaction", // the same
+        "scan_secrets",   // every payload
+        "archive",        // every payload of the conversations asked for
+        "unarchive",
+        "plan_pruning", // by a filter of any column
         "prune",
-        "vacuum",
-        "empty_log",
+        "breakdown",       // figures over all
+        "vacuum",          // every free page
+        "check_structure", // every page
+        "upgrade",
+        "schema_of", // the schema, of a file that is not open
+        "upgrade_steps",
         // These read nothing, or what a read above reads.
         "path",
         "is_read_only",
@@ -231,6 +237,16 @@ mod tests {
         "save_base_state",
         "set_head",
         "set_title",
+        "mend",
+        "note_repair",
+        "empty_log",
+        "store_id",
+        "upgraded_from",
+        // A row for each time that somebody did something of the kind: few, and by number.
+        "backups",
+        "repairs",
+        "unfinished",
+        "changes",
     ];
 
     /// A read that is added has its plan looked at here, or a reason why not.

@@ -262,6 +262,28 @@ pub enum Error {
         /// How much it was allowed, in bytes.
         bytes_max: u64,
     },
+    /// The text is not the one of a head.
+    #[error("line {line} of the head: {what}")]
+    NotAHead {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// A head was changed after it was signed, or another key signed it.
+    #[error("the signature is not that of key {key} for this text")]
+    WrongSignature {
+        /// The public key it names.
+        key: String,
+    },
+    /// The file holds no key.
+    #[error("{path:?} is no key: {what}")]
+    NotAKey {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        what: &'static str,
+    },
     /// The text is no time.
     #[error("{text:?} is no time; write 2026-01-31 or 2026-01-31T12:00:00Z")]
     NotATime {

@@ -21,7 +21,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("store", &["chain", "ids", "event", "tree", "state", "redact", "error"]),
     ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
-    ("audit", &["ids", "error", "store"]),
+    ("audit", &["chain", "ids", "error", "store"]),
     ("doctor", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
     ("secret", &["ids", "event"]),
     ("llm", &["secret", "ids", "event", "state", "message"]),
@@ -37,6 +37,7 @@ const CRATES: &[(&[&str], &[&str])] = &[
         &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],
         &["src/cli/"],
     ),
+    (&["ed25519_dalek", "getrandom"], &["src/audit/proof/key.rs"]),
 ];
 
 /// Who writes which table; every file of the store may read it.

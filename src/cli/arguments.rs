@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use super::replay::Replay;
-pub(super) use audit::{Form, Limits, Query, Report, Verify};
+pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
 
 use crate::error::Result;
 use crate::ids::ConversationId;
@@ -64,6 +64,9 @@ pub(super) enum Command {
     Replay(Replay),
     Stats(Stats),
     Verify(Verify),
+    Head(Head),
+    Keys(Keys),
+    Bundle(Bundle),
     Doctor(super::doctor::Arguments),
     Rebuild(Rebuild),
     Upgrade(super::upgrade::Arguments),

@@ -21,6 +21,7 @@ mod import;
 mod list;
 mod messages;
 mod print;
+mod proof;
 mod prune;
 mod query;
 mod rebuild;
@@ -100,6 +101,9 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Replay(command) => replay::run(&place, command, output),
         Command::Stats(command) => stats::run(&place, command, output),
         Command::Verify(command) => verify::run(&place, command, output),
+        Command::Head(command) => proof::head(&place, command, output),
+        Command::Keys(command) => proof::keys(command, output),
+        Command::Bundle(command) => proof::bundle(&place, command, output),
         Command::Doctor(command) => doctor::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
         Command::Upgrade(command) => upgrade::run(&place, command, output),
@@ -172,7 +176,11 @@ fn is_closed_pipe(error: &Error) -> bool {
 
 fn code_of(error: &Error) -> u8 {
     match error {
-        Error::Storage { .. } | Error::Corrupt { .. } | Error::DiskFull { .. } | Error::Busy { .. } => FAILED,
+        Error::Storage { .. }
+        | Error::Corrupt { .. }
+        | Error::DiskFull { .. }
+        | Error::Busy { .. }
+        | Error::WrongSignature { .. } => FAILED,
         Error::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => FAILED,
         _ => REFUSED,
     }
@@ -205,6 +213,11 @@ fn hint(error: &Error) -> Option<String> {
         Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),
         Error::QueryTooLarge { what: "a single value", .. } => "build smaller values (substr, LIMIT)".into(),
         Error::QueryTooLarge { .. } => "narrow it (WHERE, LIMIT), or allow it more with --memory".into(),
+        Error::NotAHead { .. } => "a head is what `annals head` prints, unchanged".into(),
+        Error::WrongSignature { .. } => {
+            "the head was changed after it was signed: it proves nothing; ask for it again".into()
+        }
+        Error::NotAKey { .. } => "`annals keys FILE --new` makes one".into(),
         Error::NoIndex { .. } => "run the search once where the file may be written".into(),
         _ => return None,
     })

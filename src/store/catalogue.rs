@@ -11,7 +11,7 @@ use super::kept::{Edit, Kept, Part};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::json::Object;
-use crate::event::{NewEvent, kind, transcript};
+use crate::event::{Envelope, NewEvent, kind, transcript};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::ExecutionStatus;
 use crate::state::status::Effect;
@@ -139,15 +139,21 @@ impl Entry {
     }
 
     /// Takes in one appended event. HEAD is not moved; see [`Entry::move_head`].
-    pub(super) fn take(&mut self, event: &NewEvent, hash: Digest, effect: Effect, now: Timestamp) {
-        let envelope = event.envelope();
+    pub(super) fn take(
+        &mut self,
+        envelope: &Envelope,
+        payload: &str,
+        hash: Digest,
+        effect: Effect,
+        now: Timestamp,
+    ) {
         self.event_count += 1;
         match envelope.kind.as_str() {
             kind::ACTION => self.action_count += 1,
             kind::OBSERVATION => self.observation_count += 1,
             _ => {}
         }
-        self.payload_bytes += event.payload().len() as i64;
+        self.payload_bytes += payload.len() as i64;
         self.head_hash = hash;
         if !self.has_base_state {
             let status = self.status.parse().unwrap_or_default();
@@ -156,8 +162,8 @@ impl Entry {
                 after.as_str().clone_into(&mut self.status);
             }
         }
-        if !self.has_first_message {
-            self.first_message = first_message(event, effect);
+        if !self.has_first_message && effect == Effect::Spoken {
+            self.first_message = first_message(envelope, payload);
             self.has_first_message = self.first_message.is_some();
         }
         let time = envelope.timestamp.as_deref().and_then(Timestamp::parse).unwrap_or(now);
@@ -328,13 +334,10 @@ pub(super) fn adopt(db: &Connection, key: i64, whole: &Whole) -> Result<()> {
     set(db, ADOPT, rusqlite::params_from_iter(parameters))
 }
 
-/// The start of a user message in one line; `None` for every other event.
-pub(super) fn first_message(event: &NewEvent, effect: Effect) -> Option<String> {
-    if effect != Effect::Spoken {
-        return None;
-    }
-    let object = Object::of(event.payload());
-    let text = transcript::Line::read(&event.envelope().kind, &object).to_text();
+/// The start of a user message in one line.
+pub(super) fn first_message(envelope: &Envelope, payload: &str) -> Option<String> {
+    let object = Object::of(payload);
+    let text = transcript::Line::read(&envelope.kind, &object).to_text();
     let words: Vec<&str> = text.split_whitespace().collect();
     let line: String = words.join(" ").chars().take(FIRST_MESSAGE_CHARS_MAX).collect();
     (!line.is_empty()).then_some(line)

@@ -25,6 +25,7 @@ mod engine;
 mod examine;
 mod feed;
 mod guard;
+mod heads;
 mod history;
 mod import;
 mod kept;
@@ -80,6 +81,7 @@ pub(crate) use guard::nearest;
 pub use guard::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
+pub use heads::{ChainHead, ChainLink, Heads};
 pub use history::HeadMove;
 pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
 pub use kept::Part;

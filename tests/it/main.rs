@@ -16,13 +16,17 @@ mod drawing;
 mod events;
 mod feed;
 mod full;
+#[cfg(feature = "proof")]
+mod fuzz;
 mod golden;
+mod guide;
 mod log;
 mod merge;
 mod messages;
 mod old;
 mod open;
 mod projections;
+mod proof;
 mod query;
 mod recording;
 mod redact;

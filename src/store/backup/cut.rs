@@ -129,7 +129,7 @@ fn replay(
             let name = EventId::new(&*id)?;
             let Ok(event) = NewEvent::keep(&*payload, || name) else { continue };
             let effect = Effect::of(event.envelope(), event.payload());
-            replayed.take(&event, Digest(hash), effect, Timestamp(at));
+            replayed.take(event.envelope(), event.payload(), Digest(hash), effect, Timestamp(at));
             let appended = imported.is_none_or(|count| sequence.cast_unsigned() >= count);
             if appended && kind::moves_head(&event.envelope().kind) {
                 moved = Some((sequence.cast_unsigned(), id));

@@ -93,7 +93,7 @@ fn append(
         }
         let event = read(row)?;
         let effect = Effect::of(event.envelope(), event.payload());
-        entry.take(&event, hash, effect, recorded_at);
+        entry.take(event.envelope(), event.payload(), hash, effect, recorded_at);
     }
     Ok(())
 }

@@ -41,23 +41,32 @@ impl Digest {
         bytes.try_into().ok().map(Self)
     }
 
+    /// The digest that `text` spells; `None` unless it is 64 hex digits.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
     /// 64 lower-case hex digits.
     #[must_use]
     pub fn to_hex(self) -> String {
-        let mut text = String::with_capacity(64);
-        self.write_hex(&mut text);
-        text
+        self.hex_digits().map(char::from).iter().collect()
     }
 
-    /// Writes the 64 digits behind `text`.
-    fn write_hex(self, text: &mut String) {
+    fn hex_digits(self) -> [u8; 64] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut hex = [0; 64];
-        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 15)];
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
         }
-        text.push_str(str::from_utf8(&hex).expect("hex digits are ASCII"));
+        digits
     }
 }
 
@@ -76,20 +85,16 @@ impl fmt::Debug for Digest {
 /// The hash of the event `id` at `sequence` of `conversation`, after the event whose hash is `previous`.
 #[must_use]
 pub fn link(conversation: &str, sequence: u64, id: &str, payload: Digest, previous: Digest) -> Digest {
-    // Every append makes one: built in one piece, without the formatter.
-    let sequence = sequence.to_string();
-    let parts = [DOMAIN, conversation, &sequence, id];
-    let bytes: usize = parts.iter().map(|part| part.len() + 1).sum();
-    let mut preimage = String::with_capacity(bytes + 2 * 65);
-    for part in parts {
-        preimage.push_str(part);
-        preimage.push('\n');
+    let mut preimage = Vec::with_capacity(DOMAIN.len() + conversation.len() + id.len() + 160);
+    for line in [DOMAIN, conversation, &sequence.to_string(), id] {
+        preimage.extend_from_slice(line.as_bytes());
+        preimage.push(b'\n');
     }
     for digest in [payload, previous] {
-        digest.write_hex(&mut preimage);
-        preimage.push('\n');
+        preimage.extend_from_slice(&digest.hex_digits());
+        preimage.push(b'\n');
     }
-    Digest::of(preimage.as_bytes())
+    Digest::of(&preimage)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::compare::{Match, Stored};
 use super::source::Candidate;
 use crate::error::Result;
 use crate::ids::{ConversationId, Sequence};
-use crate::store::{Arrival, Attachment, Problem, Store};
+use crate::store::{Arrival, Attachment, Door, Problem, Store};
 
 /// How much is written in one transaction.
 const CHUNK_EVENTS: usize = 1000;
@@ -16,6 +16,8 @@ const CHUNK_BYTES: usize = 4 << 20;
 pub(super) struct Intake<'a> {
     store: &'a Store,
     id: &'a ConversationId,
+    /// Where it is read from.
+    source: String,
     pub(super) stored: Stored<'a>,
     /// Where files with a reason are that an earlier import kept aside.
     known_aside: HashMap<String, Attachment>,
@@ -33,7 +35,12 @@ pub(super) struct Intake<'a> {
 }
 
 impl<'a> Intake<'a> {
-    pub(super) fn new(store: &'a Store, id: &'a ConversationId, problems: Vec<Problem>) -> Self {
+    pub(super) fn new(
+        store: &'a Store,
+        id: &'a ConversationId,
+        source: String,
+        problems: Vec<Problem>,
+    ) -> Self {
         let exists = store.conversation(id).is_ok();
         let known_aside = if exists { store.attachments(id).unwrap_or_default() } else { Vec::new() };
         let mut stored = Stored::new(store, id);
@@ -43,6 +50,7 @@ impl<'a> Intake<'a> {
         Self {
             store,
             id,
+            source,
             stored,
             known_aside: known_aside
                 .into_iter()
@@ -113,7 +121,7 @@ impl<'a> Intake<'a> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let landings = self.store.import_events(self.id, &self.chunk)?;
+        let landings = self.store.import_events(self.id, Door::Folder(&self.source), &self.chunk)?;
         self.chunk_bytes = 0;
         let paths = std::mem::take(&mut self.chunk_paths);
         let arrivals = std::mem::take(&mut self.chunk).into_iter().zip(paths);

@@ -351,6 +351,20 @@ pub enum Error {
         /// The system's account.
         source: std::io::Error,
     },
+    /// The server would be open to everybody who reaches its address; give it a key.
+    #[error("{host} can be reached from other machines, and there is no session key")]
+    OpenToEverybody {
+        /// The address.
+        host: std::net::IpAddr,
+    },
+    /// The server could not listen, or stopped listening.
+    #[error("while serving on {address}: {source}")]
+    Serve {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The system's account.
+        source: std::io::Error,
+    },
     /// The export would overwrite something that is not the same; nothing was written there.
     #[error("{path:?} is there already and is not what would be written; choose another folder")]
     WouldOverwrite {

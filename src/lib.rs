@@ -74,6 +74,8 @@ pub mod message;
 pub mod replay;
 #[cfg(feature = "agent")]
 pub mod secret;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod state;
 pub mod store;
 pub mod stuck;

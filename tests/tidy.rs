@@ -25,12 +25,37 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("llm", &["secret", "ids", "event", "state", "message"]),
     ("hook", &["ids", "event", "llm", "secret"]),
     ("tool", &["secret", "ids", "event", "llm"]),
+    (
+        "server",
+        &[
+            "chain",
+            "ids",
+            "event",
+            "tree",
+            "state",
+            "view",
+            "message",
+            "error",
+            "store",
+            "transfer",
+            "replay",
+            "audit",
+            "secret",
+            "hook",
+            "llm",
+            "tool",
+            "agent",
+            "conversation",
+            "stuck",
+        ],
+    ),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];
 
 /// Crates that live in one place, and where.
 const CRATES: &[(&[&str], &[&str])] = &[
     (&["rusqlite", "r2d2", "r2d2_sqlite", "refinery"], &["src/store/", "src/error.rs"]),
+    (&["axum"], &["src/server/"]),
     (
         &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],
         &["src/cli/"],

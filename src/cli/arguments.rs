@@ -7,7 +7,12 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use super::replay::Replay;
+#[cfg(feature = "server")]
+mod serve;
+
 pub(super) use audit::{Form, Limits, Query, Report, Verify};
+#[cfg(feature = "server")]
+pub(super) use serve::Serve;
 
 use crate::error::Result;
 use crate::ids::ConversationId;
@@ -62,6 +67,8 @@ pub(super) enum Command {
     Stats,
     Verify(Verify),
     Rebuild(Rebuild),
+    #[cfg(feature = "server")]
+    Serve(Serve),
     Backup(Backup),
     Delete(Delete),
     Completions(Completions),

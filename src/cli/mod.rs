@@ -20,6 +20,8 @@ mod rebuild;
 mod replay;
 mod report;
 mod search;
+#[cfg(feature = "server")]
+mod serve;
 mod show;
 mod state;
 mod stats;
@@ -89,6 +91,8 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Stats => stats::run(&place, output),
         Command::Verify(command) => verify::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
+        #[cfg(feature = "server")]
+        Command::Serve(command) => serve::run(&place, command, output),
         Command::Backup(command) => backup::run(&place, command, output),
         Command::Delete(command) => delete::run(&place, command, output),
         Command::Completions(command) => {
@@ -145,6 +149,7 @@ fn is_closed_pipe(error: &Error) -> bool {
 fn code_of(error: &Error) -> u8 {
     match error {
         Error::Storage { .. } | Error::Corrupt { .. } | Error::DiskFull { .. } | Error::Busy { .. } => FAILED,
+        Error::Serve { .. } => FAILED,
         Error::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => FAILED,
         _ => REFUSED,
     }
@@ -167,6 +172,10 @@ fn hint(error: &Error) -> Option<String> {
         Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),
         Error::QueryTooLarge { what: "a single value", .. } => "build smaller values (substr, LIMIT)".into(),
         Error::QueryTooLarge { .. } => "narrow it (WHERE, LIMIT), or allow it more with --memory".into(),
+        Error::OpenToEverybody { .. } => "give it one with --api-key KEY, or say --without-key".into(),
+        Error::Serve { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            "another program listens there; choose another --port, or 0 for a free one".into()
+        }
         Error::NoIndex { .. } => "run the search once where the file may be written".into(),
         _ => return None,
     })

@@ -223,6 +223,9 @@ pub enum Error {
         /// Why not.
         source: crate::event::DecodeError,
     },
+    /// There is nothing to look for, or not so.
+    #[error("{0}")]
+    Finder(#[from] crate::secret::FinderError),
     /// The statement is not one that a query may be; change it.
     #[error("{what}")]
     QueryRefused {
@@ -264,6 +267,16 @@ pub enum Error {
         doing: &'static str,
         /// The engine's account.
         source: Source,
+    },
+    /// The disk has not room enough for what is to be written; nothing was changed.
+    #[error("{path:?} needs {needed} bytes of free room beside it, there are {free}")]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// How much is needed.
+        needed: u64,
+        /// How much there is.
+        free: u64,
     },
     /// The store, its file or its folder may only be read.
     #[error("{path:?} may only be read")]

@@ -72,7 +72,6 @@ pub mod ids;
 pub mod llm;
 pub mod message;
 pub mod replay;
-#[cfg(feature = "agent")]
 pub mod secret;
 #[cfg(feature = "server")]
 pub mod server;

@@ -3,22 +3,29 @@
 //! It holds no rules of its own; every command is a few calls of the library and their output. The
 //! environment is read here and nowhere else.
 
+mod actor;
+mod admin_log;
 mod answer;
+mod archive;
 mod arguments;
 mod backup;
 mod branches;
 mod delete;
 mod diff;
+mod erase;
 mod events;
 mod export;
 mod import;
 mod list;
 mod messages;
 mod print;
+mod prune;
 mod query;
 mod rebuild;
+mod redact;
 mod replay;
 mod report;
+mod scan_secrets;
 mod search;
 #[cfg(feature = "server")]
 mod serve;
@@ -27,6 +34,7 @@ mod state;
 mod stats;
 mod tail;
 mod transcript;
+mod vacuum;
 mod verify;
 mod view;
 
@@ -88,13 +96,21 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Branches(command) => branches::run(&place, command, output),
         Command::Diff(command) => diff::run(&place, command, output),
         Command::Replay(command) => replay::run(&place, command, output),
-        Command::Stats => stats::run(&place, output),
+        Command::Stats(command) => stats::run(&place, command, output),
         Command::Verify(command) => verify::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
         #[cfg(feature = "server")]
         Command::Serve(command) => serve::run(&place, command, output),
         Command::Backup(command) => backup::run(&place, command, output),
         Command::Delete(command) => delete::run(&place, command, output),
+        Command::ScanSecrets(command) => scan_secrets::run(&place, command, output),
+        Command::Redact(command) => redact::run(&place, command, output),
+        Command::Erase(command) => erase::run(&place, command, output),
+        Command::AdminLog(command) => admin_log::run(&place, command, output),
+        Command::Prune(command) => prune::run(&place, command, output),
+        Command::Archive(command) => archive::run(&place, command, output),
+        Command::Unarchive(command) => archive::undo(&place, command, output),
+        Command::Vacuum => vacuum::run(&place, output),
         Command::Completions(command) => {
             command.print();
             Ok(DONE)
@@ -137,7 +153,7 @@ impl Place<'_> {
     }
 
     fn open(&self, options: &Options) -> Result<Store> {
-        Store::open_with(self.path, options)
+        Store::open_with(self.path, &Options { actor: actor::who(), ..options.clone() })
     }
 }
 
@@ -167,6 +183,7 @@ fn hint(error: &Error) -> Option<String> {
         Error::Busy { .. } => "another process is writing; try again when it is done".into(),
         Error::DiskFull { .. } => "make room and try again; nothing that was acknowledged is lost".into(),
         Error::Corrupt { .. } => "`annals verify` says where; a backup may have what is lost".into(),
+        Error::NoRoom { .. } => "make room on that disk; what was taken out so far stays taken out".into(),
         Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
         Error::QueryRefused { hint, .. } => return hint.clone(),
         Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),

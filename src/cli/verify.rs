@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::arguments::Verify;
-use super::print::{Output, bytes, harmless, plural};
+use super::print::{Output, bytes, count, harmless, plural};
 use super::{DONE, FAILED, Place};
 use crate::error::Result;
 use crate::store::Finding;
@@ -39,6 +39,7 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
             "conversations": seen.conversations,
             "events": seen.events,
             "payload_bytes": seen.payload_bytes,
+            "redacted": seen.redacted,
             "attachments": seen.attachments,
             "findings": values(&seen.findings),
             "notes": values(&seen.notes),
@@ -58,8 +59,12 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
         bytes(seen.payload_bytes),
         plural(seen.attachments, "distinct attachment"),
     );
+    let redacted = match seen.redacted {
+        0 => String::new(),
+        number => format!(", {} of them redacted, as the administrative log says", count(number)),
+    };
     let verdict = if is_sound {
-        format!("{checked}: all as they were written")
+        format!("{checked}: all as they were written{redacted}")
     } else {
         format!("{checked}: {}", plural(seen.findings.len() as u64, "finding"))
     };

@@ -4,6 +4,7 @@
 
 use rusqlite::{Row, params};
 
+use super::archive::{self, Shown};
 use super::engine::Doing as _;
 use super::options::PAGE_MAX;
 use super::{Store, catalogue};
@@ -184,7 +185,7 @@ impl Store {
         from: Sequence,
         limit: usize,
     ) -> Result<Vec<TranscriptLine>> {
-        self.page(TRANSCRIPT, conversation, from, limit, |row| {
+        let line = |row: &Row<'_>| {
             Ok(TranscriptLine {
                 sequence: Sequence(row.get::<_, i64>(0)?.cast_unsigned()),
                 event_id: row.get(1)?,
@@ -194,7 +195,8 @@ impl Store {
                 tool: row.get(5)?,
                 text: row.get(6)?,
             })
-        })
+        };
+        self.page(TRANSCRIPT, conversation, from, limit, line, archive::whole_line)
     }
 
     /// A page of a conversation's tool calls, at most [`PAGE_MAX`].
@@ -207,7 +209,7 @@ impl Store {
         from: Sequence,
         limit: usize,
     ) -> Result<Vec<ToolCall>> {
-        self.page(TOOL_CALLS, conversation, from, limit, |row| {
+        let call = |row: &Row<'_>| {
             Ok(ToolCall {
                 sequence: Sequence(row.get::<_, i64>(0)?.cast_unsigned()),
                 action_id: row.get(1)?,
@@ -227,7 +229,8 @@ impl Store {
                 duration_ms: row.get(15)?,
                 result_id: row.get(16)?,
             })
-        })
+        };
+        self.page(TOOL_CALLS, conversation, from, limit, call, archive::whole_call)
     }
 
     fn page<T>(
@@ -237,17 +240,24 @@ impl Store {
         from: Sequence,
         limit: usize,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        whole: fn(&mut Shown<'_>, T) -> Result<T>,
     ) -> Result<Vec<T>> {
         self.catch_up()?;
         let limit = limit.clamp(1, PAGE_MAX) as i64;
         self.snapshot(|db| {
-            catalogue::key(db, conversation)?;
-            db.prepare_cached(sql)
+            let key = catalogue::key(db, conversation)?;
+            let rows: Vec<T> = db
+                .prepare_cached(sql)
                 .and_then(|mut statement| {
                     let from = from.0.cast_signed();
                     statement.query_map(params![conversation.as_str(), from, limit], read)?.collect()
                 })
-                .doing("reading a projection")
+                .doing("reading a projection")?;
+            if !archive::is_archived(db, key)? {
+                return Ok(rows);
+            }
+            let mut shown = Shown::new(db, key);
+            rows.into_iter().map(|row| whole(&mut shown, row)).collect()
         })
     }
 

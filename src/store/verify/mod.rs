@@ -11,7 +11,7 @@ use rusqlite::{Connection, MAIN_DB, OptionalExtension as _, params};
 use sha2::{Digest as _, Sha256};
 
 use super::engine::Doing as _;
-use super::{Store, log, projection};
+use super::{Store, admin, log, projection};
 use crate::error::Result;
 use crate::ids::{ConversationId, Sequence};
 
@@ -43,6 +43,8 @@ pub struct Verification {
     pub events: u64,
     /// How many payload bytes.
     pub payload_bytes: u64,
+    /// How many events are redacted: their digests stand for what they were.
+    pub redacted: u64,
     /// How many contents of attachments; one that several share counts once.
     pub attachments: u64,
     /// What is not as it was written; empty where all is well.
@@ -141,6 +143,7 @@ fn verify_file(db: &Connection) -> Result<Vec<String>> {
     for status in projection::status(db)?.into_iter().filter(|status| status.position > head) {
         whats.push(format!("projection {} is ahead of the log; rebuild it", status.name));
     }
+    whats.extend(admin::verify(db)?);
     Ok(whats)
 }
 

@@ -103,6 +103,9 @@ impl ErrorClassification {
     /// The agent can do better: a malformed call, an argument a tool refuses.
     pub const AGENT_ACTION: Self = Self::of(FailureKind::AgentAction, true, UserAction::Retry);
 
+    /// A defect, or an end that nobody foresaw; nothing helps.
+    pub const INTERNAL: Self = Self::lasting(FailureKind::Internal);
+
     /// Trying again may help.
     pub(super) const fn retry(kind: FailureKind) -> Self {
         Self::of(kind, true, UserAction::Retry)

@@ -2,6 +2,9 @@
 //!
 //! Lengths are characters (Unicode code points), as Python counts them. Source: `events.md` sections 3 and 4.
 
+#[cfg(feature = "agent")]
+use std::borrow::Cow;
+
 use sha2::{Digest, Sha256};
 
 use crate::event::Text;
@@ -57,6 +60,19 @@ pub(super) fn middle_out(text: &Text, characters_max: usize, file: Option<&str>)
     cut.push_str(&notice);
     cut.push_str(after(text, tail));
     cut.into()
+}
+
+/// `text` with `notice` in the place of its middle where it is longer than `characters_max`.
+///
+/// `characters_max` must leave room for the notice.
+#[cfg(feature = "agent")]
+pub(crate) fn clip<'t>(text: &'t str, characters_max: usize, notice: &str) -> Cow<'t, str> {
+    if text.len() <= characters_max || text.chars().count() <= characters_max {
+        return Cow::Borrowed(text);
+    }
+    let room = characters_max.saturating_sub(notice.chars().count());
+    let head = room.div_ceil(2);
+    Cow::Owned([before(text, head), notice, after(text, room - head)].concat())
 }
 
 /// The first characters of a text.

@@ -26,6 +26,8 @@ pub mod rewrite;
 mod shape;
 #[cfg(feature = "agent")]
 pub mod source;
+#[cfg(feature = "agent")]
+mod stored;
 mod strings;
 #[cfg(feature = "agent")]
 mod value;
@@ -41,6 +43,10 @@ pub use registry::{Info, Registry};
 pub use rewrite::{Form, REDACTED, Rewritten, Spot, Wanted, rewrite};
 #[cfg(feature = "agent")]
 pub use source::{Held, Source, SourceError};
+#[cfg(feature = "agent")]
+pub(crate) use stored::read_optional;
+#[cfg(feature = "agent")]
+pub use stored::{Expose, SEAL, Stored};
 #[cfg(feature = "agent")]
 pub use value::{STARS, Secret};
 

@@ -306,6 +306,28 @@ impl Store {
         self.write(|db| catalogue::set_title(db, catalogue::key(db, conversation)?, title))
     }
 
+    /// Says that the conversation is a fork of `from`; at `at`, where only the branch up to it was copied.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and what writing can meet.
+    pub fn set_fork(
+        &self,
+        conversation: &ConversationId,
+        from: &ConversationId,
+        at: Option<&crate::ids::EventId>,
+    ) -> Result<()> {
+        let at = at.map(crate::ids::EventId::as_str);
+        self.write(|db| catalogue::set_fork(db, catalogue::key(db, conversation)?, from.as_str(), at))
+    }
+
+    /// Says that the conversation is a sub-agent's of `parent`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and what writing can meet.
+    pub fn set_parent(&self, conversation: &ConversationId, parent: &ConversationId) -> Result<()> {
+        self.write(|db| catalogue::set_parent(db, catalogue::key(db, conversation)?, parent))
+    }
+
     fn writer(&self) -> Result<&Arc<Writer>> {
         self.0.writer.as_ref().ok_or_else(|| Error::ReadOnly { path: self.path() })
     }

@@ -16,6 +16,10 @@ mod events;
 mod feed;
 mod full;
 mod golden;
+#[cfg(feature = "agent")]
+mod llm_chat;
+#[cfg(feature = "agent")]
+mod llm_failures;
 mod log;
 mod messages;
 mod old;
@@ -32,6 +36,7 @@ mod sql;
 mod state;
 mod stuck;
 mod support;
+mod tool_golden;
 mod transfer;
 mod verify;
 mod view;

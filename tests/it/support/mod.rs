@@ -3,6 +3,10 @@
 pub mod child;
 pub mod events;
 pub mod folder;
+#[cfg(feature = "agent")]
+pub mod model_server;
+#[cfg(feature = "agent")]
+mod model_wire;
 pub mod planted;
 pub mod projected;
 pub mod random;

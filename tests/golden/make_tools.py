@@ -1,0 +1,285 @@
+"""Writes tests/golden/tools: what the real SDK's tools answer, and what they leave in the workspace.
+
+    python make_tools.py          rewrites every case
+    python make_tools.py --check  says which cases would change, and fails if any would
+
+Needs openhands-sdk and openhands-tools 1.58.0. Members of a case:
+
+    files   the workspace before: name -> base64; a name that ends with / is a folder
+    vision  whether the model sees pictures
+    steps   tool, arguments (JSON text), and then error (the arguments do not fit), failure (it raised) or observation
+    after   the workspace afterwards
+
+The workspace is written {W}. Where Annals differs on purpose, the step says so in "ours".
+"""
+
+import base64
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import uuid
+from pathlib import Path
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+os.environ.setdefault("OPENHANDS_SUPPRESS_BANNER", "1")
+logging.disable(logging.CRITICAL)
+
+from openhands.sdk import LLM, Agent, LocalWorkspace  # noqa: E402
+from openhands.sdk.conversation.state import ConversationState  # noqa: E402
+from openhands.sdk.tool.builtins import FinishTool, InvokeSkillTool, ThinkTool  # noqa: E402
+from openhands.tools.apply_patch.definition import ApplyPatchTool  # noqa: E402
+from openhands.tools.file_editor.definition import FileEditorTool  # noqa: E402
+from openhands.tools.glob.definition import GlobTool  # noqa: E402
+from openhands.tools.grep.definition import GrepTool  # noqa: E402
+from openhands.tools.task_tracker.definition import TaskTrackerTool  # noqa: E402
+from openhands.tools.terminal.definition import TerminalTool  # noqa: E402
+
+HERE = Path(__file__).parent / "tools"
+CLASSES = [
+    TerminalTool, FileEditorTool, TaskTrackerTool, GlobTool, GrepTool, ApplyPatchTool, FinishTool, ThinkTool,
+    InvokeSkillTool,
+]
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
+
+
+class Bench:
+    """A workspace with the real tools in it."""
+
+    def __init__(self, files=None, vision=False):
+        self.root = Path(os.path.realpath(tempfile.mkdtemp(prefix="annals-tools-")))
+        self.work = self.root / "work"
+        self.work.mkdir()
+        self.files = {}
+        for name, content in (files or {}).items():
+            path = self.work / name
+            if name.endswith("/"):
+                path.mkdir(parents=True, exist_ok=True)
+                self.files[name] = ""
+                continue
+            content = content.encode() if isinstance(content, str) else content
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            self.files[name] = base64.b64encode(content).decode()
+        self.vision = vision
+        llm = LLM(model="gpt-4o" if vision else "openai/text-only", api_key="x", usage_id="tools")
+        self.state = ConversationState.create(
+            id=uuid.UUID(int=7), agent=Agent(llm=llm, tools=[]),
+            workspace=LocalWorkspace(working_dir=str(self.work)), persistence_dir=str(self.root / "keep"),
+        )
+        self.tools = {}
+        self.steps = []
+
+    def tool(self, name):
+        if name not in self.tools:
+            cls = next(cls for cls in CLASSES if cls.name == name)
+            self.tools[name] = cls.create(self.state)[0]
+        return self.tools[name]
+
+    def run(self, name, /, ours=None, **arguments):
+        """One call; `ours` says why Annals answers something else, and is not compared."""
+        tool = self.tool(name)
+        arguments = json.dumps(arguments, ensure_ascii=False)
+        filled = json.loads(arguments.replace("{W}", str(self.work)))
+        step = {"tool": name, "arguments": arguments}
+        try:
+            action = tool.action_from_arguments(filled)
+        except ValueError as error:
+            step["error"] = str(error)
+        else:
+            try:
+                observation = tool(action, None)
+                step["observation"] = json.loads(observation.model_dump_json(exclude_none=True))
+            except Exception as error:  # noqa: BLE001
+                step["failure"] = str(error)
+        if ours:
+            step["ours"] = ours
+        self.steps.append(step)
+        return self
+
+    def case(self):
+        after = {}
+        for path in sorted(self.work.rglob("*")):
+            if path.is_file():
+                after[str(path.relative_to(self.work))] = base64.b64encode(path.read_bytes()).decode()
+        keep = self.root / "keep" / "TASKS.json"
+        kept = {"kept": keep.read_text()} if keep.exists() else {}
+        case = {"files": self.files, "vision": self.vision, "steps": self.steps, "after": after, **kept}
+        text = json.dumps(case, ensure_ascii=False).replace(str(self.work), "{W}")
+        shutil.rmtree(self.root)
+        return json.loads(text)
+
+
+CASES = {}
+
+
+def built(function):
+    CASES[function.__name__.replace("_", "-")] = function
+    return function
+
+
+@built
+def schemas():
+    """Names, annotations and arguments as the model sees them, without the prose."""
+
+    def bare(value):
+        if isinstance(value, dict):
+            return {
+                key: bare(entry) for key, entry in value.items()
+                if key != "description" or not isinstance(entry, str)
+            }
+        return [bare(entry) for entry in value] if isinstance(value, list) else value
+
+    bench = Bench()
+    tools = []
+    for cls in CLASSES:
+        tool = bench.tool(cls.name)
+        shown = tool.to_openai_tool(add_security_risk_prediction=True)["function"]
+        definition = json.loads(tool.model_dump_json(exclude_none=True))
+        tools.append({"definition": bare(definition), "parameters": bare(shown["parameters"])})
+    shutil.rmtree(bench.root)
+    return {"tools": tools}
+
+
+@built
+def words():
+    bench = Bench()
+    bench.run("finish", message="All done.").run("finish").run("finish", message=5).run("think", thought="hm")
+    bench.run("think", thought="a", more=1).run("finish", message="a", kind="X")
+    bench.run("finish", comand="ls -la /some/very/long/path/that/goes/on and on and on", b="second")
+    bench.run("file_editor", command="rename", path="/x").run("file_editor", command="view")
+    bench.run("file_editor", command="view", path="/a", insert_line=-1, view_range=[1, "x", 2.5])
+    bench.run("task_tracker", command="plan", task_list=[{"notes": "n"}, {"title": 1, "status": "later"}, 5])
+    return bench.case()
+
+
+@built
+def tasks():
+    bench = Bench()
+    bench.run("task_tracker").run("task_tracker", command="plan")
+    bench.run(
+        "task_tracker", command="plan",
+        task_list=[
+            {"title": "Grüße 🙏", "notes": "with \"notes\"\n", "status": "In Progress"},
+            {"title": "b", "status": "completed"}, {"title": "c", "status": "pending"}, {"title": "d"},
+        ],
+    )
+    return bench.run("task_tracker", command="view", task_list=[{"title": "ignored"}]).case()
+
+
+@built
+def editor_view():
+    tree = {f"src/{name}": "x\n" for name in ["b.py", "a.py", ".hidden", "deep/c.py", "deep/er/d.py"]}
+    bench = Bench({
+        **tree, "one.txt": "a\nb\nc\nd\ne\n", "no_end.txt": "a\nb", "empty.txt": "", "form.txt": "a\x0cb\u2028c\nd\n",
+        "crlf.txt": "a\r\nb\r\nc\rd\n", ".git/x": "", "long.txt": "".join(f"line {n}\n" for n in range(3000)),
+        "empty/": "", "nul.bin": b"\x00\x01\x02\x03\x00\x05" * 100, "pic.png": PNG, "PIC.JPG": PNG,
+    }, vision=True)
+    view = lambda path, **more: bench.run("file_editor", command="view", path=path, **more)  # noqa: E731
+    for name in ["one.txt", "no_end.txt", "empty.txt", "form.txt", "crlf.txt", "long.txt", "nul.bin", "pic.png",
+                 "PIC.JPG", "src", "src/deep", "empty", "missing", "./src//a.py", "src/../one.txt", "one.txt/"]:
+        view("{W}/" + name)
+    view("{W}")
+    for span in [[2, 3], [2, -1], [5, 9], [0, 2], [6, 7], [3, 2], [1], [1, 2, 3], [], [2, -5], ["1", 2.0]]:
+        view("{W}/one.txt", view_range=span)
+    view("{W}/empty.txt", view_range=[1, 1])
+    view("{W}/src", view_range=[1, 2])
+    view("one.txt")
+    view("nowhere.txt")
+    view("")
+    return bench.case()
+
+
+@built
+def editor_change():
+    bench = Bench({"a.py": "def f():\n    return 1\n\n\ndef g():\n    return 1\n", "b.txt": "one\ntwo\n", "dir/": ""})
+    run = lambda command, path, **more: bench.run("file_editor", command=command, path="{W}/" + path, **more)  # noqa: E731
+    run("create", "new.txt", file_text="hello\nworld\n")
+    run("create", "new.txt", file_text="again")
+    run("create", "none.txt")
+    run("create", "dir", file_text="x")
+    run("create", "empty.txt", file_text="")
+    run("undo_edit", "new.txt")
+    run("undo_edit", "new.txt")
+    run("str_replace", "a.py", old_str="return 1", new_str="return 2")
+    run("str_replace", "a.py", old_str="def g():\n    return 1", new_str="def g():\n    return 2\n\n\n# end")
+    run("str_replace", "a.py", old_str="nowhere", new_str="x")
+    run("str_replace", "a.py", old_str="  # end  \n", new_str="  # END  ")
+    run("str_replace", "a.py", old_str="x")
+    run("str_replace", "a.py", new_str="x")
+    run("str_replace", "a.py", old_str="x", new_str="x")
+    run("str_replace", "a.py", old_str="def f", new_str="")
+    run("str_replace", "missing.py", old_str="a", new_str="b")
+    run("str_replace", "dir", old_str="a", new_str="b")
+    run("str_replace", "b.txt", old_str="", new_str="b")
+    run("str_replace", "empty.txt", old_str="", new_str="now\nwith text")
+    run("insert", "b.txt", insert_line=1, new_str="between\nlines")
+    run("insert", "b.txt", insert_line=0, new_str="first")
+    run("insert", "b.txt", insert_line=5, new_str="last\n")
+    run("insert", "b.txt", insert_line=99, new_str="x")
+    run("insert", "b.txt", new_str="x")
+    run("insert", "b.txt", insert_line=1)
+    run("insert", "b.txt", insert_line="2", new_str="")
+    for _ in range(6):
+        run("undo_edit", "b.txt")
+    run("undo_edit", "a.py")
+    run("view", "a.py")
+    return bench.case()
+
+
+@built
+def editor_encodings():
+    russian = "Привет, мир!\nКак дела? Это длинный текст на русском языке.\n" * 3
+    bench = Bench({
+        "mark.txt": b"\xef\xbb\xbfa\nb\n", "u16.txt": "a\nb \u00e4\n".encode("utf-16"),
+        "cp1251.txt": russian.encode("cp1251"), "sjis.txt": ("こんにちは世界、これはテストです。\n" * 5).encode("cp932"),
+        "gbk.txt": ("你好世界，这是一个测试文件。\n" * 5).encode("gb18030"), "utf8.txt": "Grüße 🙏\nzwei\n",
+    })
+    edit = lambda path, old, new: bench.run(  # noqa: E731
+        "file_editor", command="str_replace", path="{W}/" + path, old_str=old, new_str=new
+    )
+    edit("mark.txt", "b", "β")
+    edit("u16.txt", "ä", "ö")
+    edit("cp1251.txt", "Привет, мир!\nКак", "x")
+    bench.run("file_editor", command="insert", path="{W}/cp1251.txt", insert_line=1, new_str="Добрый день")
+    bench.run("file_editor", command="view", path="{W}/cp1251.txt")
+    bench.run("file_editor", command="view", path="{W}/sjis.txt")
+    bench.run("file_editor", command="view", path="{W}/gbk.txt")
+    bench.run("file_editor", command="insert", path="{W}/cp1251.txt", insert_line=0, new_str="→ 世界")
+    edit("utf8.txt", "🙏", "🙏🙏")
+    return bench.case()
+
+
+def main():
+    check = "--check" in sys.argv[1:]
+    only = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    HERE.mkdir(exist_ok=True)
+    changed = []
+    for name, function in CASES.items():
+        if only and name not in only:
+            continue
+        case = function()
+        lines = []
+        for key, value in case.items():
+            if isinstance(value, list):
+                body = ",\n".join("  " + json.dumps(entry, ensure_ascii=False) for entry in value)
+                lines.append(f" {json.dumps(key)}: [\n{body}\n ]")
+            else:
+                lines.append(f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
+        text = "{\n" + ",\n".join(lines) + "\n}\n"
+        path = HERE / f"{name}.json"
+        if check:
+            if not path.exists() or path.read_text() != text:
+                changed.append(name)
+        else:
+            path.write_text(text)
+    if changed:
+        sys.exit("would change: " + ", ".join(changed))
+
+
+if __name__ == "__main__":
+    main()

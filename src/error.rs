@@ -225,7 +225,7 @@ pub enum Error {
     },
     /// There is nothing to look for, or not so.
     #[error("{0}")]
-    Finder(#[from] crate::secret::FinderError),
+    Finder(#[from] crate::redact::FinderError),
     /// The statement is not one that a query may be; change it.
     #[error("{what}")]
     QueryRefused {

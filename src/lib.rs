@@ -75,7 +75,9 @@ pub mod ids;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;
+pub mod redact;
 pub mod replay;
+#[cfg(feature = "agent")]
 pub mod secret;
 #[cfg(feature = "server")]
 pub mod server;

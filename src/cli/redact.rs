@@ -8,7 +8,7 @@ use super::scan_secrets::{place_value, places_table};
 use super::{DONE, Place, vacuum};
 use crate::error::Result;
 use crate::ids::ConversationId;
-use crate::secret::Finder;
+use crate::redact::Finder;
 use crate::store::{Redaction, RedactionReport};
 
 pub(super) fn run(place: &Place<'_>, command: &Redact, output: &Output) -> Result<u8> {

@@ -9,7 +9,7 @@ use super::arguments::{ScanSecrets, Values};
 use super::print::{Output, bytes, count, one_line, plural, row, table};
 use super::{DONE, Place, REFUSED};
 use crate::error::{Error, Result};
-use crate::secret::Finder;
+use crate::redact::Finder;
 use crate::store::SecretPlace;
 
 pub(super) fn run(place: &Place<'_>, command: &ScanSecrets, output: &Output) -> Result<u8> {

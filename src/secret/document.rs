@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::{Cipher, Held, STARS, is_secret_name};
+use super::{Cipher, Held, REDACTED, is_secret_name};
 use crate::event::dump::Out;
 use crate::event::json::Raw;
 
@@ -41,7 +41,7 @@ impl Form<'_> {
                 Held::Open(secret) => Some(secret.expose().to_owned().into()),
                 Held::Sealed(_) | Held::Lost => Some(shown.into()),
             },
-            Self::Redacted => Some(STARS.into()),
+            Self::Redacted => Some(REDACTED.into()),
             Self::Null => None,
         }
     }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn only_secrets_change_and_they_come_back() {
-        let stars = (1..6).fold(AGENT.to_owned(), |text, n| text.replace(&format!("k{n}"), STARS));
+        let stars = (1..6).fold(AGENT.to_owned(), |text, n| text.replace(&format!("k{n}"), REDACTED));
         assert_eq!(form(AGENT, Form::Redacted), stars);
         assert_eq!(form(AGENT, Form::Stored(None)), stars);
         let (cipher, wrong) = (Cipher::new("k", &[]), Cipher::new("w", &[]));

@@ -1,6 +1,6 @@
 //! Where a value comes from, as base state keeps it.
 
-use super::{Cipher, STARS, Secret, is_secret_name};
+use super::{Cipher, REDACTED, Secret, is_secret_name};
 use crate::event::dump::Out;
 use crate::event::json::Raw;
 
@@ -42,7 +42,7 @@ impl Held {
     pub fn stored(&self, cipher: Option<&Cipher>) -> Option<String> {
         match (self, cipher) {
             (Self::Open(secret), Some(cipher)) => Some(cipher.seal(secret)),
-            (Self::Open(_), None) => Some(STARS.to_owned()),
+            (Self::Open(_), None) => Some(REDACTED.to_owned()),
             (Self::Sealed(token), _) => Some(token.clone()),
             (Self::Lost, _) => None,
         }

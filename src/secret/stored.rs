@@ -1,6 +1,6 @@
 //! A secret as a document of settings holds it: known, sealed or left out.
 
-use super::{STARS, Secret};
+use super::{REDACTED, Secret};
 use crate::event::decode::DecodeError;
 use crate::event::dump::Out;
 use crate::event::json::Raw;
@@ -12,7 +12,7 @@ pub const SEAL: &str = "gAAAAA";
 /// A secret as a document holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stored {
-    /// The value is known. It is dumped as [`STARS`].
+    /// The value is known. It is dumped as [`REDACTED`].
     Known(Secret),
     /// The value is sealed, and nobody has opened it: it is kept as it is.
     Sealed(Text),
@@ -23,7 +23,7 @@ pub enum Stored {
 /// How documents are written that hold secrets.
 #[derive(Clone, Copy)]
 pub enum Expose<'c> {
-    /// [`STARS`] in place of each.
+    /// [`REDACTED`] in place of each.
     Redacted,
     /// The values themselves.
     Plain,
@@ -68,7 +68,7 @@ impl Stored {
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         match text {
-            STARS => Some(Self::Redacted),
+            REDACTED => Some(Self::Redacted),
             text if text.starts_with(SEAL) => Some(Self::Sealed(text.into())),
             text => Secret::new(text).map(Self::Known),
         }
@@ -84,7 +84,7 @@ impl Field for Stored {
 
     fn write(&self, out: &mut Out) {
         match self {
-            Self::Known(_) | Self::Redacted => out.text(STARS),
+            Self::Known(_) | Self::Redacted => out.text(REDACTED),
             Self::Sealed(token) => out.text(token),
         }
     }
@@ -127,6 +127,6 @@ mod tests {
         stored.open(|token| Secret::new(token.len().to_string()));
         assert_eq!(stored.known().map(Secret::expose), Some("8"));
         assert_eq!(Stored::of(" "), None);
-        assert_eq!(Stored::of(STARS), Some(Stored::Redacted));
+        assert_eq!(Stored::of(REDACTED), Some(Stored::Redacted));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 /// What stands for a secret where it may not be shown; the reference writes the same ten stars.
-pub const STARS: &str = "**********";
+pub const REDACTED: &str = "**********";
 
 /// A text that nobody may read by accident: it prints stars and is wiped from memory when it is let go of.
 #[derive(Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ impl Secret {
     #[must_use]
     pub fn new(text: impl Into<String>) -> Option<Self> {
         let text = Zeroizing::new(text.into());
-        (!text.trim().is_empty() && *text != STARS).then_some(Self(text))
+        (!text.trim().is_empty() && *text != REDACTED).then_some(Self(text))
     }
 
     /// The text itself. Whoever asks answers for where it goes.
@@ -28,7 +28,7 @@ impl Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(STARS)
+        out.write_str(REDACTED)
     }
 }
 
@@ -41,6 +41,6 @@ mod tests {
         let secret = Secret::new("hunter2").unwrap();
         assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "********** Some(**********)");
         assert_eq!(secret.expose(), "hunter2");
-        assert_eq!([Secret::new(""), Secret::new(" \n"), Secret::new(STARS)], [None, None, None]);
+        assert_eq!([Secret::new(""), Secret::new(" \n"), Secret::new(REDACTED)], [None, None, None]);
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::event::json::Raw;
-use crate::secret::{self, Form, Rewritten, Wanted};
+use crate::redact::{self, Form, Rewritten, Wanted};
 
 /// Where in a conversation a text is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,19 +66,19 @@ impl Kept<'_> {
     /// The text without what is wanted out of it.
     pub(super) fn rewrite(&self, wanted: Wanted<'_>) -> Rewritten {
         match self.part {
-            Part::Event => secret::rewrite(self.text, Form::Event, wanted),
-            Part::BaseState => secret::rewrite(self.text, Form::BaseState, wanted),
+            Part::Event => redact::rewrite(self.text, Form::Event, wanted),
+            Part::BaseState => redact::rewrite(self.text, Form::BaseState, wanted),
             Part::BaseStateChange => within(self.name, self.text, wanted),
             Part::Tags => within("tags", self.text, wanted),
             Part::Attachment if Raw::parse(self.text).is_ok() => {
-                secret::rewrite(self.text, Form::Document, wanted)
+                redact::rewrite(self.text, Form::Document, wanted)
             }
             Part::Attachment
             | Part::Title
             | Part::FirstMessage
             | Part::FileName
             | Part::Origin
-            | Part::Problem => secret::rewrite(self.text, Form::Plain, wanted),
+            | Part::Problem => redact::rewrite(self.text, Form::Plain, wanted),
         }
     }
 }
@@ -86,7 +86,7 @@ impl Kept<'_> {
 /// Rewrites the value of a base state's field, seen as a part of the whole document.
 fn within(field: &str, value: &str, wanted: Wanted<'_>) -> Rewritten {
     let before = format!("{{{}:", serde_json::Value::from(field));
-    let mut rewritten = secret::rewrite(&format!("{before}{value}}}"), Form::BaseState, wanted);
+    let mut rewritten = redact::rewrite(&format!("{before}{value}}}"), Form::BaseState, wanted);
     if let Some(text) = &mut rewritten.text {
         text.pop();
         text.drain(..before.len());

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::event::NewEvent;
 use crate::event::json::Object;
 use crate::ids::{ConversationId, EventId, Timestamp};
-use crate::secret::{Finder, Rewritten, Wanted};
+use crate::redact::{Finder, Rewritten, Wanted};
 use crate::state::status::Effect;
 
 /// What to take out.

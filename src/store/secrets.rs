@@ -9,8 +9,8 @@ use super::kept::{Kept, Part};
 use super::{Store, attachment, base_state, catalogue, log, origin};
 use crate::error::Result;
 use crate::ids::{ConversationId, Sequence};
-use crate::secret::finder::VALUE_BYTES_MIN;
-use crate::secret::{self, Finder, Spot, Wanted};
+use crate::redact::finder::VALUE_BYTES_MIN;
+use crate::redact::{self, Finder, Spot, Wanted};
 
 const NEXT: &str =
     "SELECT key, id FROM conversation WHERE key > ?1 AND (?2 IS NULL OR id = ?2) ORDER BY key LIMIT 1";
@@ -31,7 +31,7 @@ pub struct Place {
     pub name: String,
     /// Where in the text: `observation.content[0].text`; "" for the text itself.
     pub path: String,
-    /// What it is; see [`crate::secret::pattern::PATTERNS`].
+    /// What it is; see [`crate::redact::pattern::PATTERNS`].
     pub kind: &'static str,
     /// What may be shown of it.
     pub hint: String,
@@ -155,7 +155,7 @@ pub(super) fn with_own(
     values: &[(String, String)],
 ) -> Result<Finder> {
     let Some(document) = base_state::stored_document(db, key)? else { return Ok(base.clone()) };
-    let own = secret::open_secrets(document.as_str());
+    let own = redact::open_secrets(document.as_str());
     if own.is_empty() {
         return Ok(base.clone());
     }
@@ -186,7 +186,7 @@ impl Scan {
             return;
         }
         let hidden = matches!(wanted, Wanted::Matches(finder) if !finder.find(None, kept.name).is_empty());
-        let kept = Kept { name: if hidden { secret::REDACTED } else { kept.name }, ..*kept };
+        let kept = Kept { name: if hidden { redact::REDACTED } else { kept.name }, ..*kept };
         for spot in found.taken.into_iter().chain(found.left) {
             self.add(id, &kept, spot);
         }

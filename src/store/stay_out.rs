@@ -14,7 +14,7 @@ use crate::chain::Digest;
 use crate::error::Result;
 use crate::event::json::Raw;
 use crate::ids::{ConversationId, Timestamp};
-use crate::secret::REDACTED;
+use crate::redact::REDACTED;
 use crate::state::BaseDocument;
 
 /// What an import brings, without what was taken out of it here.

@@ -2,7 +2,7 @@
 //! holds, and nothing brings it back in silence.
 
 use annals::event::{Unfamiliar, decode};
-use annals::secret::{Finder, REDACTED};
+use annals::redact::{Finder, REDACTED};
 use annals::store::{Redaction, RedactionReport, StoredEvent};
 use annals::transfer::{Exporter, Format, ImportOptions, ImportStatus};
 use annals::{ConversationId, Error, EventId, Expected, Store};

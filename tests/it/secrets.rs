@@ -1,6 +1,6 @@
 //! Scanning for secrets: where they are is told, what they are is not.
 
-use annals::secret::Finder;
+use annals::redact::Finder;
 use annals::store::SecretReport;
 use annals::{ConversationId, Error, Expected, Store};
 use serde_json::json;
@@ -128,7 +128,7 @@ fn short_values_are_refused_by_their_number() {
     let store = Store::in_memory(&still()).unwrap();
     let values = [("value 1".to_owned(), "abc".to_owned())];
     let scan = store.scan_secrets(None, &Finder::secrets(), &values, &mut |_| ());
-    assert_error(scan, &Error::Finder(annals::secret::FinderError::ShortValue { number: 1 }));
+    assert_error(scan, &Error::Finder(annals::redact::FinderError::ShortValue { number: 1 }));
     let unknown = store.scan_secrets(Some(&conversation("x")), &Finder::secrets(), &[], &mut |_| ());
     assert_error(unknown, &Error::UnknownConversation { conversation: "x".into() });
 }

@@ -6,6 +6,9 @@ use std::time::Instant;
 use super::bash::History;
 use super::config::Config;
 use super::failure::Failure;
+use super::hub::Hub;
+use super::sessions::Sessions;
+use crate::conversation::ConversationError;
 use crate::error::Result;
 use crate::store::Store;
 
@@ -17,14 +20,41 @@ pub struct App {
     last_activity: Mutex<Instant>,
     /// What commands were run outside of conversations.
     pub(super) bash: History,
+    hub: Hub,
+    sessions: Sessions,
 }
 
 impl App {
-    /// A server over this store. Nothing is read yet.
-    #[must_use]
-    pub fn new(store: Store, config: Config) -> Self {
+    /// A server over this store. Nothing is read but the log's length.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn new(store: Store, config: Config) -> std::result::Result<Self, ConversationError> {
         let now = Instant::now();
-        Self { store, config, started: now, last_activity: Mutex::new(now), bash: History::default() }
+        Ok(Self {
+            hub: Hub::start(&store)?,
+            sessions: Sessions::new(store.clone(), config.cipher.clone(), config.runs_max)?,
+            store,
+            config,
+            started: now,
+            last_activity: Mutex::new(now),
+            bash: History::default(),
+        })
+    }
+
+    /// Lets go of everything that is open; what runs is paused.
+    pub async fn close(&self) {
+        self.sessions.close_all().await;
+    }
+
+    /// Who hears what.
+    pub(super) fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// What is open here.
+    pub(super) fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
     /// The store.

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Json, Router};
 use chrono::{DateTime, Local, NaiveDateTime};
 use serde_json::Value;
 
 use super::App;
-use super::failure::{Failure, Problem};
+use super::failure::{Failure, Problem, success};
+use super::message;
 use super::request::{self, Params, PathId};
+use super::sessions::Busy;
 use super::wire::{self, Nulls, Provenance};
 use crate::error::Error;
 use crate::event::{Content, Event, Given};
@@ -28,9 +30,10 @@ const LOOK_THROUGH: usize = 500;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
-        .route("/", get(batch))
+        .route("/", get(batch).post(say))
         .route("/search", get(search))
         .route("/count", get(count))
+        .route("/respond_to_confirmation", axum::routing::post(respond))
         .route("/{event_id}", get(one))
 }
 
@@ -215,6 +218,54 @@ async fn batch(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> 
         Ok(array(events?.into_iter().map(|event| event.unwrap_or_else(|| "null".to_owned()))))
     });
     events.await.map(text).map_err(named(&id))
+}
+
+/// A person says something; with `run` the agent goes on.
+async fn say(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> Result<Json<Value>, Failure> {
+    let value = Value::Object(request::object(&body)?);
+    let message = message::parse(&value, &[])?;
+    let runs = value.get("run") == Some(&Value::Bool(true));
+    app.touch();
+    let session = app.sessions().open(&app, &id).await.map_err(named(&id))?;
+    session.conversation.send_message(message).await?;
+    if runs {
+        session.start(&app, Busy::FollowUp).map_err(|failure| match failure {
+            Failure::Refused(StatusCode::TOO_MANY_REQUESTS, _) => Failure::Refused(
+                StatusCode::TOO_MANY_REQUESTS,
+                "Conversation run limit reached. The message is saved; retry with /run later.".to_owned(),
+            ),
+            other => other,
+        })?;
+    }
+    Ok(success())
+}
+
+/// A person lets actions happen, or does not.
+async fn respond(
+    State(app): State<Arc<App>>,
+    PathId(id): PathId,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let accepts = match members.get("accept") {
+        Some(Value::Bool(accepts)) => *accepts,
+        Some(_) => {
+            let message = "Input should be a valid boolean";
+            return Err(Problem::new("bool_type", &["body", "accept"], message).into());
+        }
+        None => return Err(Problem::new("missing", &["body", "accept"], "Field required").into()),
+    };
+    let reason = request::text(&members, "reason")?.unwrap_or("User rejected the action.").to_owned();
+    let session = app.sessions().open(&app, &id).await.map_err(named(&id))?;
+    if accepts {
+        match session.start(&app, Busy::Refuse) {
+            Err(Failure::Refused(StatusCode::CONFLICT, _)) | Ok(()) => {}
+            Err(other) => return Err(other),
+        }
+    } else {
+        session.conversation.reject_pending_actions(&reason).await?;
+    }
+    Ok(success())
 }
 
 /// One event with its nulls; `None` where there is none of that id.

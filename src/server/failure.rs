@@ -62,6 +62,17 @@ impl Failure {
         Self::Refused(StatusCode::CONFLICT, text.into())
     }
 
+    /// 409: it runs already.
+    pub fn running() -> Self {
+        Self::conflict("Conversation already running. Wait for completion or pause first.")
+    }
+
+    /// 429: as many run as may.
+    pub fn no_capacity() -> Self {
+        let text = "Conversation run limit reached. Retry the request later.";
+        Self::Refused(StatusCode::TOO_MANY_REQUESTS, text.to_owned())
+    }
+
     /// 422 with a text.
     pub fn unprocessable(text: impl Into<String>) -> Self {
         Self::Refused(StatusCode::UNPROCESSABLE_ENTITY, text.into())

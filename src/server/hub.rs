@@ -183,7 +183,8 @@ impl Hub {
             topic.next = event.sequence.0 + 1;
             let _nobody = frame.clone().map(|frame| topic.listeners.send(frame));
             let next = topic.next;
-            let (now, later) = std::mem::take(&mut topic.waiting).into_iter().partition(|(after, _)| *after <= next);
+            let (now, later) =
+                std::mem::take(&mut topic.waiting).into_iter().partition(|(after, _)| *after <= next);
             topic.waiting = later;
             let now: Vec<(u64, Frame)> = now;
             for (_, frame) in now {

@@ -82,7 +82,8 @@ impl Stored {
 
     fn secrets(&self, form: Form<'_>) -> Value {
         let Some(registry) = self.field("secret_registry") else { return json!({"secret_sources": {}}) };
-        serde_json::from_str(&document::registry(registry, form)).unwrap_or_else(|_| json!({"secret_sources": {}}))
+        serde_json::from_str(&document::registry(registry, form))
+            .unwrap_or_else(|_| json!({"secret_sources": {}}))
     }
 
     /// The folder it keeps files in; a name of that shape where nobody said one.

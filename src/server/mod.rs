@@ -8,14 +8,24 @@
 mod app;
 mod auth;
 mod bash;
+mod command;
 mod config;
+mod conversations;
 mod cors;
+mod create;
 mod events;
 mod failure;
 mod file;
+mod fork;
 mod git;
+mod hub;
+mod info;
+mod message;
+mod meta;
 mod probes;
 mod request;
+mod sessions;
+mod socket;
 mod wire;
 
 use std::future::Future;
@@ -25,12 +35,14 @@ use std::sync::Arc;
 pub use app::App;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-pub use config::Config;
+pub use config::{Config, RUNS_MAX};
 use tokio::net::TcpListener;
 
 /// Everything that the server answers, for a host that brings its own listener.
 pub fn router(app: Arc<App>) -> Router {
     let api = Router::new()
+        .nest("/conversations", conversations::routes())
+        .nest("/conversations/{conversation_id}", command::routes())
         .nest("/conversations/{conversation_id}/events", events::routes())
         .nest("/bash", bash::routes())
         .nest("/file", file::routes())
@@ -39,13 +51,15 @@ pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .merge(probes::routes())
         .nest("/api", api)
+        .nest("/sockets", socket::routes())
         .fallback(failure::not_found)
         .method_not_allowed_fallback(failure::method_not_allowed)
         .layer(from_fn_with_state(Arc::clone(&app), cors::answer))
         .with_state(app)
 }
 
-/// Listens on `listener` until `shutdown` ends; requests under way are answered to their end.
+/// Listens on `listener` until `shutdown` ends; requests under way are answered to their end, and what runs is
+/// paused.
 ///
 /// # Errors
 /// What the listener fails with.
@@ -54,5 +68,7 @@ pub async fn serve(
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    axum::serve(listener, router(app)).with_graceful_shutdown(shutdown).await
+    let ended = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(shutdown).await;
+    app.close().await;
+    ended
 }

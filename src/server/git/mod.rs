@@ -76,3 +76,14 @@ async fn commit_changes(Path(sha): Path<String>, params: Params) -> Result<Json<
     let repository = Repository::at(&path(&params)?).await?;
     Ok(Json(changes::of_commit(&repository, &sha).await?.to_json()))
 }
+
+/// Makes a repository of a folder that is in none.
+///
+/// # Errors
+/// Git's, where there is none or it refuses.
+pub(super) async fn ensure_repository(folder: &std::path::Path) -> Result<(), GitError> {
+    match Repository::at(folder).await {
+        Err(GitError::NoRepository(_)) => run::init(folder).await,
+        other => other.map(|_| ()),
+    }
+}

@@ -90,3 +90,8 @@ impl Repository {
         }
     }
 }
+
+/// Makes a repository in a folder; nothing is committed.
+pub(super) async fn init(folder: &Path) -> Result<(), GitError> {
+    Repository(folder.to_path_buf()).bytes(&["init", "--quiet"]).await.map(|_| ())
+}

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::body::{Body, array, text_of};
+use super::compat::adapt;
 use super::failure::Failure;
 use super::feature::ThinkingMode;
 use super::parsed::{CallParts, Parsed, assistant, call, calls, count, no_response};
@@ -35,7 +36,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
     let messages = chat(&request.messages, flags).map_err(|error| LlmError::BadRequest(error.to_string()))?;
     let mut body = Body::default();
     body.set("model", setup.model.as_str());
-    body.set("messages", messages);
+    body.set("messages", adapt(messages, setup));
     if !request.tools.is_empty() && settings.native_tool_calling {
         body.set_text("tools", array(request.tools.iter().map(tool)));
     }
@@ -47,9 +48,8 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
     }
     body.set_some("seed", settings.seed);
     let mut headers = setup.headers(request.session.as_deref());
-    let effort = settings.reasoning_effort.as_deref().filter(|effort| !effort.is_empty());
     if features.effort {
-        match (setup.provider.effort, effort) {
+        match (setup.provider.effort, setup.effort()) {
             (_, None) => {}
             (Effort::Switch, Some("none")) => body.set("thinking", json!({ "type": "disabled" })),
             (Effort::Switch, Some(_)) => body.set("thinking", json!({ "type": "enabled" })),

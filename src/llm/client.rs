@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::chat::{self, Prepared};
-use super::failure::{Failure, Mask, is_cache_too_small};
+use super::chat::Prepared;
+use super::failure::{Failure, Hidden, is_cache_too_small};
+use super::form::Form;
 use super::http::{Post, Transport};
 use super::known::Models;
 use super::parsed::{Parsed, new_id};
-use super::provider::Protocol;
 use super::retry::Waits;
 use super::settings::Settings;
 use super::setup::Setup;
@@ -23,7 +23,7 @@ use crate::event::Message;
 pub struct Client {
     setup: Setup,
     transport: Transport,
-    mask: Mask,
+    hidden: Hidden,
 }
 
 /// What a client is made with, beside its settings.
@@ -51,12 +51,12 @@ impl Client {
     /// # Errors
     /// [`LlmError::BadRequest`] where the name leads to no provider; [`LlmError::ContextWindowTooSmall`].
     pub fn new(settings: Settings, options: &ClientOptions) -> Result<Self, LlmError> {
-        let mask = Mask::new(settings.hidden());
+        let hidden = Hidden::new(settings.hidden());
         let setup = Setup::new(settings, &options.models)?;
         if !options.short_windows {
             setup.check_window()?;
         }
-        Ok(Self { setup, transport: options.transport.clone(), mask })
+        Ok(Self { setup, transport: options.transport.clone(), hidden })
     }
 
     /// Its settings.
@@ -134,24 +134,20 @@ impl Client {
         stream: bool,
         mut tell: impl FnMut(Delta),
     ) -> Result<Parsed, Failure> {
-        let Prepared { url, headers, body } = match setup.provider.protocol {
-            Protocol::OpenAi => chat::request(setup, request, stream),
-            Protocol::Anthropic | Protocol::Gemini => chat::request(setup, request, stream),
-        }
-        .map_err(Failure::last)?;
+        let mut form = Form::of(setup);
+        let Prepared { url, headers, body } = form.request(setup, request, stream).map_err(Failure::last)?;
         let idle = setup.settings.stream_idle_timeout.filter(|_| stream);
         let post = Post {
             url: &url,
             headers: &headers,
             body: body.finish(),
             provider: setup.provider.name,
-            mask: &self.mask,
+            hidden: &self.hidden,
             idle: idle.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         };
         let answer = self.transport.post(post).await?;
         let cost = answer.header("x-litellm-response-cost").and_then(|cost| cost.parse().ok());
         let mut parsed = if stream && answer.is_stream() {
-            let mut assembly = chat::Assembly::default();
             let provider = setup.provider.name;
             answer
                 .events(|event| {
@@ -160,14 +156,13 @@ impl Client {
                     }
                     // What is no JSON is no piece of a reply: a proxy's greeting, a comment.
                     let Ok(piece) = serde_json::from_str::<Value>(&event.data) else { return Ok(false) };
-                    let piece = super::http::refused(piece, provider, &self.mask)?;
-                    assembly.feed(&piece, &mut tell);
-                    Ok(false)
+                    let piece = super::http::refused(piece, provider, &self.hidden)?;
+                    form.feed(&piece, &mut tell, provider, &self.hidden)
                 })
                 .await?;
-            assembly.finish()?
+            form.finish()?
         } else {
-            chat::parse(&answer.json().await?)?
+            form.parse(&answer.json().await?)?
         };
         parsed.cost = cost.or(parsed.cost);
         Ok(parsed)

@@ -1,11 +1,12 @@
 //! What a provider's refusal means, told from its status and its words.
 //!
 //! Source: the reference's `exceptions/classifier.py` and `mapping.py` 1.58, over what litellm makes of a reply
-//! (`exception_mapping_utils.py`). Whatever is said of a failure is said without secrets ([`Mask`]).
+//! (`exception_mapping_utils.py`). Whatever is said of a failure is said without secrets ([`Hidden`]).
 
 use std::time::Duration;
 
 use super::LlmError;
+use crate::secret::Mask;
 
 /// How much of a refusal is told, in bytes.
 pub(super) const TEXT_BYTES_MAX: usize = 4_000;
@@ -34,9 +35,9 @@ impl Failure {
 
 /// Takes values that nobody may read out of texts.
 #[derive(Clone, Default)]
-pub(super) struct Mask(Vec<String>);
+pub(super) struct Hidden(Mask);
 
-impl Mask {
+impl Hidden {
     /// Hides these values wherever they occur, as they are and as JSON writes them. Values of less than four
     /// characters are words, not secrets.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
@@ -52,20 +53,18 @@ impl Mask {
             }
         }
         hidden.retain(|value| value.chars().count() >= 4);
-        hidden.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
-        hidden.dedup();
-        Self(hidden)
+        Self(Mask::new(hidden.iter().map(String::as_str)))
     }
 
     /// The text without the values.
     pub fn hide(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, value| text.replace(value.as_str(), "****"))
+        self.0.apply(text).into_owned()
     }
 }
 
-impl std::fmt::Debug for Mask {
+impl std::fmt::Debug for Hidden {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Mask({} values)", self.0.len())
+        f.write_str("Hidden")
     }
 }
 
@@ -145,11 +144,11 @@ const OVERLOADED: &[&str] =
     &["overloaded_error", "the model is overloaded", "service tier capacity exceeded"];
 
 /// What a refusal means.
-pub(super) fn classify(refusal: Refusal<'_>, mask: &Mask) -> Failure {
+pub(super) fn classify(refusal: Refusal<'_>, hidden: &Hidden) -> Failure {
     let low = refusal.body.to_lowercase();
     let says = |list: &[&str]| list.iter().any(|words| low.contains(words));
     let status = refusal.status.unwrap_or_else(|| code(refusal.body));
-    let text = mask.hide(&describe(refusal));
+    let text = hidden.hide(&describe(refusal));
     let exhausted = says(EXHAUSTED);
     let limited = status == 429 || says_rate_limit(&low) || low.contains("request too large");
     let (error, again) = if says(TOO_LONG) || cerebras_length(&low) {
@@ -238,7 +237,7 @@ mod tests {
 
     fn code_of(status: u16, body: &str) -> (&'static str, bool) {
         let refusal = Refusal { status: Some(status), body, wait: None, provider: "openai" };
-        let failure = classify(refusal, &Mask::default());
+        let failure = classify(refusal, &Hidden::default());
         (failure.error.code(), failure.again)
     }
 
@@ -297,7 +296,7 @@ mod tests {
     fn an_error_within_a_stream_is_told_by_its_own_code() {
         let classify = |body| {
             let refusal = Refusal { status: None, body, wait: None, provider: "openrouter" };
-            classify(refusal, &Mask::default())
+            classify(refusal, &Hidden::default())
         };
         assert_eq!(
             classify(r#"{"error":{"code":"429","message":"slow"}}"#).error.code(),
@@ -310,14 +309,18 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_without_secrets_and_not_at_length() {
-        let mask = Mask::new(["sk-secret\"1".to_owned(), "Bearer other-key".to_owned(), "abc".to_owned()]);
+        let hidden =
+            Hidden::new(["sk-secret\"1".to_owned(), "Bearer other-key".to_owned(), "abc".to_owned()]);
         let body =
             format!(r#"{{"error":{{"message":"no sk-secret\"1, no other-key, abc {}"}}}}"#, "é".repeat(9000));
         let refusal = Refusal { status: Some(400), body: &body, wait: None, provider: "openai" };
-        let text = classify(refusal, &mask).error.to_string();
-        assert!(text.starts_with("openai answered 400: no ****, no ****, abc é"), "{}", &text[..80]);
+        let text = classify(refusal, &hidden).error.to_string();
+        assert!(
+            text.starts_with("openai answered 400: no <secret-hidden>, no <secret-hidden>, abc é"),
+            "{}",
+            &text[..80]
+        );
         assert!(text.len() < 4_100);
-        assert_eq!(mask.hide(r#"{"k":"sk-secret\"1"}"#), r#"{"k":"****"}"#);
-        assert_eq!(format!("{mask:?}"), "Mask(4 values)");
+        assert_eq!(hidden.hide(r#"{"k":"sk-secret\"1"}"#), r#"{"k":"<secret-hidden>"}"#);
     }
 }

@@ -7,7 +7,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use super::LlmError;
-use super::failure::{Failure, Mask, Refusal, TEXT_BYTES_MAX, classify, cut};
+use super::failure::{Failure, Hidden, Refusal, TEXT_BYTES_MAX, classify, cut};
 use super::sse::{SseEvent, SseReader};
 
 /// The longest reply of a model, in bytes, streamed or not.
@@ -30,7 +30,7 @@ pub(super) struct Post<'a> {
     pub body: String,
     /// Who is asked, for error texts.
     pub provider: &'a str,
-    pub mask: &'a Mask,
+    pub hidden: &'a Hidden,
     /// How long a stream may be silent.
     pub idle: Option<Duration>,
 }
@@ -96,7 +96,7 @@ impl Transport {
         let body = answer.body(REFUSAL_BYTES_MAX).await.unwrap_or_else(|(body, _)| body);
         let body = String::from_utf8_lossy(&body);
         let refusal = Refusal { status: Some(status), body: &body, wait, provider: answer.post.provider };
-        Err(classify(refusal, answer.post.mask))
+        Err(classify(refusal, answer.post.hidden))
     }
 }
 
@@ -121,7 +121,7 @@ impl Answer<'_> {
             Ok(value) => self.checked(value),
             Err(_) => {
                 let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]).into_owned();
-                let text = self.post.mask.hide(cut(&text, 500));
+                let text = self.post.hidden.hide(cut(&text, 500));
                 let error = format!("{} answered something that is no JSON: {text}", self.post.provider);
                 Err(Failure::passing(LlmError::ServiceUnavailable(error)))
             }
@@ -159,7 +159,7 @@ impl Answer<'_> {
 
     /// The value, unless it is an error in the place of a reply.
     pub fn checked(&self, value: serde_json::Value) -> Result<serde_json::Value, Failure> {
-        refused(value, self.post.provider, self.post.mask)
+        refused(value, self.post.provider, self.post.hidden)
     }
 
     /// The body, as long as it is not too long; else what was read of it and why no more was.
@@ -204,14 +204,14 @@ impl Answer<'_> {
 pub(super) fn refused(
     value: serde_json::Value,
     provider: &str,
-    mask: &Mask,
+    hidden: &Hidden,
 ) -> Result<serde_json::Value, Failure> {
     let first = value.get(0).unwrap_or(&value);
     if first.get("error").is_none_or(serde_json::Value::is_null) {
         return Ok(value);
     }
     let body = value.to_string();
-    Err(classify(Refusal { status: None, body: &body, wait: None, provider }, mask))
+    Err(classify(Refusal { status: None, body: &body, wait: None, provider }, hidden))
 }
 
 /// When to ask again: a number of seconds, or of milliseconds as OpenAI says it. Dates are not read.
@@ -230,7 +230,7 @@ fn failure(error: &reqwest::Error, post: &Post<'_>) -> Failure {
         text.push_str(&error.to_string());
         cause = error.source();
     }
-    let text = post.mask.hide(cut(&text, TEXT_BYTES_MAX));
+    let text = post.hidden.hide(cut(&text, TEXT_BYTES_MAX));
     if error.is_builder() {
         return Failure::last(LlmError::BadRequest(format!("{} has no usable address{text}", post.provider)));
     }

@@ -40,6 +40,8 @@ pub struct Known {
     pub prompt_caching: Option<bool>,
     /// Whether it is to be asked through the Responses interface, where the table names its interfaces.
     pub responses: Option<bool>,
+    /// Efforts that it does not take: `none`, `minimal`, `xhigh`, `max`.
+    pub refused_efforts: Vec<String>,
     /// Whose model it is.
     pub provider: Option<String>,
     /// What its tokens cost.
@@ -132,7 +134,7 @@ impl Known {
     fn read(entry: Raw<'_>) -> Self {
         let entry = entry.to_object();
         let count = |name| entry.get(name).and_then(Raw::as_f64).map(|number| number as u64);
-        let flag = |name| match entry.get(name).map(Raw::text) {
+        let flag = |name: &str| match entry.get(name).map(Raw::text) {
             Some("true") => Some(true),
             Some("false") => Some(false),
             _ => None,
@@ -171,6 +173,11 @@ impl Known {
             prompt_caching: flag("supports_prompt_caching"),
             responses: endpoints
                 .map(|list| list.elements().any(|one| one.as_str().as_deref() == Some("/v1/responses"))),
+            refused_efforts: ["none", "minimal", "xhigh", "max"]
+                .into_iter()
+                .filter(|effort| flag(&format!("supports_{effort}_reasoning_effort")) == Some(false))
+                .map(str::to_owned)
+                .collect(),
             provider: entry.text("litellm_provider").map(Cow::into_owned),
             price: base
                 .map(|base| Price { base, above: [200_000, 272_000, 128_000].into_iter().find_map(tier) }),

@@ -4,16 +4,21 @@
 //! known in this room and nowhere else. It knows neither events nor the store. Its invariant: a key, a
 //! header or any other secret is in no error, no log and no debug print.
 
+mod anthropic;
 mod body;
 mod chat;
 mod client;
+mod compat;
 mod error;
 mod failure;
 mod feature;
+mod form;
+mod gemini;
 mod http;
 pub mod known;
 mod parsed;
 mod provider;
+mod responses;
 mod retry;
 pub mod scripted;
 pub mod settings;

@@ -9,8 +9,8 @@ use crate::event::decode::DecodeError;
 use crate::event::dump::Out;
 use crate::event::json::Fault;
 use crate::event::json::Raw;
-use crate::event::model::{Field, Json, Map, Reading, Text, model, take, wire, words};
-use crate::secret::{Expose, Stored, read_optional};
+use crate::event::model::{Field, Json, Map, Reading, Text, expected, model, take, wire, words};
+use crate::secret::{Cipher, Form, Held, REDACTED, document};
 
 words! {
     /// Who pays for the calls.
@@ -40,7 +40,7 @@ model! {
         /// Its name: `provider/model`.
         model: Text,
         /// The key.
-        api_key: Option<Stored> => read_optional = None,
+        api_key: Option<Held> => read_held = None,
         /// A shared connection that the key and the address are taken from.
         provider_connection_id: Option<Text> = None,
         /// Who pays.
@@ -52,11 +52,11 @@ model! {
         /// Which version of the interface: Azure wants to know.
         api_version: Option<Text> = None,
         /// Of Bedrock: whose key.
-        aws_access_key_id: Option<Stored> => read_optional = None,
+        aws_access_key_id: Option<Held> => read_held = None,
         /// Of Bedrock: the key.
-        aws_secret_access_key: Option<Stored> => read_optional = None,
+        aws_secret_access_key: Option<Held> => read_held = None,
         /// Of Bedrock: a passing key.
-        aws_session_token: Option<Stored> => read_optional = None,
+        aws_session_token: Option<Held> => read_held = None,
         /// Of Bedrock: where.
         aws_region_name: Option<Text> = None,
         /// Of Bedrock: as whom.
@@ -211,35 +211,34 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The object as the reference dumps it (`model_dump_json(exclude_none=True)`), with its secrets as asked.
+    /// The object as the reference dumps it (`model_dump_json(exclude_none=True)`), with its secrets in this form.
     #[must_use]
-    pub fn to_json(&self, expose: Expose<'_>) -> String {
-        let mut written = self.clone();
-        for secret in written.secrets_mut() {
-            *secret = secret.exposed(expose);
-        }
+    pub fn to_json(&self, form: Form<'_>) -> String {
         let mut out = Out::default();
-        Field::write(&written, &mut out);
-        out.finish()
+        Field::write(self, &mut out);
+        document::agent(Raw::checked(&out.finish()), form)
     }
 
-    /// The members that are secrets, as far as they are there.
-    pub fn secrets_mut(&mut self) -> impl Iterator<Item = &mut Stored> {
-        [
+    /// Opens what is sealed, as far as the cipher can.
+    pub fn open(&mut self, cipher: &Cipher) {
+        let secrets = [
             &mut self.api_key,
             &mut self.aws_access_key_id,
             &mut self.aws_secret_access_key,
             &mut self.aws_session_token,
-        ]
-        .into_iter()
-        .flatten()
+        ];
+        for secret in secrets.into_iter().flatten() {
+            if let Held::Sealed(token) = secret {
+                *secret = Held::read(token, Some(cipher));
+            }
+        }
     }
 
     /// The values that may be in no log, error or debug print: keys, and the values of headers.
     pub(super) fn hidden(&self) -> Vec<String> {
-        let stored =
+        let held =
             [&self.api_key, &self.aws_access_key_id, &self.aws_secret_access_key, &self.aws_session_token];
-        let keys = stored.into_iter().flatten().filter_map(Stored::known).map(|key| key.expose().to_owned());
+        let keys = held.into_iter().flatten().filter_map(Held::secret).map(|key| key.expose().to_owned());
         let headers = self.extra_headers.iter().flat_map(|headers| &headers.0.0);
         keys.chain(headers.map(|(_, value)| value.to_string())).collect()
     }
@@ -288,6 +287,29 @@ impl Settings {
         match whole.into_iter().find(|(_, number)| *number == Some(0)) {
             Some((member, _)) => Err(SettingsError::Bounds { member, bounds: "at least 1" }),
             None => Ok(()),
+        }
+    }
+}
+
+/// Reads a secret that may be missing: null and blank texts are none, stars are one that was left out.
+fn read_held(raw: Raw<'_>, reading: Reading) -> Result<Option<Held>, DecodeError> {
+    if raw.as_str().is_some_and(|text| text.trim().is_empty()) {
+        return Ok(None);
+    }
+    Option::read(raw, reading)
+}
+
+/// As it is in the open: [`Settings::to_json`] gives it the form that is asked for.
+impl Field for Held {
+    fn read(raw: Raw<'_>, _: Reading) -> Result<Self, DecodeError> {
+        raw.as_str().map(|text| Self::read(&text, None)).ok_or_else(|| expected("a string"))
+    }
+
+    fn write(&self, out: &mut Out) {
+        match self {
+            Self::Open(secret) => out.text(secret.expose()),
+            Self::Sealed(token) => out.text(token),
+            Self::Lost => out.text(REDACTED),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::LlmError;
 use super::feature::Features;
 use super::known::{Known, Models, Price};
 use super::provider::{Provider, Route};
-use super::settings::Settings;
+use super::settings::{AuthType, Settings};
 
 /// The least that a model must read for an agent to work with it, in tokens. Source: the reference's `llm.py`.
 pub const INPUT_TOKENS_MIN: u64 = 16_384;
@@ -31,10 +31,16 @@ pub(super) struct Setup {
     pub price: Option<Price>,
     /// Whether marks are put where the prompt may be cached.
     pub caching: bool,
+    /// Efforts that the model is known not to take.
+    pub refused_efforts: Vec<String>,
 }
 
 impl Setup {
     pub fn new(settings: Settings, models: &Models) -> Result<Self, LlmError> {
+        if settings.is_subscription || settings.auth_type != AuthType::ApiKey {
+            let error = "a subscription cannot be used here: give an API key";
+            return Err(LlmError::BadRequest(error.to_owned()));
+        }
         let (route, model) = Route::of(&settings)?;
         let canonical = settings.model_canonical_name.as_deref().filter(|name| !name.is_empty());
         let known = models.find(canonical.unwrap_or(&settings.model), route.provider.name);
@@ -50,6 +56,7 @@ impl Setup {
             features,
             input_tokens_max,
             output_tokens_max: output_tokens_max(&settings, known.as_ref(), input_tokens_max),
+            refused_efforts: known.as_ref().map(|known| known.refused_efforts.clone()).unwrap_or_default(),
             price: price.or(known.and_then(|known| known.price)),
             caching: features.cache_marks,
             settings,
@@ -74,6 +81,13 @@ impl Setup {
         Some(budget.min(self.output_tokens_max?.saturating_sub(1)))
     }
 
+    /// How much it is to think, as far as it lets itself be told.
+    pub fn effort(&self) -> Option<&str> {
+        let effort = self.settings.reasoning_effort.as_deref().filter(|effort| !effort.is_empty())?;
+        (!self.settings.drop_params || !self.refused_efforts.iter().any(|known| known == effort))
+            .then_some(effort)
+    }
+
     /// The headers that go along with every request, except who asks.
     pub fn headers(&self, session: Option<&str>) -> Vec<(String, String)> {
         let settings = &self.settings;
@@ -94,7 +108,7 @@ impl Setup {
 
     /// The key, where there is one.
     pub fn key(&self) -> Option<&str> {
-        Some(self.settings.api_key.as_ref()?.known()?.expose())
+        Some(self.settings.api_key.as_ref()?.secret()?.expose())
     }
 }
 

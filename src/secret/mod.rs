@@ -11,7 +11,6 @@ pub mod document;
 pub mod mask;
 pub mod registry;
 pub mod source;
-mod stored;
 mod value;
 
 pub use cipher::Cipher;
@@ -19,8 +18,6 @@ pub use document::Form;
 pub use mask::{HIDDEN, Mask, StreamMask};
 pub use registry::{Info, Registry};
 pub use source::{Held, Source, SourceError};
-pub(crate) use stored::read_optional;
-pub use stored::{Expose, SEAL, Stored};
 pub use value::{REDACTED, Secret};
 
 /// Whether a header or a field of that name holds a secret, as the reference decides it: by the words in it.

@@ -115,6 +115,14 @@ async fn nobody_listening_nothing_is_streamed() {
 }
 
 #[tokio::test]
+async fn calls_without_words_are_calls_without_content() {
+    let server = ModelServer::start([]);
+    server.push(Answer::calls("", &[("call_1", "think", "{}")]));
+    let message = ask(&client(&server, "openai/gpt-4o", json!({}))).await.unwrap().message;
+    assert_eq!((message.content.len(), message.tool_calls.unwrap().len()), (0, 1));
+}
+
+#[tokio::test]
 async fn costs_come_from_the_header_the_settings_or_the_table() {
     let said =
         || Answer::said(Said { text: Some("x".to_owned()), usage: [1000, 10, 0, 0, 0], ..Said::default() });

@@ -162,7 +162,7 @@ async fn no_error_tells_a_secret() {
     let more = json!({ "num_retries": 1, "extra_headers": { "X-Secret": "hidden-value" } });
     let client = client(&server, "openai/gpt-4o", more);
     let error = ask(&client).await.unwrap_err();
-    let text = "openai answered 401: Incorrect API key: ****, header ****, Bearer ****";
+    let text = "openai answered 401: Incorrect API key: <secret-hidden>, header <secret-hidden>, Bearer <secret-hidden>";
     assert_eq!(error, LlmError::Authentication(text.to_owned()));
     let garbage = format!("{:?}", ask(&client).await.unwrap_err());
     let printed = format!("{client:?}");

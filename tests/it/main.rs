@@ -8,6 +8,12 @@ mod branch;
 mod cli;
 mod cli_privacy;
 mod concurrent;
+#[cfg(feature = "agent")]
+mod conversation_confirm;
+#[cfg(feature = "agent")]
+mod conversation_control;
+#[cfg(feature = "agent")]
+mod conversation_run;
 mod conversation_state;
 mod crash;
 mod delete;
@@ -20,6 +26,12 @@ mod golden;
 mod llm_chat;
 #[cfg(feature = "agent")]
 mod llm_failures;
+#[cfg(feature = "agent")]
+mod llm_forms;
+#[cfg(feature = "agent")]
+mod llm_requests;
+#[cfg(feature = "agent")]
+mod llm_settings;
 mod log;
 mod messages;
 mod old;

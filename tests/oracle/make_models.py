@@ -27,6 +27,8 @@ NUMBERS = [
 ]
 FLAGS = ["supports_vision", "supports_reasoning", "supports_adaptive_thinking", "supports_sampling_params",
          "supports_prompt_caching"]
+# Only what is refused is told.
+EFFORTS = [f"supports_{effort}_reasoning_effort" for effort in ("none", "minimal", "xhigh", "max")]
 
 path = pathlib.Path(litellm.__file__).parent / "model_prices_and_context_window_backup.json"
 table = json.loads(path.read_text())
@@ -40,6 +42,7 @@ for name, entry in sorted(table.items()):
     kept = {"litellm_provider": entry["litellm_provider"]}
     kept |= {key: entry[key] for key in NUMBERS if entry.get(key) is not None}
     kept |= {key: entry[key] for key in FLAGS if key in entry}
+    kept |= {key: False for key in EFFORTS if entry.get(key) is False}
     if "supported_endpoints" in entry:
         kept["supported_endpoints"] = [e for e in entry["supported_endpoints"] if e in ("/v1/chat/completions", "/v1/responses")]
     if "max_output_tokens" in kept:

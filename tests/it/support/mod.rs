@@ -10,6 +10,8 @@ mod model_wire;
 pub mod planted;
 pub mod projected;
 pub mod random;
+#[cfg(feature = "agent")]
+pub mod stage;
 
 use std::fmt::Debug;
 use std::path::PathBuf;

@@ -88,8 +88,7 @@ async fn prepare(folder: &std::path::Path) -> Result<(), Failure> {
     let refused =
         |error: std::io::Error| Failure::unprocessable(format!("working_dir cannot be used: {error}"));
     tokio::fs::create_dir_all(folder).await.map_err(refused)?;
-    // Without git, or where it refuses, the conversation works all the same.
-    let _made_or_not = super::git::ensure_repository(folder).await;
+    super::git::ensure_repository(folder).await;
     Ok(())
 }
 

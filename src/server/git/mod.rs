@@ -77,13 +77,9 @@ async fn commit_changes(Path(sha): Path<String>, params: Params) -> Result<Json<
     Ok(Json(changes::of_commit(&repository, &sha).await?.to_json()))
 }
 
-/// Makes a repository of a folder that is in none.
-///
-/// # Errors
-/// Git's, where there is none or it refuses.
-pub(super) async fn ensure_repository(folder: &std::path::Path) -> Result<(), GitError> {
-    match Repository::at(folder).await {
-        Err(GitError::NoRepository(_)) => run::init(folder).await,
-        other => other.map(|_| ()),
+/// Makes a repository of a folder that is in none. Without git, or where it refuses, the folder stays as it is.
+pub(super) async fn ensure_repository(folder: &std::path::Path) {
+    if let Err(GitError::NoRepository(_)) = Repository::at(folder).await {
+        let _stays_as_it_is = run::init(folder).await;
     }
 }

@@ -67,6 +67,7 @@ pub mod cli;
 #[cfg(feature = "agent")]
 pub mod conversation;
 pub mod conversation_state;
+pub mod doctor;
 pub mod error;
 pub mod event;
 #[cfg(feature = "agent")]

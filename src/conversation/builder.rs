@@ -15,7 +15,7 @@ use crate::event::json::Raw;
 use crate::event::{Json, Text};
 use crate::hook;
 use crate::ids::ConversationId;
-use crate::llm::{LlmError, Model};
+use crate::llm::{LlmError, Model, Settings};
 use crate::secret::registry::Fetch;
 use crate::secret::{Cipher, Registry as Secrets, Source};
 use crate::state::base::{FieldChange, quoted};
@@ -23,8 +23,8 @@ use crate::store::{Append, BaseStateChange, Store};
 use crate::stuck::Thresholds;
 use crate::tool::{self, Tool};
 
-/// Makes the client of a model from its settings: an agent's `llm`, its secrets open.
-pub type ModelMaker = Arc<dyn Fn(Raw<'_>) -> Result<Arc<dyn Model>, LlmError> + Send + Sync>;
+/// Makes the client of a model from its settings, whose secrets are open.
+pub type ModelMaker = Arc<dyn Fn(&Settings) -> Result<Arc<dyn Model>, LlmError> + Send + Sync>;
 
 /// The folder that a conversation works in where none is given: the reference's.
 const WORKSPACE: &str = "workspace/project";
@@ -139,7 +139,8 @@ impl Builder {
         self
     }
 
-    /// What makes models from settings: the agent's, the condenser's, and those that are switched to.
+    /// What makes models from settings: the agent's, the condenser's, and those that are switched to. Without it they
+    /// are clients of the providers that the settings name.
     pub fn models(mut self, maker: ModelMaker) -> Self {
         self.parts.models = Some(maker);
         self

@@ -10,9 +10,15 @@ use crate::ids::Version;
 use crate::store::{Append, BaseStateChange, Head};
 
 impl Local {
-    /// Waits in line for the conversation. What a former holder did not commit is forgotten.
+    /// Waits in line for the conversation. What a former holder did not commit is forgotten, and what another process
+    /// wrote is read.
     pub(super) async fn lock(&self) -> Result<MutexGuard<'_, Live>> {
         let mut live = self.live.lock().await;
+        if !live.is_stale {
+            let id = self.id.clone();
+            let mark = self.host.call(move |store| store.mark(&id)).await?;
+            live.is_stale = !live.is_at(&mark);
+        }
         if live.is_stale {
             load::refresh(&self.host, &self.id, &mut live).await?;
             self.show(&live);

@@ -4,9 +4,10 @@ use std::sync::{Arc, PoisonError};
 
 use super::{ConversationError, Local, Result};
 use crate::agent::AgentDocument;
+use crate::agent::condenser::{self, Kind, Summariser};
 use crate::event::json::Raw;
 use crate::hook;
-use crate::llm::{LlmError, Model, ToolSchema};
+use crate::llm::{LlmError, Model, Settings, ToolSchema};
 use crate::tool::{Making, RiskField, Spec, Tool, Toolbox};
 
 /// What a conversation runs with.
@@ -19,6 +20,8 @@ pub(super) struct Equipment {
     /// The tools as the model is shown them in a run.
     pub schemas: Vec<ToolSchema>,
     pub hooks: Option<Arc<hook::Hooks>>,
+    /// Who makes a view shorter, in the order in which they are tried.
+    pub condensers: Vec<Summariser>,
     /// How many tools may run at once.
     pub tools_at_once: usize,
 }
@@ -40,9 +43,32 @@ impl Local {
         if let Some(model) = &self.parts.model {
             return Ok(Arc::clone(model));
         }
-        let none = || LlmError::BadRequest("the agent has no model, and nobody makes one".to_owned());
-        let (maker, llm) = self.parts.models.as_ref().zip(llm).ok_or_else(none)?;
-        Ok(maker(llm)?)
+        let llm = llm.ok_or_else(|| LlmError::BadRequest("the agent has no model".to_owned()))?;
+        let settings = Settings::from_raw(llm).map_err(|error| LlmError::BadRequest(error.to_string()))?;
+        self.make_model_of(&settings)
+    }
+
+    fn make_model_of(&self, settings: &Settings) -> Result<Arc<dyn Model>> {
+        Ok(match &self.parts.models {
+            Some(maker) => maker(settings)?,
+            None => Arc::new(self.host.client(settings)?),
+        })
+    }
+
+    /// Makes the condensers of an agent. One of a kind that is not known here condenses nothing.
+    fn make_condensers(&self, agent: &AgentDocument) -> Result<Vec<Summariser>> {
+        let Some(raw) = agent.condenser() else { return Ok(Vec::new()) };
+        let kinds = condenser::read(raw).map_err(|error| LlmError::BadRequest(error.to_string()))?;
+        let mut made = Vec::new();
+        for kind in kinds {
+            match kind {
+                Kind::Summarising { settings, llm } => {
+                    made.push(Summariser { settings, model: self.make_model_of(&llm)? });
+                }
+                Kind::Nothing | Kind::Unknown(_) => {}
+            }
+        }
+        Ok(made)
     }
 
     /// Makes the tools of an agent: those it is given, those that every agent has, those of the host.
@@ -61,7 +87,8 @@ impl Local {
 
     /// The same with the model of another agent's settings.
     pub(super) fn with_model(&self, equipment: &Equipment, agent: &AgentDocument) -> Result<Equipment> {
-        Ok(Equipment { model: self.make_model(agent.llm())?, ..equipment.clone() })
+        let condensers = self.make_condensers(agent)?;
+        Ok(Equipment { model: self.make_model(agent.llm())?, condensers, ..equipment.clone() })
     }
 
     /// Makes everything that the agent's settings ask for.
@@ -76,6 +103,7 @@ impl Local {
         Ok(Equipment {
             tools: toolbox.iter().cloned().collect(),
             schemas: toolbox.schemas(RiskField::Asked),
+            condensers: self.make_condensers(agent)?,
             tools_at_once: agent.tool_concurrency_limit(),
             toolbox,
             model,

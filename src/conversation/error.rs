@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::agent::AgentError;
 use crate::agent::analyzer::AnalyzerError;
+use crate::agent::condenser::CondenseError;
 use crate::agent::confirm::PolicyError;
 use crate::ids::{ConversationId, EventId};
 use crate::llm::LlmError;
@@ -95,6 +96,9 @@ pub enum ConversationError {
         /// What it has instead.
         what: String,
     },
+    /// What the model sees could not be made shorter, and has to be.
+    #[error(transparent)]
+    Condense(#[from] CondenseError),
     /// Nothing was said that a title could be made of.
     #[error("No user messages found in conversation events")]
     NoUserMessage,
@@ -137,6 +141,7 @@ impl ConversationError {
         match self {
             Self::Run { code, .. } => code.clone(),
             Self::Model(error) => error.code().to_owned(),
+            Self::Condense(error) => error.code().to_owned(),
             Self::UnknownTool { .. } => "KeyError".to_owned(),
             Self::Store(_) => "StoreError".to_owned(),
             Self::Tool(_) => "ToolError".to_owned(),

@@ -1,10 +1,11 @@
 //! What the conversations of one process share: the store, and the few threads that wait for its disk.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Semaphore;
 
 use super::{ConversationError, Result};
+use crate::llm::{Client, ClientOptions, LlmError, Settings, Transport};
 use crate::store::Store;
 
 /// How many calls of the store may wait for the disk at once. Those that do share a commit, so more of them cost
@@ -18,13 +19,27 @@ const CALLS_MAX: usize = 16;
 pub struct Host {
     store: Store,
     gate: Arc<Semaphore>,
+    /// The connections to providers, once somebody is asked.
+    transport: Arc<OnceLock<Transport>>,
 }
 
 impl Host {
     /// A host of this store.
     #[must_use]
     pub fn new(store: Store) -> Self {
-        Self { store, gate: Arc::new(Semaphore::new(CALLS_MAX)) }
+        Self { store, gate: Arc::new(Semaphore::new(CALLS_MAX)), transport: Arc::default() }
+    }
+
+    /// A client of the provider that these settings name.
+    pub(super) fn client(&self, settings: &Settings) -> Result<Client, LlmError> {
+        let transport = match self.transport.get() {
+            Some(transport) => transport.clone(),
+            None => {
+                let made = Transport::new()?;
+                self.transport.get_or_init(|| made).clone()
+            }
+        };
+        Client::new(settings.clone(), &ClientOptions::new(transport))
     }
 
     /// The store itself.

@@ -11,7 +11,7 @@ use crate::event::{Common, ConversationStateUpdateEvent, Event, Message, Message
 use crate::event::{Content, kind};
 use crate::ids::{EventId, ROOT, Timestamp, Version};
 use crate::state::base::FieldChange;
-use crate::store::Head;
+use crate::store::{Head, Mark};
 use crate::tree::Tree;
 
 /// What is about to be written.
@@ -116,6 +116,15 @@ impl Live {
         self.leaf = leaf;
         self.branch = branch;
         self.moves += 1;
+    }
+
+    /// Whether the store is where memory is.
+    pub fn is_at(&self, mark: &Mark) -> bool {
+        // An old log that nobody has gone on with has no HEAD of its own.
+        let leaf = mark.leaf_event_id.as_deref();
+        self.stored == mark.event_count
+            && mark.version.is_none_or(|version| version == self.version)
+            && (leaf == self.leaf.as_ref().map(EventId::as_str) || (leaf.is_none() && !mark.head_is_empty))
     }
 
     /// Whether nothing waits to be written.

@@ -96,8 +96,24 @@ pub(super) async fn refresh(host: &Host, id: &ConversationId, live: &mut Live) -
         None => None,
     };
     let base = base.ok_or(ConversationError::NoAgent)?;
-    let (moves, sealing, updates) = (live.moves + 1, live.sealing.clone(), live.updates);
+    let was_moved = !goes_on(&stored, live.leaf.as_ref());
+    let (moves, sealing, updates) = (live.moves + u64::from(was_moved), live.sealing.clone(), live.updates);
     *live = stored.into_live(id, base, sealing, updates)?;
     live.moves = moves;
     Ok(())
+}
+
+/// Whether what is stored goes on from `leaf`.
+fn goes_on(stored: &Stored, leaf: Option<&EventId>) -> bool {
+    let place = |id: &EventId| stored.tree.place(id.as_str());
+    let from = match leaf.map(|leaf| place(leaf)) {
+        Some(None) => return false,
+        Some(place) => place,
+        None => None,
+    };
+    match stored.leaf.as_ref().map(|leaf| place(leaf)) {
+        Some(Some(to)) => matches!(stored.tree.path_after(from, to), Ok(Some(_))),
+        Some(None) => false,
+        None => from.is_none(),
+    }
 }

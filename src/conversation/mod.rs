@@ -6,11 +6,13 @@
 //!
 //! Source: `runtime.md`, but for what `docs/conformance.md` lists as mended.
 
+mod ask;
 mod base;
 mod branch;
 mod builder;
 mod close;
 mod commit;
+mod condense;
 mod control;
 mod equip;
 mod error;

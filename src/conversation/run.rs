@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::base::Change;
 use super::live::{Live, common, note};
 use super::{Conversation, ConversationError, Local, Result, Running};
+use crate::agent::condenser::CondenseError;
 use crate::event::{AgentErrorEvent, ConversationErrorEvent, ErrorClassification, InterruptEvent, Source};
 use crate::llm::LlmError;
 use crate::state::ExecutionStatus;
@@ -143,7 +144,10 @@ impl Local {
             }
         };
         match outcome {
-            Err(ConversationError::Model(LlmError::Cancelled)) => self.interrupted().await,
+            Err(
+                ConversationError::Model(LlmError::Cancelled)
+                | ConversationError::Condense(CondenseError::Cancelled),
+            ) => self.interrupted().await,
             Err(error) => Err(self.failed(error).await),
             Ok(()) => Ok(()),
         }

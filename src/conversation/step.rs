@@ -13,14 +13,23 @@ use super::live::{Live, common, note};
 use super::run::Run;
 use super::{ConversationError, Local, Result};
 use crate::agent::call::{self, AskedRisk};
-use crate::agent::step::{self, NUDGE, Question, ReplyKind, StepError, Thought};
+use crate::agent::step::{self, NUDGE, Question, ReplyKind, StepError};
 use crate::event::{
-    ActionEvent, AgentErrorEvent, CondensationRequest, Content, ErrorClassification, Event, Map, Message,
-    MessageEvent, Risk, SecurityAnalysisEvent, Source,
+    ActionEvent, AgentErrorEvent, Condensation, CondensationRequest, Content, ErrorClassification, Event,
+    Map, Message, MessageEvent, Risk, SecurityAnalysisEvent, Source,
 };
 use crate::ids::{EventId, Timestamp};
 use crate::llm::{LlmError, Model, Reply};
 use crate::state::{ExecutionStatus, ModelCall};
+use crate::view::View;
+
+/// What a step has come to.
+enum Thought {
+    /// The view was too long.
+    Condensed(Condensation),
+    /// The model was asked.
+    Model(step::Thought),
+}
 
 impl Local {
     /// Takes one step. The conversation is let go of while the model is asked.
@@ -42,19 +51,59 @@ impl Local {
             return Ok(live);
         }
         let (view, moves) = (live.branch.view.clone(), live.moves);
-        let item = EventId::mint();
         drop(live);
+        let item = EventId::mint();
+        let (condensed, calls) = self.condense_view(&view, run, equipment).await;
+        let thought = match condensed {
+            Ok(None) => self.ask_model(&view, run, equipment, &item).await,
+            Ok(Some(condensation)) => Ok(Thought::Condensed(condensation)),
+            Err(error) => Err(error.into()),
+        };
+        self.resolve_secrets().await?;
+        let mut live = self.lock().await?;
+        for call in calls {
+            live.set(Change::Spent(Box::new(call)));
+        }
+        let thought = match thought {
+            Ok(thought) => thought,
+            Err(error) => {
+                self.commit(&mut live).await?;
+                return Err(error);
+            }
+        };
+        if let Thought::Model(step::Thought::Replied(reply)) = &thought {
+            live.set(Change::Spent(Box::new(spent(&*equipment.model, reply))));
+        }
+        if live.moves != moves {
+            // HEAD was moved meanwhile: this answers a branch that nobody is on any more.
+            return Ok(live);
+        }
+        match thought {
+            Thought::Condensed(condensation) => drop(live.push(condensation)),
+            Thought::Model(thought) => self.take(&mut live, run, equipment, thought, item).await?,
+        }
+        Ok(live)
+    }
+
+    /// Asks the model what is to be done.
+    async fn ask_model(
+        &self,
+        view: &View,
+        run: &Run,
+        equipment: &Equipment,
+        item: &EventId,
+    ) -> Result<Thought> {
         let told = self.parts.on_delta.clone();
         let on_delta = told.map(|told| {
             let item = item.clone();
             move |delta| told(&item, &delta)
         });
         let question = Question {
-            view: &view,
+            view,
             model: &equipment.model,
             tools: &equipment.schemas,
             conversation: self.id.as_str().into(),
-            can_condense: false,
+            can_condense: !equipment.condensers.is_empty(),
             cancel: &run.cancel,
             on_delta: on_delta.as_ref().map(|told| told as &(dyn Fn(_) + Send + Sync)),
         };
@@ -63,23 +112,12 @@ impl Local {
             () = run.cancel.cancelled() => Err(StepError::Model(LlmError::Cancelled)),
             thought = step::ask(question) => thought,
         };
-        let thought = thought.map_err(|error| match error {
+        thought.map(Thought::Model).map_err(|error| match error {
             StepError::Model(error) => ConversationError::Model(error),
             StepError::Messages(source) => {
                 crate::Error::Messages { conversation: self.id.clone(), source }.into()
             }
-        })?;
-        self.resolve_secrets().await?;
-        let mut live = self.lock().await?;
-        if let Thought::Replied(reply) = &thought {
-            live.set(Change::Spent(Box::new(spent(&*equipment.model, reply))));
-        }
-        if live.moves != moves {
-            // HEAD was moved meanwhile: this answers a branch that nobody is on any more.
-            return Ok(live);
-        }
-        self.take(&mut live, run, equipment, thought, item).await?;
-        Ok(live)
+        })
     }
 
     async fn take(
@@ -87,21 +125,24 @@ impl Local {
         live: &mut Live,
         run: &Run,
         equipment: &Arc<Equipment>,
-        thought: Thought,
+        thought: step::Thought,
         item: EventId,
     ) -> Result<()> {
         match thought {
-            Thought::Replied(reply) => self.take_reply(live, run, equipment, reply, item).await,
-            Thought::Blind(message) => {
+            step::Thought::Replied(reply) => self.take_reply(live, run, equipment, reply, item).await,
+            step::Thought::Blind(message) => {
                 live.push(MessageEvent::new(common(Source::Agent), message));
                 finish(live);
                 Ok(())
             }
-            Thought::Told(text) => {
+            step::Thought::Told(text) => {
                 equipment.push_user_message(live, note(Source::User, text)).await;
                 Ok(())
             }
-            Thought::TooMuch { is_malformed: _ } => {
+            step::Thought::TooMuch { is_malformed } => {
+                if is_malformed {
+                    self.rebuild(live).await?;
+                }
                 live.push(CondensationRequest::new(common(Source::Environment)));
                 Ok(())
             }

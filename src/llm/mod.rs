@@ -17,6 +17,7 @@ mod gemini;
 mod http;
 pub mod known;
 mod parsed;
+pub mod profiles;
 mod provider;
 mod responses;
 mod retry;

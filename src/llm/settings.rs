@@ -214,9 +214,15 @@ impl Settings {
     /// The object as the reference dumps it (`model_dump_json(exclude_none=True)`), with its secrets in this form.
     #[must_use]
     pub fn to_json(&self, form: Form<'_>) -> String {
+        document::agent(Raw::checked(&self.to_plain_json()), form)
+    }
+
+    /// The same with the secrets as they are.
+    #[must_use]
+    pub fn to_plain_json(&self) -> String {
         let mut out = Out::default();
         Field::write(self, &mut out);
-        document::agent(Raw::checked(&out.finish()), form)
+        out.finish()
     }
 
     /// Opens what is sealed, as far as the cipher can.

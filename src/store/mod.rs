@@ -74,6 +74,7 @@ pub use backup::{
 pub use base_state::BaseState;
 pub use breakdown::{By, Share};
 pub(crate) use carry::{Beside, Parcel, Step};
+pub use catalogue::Mark;
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub use delete::Erasure;
 pub(crate) use examine::Bone;
@@ -333,6 +334,15 @@ impl Store {
     /// [`Error::UnknownConversation`], and what writing can meet.
     pub fn set_title(&self, conversation: &ConversationId, title: Option<&str>) -> Result<()> {
         self.write(|db| catalogue::set_title(db, catalogue::key(db, conversation)?, title))
+    }
+
+    /// How far the conversation has come: whoever remembers it can tell at little cost whether anything was written
+    /// since.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn mark(&self, conversation: &ConversationId) -> Result<Mark> {
+        self.read(|db| catalogue::mark(db, conversation))
     }
 
     /// Says that the conversation is a fork of `from`; at `at`, where only the branch up to it was copied.

@@ -13,6 +13,8 @@ mod registry;
 mod run;
 mod schema;
 mod task_tracker;
+#[cfg(unix)]
+mod terminal;
 mod think;
 mod worker;
 
@@ -26,6 +28,8 @@ pub use registry::{Maker, Making, Registry, RegistryError, Spec, Toolbox};
 pub use run::run;
 pub use schema::{RiskField, schema_for_model};
 pub use task_tracker::TaskTracker;
+#[cfg(unix)]
+pub use terminal::{Terminal, TerminalSetting};
 pub use think::Think;
 use tokio_util::sync::CancellationToken;
 pub use worker::blocking;
@@ -33,6 +37,7 @@ pub use worker::blocking;
 use crate::event::json::Raw;
 use crate::event::{Action, Observation, ToolDefinition};
 use crate::llm::{Boxed, ToolSchema};
+use crate::secret::Mask;
 
 /// Why a tool did not do it. The text is what the model reads of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +88,11 @@ pub trait Secrets: Send + Sync {
     /// The length of the longest known value in bytes; 0 where there is none. Text that comes in pieces is
     /// masked with an overlap of this.
     fn bytes_max(&self) -> usize;
+
+    /// All known values as a mask that can work piece by piece. Without one, long outputs are not kept in files.
+    fn known(&self) -> Option<Mask> {
+        None
+    }
 }
 
 /// No secrets: nothing is exported and nothing is masked.
@@ -100,6 +110,10 @@ impl Secrets for NoSecrets {
 
     fn bytes_max(&self) -> usize {
         0
+    }
+
+    fn known(&self) -> Option<Mask> {
+        Some(Mask::default())
     }
 }
 

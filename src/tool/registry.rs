@@ -107,6 +107,14 @@ impl Registry {
         let mut registry = Self::default();
         registry.add("finish", plain(|_| Arc::new(Finish::default())));
         registry.add("think", plain(|_| Arc::new(Think::default())));
+        #[cfg(unix)]
+        registry.add(
+            "terminal",
+            Arc::new(|spec, making| {
+                let setting = super::TerminalSetting::read(spec, making)?;
+                Ok(vec![Arc::new(super::Terminal::new(setting))])
+            }),
+        );
         registry.add("file_editor", plain(|making| Arc::new(FileEditor::new(making))));
         registry.add("task_tracker", plain(|_| Arc::new(TaskTracker::default())));
         registry

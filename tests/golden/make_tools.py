@@ -47,6 +47,19 @@ PNG = base64.b64decode(
 )
 
 
+def plain(observation):
+    """An observation without what another machine, another bash or another moment changes."""
+    metadata = observation.get("metadata")
+    if metadata is not None:
+        for key in ["pid", "hostname", "username", "py_interpreter_path"]:
+            metadata.pop(key, None)
+        observation.pop("full_output_save_dir", None)
+        for part in observation["content"]:
+            # bash switches bracketed paste off and on around a command; tmux would not show that.
+            part["text"] = part["text"].replace("\x1b[?2004l", "").replace("\x1b[?2004h", "").rstrip()
+    return observation
+
+
 class Bench:
     """A workspace with the real tools in it."""
 
@@ -77,7 +90,8 @@ class Bench:
     def tool(self, name):
         if name not in self.tools:
             cls = next(cls for cls in CLASSES if cls.name == name)
-            self.tools[name] = cls.create(self.state)[0]
+            more = {"terminal_type": "subprocess", "no_change_timeout_seconds": 1} if name == "terminal" else {}
+            self.tools[name] = cls.create(self.state, **more)[0]
         return self.tools[name]
 
     def run(self, name, /, ours=None, **arguments):
@@ -93,7 +107,7 @@ class Bench:
         else:
             try:
                 observation = tool(action, None)
-                step["observation"] = json.loads(observation.model_dump_json(exclude_none=True))
+                step["observation"] = plain(json.loads(observation.model_dump_json(exclude_none=True)))
             except Exception as error:  # noqa: BLE001
                 step["failure"] = str(error)
         if ours:
@@ -154,6 +168,10 @@ def words():
     bench.run("file_editor", command="rename", path="/x").run("file_editor", command="view")
     bench.run("file_editor", command="view", path="/a", insert_line=-1, view_range=[1, "x", 2.5])
     bench.run("task_tracker", command="plan", task_list=[{"notes": "n"}, {"title": 1, "status": "later"}, 5])
+    bench.run("terminal", comand="ls", timeout=-1, reset="maybe").run("terminal", command=["ls"], is_input=2)
+    for tool in bench.tools.values():
+        if tool.name == "terminal":
+            tool.executor.close()
     return bench.case()
 
 
@@ -252,6 +270,73 @@ def editor_encodings():
     bench.run("file_editor", command="insert", path="{W}/cp1251.txt", insert_line=0, new_str="→ 世界")
     edit("utf8.txt", "🙏", "🙏🙏")
     return bench.case()
+
+
+ECHO = "the reference shows the echo of the lines"
+
+
+@built
+def terminal():
+    bench = Bench({"a.txt": "one\n"})
+    run = lambda command, **more: bench.run("terminal", command=command, **more)  # noqa: E731
+    run("")
+    run("C-c", is_input=True)
+    run("echo hi")
+    run("  echo 'a  b'  ")
+    run("cd /usr; pwd")
+    run("false")
+    run("export FOO=bar; f() { return 7; }")
+    run("echo $FOO; echo err >&2; f")
+    run("no_such_command")
+    run("echo (")
+    run("cd {W}; cat a.txt")
+    run("printf 'no end'; printf '\\ttab \\033[31mred\\033[0m caf\\xc3\\xa9 \\xff'")
+    run("echo a\necho b")
+    run("cat <<EOF\nhello\nEOF", ours=ECHO)
+    run("for i in 1 2; do\n echo $i\ndone", ours=ECHO)
+    run("[[ -f a.txt ]] && { echo yes; }")
+    run('["a"]')
+    run("{'a': 1}")
+    run("[[1, 2], ['it\\'s']]")
+    run("x", is_input=True, reset=True)
+    run("read -p 'name? ' x; echo \"hello $x\"")
+    run("bob", is_input=True)
+    run("cat", timeout=0.5)
+    run("one", is_input=True)
+    run("ls")
+    run("")
+    run("C-d", is_input=True)
+    run("sleep 60", timeout=1)
+    run("C-c", is_input=True)
+    case = bench.case()
+    for tool in bench.tools.values():
+        tool.executor.close()
+    return case
+
+
+COMMANDS = [
+    "ls", "ls; pwd", "ls && pwd", "ls\npwd", "ls\n\n\npwd\n", "ls # one\n# two\npwd", "# only\nls", "ls &\npwd", "a |\nb",
+    "a &&\n b", "a ||\nb\nc", "a \\\n b", "a;\nb", "echo 'a\nb'", 'echo "a\nb"', 'echo "$(a\nb)"', "echo `a\nb`", "x=$(\na\n)\ny",
+    "cat <<EOF\nhi\nEOF", "cat <<EOF\nhi\nEOF\necho after", "cat <<'EOF' > f\n$x\nEOF\npython f", "cat <<-EOF\n\thi\n\tEOF\nls",
+    "a\ncat <<EOF\nb\nc\nEOF\n", "for i in 1 2; do\n echo $i\ndone", "for i in 1 2\ndo\necho\ndone\nls", "while true; do\nx\ndone",
+    "if a; then\nb\nelif c; then\nd\nelse\ne\nfi\nf", "case $x in\na) b;;\n*) c\n;;\nesac\nd", "f() {\n a\n}\nf", "f()\n{\na\n}",
+    "function f {\na\n}\nf", "(a\nb)\nc", "{ a\nb\n}", "[[ -f x &&\n -f y ]] && z", "(( x++ ))\ny", "a=(1\n2\n3)\nb", "echo $((1 +\n2))",
+    "echo ${x:-a\nb}", "diff <(a\nb) c\nd", "echo (", "echo 'open", "a\n)", "cd /x &&\nmake\nls", "echo a \\; echo b", "a 2>&1 | b\nc",
+    "python3 -c 'import os\nprint(1)'", "git commit -m \"x\n\ny\"", "echo done\necho fi", "echo x > done\nls", "! a\nb", "time a\nb",
+    "for x in done; do y; done\nz", "echo {\nx", "until a; do b; done; c\nd", "cat <<A <<B\na\nA\nb\nB\nc", "select x in a; do b; done\nc",
+    "export A=1\nexport B=2\nenv", "a | b |\nc\nd", "echo $'a\\'b\nc'\nd", "a # c'x\nb", "echo a#b\nc", "cat <<< x\ny", "function f()\n{ a\n}\ng",
+    "if true\nthen\n cat <<EOF\na\nEOF\nfi\nb", "echo \"a\\\"b\nc\"\nd", "while read l; do echo $l; done < f\ng", "case a in (a) b;; esac\nc",
+    "trap 'a\nb' EXIT\nc", "find . -exec a {} \\;\nb", "a>b\nc", "a 2>/dev/null &\nwait", "coproc a\nb", "echo {a,b}\nc", "echo }\nb",
+    "a() ( b\nc )\nd", "[ -f x ]\ny", "if [ -f x ]; then a; fi\nb", "for ((i=0;i<3;i++)); do\na\ndone\nb",
+]
+
+
+@built
+def split():
+    """Where one command ends and the next begins."""
+    from openhands.tools.terminal.utils.command import split_bash_commands
+
+    return {"cases": [{"text": text, "commands": split_bash_commands(text)} for text in COMMANDS]}
 
 
 def main():

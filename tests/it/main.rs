@@ -9,11 +9,17 @@ mod cli;
 mod cli_privacy;
 mod concurrent;
 #[cfg(feature = "agent")]
+mod conversation_aside;
+#[cfg(feature = "agent")]
 mod conversation_confirm;
 #[cfg(feature = "agent")]
 mod conversation_control;
 #[cfg(feature = "agent")]
+mod conversation_crash;
+#[cfg(feature = "agent")]
 mod conversation_run;
+#[cfg(feature = "agent")]
+mod conversation_scenarios;
 mod conversation_state;
 mod crash;
 mod delete;
@@ -26,6 +32,7 @@ mod full;
 #[cfg(feature = "proof")]
 mod fuzz;
 mod golden;
+mod guide;
 #[cfg(feature = "agent")]
 mod llm_chat;
 #[cfg(feature = "agent")]
@@ -33,10 +40,11 @@ mod llm_failures;
 #[cfg(feature = "agent")]
 mod llm_forms;
 #[cfg(feature = "agent")]
+mod llm_profiles;
+#[cfg(feature = "agent")]
 mod llm_requests;
 #[cfg(feature = "agent")]
 mod llm_settings;
-mod guide;
 mod log;
 mod merge;
 mod messages;

@@ -2,6 +2,12 @@
 //!
 //! An analyzer judges one action at a time and changes nothing. Source: `runtime.md` section 5.
 
+mod command;
+mod pattern;
+mod rail;
+mod segments;
+mod shell;
+
 use crate::event::json::{Fault, Raw};
 use crate::event::{ActionEvent, Json, Map, Risk, Text};
 
@@ -12,6 +18,10 @@ use super::confirm::rank;
 pub enum Analyzer {
     /// The model itself, with each call.
     Llm,
+    /// Known patterns of dangerous commands, and of attempts to take the model over.
+    Pattern,
+    /// Dangerous combinations within one command.
+    Rail,
     /// Several: the worst judgement counts.
     Ensemble {
         /// Those that are asked, in order.
@@ -19,7 +29,7 @@ pub enum Analyzer {
         /// Whether one that does not know makes the whole unknown; else only all of them do.
         propagate_unknown: bool,
     },
-    /// One of a kind that is not built in: every action is of high risk. As it was written.
+    /// One of a kind that is not built in, or with patterns of its own: every action is of high risk. As it was written.
     Unfamiliar(Json),
 }
 
@@ -74,6 +84,8 @@ impl Analyzer {
         let kind = raw.get("kind").and_then(Raw::as_text).ok_or(AnalyzerError::NoKind)?;
         Ok(match &*kind {
             "LLMSecurityAnalyzer" => Self::Llm,
+            "PatternSecurityAnalyzer" if pattern::is_default(raw) => Self::Pattern,
+            "PolicyRailSecurityAnalyzer" => Self::Rail,
             "EnsembleSecurityAnalyzer" => {
                 let depth = depth.checked_sub(1).ok_or(AnalyzerError::TooDeep)?;
                 let children = raw.get("analyzers").into_iter().flat_map(Raw::elements);
@@ -95,6 +107,8 @@ impl Analyzer {
     pub fn to_json(&self) -> String {
         match self {
             Self::Llm => r#"{"kind":"LLMSecurityAnalyzer"}"#.to_owned(),
+            Self::Pattern => pattern::to_json(),
+            Self::Rail => r#"{"kind":"PolicyRailSecurityAnalyzer"}"#.to_owned(),
             Self::Ensemble { analyzers, propagate_unknown } => {
                 let analyzers: Vec<String> = analyzers.iter().map(Self::to_json).collect();
                 format!(
@@ -111,6 +125,8 @@ impl Analyzer {
     pub fn kind(&self) -> Text {
         match self {
             Self::Llm => "LLMSecurityAnalyzer".into(),
+            Self::Pattern => "PatternSecurityAnalyzer".into(),
+            Self::Rail => "PolicyRailSecurityAnalyzer".into(),
             Self::Ensemble { .. } => "EnsembleSecurityAnalyzer".into(),
             Self::Unfamiliar(json) => {
                 json.raw().get("kind").and_then(Raw::as_str).map_or_else(|| "".into(), |kind| (&*kind).into())
@@ -123,6 +139,8 @@ impl Analyzer {
     pub fn analyze(&self, action: &ActionEvent) -> Analysis {
         let risk = match self {
             Self::Llm => action.security_risk.clone(),
+            Self::Pattern => pattern::risk(action),
+            Self::Rail => rail::risk(action),
             Self::Ensemble { analyzers, propagate_unknown } => {
                 let risks: Vec<Risk> =
                     analyzers.iter().map(|analyzer| analyzer.analyze(action).risk).collect();

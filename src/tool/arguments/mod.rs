@@ -7,6 +7,7 @@ mod check;
 mod python;
 
 pub(super) use check::check;
+pub(super) use python::{float, repr_text};
 
 use crate::event::Json;
 use crate::event::dump::Out;

@@ -29,6 +29,13 @@ pub(super) fn repr(value: Raw<'_>) -> String {
     out
 }
 
+/// The text as `repr` writes it.
+pub(in crate::tool) fn repr_text(text: &str) -> String {
+    let mut out = String::new();
+    write_text(&mut out, text);
+    out
+}
+
 fn write_value(out: &mut String, value: Raw<'_>) {
     if value.is_object() {
         // A dict has a key once: where it came first, with what came last.
@@ -72,7 +79,7 @@ fn write_value(out: &mut String, value: Raw<'_>) {
 }
 
 /// A float: with an exponent of two digits from 1e16 upward and below 1e-4.
-fn float(number: f64) -> String {
+pub(in crate::tool) fn float(number: f64) -> String {
     let size = number.abs();
     if number.is_infinite() {
         return if number > 0.0 { "inf" } else { "-inf" }.to_owned();

@@ -11,6 +11,8 @@ pub mod planted;
 pub mod projected;
 pub mod random;
 #[cfg(feature = "agent")]
+pub mod scenario;
+#[cfg(feature = "agent")]
 pub mod stage;
 
 use std::fmt::Debug;

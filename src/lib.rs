@@ -63,6 +63,7 @@ pub mod chain;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod conversation_state;
+pub mod doctor;
 pub mod error;
 pub mod event;
 #[cfg(feature = "agent")]
@@ -71,6 +72,7 @@ pub mod ids;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;
+pub mod redact;
 pub mod replay;
 #[cfg(feature = "agent")]
 pub mod secret;

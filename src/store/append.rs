@@ -156,6 +156,7 @@ impl<'a> Session<'a> {
             self.entries.insert(conversation.clone(), Open { entry, changed: false });
         }
         let stored = self.entries.get(conversation);
+        stored.map_or(Ok(()), |open| open.entry.refuse_copy(conversation))?;
         let actual = stored.map_or(0, |open| open.entry.event_count);
         let met = match request.append.expected {
             Expected::Any => true,
@@ -243,7 +244,7 @@ pub(super) fn append_event(
     let spot = log::Spot { position: next, conversation: entry.key, sequence, recorded_at: now, hash };
     if log::insert(db, &spot, event)? {
         *position = next;
-        entry.take(event, hash, effect, now);
+        entry.take(event.envelope(), event.payload(), hash, effect, now);
         return Ok(Appended { sequence, position: next, known: false });
     }
     match log::find(db, entry.key, event)? {

@@ -7,7 +7,10 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::archive::Payloads;
+use super::carry::StoredRow;
 use super::engine::{Doing as _, is_known_id};
+use super::kept::{Edit, Kept, Part};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
@@ -16,31 +19,51 @@ use crate::ids::{EventId, Position, Sequence, Timestamp};
 const INSERT: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
      parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, payload) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+const INSERT_ROW: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
+     parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
 const HEAD: &str =
     "SELECT max(coalesce((SELECT max(position) FROM event), 0), (SELECT position_floor FROM log))";
 const FIND: &str = "SELECT position, sequence, redacted_digest, payload FROM event \
      WHERE conversation = ?1 AND id = ?2";
+const PAYLOADS: &str = "SELECT position, sequence, id, payload FROM event \
+     WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT 256";
+const REPLACE: &str = "UPDATE event SET payload = ?2, redacted_digest = coalesce(redacted_digest, ?3) \
+     WHERE position = ?1";
+const PUT: &str = "UPDATE event SET payload = ?2 WHERE position = ?1";
+const IS_REDACTED: &str =
+    "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2 AND redacted_digest IS NOT NULL";
 const HAS: &str = "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2";
 
+/// How many payload bytes are looked through at a time, unless a single event has more: 8 MiB.
+const EDIT_BYTES: usize = 8 << 20;
 /// Goes from conversation to conversation in the index; it does not look at every event.
 const UNKNOWN: &str = "WITH RECURSIVE named (key) AS (SELECT min(conversation) FROM event UNION ALL \
      SELECT (SELECT min(conversation) FROM event WHERE conversation > named.key) FROM named WHERE key IS NOT NULL) \
      SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) AND key IS NOT NULL ORDER BY key";
 
 /// The triggers that keep other programs from changing what is append-only, and where they are made.
-const GUARDS: [(&str, &str); 5] = [
+const GUARDS: [(&str, &str); 13] = [
+    ("admin_act_delete_guard", include_str!("../../migrations/V8__administration.sql")),
+    ("admin_act_insert_guard", include_str!("../../migrations/V8__administration.sql")),
+    ("admin_act_update_guard", include_str!("../../migrations/V8__administration.sql")),
+    ("admin_receipt_delete_guard", include_str!("../../migrations/V8__administration.sql")),
+    ("admin_receipt_insert_guard", include_str!("../../migrations/V8__administration.sql")),
+    ("admin_receipt_update_guard", include_str!("../../migrations/V8__administration.sql")),
     ("base_state_change_delete_guard", include_str!("../../migrations/V2__base_state.sql")),
     ("base_state_change_update_guard", include_str!("../../migrations/V2__base_state.sql")),
     ("event_delete_guard", include_str!("../../migrations/V1__event_log.sql")),
     ("event_insert_guard", include_str!("../../migrations/V1__event_log.sql")),
     ("event_update_guard", include_str!("../../migrations/V1__event_log.sql")),
+    ("repair_delete_guard", include_str!("../../migrations/V9__repairs.sql")),
+    ("repair_update_guard", include_str!("../../migrations/V9__repairs.sql")),
 ];
 
 /// The columns of a [`StoredEvent`], for every statement that reads them.
 macro_rules! columns {
     () => {
         "position, sequence, id, kind, source, timestamp, parent_id, tool_call_id, action_id, \
-         llm_response_id, tool_name, recorded_at, payload"
+         llm_response_id, tool_name, recorded_at, payload, redacted_digest"
     };
 }
 pub(super) use columns;
@@ -72,8 +95,10 @@ pub struct StoredEvent {
     pub tool_name: Option<String>,
     /// When this store took it, by the clock of the machine.
     pub recorded_at: Timestamp,
-    /// The event, byte for byte as it came.
+    /// The event, byte for byte as it came; without what was taken out of it, where it is redacted.
     pub payload: String,
+    /// The SHA-256 of the payload as it came, where something was taken out since.
+    pub redacted_digest: Option<Digest>,
 }
 
 /// Reads a [`StoredEvent`] from a row of [`columns!`].
@@ -92,6 +117,7 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
         tool_name: optional_text(row, 10)?,
         recorded_at: Timestamp(row.get(11)?),
         payload: text(row, 12)?.to_owned(),
+        redacted_digest: row.get::<_, Option<[u8; 32]>>(13)?.map(Digest),
     })
 }
 
@@ -169,6 +195,33 @@ pub(super) fn insert(db: &Connection, spot: &Spot, event: &NewEvent) -> Result<b
     }
 }
 
+/// Writes one event's row as another file has it.
+pub(super) fn insert_row(db: &Connection, spot: &Spot, row: &StoredRow) -> Result<()> {
+    db.prepare_cached(INSERT_ROW)
+        .and_then(|mut statement| {
+            statement.execute(params![
+                spot.position.0.cast_signed(),
+                spot.conversation,
+                spot.sequence.0.cast_signed(),
+                row.id,
+                row.kind,
+                row.source,
+                row.timestamp,
+                row.parent_id,
+                row.tool_call_id,
+                row.action_id,
+                row.llm_response_id,
+                row.tool_name,
+                spot.recorded_at.0,
+                spot.hash.0,
+                row.redacted_digest.map(|digest| digest.0),
+                row.payload,
+            ])
+        })
+        .doing("taking an event over")?;
+    Ok(())
+}
+
 /// Where the event of this id is, and whether it holds the same bytes as `event`.
 pub(super) struct Known {
     pub position: Position,
@@ -178,24 +231,31 @@ pub(super) struct Known {
 
 /// Looks for an event by its id.
 pub(super) fn find(db: &Connection, conversation: i64, event: &NewEvent) -> Result<Option<Known>> {
-    db.prepare_cached(FIND)
-        .and_then(|mut statement| {
-            statement
-                .query_row(params![conversation, event.id().as_str()], |row| {
-                    let redacted: Option<Vec<u8>> = row.get(2)?;
-                    let same = match redacted {
-                        Some(digest) => digest == event.digest().0,
-                        None => row.get_ref(3)?.as_bytes()? == event.payload().as_bytes(),
-                    };
-                    Ok(Known {
-                        position: Position(row.get::<_, i64>(0)?.cast_unsigned()),
-                        sequence: Sequence(row.get::<_, i64>(1)?.cast_unsigned()),
-                        same,
-                    })
-                })
-                .optional()
-        })
-        .doing("looking for an event")
+    let doing = "looking for an event";
+    let mut statement = db.prepare_cached(FIND).doing(doing)?;
+    let mut rows = statement.query(params![conversation, event.id().as_str()]).doing(doing)?;
+    let Some(row) = rows.next().doing(doing)? else { return Ok(None) };
+    let position: i64 = row.get(0).doing(doing)?;
+    let redacted: Option<Vec<u8>> = row.get(2).doing(doing)?;
+    let same = match redacted {
+        Some(digest) => digest == event.digest().0,
+        None => {
+            let stored = text(row, 3).doing(doing)?;
+            stored == event.payload() || Payloads::new(db).payload(position, stored)? == event.payload()
+        }
+    };
+    Ok(Some(Known {
+        position: Position(position.cast_unsigned()),
+        sequence: Sequence(row.get::<_, i64>(1).doing(doing)?.cast_unsigned()),
+        same,
+    }))
+}
+
+/// Whether the conversation has an event of this id that is redacted.
+pub(super) fn is_redacted(db: &Connection, conversation: i64, id: &str) -> Result<bool> {
+    db.prepare_cached(IS_REDACTED)
+        .and_then(|mut statement| statement.exists(params![conversation, id]))
+        .doing("looking for a redacted event")
 }
 
 /// Whether the conversation has an event of this id.
@@ -203,6 +263,53 @@ pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> 
     db.prepare_cached(HAS)
         .and_then(|mut statement| statement.exists(params![conversation, id]))
         .doing("looking for a parent")
+}
+
+/// Shows a page of payloads to `edit`, from `from` on, and puts what it answers in their place, each with
+/// the digest of what was there at first; what is archived can only be looked at. Answers where the next page
+/// begins; `None` at the end.
+pub(super) fn edit(db: &Connection, conversation: i64, from: i64, edit: Edit<'_>) -> Result<Option<i64>> {
+    let doing = "reading payloads";
+    let mut changes: Vec<(i64, Digest, String)> = Vec::new();
+    let mut payloads = Payloads::new(db);
+    let mut next = None;
+    {
+        let mut statement = db.prepare_cached(PAYLOADS).doing(doing)?;
+        let mut rows = statement.query(params![conversation, from]).doing(doing)?;
+        let mut bytes = 0;
+        while let Some(row) = rows.next().doing(doing)? {
+            let (position, sequence): (i64, i64) = (row.get(0).doing(doing)?, row.get(1).doing(doing)?);
+            let payload = payloads.payload(position, text(row, 3).doing(doing)?)?;
+            let kept = Kept {
+                part: Part::Event,
+                sequence: Some(sequence.cast_unsigned()),
+                name: text(row, 2).doing(doing)?,
+                text: &payload,
+            };
+            next = Some(sequence + 1);
+            bytes += payload.len();
+            if let Some(new) = edit(kept)? {
+                changes.push((position, Digest::of(payload.as_bytes()), new));
+            }
+            if bytes >= EDIT_BYTES {
+                break;
+            }
+        }
+    }
+    for (position, digest, new) in changes {
+        db.prepare_cached(REPLACE)
+            .and_then(|mut statement| statement.execute(params![position, new, digest.0]))
+            .doing("redacting an event")?;
+    }
+    Ok(next)
+}
+
+/// Puts a stub in a payload's place, or the payload back in the stub's; between [`permit`] and [`forbid`].
+pub(super) fn put(db: &Connection, position: i64, payload: &str) -> Result<()> {
+    db.prepare_cached(PUT)
+        .and_then(|mut statement| statement.execute(params![position, payload]))
+        .doing("archiving")?;
+    Ok(())
 }
 
 /// The guards of the log that are not as the migrations made them, told as findings.
@@ -262,6 +369,23 @@ pub(super) fn delete(db: &Connection, conversation: i64) -> Result<u64> {
     let deleted =
         db.execute("DELETE FROM event WHERE conversation = ?1", [conversation]).doing("deleting events")?;
     Ok(deleted as u64)
+}
+
+/// Deletes the events of a conversation behind its first `length`; answers how many.
+pub(super) fn cut(db: &Connection, conversation: i64, length: u64) -> Result<u64> {
+    let sql = "DELETE FROM event WHERE conversation = ?1 AND sequence >= ?2";
+    let cut = db.execute(sql, params![conversation, length.cast_signed()]).doing("cutting events off")?;
+    Ok(cut as u64)
+}
+
+/// Makes the file a store of its own, the next event of which follows `head`; answers its id until now.
+pub(super) fn found_anew(db: &Connection, head: Position) -> Result<String> {
+    let doing = "naming the store anew";
+    let before = db.query_row("SELECT store_id FROM log", [], |row| row.get(0)).doing(doing)?;
+    let id = uuid::Uuid::new_v4().to_string();
+    db.execute("UPDATE log SET store_id = ?1, position_floor = ?2", params![id, head.0.cast_signed()])
+        .doing(doing)?;
+    Ok(before)
 }
 
 /// A page's worth of what an error can say of an id that is not there.

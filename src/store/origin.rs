@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::engine::Doing as _;
+use super::kept::{Edit, Kept, Part};
 use super::{Store, catalogue};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
@@ -26,6 +27,7 @@ const ADD_PROBLEM: &str =
     "INSERT INTO problem (conversation, path, problem, action, found_at) VALUES (?1, ?2, ?3, ?4, ?5)";
 const CLEAR_PROBLEMS: &str = "DELETE FROM problem WHERE conversation = ?1";
 const PROBLEMS: &str = "SELECT path, problem, action FROM problem WHERE conversation = ?1 ORDER BY rowid";
+const PROBLEM_TEXTS: &str = "SELECT rowid, path, problem FROM problem WHERE conversation = ?1 ORDER BY rowid";
 const BY_FOLDER: &str = "SELECT c.id FROM origin AS o JOIN conversation AS c ON c.key = o.conversation \
      WHERE o.folder = ?1 ORDER BY c.key";
 
@@ -148,6 +150,64 @@ pub(super) fn save_problems(db: &Connection, key: i64, problems: &[Problem], now
     Ok(())
 }
 
+/// What was found wrong, in the order it was found.
+pub(super) fn problems(db: &Connection, key: i64) -> Result<Vec<Problem>> {
+    db.prepare_cached(PROBLEMS)
+        .and_then(|mut statement| {
+            let rows = statement.query_map([key], |row| {
+                Ok(Problem { path: row.get(0)?, problem: row.get(1)?, action: row.get(2)? })
+            })?;
+            rows.collect()
+        })
+        .doing("reading problems")
+}
+
+/// Forgets the files of events behind the first `length`, and that so many came from there; the events must
+/// still be there.
+pub(super) fn cut(db: &Connection, key: i64, length: u64) -> Result<()> {
+    for sql in [
+        "DELETE FROM event_file WHERE position IN \
+         (SELECT position FROM event WHERE conversation = ?1 AND sequence >= ?2)",
+        "UPDATE origin SET events = min(events, ?2) WHERE conversation = ?1",
+    ] {
+        db.execute(sql, params![key, length.cast_signed()]).doing("cutting off what was imported")?;
+    }
+    Ok(())
+}
+
+/// Shows where the conversation came from, the text around its events and its problems to `edit`, and puts
+/// what it answers in their place.
+pub(super) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
+    let doing = "reading an origin";
+    for (name, column) in
+        [("source", "source"), ("prefix", "prefix"), ("separator", "separator"), ("suffix", "suffix")]
+    {
+        let text: Option<String> = db
+            .query_row(&format!("SELECT {column} FROM origin WHERE conversation = ?1"), [key], |row| {
+                row.get(0)
+            })
+            .optional()
+            .doing(doing)?
+            .flatten();
+        let Some(text) = text else { continue };
+        if let Some(new) = edit(Kept { part: Part::Origin, sequence: None, name, text: &text })? {
+            let sql = format!("UPDATE origin SET {column} = ?2 WHERE conversation = ?1");
+            db.execute(&sql, params![key, new]).doing("redacting an origin")?;
+        }
+    }
+    let problems: Vec<(i64, String, String)> = db
+        .prepare_cached(PROBLEM_TEXTS)
+        .and_then(|mut s| s.query_map([key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect())
+        .doing(doing)?;
+    for (row, path, problem) in problems {
+        if let Some(new) = edit(Kept { part: Part::Problem, sequence: None, name: &path, text: &problem })? {
+            db.execute("UPDATE problem SET problem = ?2 WHERE rowid = ?1", params![row, new])
+                .doing("redacting a problem")?;
+        }
+    }
+    Ok(())
+}
+
 /// Deletes everything these tables know of a conversation; its events must still be there.
 pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
     for sql in [
@@ -174,17 +234,7 @@ impl Store {
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
     pub fn problems(&self, conversation: &ConversationId) -> Result<Vec<Problem>> {
-        self.snapshot(|db| {
-            let key = catalogue::key(db, conversation)?;
-            db.prepare_cached(PROBLEMS)
-                .and_then(|mut statement| {
-                    let rows = statement.query_map([key], |row| {
-                        Ok(Problem { path: row.get(0)?, problem: row.get(1)?, action: row.get(2)? })
-                    })?;
-                    rows.collect()
-                })
-                .doing("reading problems")
-        })
+        self.snapshot(|db| problems(db, catalogue::key(db, conversation)?))
     }
 
     /// The conversations whose folder, or file, had this name, the oldest first.

@@ -4,16 +4,19 @@
 //! are the whole truth of that conversation; what its lists leave unexplained becomes one more row.
 //! Otherwise the cumulative snapshots that state updates carry are taken apart: a row is what a snapshot
 //! says beyond the one before it, so a repeated snapshot adds nothing. Where a base state ceases to tell
-//! figures, the snapshots count again.
+//! figures, the snapshots count again. A copy of another program's log has a row for each record that tells what
+//! a call took.
 
 use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::super::base_state;
+use super::super::archive::Payloads;
 use super::super::engine::Doing as _;
+use super::super::{base_state, log};
 use super::{LogEvent, Projection};
 use crate::error::Result;
+use crate::event::foreign::ForeignUsage;
 use crate::event::json::{Object, Raw};
 use crate::event::kind;
 use crate::ids::Timestamp;
@@ -125,7 +128,7 @@ impl Projection for Usage {
     }
 
     fn version(&self) -> i64 {
-        1
+        2
     }
 
     fn tables(&self) -> &'static [&'static str] {
@@ -139,7 +142,7 @@ impl Projection for Usage {
 
     fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
         if kind::canonical(event.kind) != kind::STATE_UPDATE {
-            return Ok(());
+            return spent(db, event);
         }
         let Some(usages) = told_usages(event.members) else { return Ok(()) };
         let told =
@@ -184,6 +187,30 @@ fn told_usages<'a>(members: &Object<'a>) -> Option<Raw<'a>> {
         _ => None,
     };
     stats.and_then(|stats| stats.get("usage_to_metrics"))
+}
+
+/// Writes what another program's record says of a call: beyond what records before it said, as it came in.
+fn spent(db: &Connection, event: &LogEvent<'_>) -> Result<()> {
+    let Some((format, usage)) = event.members.get("provenance").and_then(ForeignUsage::of) else {
+        return Ok(());
+    };
+    let entry = Entry {
+        usage_id: format.as_str(),
+        model: &usage.model,
+        response_id: usage.response_id.as_deref(),
+        position: Some(event.position),
+        at: event.timestamp.and_then(Timestamp::parse),
+        figures: Figures {
+            prompt: usage.prompt_tokens.max(0),
+            completion: usage.completion_tokens.max(0),
+            cache_read: usage.cache_read_tokens,
+            cache_write: usage.cache_write_tokens,
+            reasoning: usage.reasoning_tokens,
+            cost: usage.cost.unwrap_or(0.0),
+        },
+        latency: None,
+    };
+    insert(db, event.conversation, &entry)
 }
 
 impl Usage {
@@ -232,6 +259,12 @@ pub(super) fn has_stale(db: &Connection) -> Result<bool> {
     db.prepare_cached(STALE).and_then(|mut statement| statement.exists([])).doing(DOING)
 }
 
+/// Reads the figures of one base state anew.
+pub(super) fn renew_one(db: &Connection, conversation: i64) -> Result<()> {
+    renew(db, conversation)?;
+    clear(db, RENEWED, conversation)
+}
+
 /// Reads the figures of every base state that changed.
 pub(super) fn renew_stale(db: &Connection) -> Result<()> {
     loop {
@@ -245,7 +278,8 @@ pub(super) fn renew_stale(db: &Connection) -> Result<()> {
     }
 }
 
-fn renew(db: &Connection, conversation: i64) -> Result<()> {
+/// Writes the rows of a conversation from the figures of its base state, where that tells any.
+pub(super) fn renew(db: &Connection, conversation: i64) -> Result<()> {
     let Some(state) = base_state::load(db, conversation)? else { return Ok(()) };
     let usages = state.document.field("stats").and_then(|stats| stats.get("usage_to_metrics"));
     let Some(usages) = usages.filter(|usages| usages.members().next().is_some()) else {
@@ -267,14 +301,15 @@ fn fold_again(db: &Connection, conversation: i64) -> Result<()> {
     clear(db, CLEAR, conversation)?;
     clear(db, CLEAR_TOTALS, conversation)?;
     let mut usage = Usage::default();
+    let mut payloads = Payloads::new(db);
     let read = super::stored_checkpoint(db, NAME)?.map_or(0, |(_, position)| position);
     let mut statement = db.prepare_cached(UPDATES).doing(DOING)?;
     let mut rows = statement.query(params![conversation, read]).doing(DOING)?;
     while let Some(row) = rows.next().doing(DOING)? {
         let timestamp: Option<String> = row.get(1).doing(DOING)?;
-        let payload: String = row.get(2).doing(DOING)?;
+        let position = row.get(0).doing(DOING)?;
+        let payload = payloads.payload(position, log::text(row, 2).doing(DOING)?)?;
         if let Some(usages) = told_usages(&Object::of(&payload)) {
-            let position = row.get(0).doing(DOING)?;
             usage.take(db, &Told { conversation, position, timestamp: timestamp.as_deref() }, usages)?;
         }
     }

@@ -3,6 +3,7 @@
 pub mod child;
 pub mod events;
 pub mod folder;
+pub mod planted;
 pub mod projected;
 pub mod random;
 

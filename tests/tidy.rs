@@ -65,6 +65,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// Crates that live in one place, and where.
 const CRATES: &[(&[&str], &[&str])] = &[
     (&["pty_process"], &["src/tool/terminal/"]),
+    (&["ignore"], &["src/tool/"]),
     (&["chardetng", "encoding_rs"], &["src/tool/file_editor/"]),
     (&["rusqlite", "r2d2", "r2d2_sqlite", "refinery"], &["src/store/", "src/error.rs"]),
     (&["axum"], &["src/server/"]),

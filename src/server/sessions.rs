@@ -172,10 +172,8 @@ impl Sessions {
     fn builder(&self, app: &Arc<App>, id: &ConversationId, meta: &Meta) -> Builder {
         let folder = app.config().conversations_dir.join(id.folder_name());
         let options = self.models.clone();
-        let models = Arc::new(move |llm: crate::event::json::Raw<'_>| -> Result<Arc<dyn Model>, LlmError> {
-            let settings =
-                Settings::from_raw(llm).map_err(|error| LlmError::BadRequest(error.to_string()))?;
-            Ok(Arc::new(Client::new(settings, &options)?))
+        let models = Arc::new(move |settings: &Settings| -> Result<Arc<dyn Model>, LlmError> {
+            Ok(Arc::new(Client::new(settings.clone(), &options)?))
         });
         let (hub, conversation) = (app.hub().clone(), id.clone());
         let orders: Mutex<HashMap<String, u64>> = Mutex::default();

@@ -19,7 +19,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("redact", &["event"]),
     ("error", &["chain", "ids", "event", "tree", "state", "message", "redact"]),
     ("store", &["chain", "ids", "event", "tree", "state", "redact", "error"]),
-    ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
+    ("transfer", &["chain", "ids", "event", "tree", "state", "view", "message", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
     ("audit", &["chain", "ids", "error", "store"]),
     ("doctor", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
@@ -38,6 +38,8 @@ const CRATES: &[(&[&str], &[&str])] = &[
         &["src/cli/"],
     ),
     (&["ed25519_dalek", "getrandom"], &["src/audit/proof/key.rs"]),
+    (&["parquet"], &["src/transfer/columns.rs"]),
+    (&["base64"], &["src/event/foreign.rs"]),
 ];
 
 /// Who writes which table; every file of the store may read it.

@@ -118,6 +118,7 @@ fn tell(step: Option<&BackupStep>, target: &Path, follows: bool, output: &Output
             "removed": step.removed,
             "events": step.events,
             "pruned": step.pruned,
+            "outdated": step.outdated,
             "bytes": step.bytes,
         }));
     }
@@ -139,5 +140,13 @@ fn tell(step: Option<&BackupStep>, target: &Path, follows: bool, output: &Output
         step.to,
         time(step.taken_at),
         bytes(step.bytes),
-    ))
+    ))?;
+    if step.outdated > 0 {
+        output.line(format!(
+            "all of it anew, because something was erased or redacted since; {} made before may still hold it \
+             (--full --keep 1 deletes them)",
+            plural(step.outdated as u64, "backup"),
+        ))?;
+    }
+    Ok(())
 }

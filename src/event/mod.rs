@@ -16,6 +16,7 @@ pub(crate) mod dump;
 pub mod envelope;
 mod failure;
 mod field;
+pub mod foreign;
 pub mod json;
 pub mod kind;
 mod message;

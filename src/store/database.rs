@@ -23,7 +23,7 @@ mod migrations {
 pub const APPLICATION_ID: i32 = 0x414e_4c53;
 
 /// The schema this program writes, in `PRAGMA user_version`; one more for every migration.
-pub const SCHEMA_VERSION: u32 = 10;
+pub const SCHEMA_VERSION: u32 = 11;
 
 /// How thoroughly freed room is overwritten as a rule: where that costs no further writing.
 pub(super) const OVERWRITING: &str = "FAST";

@@ -24,6 +24,7 @@ mod delete;
 mod engine;
 mod examine;
 mod feed;
+mod foreign;
 mod guard;
 mod heads;
 mod history;
@@ -77,13 +78,14 @@ pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub use delete::Erasure;
 pub(crate) use examine::Bone;
 pub use feed::{FeedEvent, Follower};
+pub(crate) use foreign::{ForeignDatabase, ForeignTable, ForeignValue, NewForeignDatabase};
 pub(crate) use guard::nearest;
 pub use guard::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
 pub use heads::{ChainHead, ChainLink, Heads};
 pub use history::HeadMove;
-pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
+pub(crate) use import::{Arrival, ArrivingFile, Door, LogCopy, Surroundings};
 pub use kept::Part;
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
 pub use log::StoredEvent;
@@ -245,7 +247,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Conflict`] where `expected` does not hold, [`Error::DuplicateEvent`] where an id is there
-    /// with other bytes, [`Error::UnknownParent`], [`Error::BatchTooLarge`], [`Error::Busy`],
+    /// with other bytes, [`Error::UnknownParent`], [`Error::ReadOnlyCopy`], [`Error::BatchTooLarge`], [`Error::Busy`],
     /// [`Error::DiskFull`], [`Error::ReadOnly`]. Nothing was written then.
     pub fn append(
         &self,
@@ -320,6 +322,7 @@ impl Store {
         self.write(|db| {
             let entry = catalogue::Entry::load(db, conversation)?
                 .ok_or_else(|| Error::UnknownConversation { conversation: conversation.to_string() })?;
+            entry.refuse_copy(conversation)?;
             base_state::change(db, conversation, &entry, &change, crate::ids::Timestamp::now())
         })
     }

@@ -218,6 +218,7 @@ fn head_catalogue_and_base_state_move_with_the_events() {
         parent: None,
         forked_from: None,
         forked_at: None,
+        foreign_format: None,
         head_hash: row.head_hash,
         archived_at: None,
     };

@@ -15,6 +15,7 @@ mod doctor;
 mod drawing;
 mod events;
 mod feed;
+mod foreign;
 mod full;
 #[cfg(feature = "proof")]
 mod fuzz;

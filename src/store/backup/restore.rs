@@ -179,6 +179,7 @@ fn from_file(from: &Path, partial: &Path, moment: &Moment) -> Result<Built> {
     if schema == 0 {
         return Err(Error::NotItsBackup { path: from.to_owned(), what: "it is empty".into() });
     }
+    source.busy_timeout(Options::default().busy_timeout).doing(DOING)?;
     source.execute("VACUUM INTO ?1", [partial.to_str().unwrap_or_default()]).doing(DOING)?;
     if let Moment::Holding(id) = moment
         && !holds(&source, id)?
@@ -307,6 +308,8 @@ fn open(path: &Path) -> Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).doing(DOING)?;
+    // The connections of whoever had it open just now may still be closing.
+    db.busy_timeout(Options::default().busy_timeout).doing(DOING)?;
     database::set_up(&db)?;
     mark::set_up(&db)?;
     let alone = "PRAGMA foreign_keys = OFF; PRAGMA journal_mode = DELETE; PRAGMA journal_mode = OFF; \

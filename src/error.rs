@@ -400,7 +400,7 @@ pub enum Error {
         what: String,
     },
     /// The backup is not this store's, or not one at all; it was not touched.
-    #[error("{path:?} is no backup to go on with: {what}")]
+    #[error("{path:?} cannot be used as a backup: {what}")]
     NotItsBackup {
         /// The backup.
         path: PathBuf,

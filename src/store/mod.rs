@@ -178,6 +178,8 @@ impl Store {
     }
 
     fn open_place(place: Place, options: &Options) -> Result<Self> {
+        let busy_timeout = options.busy_timeout.min(options::PATIENCE_MAX);
+        let options = &Options { busy_timeout, ..options.clone() };
         let signal = Arc::new(Signal::default());
         let mut upgraded_from = None;
         let (uri, writer) = if options.read_only {

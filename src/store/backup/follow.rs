@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, params};
 
@@ -316,7 +316,7 @@ impl Changes {
         if let Place::File(_) = self.store.0.place {
             self.store.0.watch.start(&signal)?;
         }
-        let rings = signal.wait(self.seen, timeout);
+        let rings = signal.wait(self.seen, Instant::now().checked_add(timeout));
         let changed = rings != self.seen;
         self.seen = rings;
         Ok(changed)

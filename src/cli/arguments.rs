@@ -13,9 +13,9 @@ use super::replay::Replay;
 #[cfg(feature = "server")]
 mod serve;
 
+pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
 #[cfg(feature = "server")]
 pub(super) use serve::Serve;
-pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
 pub(super) use transfer::{Export, Import, Wanted};
 
 use crate::error::Result;

@@ -45,7 +45,7 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
         if output.json {
             output.value(&json!({"url": url, "database": store.path()}))?;
         } else {
-            output.line(&format!("serving {} on {url}", store.path().display()))?;
+            output.line(format!("serving {} on {url}", store.path().display()))?;
         }
         let app = App::new(store, config).map_err(|error| match error {
             ConversationError::Store(error) => error,

@@ -45,8 +45,6 @@ pub(super) enum Change {
     Status(ExecutionStatus),
     Policy(Policy),
     Analyzer(Option<Analyzer>),
-    KnowledgeSkills(Vec<Text>),
-    PathRules(Vec<Text>),
     BlockAction(Text, Text),
     UnblockAction(Text),
     BlockMessage(Text, Text),
@@ -55,7 +53,6 @@ pub(super) enum Change {
     /// A model was asked.
     Spent(Box<ModelCall>),
     Tags(Vec<(String, String)>),
-    AgentState(Json),
     HookConfig(Option<Json>),
     /// The secrets have changed; they live in their registry.
     Secrets,
@@ -205,14 +202,6 @@ impl Base {
                 replace(&mut self.analyzer, analyzer)?;
                 written("security_analyzer", self.analyzer.as_ref().map(Analyzer::to_json))
             }
-            Change::KnowledgeSkills(skills) => {
-                replace(&mut self.knowledge_skills, skills)?;
-                written("activated_knowledge_skills", Some(list(&self.knowledge_skills)))
-            }
-            Change::PathRules(rules) => {
-                replace(&mut self.path_rules, rules)?;
-                written("activated_path_rules", Some(list(&self.path_rules)))
-            }
             Change::BlockAction(id, reason) => {
                 put(&mut self.blocked_actions, id, reason);
                 written("blocked_actions", Some(object(&self.blocked_actions)))
@@ -242,10 +231,6 @@ impl Base {
             Change::Tags(tags) => {
                 replace(&mut self.tags, tags)?;
                 written("tags", Some(object(&self.tags)))
-            }
-            Change::AgentState(state) => {
-                replace(&mut self.agent_state, state)?;
-                written("agent_state", Some(self.agent_state.text().to_owned()))
             }
             Change::HookConfig(config) => {
                 replace(&mut self.hook_config, config)?;

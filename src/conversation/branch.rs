@@ -98,11 +98,6 @@ impl Branch {
         &self.pending
     }
 
-    /// The action of this id, where it waits.
-    pub fn waiting(&self, id: &str) -> Option<&Arc<ActionEvent>> {
-        self.pending.iter().find(|action| action.common.id.as_str() == id)
-    }
-
     /// The first message that a title can be made of.
     pub fn opening(&self) -> Option<&str> {
         self.opening.as_deref()

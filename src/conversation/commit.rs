@@ -40,7 +40,7 @@ impl Local {
         let head = draft.head.or(aside.map(Head::At));
         let expected = Expected::Exact(live.stored);
         let base_state = (!draft.fields.is_empty())
-            .then(|| BaseStateChange { expected: Some(live.version), fields: draft.fields });
+            .then_some(BaseStateChange { expected: Some(live.version), fields: draft.fields });
         let is_changed = base_state.is_some();
         let (id, to_write) = (self.id.clone(), draft.events.clone());
         self.host

@@ -106,12 +106,12 @@ pub(super) async fn refresh(host: &Host, id: &ConversationId, live: &mut Live) -
 /// Whether what is stored goes on from `leaf`.
 fn goes_on(stored: &Stored, leaf: Option<&EventId>) -> bool {
     let place = |id: &EventId| stored.tree.place(id.as_str());
-    let from = match leaf.map(|leaf| place(leaf)) {
+    let from = match leaf.map(&place) {
         Some(None) => return false,
         Some(place) => place,
         None => None,
     };
-    match stored.leaf.as_ref().map(|leaf| place(leaf)) {
+    match stored.leaf.as_ref().map(place) {
         Some(Some(to)) => matches!(stored.tree.path_after(from, to), Ok(Some(_))),
         Some(None) => false,
         None => from.is_none(),

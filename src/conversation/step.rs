@@ -28,7 +28,7 @@ enum Thought {
     /// The view was too long.
     Condensed(Condensation),
     /// The model was asked.
-    Model(step::Thought),
+    Model(Box<step::Thought>),
 }
 
 impl Local {
@@ -71,7 +71,9 @@ impl Local {
                 return Err(error);
             }
         };
-        if let Thought::Model(step::Thought::Replied(reply)) = &thought {
+        if let Thought::Model(model) = &thought
+            && let step::Thought::Replied(reply) = &**model
+        {
             live.set(Change::Spent(Box::new(spent(&*equipment.model, reply))));
         }
         if live.moves != moves {
@@ -80,7 +82,7 @@ impl Local {
         }
         match thought {
             Thought::Condensed(condensation) => drop(live.push(condensation)),
-            Thought::Model(thought) => self.take(&mut live, run, equipment, thought, item).await?,
+            Thought::Model(thought) => self.take(&mut live, run, equipment, *thought, item).await?,
         }
         Ok(live)
     }
@@ -112,7 +114,7 @@ impl Local {
             () = run.cancel.cancelled() => Err(StepError::Model(LlmError::Cancelled)),
             thought = step::ask(question) => thought,
         };
-        thought.map(Thought::Model).map_err(|error| match error {
+        thought.map(|thought| Thought::Model(Box::new(thought))).map_err(|error| match error {
             StepError::Model(error) => ConversationError::Model(error),
             StepError::Messages(source) => {
                 crate::Error::Messages { conversation: self.id.clone(), source }.into()

@@ -138,11 +138,6 @@ impl Hub {
         self.topics().get(conversation).map_or(0, |topic| topic.listeners.receiver_count())
     }
 
-    /// Everything of every conversation from now on.
-    pub fn listen_to_all(&self) -> broadcast::Receiver<(ConversationId, Frame)> {
-        self.0.all.subscribe()
-    }
-
     /// Lets listeners hear what is in no log, once they have heard the first `after` events.
     pub fn publish(&self, conversation: &ConversationId, after: u64, frame: Frame) {
         let mut topics = self.topics();

@@ -1,6 +1,6 @@
 //! What a conversation was asked for with and no base state keeps: the reference's `meta.json`, an attachment here.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
@@ -45,16 +45,5 @@ impl Meta {
             Value::Null => default,
             value => value.clone(),
         }
-    }
-
-    /// The same with another value of a member.
-    pub fn with(mut self, name: &str, value: Value) -> Self {
-        self.0.insert(name.to_owned(), value);
-        self
-    }
-
-    /// Whether a title is to be made of the first message.
-    pub fn autotitle(&self) -> bool {
-        self.or("autotitle", json!(false)) == json!(true)
     }
 }

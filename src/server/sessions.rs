@@ -100,11 +100,6 @@ impl Sessions {
         Ok(session)
     }
 
-    /// The conversation, where it is open.
-    pub async fn get(&self, id: &ConversationId) -> Option<Arc<Session>> {
-        self.open.lock().await.get(id).map(Arc::clone)
-    }
-
     /// Makes a new conversation as `set` asks for it; the one of that id where there is one already, which is
     /// told apart by the second value.
     pub async fn create(
@@ -251,11 +246,6 @@ impl Session {
         let (session, app) = (Arc::clone(self), Arc::clone(app));
         tokio::spawn(async move { session.run(&app, slot).await });
         Ok(())
-    }
-
-    /// Whether a run is under way.
-    pub fn is_running(&self) -> bool {
-        *self.run.lock().unwrap_or_else(PoisonError::into_inner) != Run::None
     }
 
     async fn run(&self, app: &App, slot: OwnedSemaphorePermit) {

@@ -12,7 +12,7 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::json::Object;
 use crate::event::{Envelope, NewEvent, kind, transcript};
-use crate::ids::{ConversationId, Sequence, Timestamp, Version};
+use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::ExecutionStatus;
 use crate::state::status::Effect;
 
@@ -60,9 +60,6 @@ const ID: &str = "SELECT id FROM conversation WHERE key = ?1";
 const KEY: &str = "SELECT key FROM conversation WHERE id = ?1";
 const DELETE: &str = "DELETE FROM conversation WHERE key = ?1";
 const ORPHAN: &str = "UPDATE conversation SET parent = NULL WHERE parent = ?1";
-
-const MARK: &str = "SELECT event_count, leaf_event_id, head_is_empty, \
-     (SELECT version FROM base_state WHERE conversation = key) FROM conversation WHERE id = ?1";
 
 /// How many characters of the first user message the catalogue keeps.
 const FIRST_MESSAGE_CHARS_MAX: usize = 200;
@@ -391,38 +388,6 @@ pub(super) fn id(db: &Connection, key: i64) -> Result<String> {
     db.prepare_cached(ID)
         .and_then(|mut statement| statement.query_row([key], |row| row.get(0)))
         .doing("looking for a conversation")
-}
-
-/// How far a conversation has come: what changes with everything that is written of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
-    /// How many events there are.
-    pub event_count: u64,
-    /// HEAD; `None` where it was never set, or stands before everything.
-    pub leaf_event_id: Option<String>,
-    /// Whether HEAD was set to stand before everything.
-    pub head_is_empty: bool,
-    /// The version of the base state, where there is one.
-    pub version: Option<Version>,
-}
-
-/// How far the conversation has come.
-///
-/// # Errors
-/// [`Error::UnknownConversation`] where there is none.
-pub(super) fn mark(db: &Connection, id: &ConversationId) -> Result<Mark> {
-    let read = |row: &Row<'_>| {
-        Ok(Mark {
-            event_count: row.get::<_, i64>(0)?.cast_unsigned(),
-            leaf_event_id: row.get(1)?,
-            head_is_empty: row.get(2)?,
-            version: row.get::<_, Option<i64>>(3)?.map(|version| Version(version.cast_unsigned())),
-        })
-    };
-    db.prepare_cached(MARK)
-        .and_then(|mut statement| statement.query_row([id.as_str()], read).optional())
-        .doing("looking how far a conversation has come")?
-        .ok_or_else(|| Error::UnknownConversation { conversation: id.to_string() })
 }
 
 /// Sets HEAD; `None` with `head_is_empty` stands before everything.

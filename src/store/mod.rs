@@ -32,6 +32,7 @@ mod import;
 mod kept;
 mod list;
 mod log;
+mod mark;
 mod options;
 mod origin;
 mod place;
@@ -74,7 +75,6 @@ pub use backup::{
 pub use base_state::BaseState;
 pub use breakdown::{By, Share};
 pub(crate) use carry::{Beside, Parcel, Step};
-pub use catalogue::Mark;
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub use delete::Erasure;
 pub(crate) use examine::Bone;
@@ -90,6 +90,7 @@ pub(crate) use import::{Arrival, ArrivingFile, Door, LogCopy, Surroundings};
 pub use kept::Part;
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
 pub use log::StoredEvent;
+pub use mark::Mark;
 pub use options::{ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX};
 pub use origin::{Container, Glue, Origin, Problem};
 pub use projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
@@ -344,7 +345,7 @@ impl Store {
     /// # Errors
     /// [`Error::UnknownConversation`].
     pub fn mark(&self, conversation: &ConversationId) -> Result<Mark> {
-        self.read(|db| catalogue::mark(db, conversation))
+        self.read(|db| mark::mark(db, conversation))
     }
 
     /// Says that the conversation is a fork of `from`; at `at`, where only the branch up to it was copied.

@@ -52,8 +52,11 @@ const INJECTION_MEDIUM: &[(&str, &str, &str)] = &[
     (r"\bpretend\s+(?:you\s+are|to\s+be)\s+(?:a\s+)?different\b", "Identity manipulation", "inject.identity"),
 ];
 
+/// An expression, what it finds for people, and its name.
+type Pattern = (&'static str, &'static str, &'static str);
+
 /// The four lists by the names that the reference's settings have for them.
-const LISTS: [(&str, &[(&str, &str, &str)]); 4] = [
+const LISTS: [(&str, &[Pattern]); 4] = [
     ("high_patterns", HIGH),
     ("medium_patterns", MEDIUM),
     ("injection_high_patterns", INJECTION_HIGH),

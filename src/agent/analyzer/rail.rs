@@ -125,7 +125,7 @@ fn is_critical(word: &Word) -> bool {
         path.strip_prefix(*root)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest.starts_with('*'))
     };
-    matches!(path.as_str(), "/" | "/*") || CRITICAL.iter().any(|root| within(&root))
+    matches!(path.as_str(), "/" | "/*") || CRITICAL.iter().any(within)
 }
 
 /// An absolute path without `.`, `..` and doubled slashes.

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -143,7 +143,7 @@ impl Listener {
                     }
                     self.send(started.to_string()).await?;
                 }
-                if piece.session["type"] == Value::from("item_aborted") {
+                if piece.session["type"] == "item_aborted" {
                     self.items.remove(&piece.item_id);
                 }
                 self.send(piece.session.to_string()).await

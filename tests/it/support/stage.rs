@@ -23,8 +23,6 @@ const PARAMETERS: &str = r#"{"type":"object","properties":{"command":{"type":"st
 pub enum Act {
     /// It answers this text with exit code 0.
     Print(&'static str),
-    /// It answers this observation.
-    Answer(Box<Observation>),
     Fail(ToolError),
     Panic,
     /// It waits at the gate, and is cancelled if the call is.
@@ -147,7 +145,6 @@ impl Tool for Terminal {
             let outcome = match act {
                 None => Ok(printed(&action.command, &action.command)),
                 Some(Act::Print(text)) => Ok(printed(&action.command, text)),
-                Some(Act::Answer(observation)) => Ok(*observation),
                 Some(Act::Fail(error)) => Err(error),
                 Some(Act::Panic) => panic!("the terminal was told to"),
                 Some(Act::Wait(gate)) => tokio::select! {

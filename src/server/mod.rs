@@ -1,7 +1,7 @@
 //! The OpenHands agent-server API over one store: what the real clients ask, answered from the log.
 //!
-//! [`serve`] listens; [`App`] is what all requests share. Handlers hold no rules: they read a request ([`request`]),
-//! ask the store or a running conversation, and write the answer the reference would ([`failure`] for what
+//! [`serve`] listens; [`App`] is what all requests share. Handlers hold no rules: they read a request (`request`),
+//! ask the store or a running conversation, and write the answer the reference would (`failure` for what
 //! is refused). Nothing is loaded at the start; a request costs what it reads. Source of every shape:
 //! `api.md`.
 

@@ -642,7 +642,7 @@ fn a_conversation_that_went_on_here_is_not_set_back_by_its_old_folder() {
 
     // What was appended here has the name the reference would give it, and HEAD is told.
     folder.insert("events/event-00002-cccccccc-1.json".into(), said("cccccccc-1", "go on").payload().into());
-    let state = r#"{"id":"11111111-2222-4333-8444-555555555555","execution_status":"idle","tags":{},"leaf_event_id":"cccccccc-1","head_is_empty":false}"#;
+    let state = r#"{"id":"11111111-2222-4333-8444-555555555555","execution_status":"idle","leaf_event_id":"cccccccc-1","head_is_empty":false,"tags":{}}"#;
     folder.insert("base_state.json".into(), state.into());
     assert_same(&folder::read(&scratch.path("out/talk")), &folder);
 

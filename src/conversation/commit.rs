@@ -39,9 +39,9 @@ impl Local {
         let aside = live.leaf.clone().filter(|leaf| moved.is_some_and(|event| event.id() != leaf));
         let head = draft.head.or(aside.map(Head::At));
         let expected = Expected::Exact(live.stored);
-        let is_changed = !draft.fields.is_empty();
-        let change = BaseStateChange { expected: Some(live.version), fields: draft.fields };
-        let base_state = is_changed.then_some(change);
+        let base_state = (!draft.fields.is_empty())
+            .then_some(BaseStateChange { expected: Some(live.version), fields: draft.fields });
+        let is_changed = base_state.is_some();
         let (id, to_write) = (self.id.clone(), draft.events.clone());
         self.host
             .call(move |store| {

@@ -103,8 +103,8 @@ impl ErrorClassification {
     /// The agent can do better: a malformed call, an argument a tool refuses.
     pub const AGENT_ACTION: Self = Self::of(FailureKind::AgentAction, true, UserAction::Retry);
 
-    /// A defect, or an end that nobody foresaw; nothing helps.
-    pub const INTERNAL: Self = Self::lasting(FailureKind::Internal);
+    /// A defect, or a process that died: what a server says of a call that a restart cut short.
+    pub const INTERNAL: Self = Self::of(FailureKind::Internal, false, UserAction::None);
 
     /// Trying again may help.
     pub(super) const fn retry(kind: FailureKind) -> Self {

@@ -136,7 +136,12 @@ fn observation(event: &ObservationEvent) -> Message {
 }
 
 fn rejection(event: &UserRejectObservation) -> Message {
-    let text = Content::text(format!("Action rejected: {}", event.rejection_reason));
+    // Of another program's refusal the reason is all that its model was told.
+    let is_foreign = event.extra.iter().any(|(name, _)| name == "provenance");
+    let text = match is_foreign {
+        true => Content::text(event.rejection_reason.clone()),
+        false => Content::text(format!("Action rejected: {}", event.rejection_reason)),
+    };
     answer(&event.tool_name, &event.tool_call_id, vec![text])
 }
 

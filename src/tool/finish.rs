@@ -18,12 +18,8 @@ Say in the message:\n\
 - where it was not finished, why\n\
 - what you need to know, if anything\n";
 
-const PARAMETERS: &[Parameter] = &[Parameter {
-    name: "message",
-    of: Of::Text,
-    need: Need::Required,
-    description: "The last message to the user.",
-}];
+const PARAMETERS: &[Parameter] =
+    &[Parameter::new("message", Of::Text, Need::Required, "The last message to the user.")];
 
 /// Says a last message.
 pub struct Finish {

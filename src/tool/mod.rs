@@ -5,13 +5,19 @@
 //! server answers, the observation is bounded, is valid text and, once it came through [`run`], holds no secret.
 
 mod arguments;
+mod client;
 mod file;
 mod file_editor;
 mod finish;
+mod glob;
+mod grep;
+mod invoke_skill;
+pub mod locks;
 mod manual;
 mod registry;
 mod run;
 mod schema;
+mod search;
 mod task_tracker;
 #[cfg(unix)]
 mod terminal;
@@ -22,8 +28,13 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use client::ClientTool;
 pub use file_editor::FileEditor;
 pub use finish::Finish;
+pub use glob::Glob;
+pub use grep::Grep;
+pub use invoke_skill::{InvokeSkill, SkillSource};
+pub use locks::Locks;
 pub use registry::{Maker, Making, Registry, RegistryError, Spec, Toolbox};
 pub use run::run;
 pub use schema::{RiskField, schema_for_model};

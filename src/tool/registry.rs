@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::schema::{RiskField, schema_for_model};
-use super::{FileEditor, Finish, TaskTracker, Think, Tool, ToolError};
+use super::{ClientTool, FileEditor, Finish, Glob, Grep, TaskTracker, Think, Tool, ToolError};
 use crate::event::json::Raw;
 use crate::event::tool::catalogue;
 use crate::event::{Json, Text, ToolDefinition};
@@ -80,6 +80,14 @@ pub enum RegistryError {
         /// What is wrong.
         reason: String,
     },
+    /// A client's tool would have the name of another.
+    #[error(
+        "Client tool name '{name}' collides with an existing non-client tool. Choose a unique client tool name."
+    )]
+    Taken {
+        /// The name.
+        name: String,
+    },
     /// Two tools would be called by one name.
     #[error("Duplicate tool names found: {}", names.join(", "))]
     Duplicate {
@@ -116,6 +124,8 @@ impl Registry {
             }),
         );
         registry.add("file_editor", plain(|making| Arc::new(FileEditor::new(making))));
+        registry.add("glob", plain(|making| Arc::new(Glob::new(making))));
+        registry.add("grep", plain(|making| Arc::new(Grep::new(making))));
         registry.add("task_tracker", plain(|_| Arc::new(TaskTracker::default())));
         registry
     }
@@ -134,14 +144,21 @@ impl Registry {
         self.makers.iter().map(|(name, _)| &**name)
     }
 
-    /// Makes the tools of one entry. A class (`FinishTool`) stands for its tool.
+    /// Makes the tools of one entry. A class (`FinishTool`) stands for its tool; an entry that holds the
+    /// description of a client's tool is that tool.
     ///
     /// # Errors
     /// [`RegistryError::Unknown`] where the name is not registered, [`RegistryError::Params`] where the
-    /// parameters do not fit.
+    /// parameters do not fit, [`RegistryError::Taken`] where a client's tool has the name of a registered one.
     pub fn make(&self, spec: &Spec, making: &Making) -> Result<Vec<Arc<dyn Tool>>, RegistryError> {
         let find = |name: &str| self.makers.iter().find(|(known, _)| **known == *name);
         let known = find(&spec.name).or_else(|| find(&catalogue::name_of(&spec.name)));
+        if let Some(tool) = ClientTool::of_spec(spec) {
+            return match known {
+                Some(_) => Err(RegistryError::Taken { name: spec.name.to_string() }),
+                None => Ok(vec![Arc::new(tool?)]),
+            };
+        }
         let (_, maker) = known.ok_or_else(|| RegistryError::Unknown { name: spec.name.to_string() })?;
         maker(spec, making)
     }

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::arguments::{Need, Of, Parameter};
+use super::arguments::{Inner, Need, Of, Parameter};
 use super::manual::{Effect, Manual};
 use super::{Context, Resources, Tool, ToolError, file, worker};
 use crate::event::json::Raw;
@@ -40,34 +40,29 @@ the form; check input on the server; handle the errors; test it all. When unsure
 one.";
 
 const ITEM: &[Parameter] = &[
-    Parameter {
-        name: "title",
-        of: Of::Text,
-        need: Need::Required,
-        description: "What is to be done, in a few words.",
-    },
-    Parameter { name: "notes", of: Of::Text, need: Need::Optional, description: "More about it." },
-    Parameter {
-        name: "status",
-        of: Of::Alias(TaskStatus::WORDS, is_status),
-        need: Need::Optional,
-        description: "How far it is: 'todo', 'in_progress' or 'done'.",
-    },
+    Parameter::new("title", Of::Text, Need::Required, "What is to be done, in a few words."),
+    Parameter::new("notes", Of::Text, Need::Optional, "More about it."),
+    Parameter::new(
+        "status",
+        Of::Alias(TaskStatus::WORDS, is_status),
+        Need::Optional,
+        "How far it is: 'todo', 'in_progress' or 'done'.",
+    ),
 ];
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "command",
-        of: Of::Words(TaskCommand::WORDS),
-        need: Need::Optional,
-        description: "`view` shows the list, `plan` replaces it. Always `view` before you change it.",
-    },
-    Parameter {
-        name: "task_list",
-        of: Of::List(&Of::Object("TaskItem", ITEM)),
-        need: Need::Optional,
-        description: "`plan` needs it: the whole list.",
-    },
+    Parameter::new(
+        "command",
+        Of::Words(TaskCommand::WORDS),
+        Need::Optional,
+        "`view` shows the list, `plan` replaces it. Always `view` before you change it.",
+    ),
+    Parameter::new(
+        "task_list",
+        Of::List(Inner::Fixed(&Of::Object("TaskItem", ITEM))),
+        Need::Optional,
+        "`plan` needs it: the whole list.",
+    ),
 ];
 
 /// Whether a word is a status, under any of the names that models give it.

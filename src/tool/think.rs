@@ -18,8 +18,7 @@ It helps, for example:\n\
 5. in the middle of a difficult search: to sort what is known from what is guessed\n\n\
 The thought is kept in the log, and that is all.";
 
-const PARAMETERS: &[Parameter] =
-    &[Parameter { name: "thought", of: Of::Text, need: Need::Required, description: "The thought." }];
+const PARAMETERS: &[Parameter] = &[Parameter::new("thought", Of::Text, Need::Required, "The thought.")];
 
 /// What the model is told after a thought; the reference says the same.
 const HEARD: &str = "Your thought has been logged.";

@@ -1,12 +1,17 @@
 //! Tools answer what the real SDK's tools answer, and leave the same workspace.
 
-use std::fs;
+use std::fs::{self, File};
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use annals::event::Json;
 use annals::event::json::Raw;
-use annals::tool::{Context, Making, NoSecrets, Registry, RiskField, Spec, Tool, ToolError, Toolbox, run};
+use annals::tool::{
+    Context, InvokeSkill, Making, NoSecrets, Registry, RiskField, SkillSource, Spec, Tool, ToolError,
+    Toolbox, run,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -125,6 +130,10 @@ async fn assert_case(name: &str) {
     let case = case(name);
     let bench = Bench::new(case["vision"] == true);
     bench.fill(case["files"].as_object().unwrap());
+    for (name, time) in case["times"].as_object().into_iter().flatten() {
+        let time = UNIX_EPOCH + Duration::from_secs(time.as_u64().unwrap());
+        File::options().write(true).open(bench.work().join(name)).unwrap().set_modified(time).unwrap();
+    }
     for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
         let answer = bench.step(step).await;
         if step.get("ours").is_none() {
@@ -145,6 +154,11 @@ async fn arguments_that_do_not_fit_are_told_as_the_sdk_tells_it() {
 #[tokio::test]
 async fn commands_are_answered_as_the_sdk_answers_them() {
     assert_case("terminal").await;
+}
+
+#[tokio::test]
+async fn files_are_found_as_the_sdk_finds_them() {
+    assert_case("searches").await;
 }
 
 #[tokio::test]
@@ -178,7 +192,9 @@ fn bare(value: &Value) -> Value {
 
 #[test]
 fn names_and_arguments_are_the_sdks() {
-    let bench = Bench::new(false);
+    let mut bench = Bench::new(false);
+    let none: SkillSource = Arc::new(|name, _| Box::pin(ready(Err(InvokeSkill::unknown(name, &[])))));
+    bench.toolbox.add(vec![Arc::new(InvokeSkill::new(none))]).unwrap();
     let schemas = bench.toolbox.schemas(RiskField::Asked);
     for tool in case("schemas")["tools"].as_array().unwrap() {
         let name = tool["definition"]["kind"].as_str().unwrap();

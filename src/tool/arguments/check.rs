@@ -36,7 +36,8 @@ pub(in crate::tool) fn check(
     arguments: Raw<'_>,
 ) -> Result<(), String> {
     let mut problems = Vec::new();
-    if arguments.get("kind").is_some_and(|kind| kind.as_str().as_deref() != Some(class)) {
+    let own_kind = parameters.iter().any(|parameter| parameter.name == "kind");
+    if !own_kind && arguments.get("kind").is_some_and(|kind| kind.as_str().as_deref() != Some(class)) {
         problems.push(problem("", "Assertion failed, ".to_owned(), "assertion_error", arguments));
     } else {
         check_object(&mut problems, "", class, parameters, arguments);
@@ -100,7 +101,7 @@ fn check_object(
     let dot = if place.is_empty() { "" } else { "." };
     for parameter in parameters {
         let place = format!("{place}{dot}{}", parameter.name);
-        match value.get(parameter.name) {
+        match value.get(&parameter.name) {
             Some(member) if member.is_null() && parameter.need == Need::Nullable => {}
             Some(member) => check_value(problems, &place, &parameter.of, member),
             None if parameter.need == Need::Required => {
@@ -121,18 +122,22 @@ fn check_value(problems: &mut Vec<Problem>, place: &str, of: &Of, value: Raw<'_>
             Some(("Input should be a valid boolean, unable to interpret input".to_owned(), "bool_parsing"))
         }
         Of::Boolean => Some(("Input should be a valid boolean".to_owned(), "bool_type")),
-        Of::Number => number(value, f64::read(value, reading).ok()),
+        Of::Number => number(value, f64::read(value, reading).ok(), 0.0),
+        Of::AnyNumber => number(value, f64::read(value, reading).ok(), f64::NEG_INFINITY),
         Of::Integer => integer(value, i64::read(value, reading).ok(), i64::MIN),
         Of::Count => integer(value, i64::read(value, reading).ok(), 0),
         Of::Words(words) => one_of(words, |word| words.contains(&word), value),
         Of::Alias(words, fits) => one_of(words, fits, value),
         Of::List(of) if value.is_array() => {
             for (at, element) in value.elements().enumerate() {
-                check_value(problems, &format!("{place}.{at}"), of, element);
+                check_value(problems, &format!("{place}.{at}"), of.of(), element);
             }
             None
         }
         Of::List(_) => Some(("Input should be a valid list".to_owned(), "list_type")),
+        Of::Map if value.is_object() => None,
+        Of::Map => Some(("Input should be a valid dictionary".to_owned(), "dict_type")),
+        Of::Any => None,
         Of::Object(class, parameters) => {
             check_object(problems, place, class, parameters, value);
             None
@@ -145,9 +150,9 @@ fn check_value(problems: &mut Vec<Problem>, place: &str, of: &Of, value: Raw<'_>
 
 type Wrong = Option<(String, &'static str)>;
 
-fn number(value: Raw<'_>, read: Option<f64>) -> Wrong {
+fn number(value: Raw<'_>, read: Option<f64>, least: f64) -> Wrong {
     match read {
-        Some(number) if number >= 0.0 => None,
+        Some(number) if number >= least || least.is_infinite() => None,
         Some(_) => Some(("Input should be greater than or equal to 0".to_owned(), "greater_than_equal")),
         None if value.is_str() => Some((
             "Input should be a valid number, unable to parse string as a number".to_owned(),

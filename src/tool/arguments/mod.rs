@@ -4,10 +4,14 @@
 //! circles is recognised by its errors being the same, and recorded conversations hold these words.
 
 mod check;
+mod foreign;
 mod python;
 
 pub(super) use check::check;
+pub(super) use foreign::{coerced, of_schema};
 pub(super) use python::{float, repr_text};
+
+use std::borrow::Cow;
 
 use crate::event::Json;
 use crate::event::dump::Out;
@@ -15,10 +19,17 @@ use crate::event::dump::Out;
 /// One argument.
 #[derive(Debug)]
 pub(super) struct Parameter {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub of: Of,
     pub need: Need,
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
+}
+
+impl Parameter {
+    /// An argument of a built-in tool.
+    pub const fn new(name: &'static str, of: Of, need: Need, description: &'static str) -> Self {
+        Self { name: Cow::Borrowed(name), of, need, description: Cow::Borrowed(description) }
+    }
 }
 
 /// Whether an argument may be left out.
@@ -38,6 +49,8 @@ pub(super) enum Of {
     Boolean,
     /// A number, 0 or more.
     Number,
+    /// A number.
+    AnyNumber,
     /// A whole number.
     Integer,
     /// A whole number, 0 or more.
@@ -46,9 +59,29 @@ pub(super) enum Of {
     Words(&'static [&'static str]),
     /// One of these, or a word that this makes one of them.
     Alias(&'static [&'static str], fn(&str) -> bool),
-    List(&'static Of),
+    List(Inner),
     /// An object of the reference's class; members that it does not name are ignored.
     Object(&'static str, &'static [Parameter]),
+    /// Any object.
+    Map,
+    /// Anything.
+    Any,
+}
+
+/// What the elements of a list are.
+#[derive(Debug)]
+pub(super) enum Inner {
+    Fixed(&'static Of),
+    Made(Box<Of>),
+}
+
+impl Inner {
+    fn of(&self) -> &Of {
+        match self {
+            Self::Fixed(of) => of,
+            Self::Made(of) => of,
+        }
+    }
 }
 
 /// The arguments as a JSON schema of an object, in the few words that every provider understands.
@@ -65,12 +98,12 @@ fn write_members(out: &mut Out, parameters: &[Parameter]) {
     out.key("properties");
     out.open("{");
     for parameter in parameters {
-        out.key(parameter.name);
-        write_type(out, &parameter.of, Some(parameter.description));
+        out.key(&parameter.name);
+        write_type(out, &parameter.of, Some(&parameter.description));
     }
     out.close("}");
     let required = parameters.iter().filter(|parameter| parameter.need == Need::Required);
-    let required: Vec<&str> = required.map(|parameter| parameter.name).collect();
+    let required: Vec<&str> = required.map(|parameter| &*parameter.name).collect();
     if !required.is_empty() {
         write_words(out, "required", &required);
     }
@@ -81,12 +114,15 @@ fn write_type(out: &mut Out, of: &Of, description: Option<&str>) {
     let name = match of {
         Of::Text | Of::Words(_) | Of::Alias(..) => "string",
         Of::Boolean => "boolean",
-        Of::Number => "number",
+        Of::Number | Of::AnyNumber => "number",
         Of::Integer | Of::Count => "integer",
         Of::List(_) => "array",
-        Of::Object(..) => "object",
+        Of::Object(..) | Of::Map => "object",
+        Of::Any => "",
     };
-    out.constant("type", name);
+    if !name.is_empty() {
+        out.constant("type", name);
+    }
     if let Some(description) = description {
         out.constant("description", description);
     }
@@ -94,10 +130,11 @@ fn write_type(out: &mut Out, of: &Of, description: Option<&str>) {
         Of::Words(words) | Of::Alias(words, _) => write_words(out, "enum", words),
         Of::List(of) => {
             out.key("items");
-            write_type(out, of, None);
+            write_type(out, of.of(), None);
         }
         Of::Object(_, parameters) => write_members(out, parameters),
-        Of::Text | Of::Boolean | Of::Number | Of::Integer | Of::Count => {}
+        Of::Text | Of::Boolean | Of::Number | Of::AnyNumber | Of::Integer | Of::Count | Of::Map | Of::Any => {
+        }
     }
     out.close("}");
 }

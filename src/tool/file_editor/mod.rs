@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use history::History;
 
-use super::arguments::{Need, Of, Parameter};
+use super::arguments::{Inner, Need, Of, Parameter};
 use super::manual::{Effect, Manual};
 use super::{Context, Making, Resources, Tool, ToolError, worker};
 use crate::event::json::Raw;
@@ -26,50 +26,45 @@ use crate::event::{Action, Extra, Observation, Text, ToolDefinition};
 use crate::llm::{Boxed, ToolSchema};
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "command",
-        of: Of::Words(EditorCommand::WORDS),
-        need: Need::Required,
-        description: "What to do: `view`, `create`, `str_replace`, `insert` or `undo_edit`.",
-    },
-    Parameter {
-        name: "path",
-        of: Of::Text,
-        need: Need::Required,
-        description: "The file or directory: an absolute path.",
-    },
-    Parameter {
-        name: "file_text",
-        of: Of::Text,
-        need: Need::Nullable,
-        description: "`create` needs it: the whole text of the new file.",
-    },
-    Parameter {
-        name: "old_str",
-        of: Of::Text,
-        need: Need::Nullable,
-        description: "`str_replace` needs it: the text in the file that is replaced.",
-    },
-    Parameter {
-        name: "new_str",
-        of: Of::Text,
-        need: Need::Nullable,
-        description: "`str_replace` needs it: the text that takes its place; empty to delete. `insert` needs it: the \
+    Parameter::new(
+        "command",
+        Of::Words(EditorCommand::WORDS),
+        Need::Required,
+        "What to do: `view`, `create`, `str_replace`, `insert` or `undo_edit`.",
+    ),
+    Parameter::new("path", Of::Text, Need::Required, "The file or directory: an absolute path."),
+    Parameter::new(
+        "file_text",
+        Of::Text,
+        Need::Nullable,
+        "`create` needs it: the whole text of the new file.",
+    ),
+    Parameter::new(
+        "old_str",
+        Of::Text,
+        Need::Nullable,
+        "`str_replace` needs it: the text in the file that is replaced.",
+    ),
+    Parameter::new(
+        "new_str",
+        Of::Text,
+        Need::Nullable,
+        "`str_replace` needs it: the text that takes its place; empty to delete. `insert` needs it: the \
                       text that is inserted.",
-    },
-    Parameter {
-        name: "insert_line",
-        of: Of::Count,
-        need: Need::Nullable,
-        description: "`insert` needs it: the number of the line AFTER which `new_str` goes; 0 is before the first.",
-    },
-    Parameter {
-        name: "view_range",
-        of: Of::List(&Of::Integer),
-        need: Need::Nullable,
-        description: "For `view` of a file: the first and the last line to show, counted from 1, such as [11, 12]. \
+    ),
+    Parameter::new(
+        "insert_line",
+        Of::Count,
+        Need::Nullable,
+        "`insert` needs it: the number of the line AFTER which `new_str` goes; 0 is before the first.",
+    ),
+    Parameter::new(
+        "view_range",
+        Of::List(Inner::Fixed(&Of::Integer)),
+        Need::Nullable,
+        "For `view` of a file: the first and the last line to show, counted from 1, such as [11, 12]. \
                       [11, -1] shows everything from line 11. Without it the whole file is shown.",
-    },
+    ),
 ];
 
 /// Views and changes files.

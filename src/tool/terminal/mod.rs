@@ -66,36 +66,36 @@ const DESCRIPTION: &str = "Runs a command in a bash session that stays open.\n\n
 what runs in it are gone.";
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "command",
-        of: Of::Text,
-        need: Need::Required,
-        description: "The command. Empty to see more output of a command that is still running (exit code `-1`). With \
+    Parameter::new(
+        "command",
+        Of::Text,
+        Need::Required,
+        "The command. Empty to see more output of a command that is still running (exit code `-1`). With \
                       `is_input`: text for that command, a control key such as `C-c` (interrupt), `C-d` (end of \
                       input), `C-z` (suspend), or a key by its name (`UP`, `TAB`, `ENTER`, ..).",
-    },
-    Parameter {
-        name: "is_input",
-        of: Of::Boolean,
-        need: Need::Optional,
-        description: "Whether `command` goes to the command that is running, as input. By default it is run by the \
+    ),
+    Parameter::new(
+        "is_input",
+        Of::Boolean,
+        Need::Optional,
+        "Whether `command` goes to the command that is running, as input. By default it is run by the \
                       shell.",
-    },
-    Parameter {
-        name: "timeout",
-        of: Of::Number,
-        need: Need::Nullable,
-        description: "The most seconds to wait. After that you are told what there is and decide how to go on. Without \
+    ),
+    Parameter::new(
+        "timeout",
+        Of::Number,
+        Need::Nullable,
+        "The most seconds to wait. After that you are told what there is and decide how to go on. Without \
                       it you are asked once nothing was printed for 30 seconds. Give it to installations, tests and \
                       whatever else takes long or a known time.",
-    },
-    Parameter {
-        name: "reset",
-        of: Of::Boolean,
-        need: Need::Optional,
-        description: "Whether to begin a new session first. Only where the session does not answer any more: \
+    ),
+    Parameter::new(
+        "reset",
+        Of::Boolean,
+        Need::Optional,
+        "Whether to begin a new session first. Only where the session does not answer any more: \
                       variables and state are lost. Not together with `is_input`.",
-    },
+    ),
 ];
 
 /// Runs commands in a shell.

@@ -31,7 +31,10 @@ const NICE: i32 = 10;
 const START: Duration = Duration::from_secs(15);
 
 /// How long a shell may take to end before it is killed.
-const END: Duration = Duration::from_secs(1);
+const END: Duration = Duration::from_secs(3);
+
+/// How long a program may take no input before it is stopped in another way.
+const TYPE: Duration = Duration::from_millis(500);
 
 /// How long after a prompt the shell may take to read again.
 const READY: Duration = Duration::from_millis(500);
@@ -218,7 +221,7 @@ impl Shell {
         for (signal, wait_ms) in steps {
             match signal {
                 // As a person would; a program may want to tidy up.
-                None => drop(timeout(END, self.write(b"\x03")).await),
+                None => drop(timeout(TYPE, self.write(b"\x03")).await),
                 Some(signal) => {
                     if let Ok(group) = rustix::termios::tcgetpgrp(&self.terminal) {
                         let _ = kill_process_group(group, signal);

@@ -369,14 +369,19 @@ async fn closing_ends_the_shell_and_its_jobs() {
     let pids: Vec<i32> = said.lines().last().unwrap().split(' ').map(|pid| pid.parse().unwrap()).collect();
     desk.terminal.close().await;
     for pid in pids {
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        // A process that is ended but not waited for yet is a zombie of init's.
-        let ended = async {
-            while rustix::process::test_kill_process(pid).is_ok() {
-                tokio::task::yield_now().await;
+        // A process that has ended but is not waited for yet is a zombie.
+        let ended = || match fs::read_to_string(format!("/proc/{pid}/stat")) {
+            Ok(stat) => stat.contains(") Z "),
+            Err(_) => {
+                rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid).unwrap()).is_err()
             }
         };
-        tokio::time::timeout(Duration::from_secs(5), ended).await.unwrap();
+        let wait = async {
+            while !ended() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), wait).await.unwrap();
     }
     desk.terminal.close().await;
 }

@@ -1,13 +1,14 @@
+use super::super::Inner;
 use super::*;
 
 const EDITOR: &[Parameter] = &[
     parameter("command", Of::Words(&["view", "create", "undo_edit"]), Need::Required),
     parameter("path", Of::Text, Need::Required),
     parameter("insert_line", Of::Count, Need::Nullable),
-    parameter("view_range", Of::List(&Of::Integer), Need::Nullable),
+    parameter("view_range", Of::List(Inner::Fixed(&Of::Integer)), Need::Nullable),
     parameter("is_input", Of::Boolean, Need::Optional),
     parameter("timeout", Of::Number, Need::Nullable),
-    parameter("tasks", Of::List(&Of::Object("TaskItem", TASK)), Need::Optional),
+    parameter("tasks", Of::List(Inner::Fixed(&Of::Object("TaskItem", TASK))), Need::Optional),
 ];
 
 const TASK: &[Parameter] = &[
@@ -16,7 +17,7 @@ const TASK: &[Parameter] = &[
 ];
 
 const fn parameter(name: &'static str, of: Of, need: Need) -> Parameter {
-    Parameter { name, of, need, description: "" }
+    Parameter::new(name, of, need, "")
 }
 
 fn told(arguments: &str) -> String {

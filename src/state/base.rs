@@ -71,6 +71,9 @@ pub enum BaseStateError {
 /// What stands behind the name of a field that is not set but added to; see [`FieldChange::extend`].
 pub const EXTENDED: char = '+';
 
+/// What stands behind the name of a field that is set and ends as one that is added to.
+const PLAIN: char = '=';
+
 /// One field's new value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldChange {
@@ -88,7 +91,7 @@ impl FieldChange {
     pub fn set(field: impl Into<String>, value: impl Into<String>) -> Result<Self, BaseStateError> {
         let (field, value) = (field.into(), value.into());
         match Raw::parse(&value) {
-            Ok(_) => Ok(Self { field, value: Some(value) }),
+            Ok(_) => Ok(Self { field: plain(field), value: Some(value) }),
             Err(source) => Err(BaseStateError::Value { field, source }),
         }
     }
@@ -100,23 +103,37 @@ impl FieldChange {
     /// # Errors
     /// [`BaseStateError::Value`] where `value` is not JSON.
     pub fn extend(field: &str, value: impl Into<String>) -> Result<Self, BaseStateError> {
-        Self::set(format!("{field}{EXTENDED}"), value)
+        let change = Self::set(field, value)?;
+        Ok(Self { field: format!("{field}{EXTENDED}"), ..change })
     }
 
     /// The field that changes, and whether it is added to.
     #[must_use]
     pub fn target(&self) -> (&str, bool) {
-        match self.field.strip_suffix(EXTENDED) {
-            Some(field) => (field, true),
-            None => (&self.field, false),
+        match (self.field.strip_suffix(EXTENDED), self.field.strip_suffix(PLAIN)) {
+            (Some(field), _) => (field, true),
+            (None, Some(field)) if looks_extended(field) => (field, false),
+            (None, _) => (&self.field, false),
         }
     }
 
     /// Takes `field` away.
     #[must_use]
     pub fn remove(field: impl Into<String>) -> Self {
-        Self { field: field.into(), value: None }
+        Self { field: plain(field.into()), value: None }
     }
+}
+
+/// The name in a change that sets or takes away: one that would look like an addition is marked.
+fn plain(mut field: String) -> String {
+    if looks_extended(&field) {
+        field.push(PLAIN);
+    }
+    field
+}
+
+fn looks_extended(field: &str) -> bool {
+    field.trim_end_matches(PLAIN).ends_with(EXTENDED)
 }
 
 impl BaseDocument {
@@ -325,6 +342,11 @@ mod tests {
         assert_eq!(document.with(&[one.clone()]).with(&[two]).as_str(), both);
         let changes = [one, set("stats", "{}"), add("stats", r#"{"d":[]}"#), add("new", "[1]")];
         assert_eq!(document.with(&changes).as_str(), r#"{"stats":{"d":[]},"x":1,"new":[1]}"#);
+        for name in ["x+", "x+=", "x=", "+"] {
+            assert_eq!(set(name, "[]").target(), (name, false));
+            assert_eq!(add(name, "[]").target(), (name, true));
+            assert_eq!(FieldChange::remove(name).target(), (name, false));
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::kept::{Edit, Kept, Part};
 use crate::error::{Error, Result};
 use crate::event::json::{Object, Raw};
 use crate::ids::{ConversationId, Sequence, Timestamp, Version};
-use crate::state::base::{BaseDocument, BaseStateError, EXTENDED, FieldChange, extended};
+use crate::state::base::{BaseDocument, BaseStateError, FieldChange, extended};
 
 pub(super) use check::{broken, head_is_told, told_status};
 
@@ -119,7 +119,7 @@ pub(super) fn change(
     }
     let next = version + 1;
     for field in merged(&change.fields) {
-        add_change(db, entry, next, &field.field, field.value.as_deref(), now)?;
+        add_change(db, entry, next, &field, now)?;
     }
     db.prepare_cached(SET_VERSION).and_then(|mut s| s.execute(params![entry.key, next])).doing(CHANGING)?;
     if next - document_version >= CHANGES_MAX {
@@ -157,7 +157,9 @@ pub(super) fn replace(db: &Connection, entry: &Entry, document: &BaseDocument, n
     let next = stored.0.cast_signed() + 1;
     let (old, new) = (Object::of(before.as_str()), Object::of(document.as_str()));
     for (field, value) in changed_fields(&old, &new) {
-        add_change(db, entry, next, field, value.map(Raw::text), now)?;
+        let change =
+            FieldChange { value: value.map(|value| value.text().to_owned()), ..FieldChange::remove(field) };
+        add_change(db, entry, next, &change, now)?;
     }
     db.prepare_cached(SET_VERSION).and_then(|mut s| s.execute(params![entry.key, next])).doing(CHANGING)?;
     renew(db, entry.key, document, next)?;
@@ -186,16 +188,15 @@ fn add_change(
     db: &Connection,
     entry: &Entry,
     version: i64,
-    field: &str,
-    value: Option<&str>,
+    change: &FieldChange,
     now: Timestamp,
 ) -> Result<()> {
+    let FieldChange { field, value } = change;
     let last = entry.event_count.cast_signed() - 1;
     db.prepare_cached(ADD_CHANGE)
         .and_then(|mut statement| statement.execute(params![entry.key, version, field, value, last, now.0]))
         .doing(CHANGING)?;
-    let field = field.strip_suffix(EXTENDED).unwrap_or(field);
-    follow(db, entry.key, field, value.and_then(|value| Raw::parse(value).ok()))
+    follow(db, entry.key, change.target().0, value.as_deref().and_then(|value| Raw::parse(value).ok()))
 }
 
 fn insert(db: &Connection, key: i64, document: &str) -> Result<()> {

@@ -62,7 +62,7 @@ pub(super) struct Entry {
     pub head_hash: Digest,
     pub leaf: Option<String>,
     pub head_is_empty: bool,
-    payload_bytes: i64,
+    pub payload_bytes: i64,
     status: String,
     has_first_message: bool,
     first_message: Option<String>,

@@ -2,6 +2,7 @@
 
 mod append;
 mod append_only;
+mod archive;
 mod backup;
 mod base_state;
 mod branch;

@@ -7,14 +7,17 @@
 //! it was taught from: when one of these has to go for good, what uses the dictionary is compressed anew
 //! with another one.
 
+mod dictionary;
 pub(super) mod read;
 mod shown;
+mod views;
 mod write;
 
 use rusqlite::Connection;
 
 pub(super) use read::Payloads;
 pub(super) use shown::{Shown, whole_call, whole_line};
+pub(super) use views::show_whole;
 pub(super) use write::{forget, leave, renew_stale};
 
 use super::admin::{self, ActKind, NewAct};
@@ -22,10 +25,16 @@ use super::engine::Doing as _;
 use super::{Store, catalogue};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
-use write::{Teacher, pack, unpack};
+use dictionary::{Lesson, SERVED_BYTES_MAX};
+use write::{pack, unpack};
 
 /// What stands in the place of an archived payload.
 pub(super) const STUB: &str = r#"{"annals":"archived"}"#;
+
+/// The function that the views of [`show_whole`] decompress with; no query may call it by itself.
+pub(super) const UNARCHIVED: &str = "unarchived_payload";
+
+const DOING: &str = "archiving";
 
 const IS_ARCHIVED: &str = "SELECT 1 FROM archived_conversation WHERE conversation = ?1";
 const SIZES: &str = "SELECT count(*), coalesce(sum(p.bytes), 0), coalesce(sum(octet_length(p.content)), 0) \
@@ -34,7 +43,7 @@ const SIZES: &str = "SELECT count(*), coalesce(sum(p.bytes), 0), coalesce(sum(oc
 /// What archiving did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArchiveReport {
-    /// How many conversations were archived; those that were already are not counted.
+    /// How many conversations were archived; those that were already, whole, are not counted.
     pub conversations: u64,
     /// How many of their events.
     pub events: u64,
@@ -42,7 +51,8 @@ pub struct ArchiveReport {
     pub payload_bytes: u64,
     /// The same compressed.
     pub stored_bytes: u64,
-    /// The dictionary's size, in bytes; 0 where there was too little to learn from.
+    /// The size of new dictionaries, in bytes; 0 where there was too little to learn from, or one that is
+    /// there already does as well.
     pub dictionary_bytes: u64,
 }
 
@@ -74,17 +84,43 @@ impl Store {
         progress: &mut dyn FnMut(ArchiveProgress),
     ) -> Result<ArchiveReport> {
         self.catch_up()?;
-        let mut teacher = Teacher::default();
-        for id in conversations {
-            self.snapshot(|db| teacher.listen(db, catalogue::key(db, id)?))?;
-        }
-        let lesson = teacher.teach();
         let mut report = ArchiveReport::default();
-        let mut dictionary = None;
+        for group in self.groups(conversations)? {
+            self.archive_group(group, reason, &mut report, progress)?;
+        }
+        Ok(report)
+    }
+
+    /// The conversations in groups that one dictionary may serve.
+    fn groups<'a>(&self, conversations: &'a [ConversationId]) -> Result<Vec<&'a [ConversationId]>> {
+        let mut groups = Vec::new();
+        let (mut first, mut bytes) = (0, 0);
+        for (index, id) in conversations.iter().enumerate() {
+            let more = self.read(|db| {
+                Ok(catalogue::Entry::load(db, id)?.map_or(0, |entry| entry.payload_bytes.cast_unsigned()))
+            })?;
+            if index > first && bytes + more > SERVED_BYTES_MAX {
+                groups.push(&conversations[first..index]);
+                (first, bytes) = (index, 0);
+            }
+            bytes += more;
+        }
+        groups.push(&conversations[first..]);
+        Ok(groups)
+    }
+
+    fn archive_group(
+        &self,
+        conversations: &[ConversationId],
+        reason: Option<&str>,
+        report: &mut ArchiveReport,
+        progress: &mut dyn FnMut(ArchiveProgress),
+    ) -> Result<()> {
+        let mut lesson = self.snapshot(|db| Lesson::learn(db, conversations))?;
         for id in conversations {
             let packed = self.overwrite(|db| {
                 let key = catalogue::key(db, id)?;
-                let packed = pack(db, key, &lesson, &mut dictionary)?;
+                let packed = pack(db, key, &mut lesson, conversations)?;
                 if packed.events > 0 {
                     self.note(db, ActKind::Archive, id, reason, &packed)?;
                 }
@@ -99,10 +135,8 @@ impl Store {
                 payload_bytes: report.payload_bytes,
             });
         }
-        if dictionary.is_some() {
-            report.dictionary_bytes = lesson.dictionary.len() as u64;
-        }
-        Ok(report)
+        report.dictionary_bytes += lesson.saved_bytes();
+        Ok(())
     }
 
     /// Decompresses a conversation's payloads into the log again; answers how many. 0 where it was not
@@ -176,4 +210,15 @@ pub(super) fn sizes(db: &Connection, conversation: i64) -> Result<Packed> {
             })
         })
         .doing("measuring an archive")
+}
+
+fn keys(db: &Connection, sql: &str, parameters: impl rusqlite::Params) -> Result<Vec<i64>> {
+    db.prepare_cached(sql)
+        .and_then(|mut statement| statement.query_map(parameters, |row| row.get(0))?.collect())
+        .doing(DOING)
+}
+
+fn run(db: &Connection, sql: &str, parameters: impl rusqlite::Params) -> Result<()> {
+    db.prepare_cached(sql).and_then(|mut statement| statement.execute(parameters)).doing(DOING)?;
+    Ok(())
 }

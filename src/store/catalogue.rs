@@ -62,7 +62,7 @@ pub(super) struct Entry {
     pub head_hash: Digest,
     pub leaf: Option<String>,
     pub head_is_empty: bool,
-    pub payload_bytes: i64,
+    payload_bytes: i64,
     status: String,
     has_first_message: bool,
     first_message: Option<String>,
@@ -122,6 +122,11 @@ impl Entry {
     /// The sequence of the next event.
     pub(super) fn next(&self) -> Sequence {
         Sequence(self.event_count)
+    }
+
+    /// Its status, as the catalogue has it.
+    pub(super) fn status(&self) -> &str {
+        &self.status
     }
 
     /// The payloads' size together, in bytes.

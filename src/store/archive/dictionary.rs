@@ -9,7 +9,7 @@ use zstd::bulk::Compressor;
 use super::super::engine::Doing as _;
 use super::super::{admin, catalogue};
 use super::read::Payloads;
-use super::write::{broken, each};
+use super::write::{broken, dictionary_of, each};
 use super::{DOING, keys, run};
 use crate::error::Result;
 use crate::ids::ConversationId;
@@ -146,7 +146,10 @@ impl Lesson {
         let last_removal = admin::last_removal(db)?;
         let mut teacher = Teacher::default();
         for id in group {
-            teacher.listen(db, catalogue::key(db, id)?)?;
+            let key = catalogue::key(db, id)?;
+            if dictionary_of(db, key)?.flatten().is_none() {
+                teacher.listen(db, key)?;
+            }
         }
         let new = teacher.teach()?;
         let newest: Option<(i64, Vec<u8>, i64)> = db
@@ -175,6 +178,7 @@ impl Lesson {
             if is_there.doing(DOING)? {
                 return Ok(self.key);
             }
+            self.key = None;
         }
         if self.saved_bytes > 0 || self.last_removal != admin::last_removal(db)? {
             // What was heard may have been redacted or erased since: nothing of it may be written down.

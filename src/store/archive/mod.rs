@@ -37,6 +37,9 @@ pub(super) const UNARCHIVED: &str = "unarchived_payload";
 const DOING: &str = "archiving";
 
 const IS_ARCHIVED: &str = "SELECT 1 FROM archived_conversation WHERE conversation = ?1";
+const LAST_IS_FRESH: &str = "SELECT 1 FROM (SELECT position FROM event WHERE conversation = ?1 \
+     ORDER BY sequence DESC LIMIT 1) AS e WHERE NOT EXISTS (SELECT 1 FROM archived_payload AS p \
+     WHERE p.position = e.position)";
 const SIZES: &str = "SELECT count(*), coalesce(sum(p.bytes), 0), coalesce(sum(octet_length(p.content)), 0) \
      FROM archived_payload AS p JOIN event AS e ON e.position = p.position WHERE e.conversation = ?1";
 
@@ -85,7 +88,13 @@ impl Store {
     ) -> Result<ArchiveReport> {
         self.catch_up()?;
         let mut report = ArchiveReport::default();
-        for group in self.groups(conversations)? {
+        let mut left = Vec::new();
+        for id in conversations {
+            if self.read(|db| has_fresh(db, catalogue::key(db, id)?))? {
+                left.push(id.clone());
+            }
+        }
+        for group in self.groups(&left)? {
             self.archive_group(group, reason, &mut report, progress)?;
         }
         Ok(report)
@@ -96,9 +105,8 @@ impl Store {
         let mut groups = Vec::new();
         let (mut first, mut bytes) = (0, 0);
         for (index, id) in conversations.iter().enumerate() {
-            let more = self.read(|db| {
-                Ok(catalogue::Entry::load(db, id)?.map_or(0, |entry| entry.payload_bytes.cast_unsigned()))
-            })?;
+            let more =
+                self.read(|db| Ok(catalogue::Entry::load(db, id)?.map_or(0, |entry| entry.payload_bytes())))?;
             if index > first && bytes + more > SERVED_BYTES_MAX {
                 groups.push(&conversations[first..index]);
                 (first, bytes) = (index, 0);
@@ -193,6 +201,13 @@ pub(super) struct Packed {
 /// Whether the conversation is archived.
 pub(super) fn is_archived(db: &Connection, conversation: i64) -> Result<bool> {
     db.prepare_cached(IS_ARCHIVED)
+        .and_then(|mut statement| statement.exists([conversation]))
+        .doing("looking for an archive")
+}
+
+/// Whether the conversation has payloads that are not archived: new ones stand behind those that are.
+fn has_fresh(db: &Connection, conversation: i64) -> Result<bool> {
+    db.prepare_cached(LAST_IS_FRESH)
         .and_then(|mut statement| statement.exists([conversation]))
         .doing("looking for an archive")
 }

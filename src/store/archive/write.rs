@@ -6,7 +6,7 @@ use super::super::engine::Doing as _;
 use super::super::log;
 use super::dictionary::{Lesson, Teacher, compressor, drop_one, drop_unused};
 use super::read::Payloads;
-use super::{DOING, Packed, STUB, keys, run, sizes};
+use super::{DOING, Packed, STUB, has_fresh, is_archived, keys, run, sizes};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 
@@ -62,22 +62,21 @@ pub(super) fn pack(
     group: &[ConversationId],
 ) -> Result<Packed> {
     let mut packed = Packed::default();
-    let fresh = keys(db, FRESH, [conversation])?;
-    if fresh.is_empty() {
+    if !has_fresh(db, conversation)? {
         return Ok(packed);
     }
-    let before: Option<Option<i64>> = db
-        .prepare_cached(DICTIONARY_OF)
-        .and_then(|mut statement| statement.query_row([conversation], |row| row.get(0)).optional())
-        .doing(DOING)?;
+    let before = dictionary_of(db, conversation)?;
     let own = match before {
-        Some(own) => own,
-        None => {
-            let dictionary = lesson.dictionary(db, group)?;
-            run(db, BEGIN, params![conversation, dictionary, Timestamp::now().0])?;
-            dictionary
-        }
+        Some(Some(own)) => Some(own),
+        Some(None) | None => lesson.dictionary(db, group)?,
     };
+    if before == Some(None) && own.is_some() {
+        restore(db, conversation)?; // now there is a dictionary that helps
+    }
+    if !is_archived(db, conversation)? {
+        run(db, BEGIN, params![conversation, own, Timestamp::now().0])?;
+    }
+    let fresh = keys(db, FRESH, [conversation])?;
     let mut compressor = compressor(db, own)?;
     log::permit(db, "archive")?;
     for position in fresh {
@@ -99,8 +98,15 @@ pub(super) fn pack(
 /// Decompresses everything of a conversation.
 pub(super) fn unpack(db: &Connection, conversation: i64) -> Result<Packed> {
     let unpacked = sizes(db, conversation)?;
-    if !super::is_archived(db, conversation)? {
-        return Ok(unpacked);
+    restore(db, conversation)?;
+    drop_unused(db)?;
+    Ok(unpacked)
+}
+
+/// Puts payloads back into the log. Dictionaries stay.
+fn restore(db: &Connection, conversation: i64) -> Result<()> {
+    if !is_archived(db, conversation)? {
+        return Ok(());
     }
     let mut payloads = Payloads::new(db);
     log::permit(db, "unarchive")?;
@@ -111,9 +117,14 @@ pub(super) fn unpack(db: &Connection, conversation: i64) -> Result<Packed> {
     }
     log::forbid(db)?;
     run(db, TAKE, [conversation])?;
-    run(db, END, [conversation])?;
-    drop_unused(db)?;
-    Ok(unpacked)
+    run(db, END, [conversation])
+}
+
+/// The dictionary of an archived conversation, which may be none; `None` where it is not archived.
+pub(super) fn dictionary_of(db: &Connection, conversation: i64) -> Result<Option<Option<i64>>> {
+    db.prepare_cached(DICTIONARY_OF)
+        .and_then(|mut statement| statement.query_row([conversation], |row| row.get(0)).optional())
+        .doing(DOING)
 }
 
 /// Takes a conversation out of every archive for good: it is decompressed, and nothing that a dictionary was

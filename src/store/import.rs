@@ -13,7 +13,7 @@ use super::admin::{self, ActKind, NewAct};
 use super::attachment::{self, NewAttachment};
 use super::catalogue::{self, Entry};
 use super::origin::{self, Origin, Problem};
-use super::{Store, append, base_state, log, stay_out};
+use super::{Store, append, arrival, base_state, log, stay_out};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
@@ -75,10 +75,12 @@ impl Store {
         })
     }
 
-    /// Appends imported events; answers for each whether it was stored, or its id was there already.
+    /// Appends events imported from `source`; answers for each whether it was stored, or its id was there
+    /// already. Until [`Store::finish_import`] the conversation counts as one on its way in.
     pub(crate) fn import_events(
         &self,
         conversation: &ConversationId,
+        source: &str,
         arrivals: &[Arrival],
     ) -> Result<Vec<bool>> {
         let effects: Vec<Effect> =
@@ -89,6 +91,7 @@ impl Store {
                 Some(entry) => entry,
                 None => Entry::create(db, conversation, now)?,
             };
+            arrival::begin(db, entry.key, source, now)?;
             let mut position = log::head(db)?;
             let mut stored = Vec::with_capacity(arrivals.len());
             for (arrival, effect) in arrivals.iter().zip(effects) {
@@ -172,6 +175,7 @@ impl Store {
             if let Some((from, at)) = &around.forked_from {
                 catalogue::set_fork(db, entry.key, from, at.as_deref())?;
             }
+            arrival::end(db, entry.key)?;
             origin::save(db, entry.key, &around.origin, now)
         })
     }

@@ -4,8 +4,10 @@
 //! every other file as an attachment, and says what it found wrong. An export writes the folder as it was.
 //! Invariant: what came in goes out again; nothing is dropped in silence.
 
+mod bring_back;
 mod compare;
 mod container;
+mod copy;
 pub mod discover;
 mod export;
 mod folder;
@@ -16,6 +18,8 @@ mod past;
 mod source;
 mod upgrade;
 
+pub use bring_back::bring_back;
+pub use copy::{Copier, CopyOptions, CopyProgress, CopyReport, CopyStatus};
 pub use discover::{Discovery, Found, discover};
 pub use export::{ExportReport, ExportStatus, Exporter, Format};
 pub use import::{ImportOptions, ImportProgress, ImportReport, ImportStatus, Importer};

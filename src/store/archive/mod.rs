@@ -18,7 +18,7 @@ use rusqlite::Connection;
 pub(super) use read::Payloads;
 pub(super) use shown::{Shown, whole_call, whole_line};
 pub(super) use views::show_whole;
-pub(super) use write::{forget, leave, renew_stale};
+pub(super) use write::{cut, forget, leave, renew_stale};
 
 use super::admin::{self, ActKind, NewAct};
 use super::engine::Doing as _;
@@ -33,6 +33,9 @@ pub(super) const STUB: &str = r#"{"annals":"archived"}"#;
 
 /// The function that the views of [`show_whole`] decompress with; no query may call it by itself.
 pub(super) const UNARCHIVED: &str = "unarchived_payload";
+
+/// So many payload bytes are archived in one transaction, unless a single conversation has more: 4 MiB.
+const TRANSACTION_BYTES: u64 = 4 << 20;
 
 const DOING: &str = "archiving";
 
@@ -59,6 +62,17 @@ pub struct ArchiveReport {
     pub dictionary_bytes: u64,
 }
 
+/// What is archived of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Archived {
+    /// How many of its events.
+    pub events: u64,
+    /// Their payloads' size, in bytes.
+    pub payload_bytes: u64,
+    /// The same compressed, without the dictionary.
+    pub stored_bytes: u64,
+}
+
 /// How far archiving is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveProgress {
@@ -70,8 +84,8 @@ pub struct ArchiveProgress {
 
 impl Store {
     /// Compresses the payloads of `conversations`, with a dictionary that is taught from them. They stay
-    /// listed, searchable and exact, and reading them costs the time to decompress. One transaction a
-    /// conversation; [`Store::vacuum`] gives the room back.
+    /// listed, searchable and exact, and reading them costs the time to decompress. Each is archived in one
+    /// transaction, small ones several together; [`Store::vacuum`] gives the room back.
     ///
     /// What was appended since a conversation was archived is compressed when it is archived again. To other
     /// programs an archived payload is a stub: views of what is read from payloads show NULL, the
@@ -125,19 +139,31 @@ impl Store {
         progress: &mut dyn FnMut(ArchiveProgress),
     ) -> Result<()> {
         let mut lesson = self.snapshot(|db| Lesson::learn(db, conversations))?;
-        for id in conversations {
-            let packed = self.overwrite(|db| {
-                let key = catalogue::key(db, id)?;
-                let packed = pack(db, key, &mut lesson, conversations)?;
-                if packed.events > 0 {
-                    self.note(db, ActKind::Archive, id, reason, &packed)?;
+        let mut left = conversations;
+        while !left.is_empty() {
+            // Several small ones in one transaction: the disk is what takes long.
+            let done = self.overwrite(|db| {
+                let (mut done, mut bytes) = (Vec::new(), 0);
+                for id in left {
+                    let packed = pack(db, catalogue::key(db, id)?, &mut lesson, conversations)?;
+                    if packed.events > 0 {
+                        self.note(db, ActKind::Archive, id, reason, &packed)?;
+                    }
+                    bytes += packed.payload_bytes;
+                    done.push(packed);
+                    if bytes >= TRANSACTION_BYTES {
+                        break;
+                    }
                 }
-                Ok(packed)
+                Ok(done)
             })?;
-            report.conversations += u64::from(packed.events > 0);
-            report.events += packed.events;
-            report.payload_bytes += packed.payload_bytes;
-            report.stored_bytes += packed.stored_bytes;
+            left = &left[done.len()..];
+            for packed in done {
+                report.conversations += u64::from(packed.events > 0);
+                report.events += packed.events;
+                report.payload_bytes += packed.payload_bytes;
+                report.stored_bytes += packed.stored_bytes;
+            }
             progress(ArchiveProgress {
                 conversations: report.conversations,
                 payload_bytes: report.payload_bytes,
@@ -172,13 +198,21 @@ impl Store {
         self.read(|db| is_archived(db, catalogue::key(db, conversation)?))
     }
 
+    /// How much of a conversation is archived.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation).
+    pub fn archived(&self, conversation: &ConversationId) -> Result<Archived> {
+        self.snapshot(|db| sizes(db, catalogue::key(db, conversation)?))
+    }
+
     fn note(
         &self,
         db: &Connection,
         act: ActKind,
         id: &ConversationId,
         reason: Option<&str>,
-        packed: &Packed,
+        packed: &Archived,
     ) -> Result<()> {
         let detail = serde_json::json!({
             "events": packed.events,
@@ -188,14 +222,6 @@ impl Store {
         let act = NewAct { act, conversation: Some(id.as_str()), reason, detail, receipts: &[] };
         admin::write(db, &self.0.options.actor, &act, Timestamp::now()).map(drop)
     }
-}
-
-/// What was compressed or decompressed of one conversation.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Packed {
-    pub events: u64,
-    pub payload_bytes: u64,
-    pub stored_bytes: u64,
 }
 
 /// Whether the conversation is archived.
@@ -213,11 +239,11 @@ fn has_fresh(db: &Connection, conversation: i64) -> Result<bool> {
 }
 
 /// How much of a conversation is archived.
-pub(super) fn sizes(db: &Connection, conversation: i64) -> Result<Packed> {
+pub(super) fn sizes(db: &Connection, conversation: i64) -> Result<Archived> {
     db.prepare_cached(SIZES)
         .and_then(|mut statement| {
             statement.query_row([conversation], |row| {
-                Ok(Packed {
+                Ok(Archived {
                     events: row.get::<_, i64>(0)?.cast_unsigned(),
                     payload_bytes: row.get::<_, i64>(1)?.cast_unsigned(),
                     stored_bytes: row.get::<_, i64>(2)?.cast_unsigned(),

@@ -6,7 +6,7 @@ use super::super::engine::Doing as _;
 use super::super::log;
 use super::dictionary::{Lesson, Teacher, compressor, drop_one, drop_unused};
 use super::read::Payloads;
-use super::{DOING, Packed, STUB, has_fresh, is_archived, keys, run, sizes};
+use super::{Archived, DOING, STUB, has_fresh, is_archived, keys, run, sizes};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 
@@ -21,8 +21,10 @@ const PUT: &str = "INSERT INTO archived_payload (position, bytes, content) VALUE
 const CHANGE: &str = "UPDATE archived_payload SET content = ?2 WHERE position = ?1";
 const TAKE: &str = "DELETE FROM archived_payload WHERE position IN \
      (SELECT position FROM event WHERE conversation = ?1)";
-const BEGIN: &str =
-    "INSERT INTO archived_conversation (conversation, dictionary, archived_at) VALUES (?1, ?2, ?3)";
+const CUT: &str = "DELETE FROM archived_payload WHERE position IN \
+     (SELECT position FROM event WHERE conversation = ?1 AND sequence >= ?2)";
+const BEGIN: &str = "INSERT INTO archived_conversation (conversation, dictionary, archived_at) \
+     VALUES (?1, ?2, ?3) ON CONFLICT (conversation) DO UPDATE SET archived_at = excluded.archived_at";
 const END: &str = "DELETE FROM archived_conversation WHERE conversation = ?1";
 const DICTIONARY_OF: &str = "SELECT dictionary FROM archived_conversation WHERE conversation = ?1";
 const SET_DICTIONARY: &str = "UPDATE archived_conversation SET dictionary = ?2 WHERE conversation = ?1";
@@ -60,8 +62,8 @@ pub(super) fn pack(
     conversation: i64,
     lesson: &mut Lesson,
     group: &[ConversationId],
-) -> Result<Packed> {
-    let mut packed = Packed::default();
+) -> Result<Archived> {
+    let mut packed = Archived::default();
     if !has_fresh(db, conversation)? {
         return Ok(packed);
     }
@@ -73,9 +75,7 @@ pub(super) fn pack(
     if before == Some(None) && own.is_some() {
         restore(db, conversation)?; // now there is a dictionary that helps
     }
-    if !is_archived(db, conversation)? {
-        run(db, BEGIN, params![conversation, own, Timestamp::now().0])?;
-    }
+    run(db, BEGIN, params![conversation, own, Timestamp::now().0])?;
     let fresh = keys(db, FRESH, [conversation])?;
     let mut compressor = compressor(db, own)?;
     log::permit(db, "archive")?;
@@ -96,7 +96,7 @@ pub(super) fn pack(
 }
 
 /// Decompresses everything of a conversation.
-pub(super) fn unpack(db: &Connection, conversation: i64) -> Result<Packed> {
+pub(super) fn unpack(db: &Connection, conversation: i64) -> Result<Archived> {
     let unpacked = sizes(db, conversation)?;
     restore(db, conversation)?;
     drop_unused(db)?;
@@ -145,6 +145,11 @@ pub(in super::super) fn forget(db: &Connection, conversation: i64) -> Result<()>
     run(db, MARK_STALE, [conversation])?;
     run(db, FORGET_SOURCE, [conversation])?;
     drop_unused(db)
+}
+
+/// Deletes what is archived of the events behind the first `length`, which must still be there.
+pub(in super::super) fn cut(db: &Connection, conversation: i64, length: u64) -> Result<()> {
+    run(db, CUT, params![conversation, length.cast_signed()])
 }
 
 /// Renews every stale dictionary.

@@ -73,6 +73,17 @@ pub enum Error {
         /// Where the stored event is.
         sequence: u64,
     },
+    /// The conversation is what another program's log says and stays so; go on from a copy of it.
+    #[error(
+        "{conversation} is a read-only copy of a {format} log; to go on from it, export it with --upgrade and \
+         import that folder under another id"
+    )]
+    ReadOnlyCopy {
+        /// The conversation.
+        conversation: ConversationId,
+        /// The format of that log.
+        format: String,
+    },
     /// An event names a parent that is not in the conversation; nothing was written.
     #[error("{conversation}: event {event} names the parent {parent:?}, which is not in the log")]
     UnknownParent {
@@ -389,7 +400,7 @@ pub enum Error {
         what: String,
     },
     /// The backup is not this store's, or not one at all; it was not touched.
-    #[error("{path:?} is no backup to go on with: {what}")]
+    #[error("{path:?} cannot be used as a backup: {what}")]
     NotItsBackup {
         /// The backup.
         path: PathBuf,
@@ -427,6 +438,26 @@ pub enum Error {
         path: PathBuf,
         /// The system's account.
         source: std::io::Error,
+    },
+    /// The server would be open to everybody who reaches its address; give it a key.
+    #[error("{host} can be reached from other machines, and there is no session key")]
+    OpenToEverybody {
+        /// The address.
+        host: std::net::IpAddr,
+    },
+    /// The server could not listen, or stopped listening.
+    #[error("while serving on {address}: {source}")]
+    Serve {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The system's account.
+        source: std::io::Error,
+    },
+    /// The program was built without what this needs.
+    #[error("this program was built without it; build it with `--features {feature}`")]
+    NotBuilt {
+        /// The feature of the build.
+        feature: &'static str,
     },
     /// The export would overwrite something that is not the same; nothing was written there.
     #[error("{path:?} is there already and is not what would be written; choose another folder")]

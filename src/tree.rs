@@ -115,8 +115,9 @@ impl Tree {
         }
         self.ids.push(id);
         let event_kind = kind::canonical(event_kind);
-        self.rests_head.push(event_kind != kind::STATE_UPDATE && event_kind != kind::CONVERSATION_ERROR);
-        self.moves_head.push(kind::moves_head(event_kind));
+        let moves_head = kind::moves_head(event_kind);
+        self.rests_head.push(moves_head && event_kind != kind::CONVERSATION_ERROR);
+        self.moves_head.push(moves_head);
     }
 
     /// How many events there are.

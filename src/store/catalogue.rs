@@ -19,7 +19,7 @@ use crate::state::status::Effect;
 const LOAD: &str = "SELECT key, event_count, payload_bytes, head_hash, leaf_event_id, head_is_empty, status, \
      first_message IS NOT NULL, first_timestamp, created_at, \
      EXISTS (SELECT 1 FROM base_state WHERE conversation = key), action_count, observation_count, \
-     updated_minute FROM conversation WHERE id = ?1";
+     updated_minute, foreign_format, updated_at FROM conversation WHERE id = ?1";
 const CREATE: &str =
     "INSERT INTO conversation (id, head_hash, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
 /// Leaves `updated_minute`, and thereby its index, where it is.
@@ -38,6 +38,7 @@ const SET_PARENT: &str = "WITH RECURSIVE above (key) AS (SELECT key FROM convers
      UPDATE conversation SET parent = (SELECT key FROM conversation WHERE id = ?2) \
      WHERE key = ?1 AND ?1 NOT IN (SELECT key FROM above)";
 const SET_FORK: &str = "UPDATE conversation SET forked_from = ?2, forked_at = ?3 WHERE key = ?1";
+const SET_FOREIGN: &str = "UPDATE conversation SET foreign_format = ?2 WHERE key = ?1";
 const SET_CREATED: &str = "UPDATE conversation SET created_at = ?2 WHERE key = ?1";
 const WHOLE: &str = "SELECT event_count, head_hash, leaf_event_id, head_is_empty, status, title, first_message, tags, \
      created_at, updated_at, updated_minute, first_timestamp, last_timestamp, forked_from, forked_at \
@@ -71,6 +72,8 @@ pub(super) struct Entry {
     pub head_hash: Digest,
     pub leaf: Option<String>,
     pub head_is_empty: bool,
+    /// The format of the other program's log that it is a copy of.
+    pub foreign: Option<String>,
     payload_bytes: i64,
     status: String,
     has_first_message: bool,
@@ -80,6 +83,8 @@ pub(super) struct Entry {
     created_at: Timestamp,
     created_at_is_new: bool,
     updated_at: Option<Timestamp>,
+    /// As it is stored.
+    last_updated_at: Option<Timestamp>,
     updated_minute: i64,
     has_base_state: bool,
     action_count: i64,
@@ -125,7 +130,19 @@ impl Entry {
             action_count: row.get(11)?,
             observation_count: row.get(12)?,
             updated_minute: row.get(13)?,
+            foreign: row.get(14)?,
+            last_updated_at: Some(Timestamp(row.get(15)?)),
         })
+    }
+
+    /// Refuses to write to a copy of another program's log.
+    pub(super) fn refuse_copy(&self, conversation: &ConversationId) -> Result<()> {
+        match &self.foreign {
+            None => Ok(()),
+            Some(format) => {
+                Err(Error::ReadOnlyCopy { conversation: conversation.clone(), format: format.clone() })
+            }
+        }
     }
 
     /// The sequence of the next event.
@@ -171,7 +188,10 @@ impl Entry {
             self.first_message = first_message(envelope, payload);
             self.has_first_message = self.first_message.is_some();
         }
-        let time = envelope.timestamp.as_deref().and_then(Timestamp::parse).unwrap_or(now);
+        let told = envelope.timestamp.as_deref().and_then(Timestamp::parse);
+        // A record of another program's log that tells no time has not just happened.
+        let before = self.updated_at.or(self.last_updated_at).filter(|_| self.event_count > 1);
+        let time = told.or(before.filter(|_| self.foreign.is_some())).unwrap_or(now);
         if self.event_count == 1 {
             self.created_at = time;
             self.created_at_is_new = true;
@@ -240,6 +260,7 @@ impl Entry {
             head_hash: Digest::START,
             leaf: None,
             head_is_empty: false,
+            foreign: self.foreign.clone(),
             payload_bytes: 0,
             status: ExecutionStatus::default().as_str().to_owned(),
             has_first_message: false,
@@ -249,6 +270,7 @@ impl Entry {
             created_at: self.created_at,
             created_at_is_new: false,
             updated_at: None,
+            last_updated_at: None,
             updated_minute: 0,
             has_base_state: false,
             action_count: 0,
@@ -401,6 +423,11 @@ pub(super) fn set_parent(db: &Connection, key: i64, parent: &ConversationId) -> 
 /// Says which conversation this one is a fork of, and at which event.
 pub(super) fn set_fork(db: &Connection, key: i64, from: &str, at: Option<&str>) -> Result<()> {
     set(db, SET_FORK, params![key, from, at])
+}
+
+/// Makes the conversation a copy of another program's log of this format: nothing can be appended to it.
+pub(super) fn set_foreign(db: &Connection, key: i64, format: &str) -> Result<()> {
+    set(db, SET_FOREIGN, params![key, format])
 }
 
 /// Sets when the conversation began, where something knows better than its first event.

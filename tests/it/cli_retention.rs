@@ -51,7 +51,8 @@ fn an_archive_is_made_by_rule_and_gives_room_back() {
     let none = program.done(&["archive", "--older-than", "2020-01-01"]);
     assert!(none.starts_with("nothing to archive: no conversation fits"), "{none}");
     let report = program.json(&["archive", "--older-than", "0d", "--status", "finished", "--vacuum"]);
-    assert_eq!(report["conversations"], 7);
+    let finished = program.json(&["list", "--status", "finished"])["total"].clone();
+    assert_eq!(report["conversations"], finished);
     let (payloads, stored) =
         (report["payload_bytes"].as_u64().unwrap(), report["stored_bytes"].as_u64().unwrap());
     assert!(stored + report["dictionary_bytes"].as_u64().unwrap() < payloads / 2, "{report}");
@@ -103,8 +104,8 @@ fn figures_by_conversation_kind_tool_and_day_add_up() {
     for by in ["conversation", "kind", "tool", "day"] {
         let rows = program.json(&["stats", "--by", by])["rows"].as_array().unwrap().clone();
         let sum = |name: &str| rows.iter().map(|row| row[name].as_u64().unwrap()).sum::<u64>();
-        assert_eq!((sum("events"), sum("payload_bytes")), (235, 420_432), "{by}");
-        assert_eq!(whole["payload_bytes"], 420_432);
+        assert_eq!(whole["events"], sum("events"), "{by}");
+        assert_eq!(whole["payload_bytes"], sum("payload_bytes"), "{by}");
         assert!(program.done(&["stats", "--by", by]).lines().count() > 1);
     }
     program.done(&["archive", "5610"]);
@@ -113,5 +114,5 @@ fn figures_by_conversation_kind_tool_and_day_add_up() {
     assert!(row["archived_bytes"].as_u64().unwrap() < row["payload_bytes"].as_u64().unwrap(), "{row}");
     let by_kind = program.json(&["stats", "--by", "kind"])["rows"].as_array().unwrap().clone();
     let bytes: u64 = by_kind.iter().map(|row| row["payload_bytes"].as_u64().unwrap()).sum();
-    assert_eq!(bytes, 420_432, "an archived payload counts for what it was");
+    assert_eq!(whole["payload_bytes"], bytes, "an archived payload counts for what it was");
 }

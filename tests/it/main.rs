@@ -10,6 +10,18 @@ mod cli;
 mod cli_privacy;
 mod cli_retention;
 mod concurrent;
+#[cfg(feature = "agent")]
+mod conversation_aside;
+#[cfg(feature = "agent")]
+mod conversation_confirm;
+#[cfg(feature = "agent")]
+mod conversation_control;
+#[cfg(feature = "agent")]
+mod conversation_crash;
+#[cfg(feature = "agent")]
+mod conversation_run;
+#[cfg(feature = "agent")]
+mod conversation_scenarios;
 mod conversation_state;
 mod crash;
 mod crash_privacy;
@@ -18,11 +30,24 @@ mod doctor;
 mod drawing;
 mod events;
 mod feed;
+mod foreign;
 mod full;
 #[cfg(feature = "proof")]
 mod fuzz;
 mod golden;
 mod guide;
+#[cfg(feature = "agent")]
+mod llm_chat;
+#[cfg(feature = "agent")]
+mod llm_failures;
+#[cfg(feature = "agent")]
+mod llm_forms;
+#[cfg(feature = "agent")]
+mod llm_profiles;
+#[cfg(feature = "agent")]
+mod llm_requests;
+#[cfg(feature = "agent")]
+mod llm_settings;
 mod log;
 mod merge;
 mod messages;
@@ -43,6 +68,7 @@ mod sql;
 mod state;
 mod stuck;
 mod support;
+mod tool_golden;
 mod transfer;
 mod upgrade;
 mod verify;

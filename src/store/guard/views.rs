@@ -289,7 +289,7 @@ pub const VIEWS: &[SqlView] = &[
     SqlView {
         name: "imports",
         row: "where a conversation was read from",
-        columns: &["conversation_id", "source", "events", "imported_at"],
+        columns: &["conversation_id", "source", "events", "imported_at", "format"],
     },
     SqlView {
         name: "admin_log",

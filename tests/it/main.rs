@@ -33,6 +33,7 @@ mod sql;
 mod state;
 mod stuck;
 mod support;
+mod training;
 mod transfer;
 mod verify;
 mod view;

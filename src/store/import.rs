@@ -68,7 +68,7 @@ pub(crate) struct Surroundings {
 #[derive(Debug, Clone)]
 pub(crate) struct LogCopy {
     /// The format of that log.
-    pub format: ForeignFormat,
+    pub format: &'static str,
     /// The last event of the branch that was the live one there; `None` where there is none.
     pub head: Option<EventId>,
 }
@@ -186,7 +186,7 @@ impl Store {
             }
             origin::save_problems(db, entry.key, &around.problems, now)?;
             if let Some(LogCopy { format, head }) = &around.copy {
-                catalogue::set_foreign(db, entry.key, format.as_str())?;
+                catalogue::set_foreign(db, entry.key, format)?;
                 let moved = head.as_ref().filter(|head| entry.leaf.as_deref() != Some(head.as_str()));
                 if let Some(head) = moved {
                     append::set_head(db, conversation, &entry, &Head::At(head.clone()), now)?;

@@ -12,7 +12,10 @@ use super::{foreign, layout};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::state::BaseDocument;
-use crate::store::{Arrival, Attachment, Problem, Store, Surroundings};
+use crate::store::{Arrival, Attachment, LogCopy, Problem, Store, Surroundings};
+
+/// What a conversation of OpenHands V0 is called: a copy, as nothing of today writes such events.
+const OPENHANDS_V0: &str = "openhands-v0";
 
 /// How much is written in one transaction.
 const CHUNK_EVENTS: usize = 1000;
@@ -120,6 +123,7 @@ impl<'a> Importer<'a> {
             intake.take(candidate)
         })?;
         intake.write_chunk()?;
+        let is_v0 = intake.v0_only;
         let Intake { aside, mut problems, stored, added, added_bytes, conflict, .. } = intake;
         let mut report = ImportReport {
             events: stored.matched + added,
@@ -127,6 +131,9 @@ impl<'a> Importer<'a> {
             added_bytes,
             ..ImportReport::of(found, Some(id.clone()), ImportStatus::Conflict)
         };
+        if is_v0 {
+            report.format = OPENHANDS_V0;
+        }
         if let Some(conflict) = conflict {
             problems.push(conflict);
             return Ok(ImportReport { problems, ..report });
@@ -144,7 +151,7 @@ impl<'a> Importer<'a> {
             created_at: meta.created_at,
             parent: parent.cloned().or(meta.parent),
             forked_from: meta.forked_from,
-            copy: None,
+            copy: is_v0.then_some(LogCopy { format: OPENHANDS_V0, head: None }),
         };
         report.problems = problems;
         self.settle(&id, stored, &around, report)
@@ -268,6 +275,9 @@ impl<'a> Importer<'a> {
 struct Intake<'a> {
     store: &'a Store,
     id: &'a ConversationId,
+    /// Whether there are events, and all of them are OpenHands V0's.
+    v0_only: bool,
+    seen: bool,
     stored: Stored<'a>,
     /// Where files with a reason are that an earlier import kept aside.
     known_aside: HashMap<String, Attachment>,
@@ -293,6 +303,8 @@ impl<'a> Intake<'a> {
         Self {
             store,
             id,
+            v0_only: false,
+            seen: false,
             stored,
             known_aside: known_aside
                 .into_iter()
@@ -322,6 +334,10 @@ impl<'a> Intake<'a> {
                 return Ok(());
             }
         };
+        let kind = &event.envelope().kind;
+        let is_v0 = kind.starts_with("action:") || kind.starts_with("observation:");
+        self.v0_only = is_v0 && (self.v0_only || !self.seen);
+        self.seen = true;
         if self.known_aside.get(&candidate.path).is_some_and(|file| file.is_or_was(event.digest())) {
             self.keep_aside(candidate.path, second_event(event.id().as_str()));
             return Ok(());

@@ -97,7 +97,7 @@ pub fn training_rows(
     models.retain(|model| !model.is_empty() && model != "default");
     models.sort();
     models.dedup();
-    let is_copy = conversation.foreign_format.is_some();
+    let is_copy = conversation.foreign().is_some();
     let head = tree.resolve_leaf(conversation.leaf_event_id.as_deref(), conversation.head_is_empty);
     let head = head.and_then(|leaf| tree.place(&leaf));
     let mut count = TrainingCount::default();

@@ -187,7 +187,7 @@ fn settle(
         created_at: first_time(store, id)?,
         parent: own(about.parent),
         forked_from: about.forked_from.map(|from| (from, None)),
-        copy: Some(LogCopy { format: log.format, head: about.head }),
+        copy: Some(LogCopy { format: log.format.as_str(), head: about.head }),
     };
     report.events = counts.events;
     report.added = counts.added;

@@ -234,6 +234,20 @@ pub enum Error {
         /// Why not.
         source: crate::event::DecodeError,
     },
+    /// Nothing here can mend the finding, or what should have mended it did not.
+    #[error("nothing here mends a finding of the kind {finding}")]
+    NoRemedy {
+        /// The finding's name.
+        finding: &'static str,
+    },
+    /// The text names nothing that the doctor looks for.
+    #[error("{text:?} is nothing the doctor looks for; there are {known}")]
+    UnknownTrouble {
+        /// The text.
+        text: String,
+        /// What there is.
+        known: String,
+    },
     /// There is nothing to look for, or not so.
     #[error("{0}")]
     Finder(#[from] crate::redact::FinderError),
@@ -258,6 +272,28 @@ pub enum Error {
         what: &'static str,
         /// How much it was allowed, in bytes.
         bytes_max: u64,
+    },
+    /// The text is not the one of a head.
+    #[error("line {line} of the head: {what}")]
+    NotAHead {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// A head was changed after it was signed, or another key signed it.
+    #[error("the signature is not that of key {key} for this text")]
+    WrongSignature {
+        /// The public key it names.
+        key: String,
+    },
+    /// The file holds no key.
+    #[error("{path:?} is no key: {what}")]
+    NotAKey {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        what: &'static str,
     },
     /// The text is no time.
     #[error("{text:?} is no time; write 2026-01-31 or 2026-01-31T12:00:00Z")]
@@ -292,6 +328,12 @@ pub enum Error {
     /// The store, its file or its folder may only be read.
     #[error("{path:?} may only be read")]
     ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// What is to be carried from one file to another would stay where it is.
+    #[error("{path:?} is the same file on both sides; name two")]
+    SameFile {
         /// The file.
         path: PathBuf,
     },
@@ -356,6 +398,28 @@ pub enum Error {
     Corrupt {
         /// What was found.
         what: String,
+    },
+    /// The backup is not this store's, or not one at all; it was not touched.
+    #[error("{path:?} is no backup to go on with: {what}")]
+    NotItsBackup {
+        /// The backup.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
+    /// The store does not go on from what the backup holds: one of them was written to apart from the other.
+    #[error("the backup holds events of conversation {conversation} that the store does not have")]
+    BackupAstray {
+        /// A conversation that has gone two ways.
+        conversation: ConversationId,
+    },
+    /// The backup does not reach to the position that was asked for.
+    #[error("the backup reaches to position {head}, not to {position}")]
+    BackupTooShort {
+        /// What was asked for.
+        position: crate::ids::Position,
+        /// The newest position in it.
+        head: crate::ids::Position,
     },
     /// The engine failed in a way that has no better name.
     #[error("storage failed while {doing}: {source}")]

@@ -63,6 +63,7 @@ pub mod chain;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod conversation_state;
+pub mod doctor;
 pub mod error;
 pub mod event;
 #[cfg(feature = "agent")]

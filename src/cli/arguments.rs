@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use super::replay::Replay;
-pub(super) use audit::{Form, Limits, Query, Report, Verify};
+pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
 pub(super) use transfer::{Export, Import, Wanted};
 
 use crate::error::Result;
@@ -65,8 +65,17 @@ pub(super) enum Command {
     Replay(Replay),
     Stats(Stats),
     Verify(Verify),
+    Head(Head),
+    Keys(Keys),
+    Bundle(Bundle),
+    Doctor(super::doctor::Arguments),
     Rebuild(Rebuild),
-    Backup(Backup),
+    Upgrade(super::upgrade::Arguments),
+    Backup(super::backup::Arguments),
+    Restore(super::restore::Arguments),
+    Merge(super::carry::Merge),
+    Split(super::carry::Split),
+    Copy(super::carry::Copy),
     Delete(Delete),
     ScanSecrets(ScanSecrets),
     Redact(Redact),
@@ -388,13 +397,6 @@ pub(super) struct Rebuild {
     /// transcript, tool_calls, usage, tasks or search; all of them where none is named
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-}
-
-/// Copy the whole file while it is in use; the copy is checked before it gets its name
-#[derive(Debug, Args)]
-pub(super) struct Backup {
-    /// Where to; nothing may be there
-    pub file: PathBuf,
 }
 
 /// Delete a conversation with everything that was kept or derived for it

@@ -10,8 +10,10 @@ mod archive;
 mod arguments;
 mod backup;
 mod branches;
+mod carry;
 mod delete;
 mod diff;
+mod doctor;
 mod erase;
 mod events;
 mod export;
@@ -19,12 +21,14 @@ mod import;
 mod list;
 mod messages;
 mod print;
+mod proof;
 mod prune;
 mod query;
 mod rebuild;
 mod redact;
 mod replay;
 mod report;
+mod restore;
 mod scan_secrets;
 mod search;
 mod show;
@@ -32,6 +36,7 @@ mod state;
 mod stats;
 mod tail;
 mod transcript;
+mod upgrade;
 mod vacuum;
 mod verify;
 mod view;
@@ -96,8 +101,17 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Replay(command) => replay::run(&place, command, output),
         Command::Stats(command) => stats::run(&place, command, output),
         Command::Verify(command) => verify::run(&place, command, output),
+        Command::Head(command) => proof::head(&place, command, output),
+        Command::Keys(command) => proof::keys(command, output),
+        Command::Bundle(command) => proof::bundle(&place, command, output),
+        Command::Doctor(command) => doctor::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
+        Command::Upgrade(command) => upgrade::run(&place, command, output),
         Command::Backup(command) => backup::run(&place, command, output),
+        Command::Restore(command) => restore::run(command, output),
+        Command::Merge(command) => carry::merge(command, output),
+        Command::Split(command) => carry::split(&place, command, output),
+        Command::Copy(command) => carry::copy(&place, command, output),
         Command::Delete(command) => delete::run(&place, command, output),
         Command::ScanSecrets(command) => scan_secrets::run(&place, command, output),
         Command::Redact(command) => redact::run(&place, command, output),
@@ -149,7 +163,9 @@ impl Place<'_> {
     }
 
     fn open(&self, options: &Options) -> Result<Store> {
-        Store::open_with(self.path, &Options { actor: actor::who(), ..options.clone() })
+        let store = Store::open_with(self.path, &Options { actor: actor::who(), ..options.clone() })?;
+        upgrade::tell(&store, self.path);
+        Ok(store)
     }
 }
 
@@ -160,7 +176,11 @@ fn is_closed_pipe(error: &Error) -> bool {
 
 fn code_of(error: &Error) -> u8 {
     match error {
-        Error::Storage { .. } | Error::Corrupt { .. } | Error::DiskFull { .. } | Error::Busy { .. } => FAILED,
+        Error::Storage { .. }
+        | Error::Corrupt { .. }
+        | Error::DiskFull { .. }
+        | Error::Busy { .. }
+        | Error::WrongSignature { .. } => FAILED,
         Error::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => FAILED,
         _ => REFUSED,
     }
@@ -180,10 +200,24 @@ fn hint(error: &Error) -> Option<String> {
         Error::Corrupt { .. } => "`annals verify` says where; a backup may have what is lost".into(),
         Error::NoRoom { .. } => "make room on that disk; what was taken out so far stays taken out".into(),
         Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
+        Error::OlderFile { path, .. } => {
+            format!("`annals --db {} upgrade` brings it up to date, with a backup first", quoted(path))
+        }
+        Error::NotItsBackup { .. } => "name another folder or file; this one was not touched".into(),
+        Error::BackupAstray { .. } => {
+            "one of them was put back or written to apart from the other: begin anew, in a folder with --full"
+                .into()
+        }
+        Error::NoRemedy { .. } => "`annals doctor` says what to do about it".into(),
         Error::QueryRefused { hint, .. } => return hint.clone(),
         Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),
         Error::QueryTooLarge { what: "a single value", .. } => "build smaller values (substr, LIMIT)".into(),
         Error::QueryTooLarge { .. } => "narrow it (WHERE, LIMIT), or allow it more with --memory".into(),
+        Error::NotAHead { .. } => "a head is what `annals head` prints, unchanged".into(),
+        Error::WrongSignature { .. } => {
+            "the head was changed after it was signed: it proves nothing; ask for it again".into()
+        }
+        Error::NotAKey { .. } => "`annals keys FILE --new` makes one".into(),
         Error::NoIndex { .. } => "run the search once where the file may be written".into(),
         _ => return None,
     })

@@ -6,7 +6,9 @@
 //! one is kept aside, so that the state as of any event can be told for ever. HEAD lives in the catalogue
 //! and is written into the document when it is read.
 
+pub(super) mod carry;
 mod check;
+pub(super) mod history;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 

@@ -3,6 +3,7 @@
 //! What lists, searches and counts read. It is a projection that can never lag: rebuilt from the log it
 //! would be the same, and `verify` checks that.
 
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::engine::Doing as _;
@@ -10,7 +11,7 @@ use super::kept::{Edit, Kept, Part};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::json::Object;
-use crate::event::{NewEvent, kind, transcript};
+use crate::event::{Envelope, NewEvent, kind, transcript};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::ExecutionStatus;
 use crate::state::status::Effect;
@@ -39,6 +40,15 @@ const SET_PARENT: &str = "WITH RECURSIVE above (key) AS (SELECT key FROM convers
 const SET_FORK: &str = "UPDATE conversation SET forked_from = ?2, forked_at = ?3 WHERE key = ?1";
 const SET_FOREIGN: &str = "UPDATE conversation SET foreign_format = ?2 WHERE key = ?1";
 const SET_CREATED: &str = "UPDATE conversation SET created_at = ?2 WHERE key = ?1";
+const WHOLE: &str = "SELECT event_count, head_hash, leaf_event_id, head_is_empty, status, title, first_message, tags, \
+     created_at, updated_at, updated_minute, first_timestamp, last_timestamp, forked_from, forked_at, \
+     foreign_format FROM conversation WHERE key = ?1";
+const WHOLE_COLUMNS: usize = 16;
+const ADOPT: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3, status = ?4, title = ?5, \
+     first_message = ?6, tags = ?7, created_at = ?8, updated_at = ?9, updated_minute = ?10, first_timestamp = ?11, \
+     last_timestamp = ?12, forked_from = ?13, forked_at = ?14, \
+     foreign_format = ?15 WHERE key = ?1";
+const FORGET: &str = "UPDATE conversation SET first_message = NULL, last_timestamp = NULL WHERE key = ?1";
 const SET_FIRST_MESSAGE: &str = "UPDATE conversation SET first_message = ?2 WHERE key = ?1";
 const TEXTS: &str = "SELECT title, first_message, tags FROM conversation WHERE key = ?1";
 const HAS_FIRST_MESSAGE: &str = "SELECT 1 FROM conversation WHERE key = ?1 AND first_message IS NOT NULL";
@@ -147,15 +157,21 @@ impl Entry {
     }
 
     /// Takes in one appended event. HEAD is not moved; see [`Entry::move_head`].
-    pub(super) fn take(&mut self, event: &NewEvent, hash: Digest, effect: Effect, now: Timestamp) {
-        let envelope = event.envelope();
+    pub(super) fn take(
+        &mut self,
+        envelope: &Envelope,
+        payload: &str,
+        hash: Digest,
+        effect: Effect,
+        now: Timestamp,
+    ) {
         self.event_count += 1;
         match envelope.kind.as_str() {
             kind::ACTION => self.action_count += 1,
             kind::OBSERVATION => self.observation_count += 1,
             _ => {}
         }
-        self.payload_bytes += event.payload().len() as i64;
+        self.payload_bytes += payload.len() as i64;
         self.head_hash = hash;
         if !self.has_base_state {
             let status = self.status.parse().unwrap_or_default();
@@ -164,8 +180,8 @@ impl Entry {
                 after.as_str().clone_into(&mut self.status);
             }
         }
-        if !self.has_first_message {
-            self.first_message = first_message(event, effect);
+        if !self.has_first_message && effect == Effect::Spoken {
+            self.first_message = first_message(envelope, payload);
             self.has_first_message = self.first_message.is_some();
         }
         let told = envelope.timestamp.as_deref().and_then(Timestamp::parse);
@@ -292,13 +308,59 @@ impl Entry {
     }
 }
 
-/// The start of a user message in one line; `None` for every other event.
-pub(super) fn first_message(event: &NewEvent, effect: Effect) -> Option<String> {
-    if effect != Effect::Spoken {
-        return None;
+/// Makes the row of `stored` what its events (`replayed`) and its base state say, after some were cut off.
+/// What an import told of its beginning stays.
+pub(super) fn put_back(
+    db: &Connection,
+    stored: &Entry,
+    mut replayed: Entry,
+    status: Option<String>,
+    is_imported: bool,
+) -> Result<()> {
+    if is_imported {
+        replayed.created_at = stored.created_at;
     }
-    let object = Object::of(event.payload());
-    let text = transcript::Line::read(&event.envelope().kind, &object).to_text();
+    if let Some(status) = status {
+        replayed.status = status;
+    }
+    set(db, FORGET, [stored.key])?;
+    // HEAD is put back by the base state's own file.
+    replayed.save(db, replayed.created_at)
+}
+
+/// A conversation's row as one value, but for its key and whose sub-agent it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Whole {
+    pub event_count: u64,
+    pub head_hash: Digest,
+    columns: Vec<Value>,
+}
+
+/// The row of a conversation.
+pub(super) fn whole(db: &Connection, key: i64) -> Result<Whole> {
+    db.prepare_cached(WHOLE)
+        .and_then(|mut statement| {
+            statement.query_row([key], |row| {
+                let hash: [u8; 32] = row.get(1)?;
+                let columns = (2..WHOLE_COLUMNS).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+                let event_count = row.get::<_, i64>(0)?.cast_unsigned();
+                Ok(Whole { event_count, head_hash: Digest(hash), columns })
+            })
+        })
+        .doing("reading a conversation's row")
+}
+
+/// Makes the row of a conversation that has the same events say what `whole` says.
+pub(super) fn adopt(db: &Connection, key: i64, whole: &Whole) -> Result<()> {
+    let mut parameters = vec![Value::from(key)];
+    parameters.extend_from_slice(&whole.columns);
+    set(db, ADOPT, rusqlite::params_from_iter(parameters))
+}
+
+/// The start of a user message in one line.
+pub(super) fn first_message(envelope: &Envelope, payload: &str) -> Option<String> {
+    let object = Object::of(payload);
+    let text = transcript::Line::read(&envelope.kind, &object).to_text();
     let words: Vec<&str> = text.split_whitespace().collect();
     let line: String = words.join(" ").chars().take(FIRST_MESSAGE_CHARS_MAX).collect();
     (!line.is_empty()).then_some(line)

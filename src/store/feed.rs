@@ -188,7 +188,12 @@ impl Watch {
         Connection::open_with_flags(&self.uri, self.flags)
     }
 
-    fn start(&self, signal: &Arc<Signal>) -> Result<()> {
+    /// The name by which the file is opened to read it.
+    pub(super) fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    pub(super) fn start(&self, signal: &Arc<Signal>) -> Result<()> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_some() {
             return Ok(());

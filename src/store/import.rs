@@ -14,7 +14,7 @@ use super::append::Head;
 use super::attachment::{self, NewAttachment};
 use super::catalogue::{self, Entry};
 use super::origin::{self, Origin, Problem};
-use super::{Store, append, base_state, log, stay_out};
+use super::{Store, append, arrival, base_state, log, stay_out};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
@@ -89,11 +89,13 @@ impl Store {
         })
     }
 
-    /// Appends imported events; answers for each whether it was stored, or its id was there already. With a
-    /// `format` the conversation is a copy of another program's log from now on.
+    /// Appends events imported from `source`; answers for each whether it was stored, or its id was there
+    /// already. Until [`Store::finish_import`] the conversation counts as one on its way in. With a `format`
+    /// it is a copy of another program's log from now on.
     pub(crate) fn import_events(
         &self,
         conversation: &ConversationId,
+        source: &str,
         format: Option<ForeignFormat>,
         arrivals: &[Arrival],
     ) -> Result<Vec<bool>> {
@@ -105,6 +107,7 @@ impl Store {
                 Some(entry) => entry,
                 None => Entry::create(db, conversation, now)?,
             };
+            arrival::begin(db, entry.key, source, now)?;
             if let Some(format) = format.filter(|format| entry.foreign.as_deref() != Some(format.as_str())) {
                 catalogue::set_foreign(db, entry.key, format.as_str())?;
                 entry.foreign = Some(format.as_str().to_owned());
@@ -207,6 +210,7 @@ impl Store {
             if let Some((from, at)) = &around.forked_from {
                 catalogue::set_fork(db, entry.key, from, at.as_deref())?;
             }
+            arrival::end(db, entry.key)?;
             origin::save(db, entry.key, &around.origin, now)
         })
     }

@@ -8,6 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::archive::Payloads;
+use super::carry::StoredRow;
 use super::engine::{Doing as _, is_known_id};
 use super::kept::{Edit, Kept, Part};
 use crate::chain::Digest;
@@ -18,6 +19,9 @@ use crate::ids::{EventId, Position, Sequence, Timestamp};
 const INSERT: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
      parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, payload) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+const INSERT_ROW: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
+     parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
 const HEAD: &str =
     "SELECT max(coalesce((SELECT max(position) FROM event), 0), (SELECT position_floor FROM log))";
 const FIND: &str = "SELECT position, sequence, redacted_digest, payload FROM event \
@@ -27,6 +31,8 @@ const PAYLOADS: &str = "SELECT position, sequence, id, payload FROM event \
 const REPLACE: &str = "UPDATE event SET payload = ?2, redacted_digest = coalesce(redacted_digest, ?3) \
      WHERE position = ?1";
 const PUT: &str = "UPDATE event SET payload = ?2 WHERE position = ?1";
+const IS_REDACTED: &str =
+    "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2 AND redacted_digest IS NOT NULL";
 const HAS: &str = "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2";
 
 /// How many payload bytes are looked through at a time, unless a single event has more: 8 MiB.
@@ -37,7 +43,7 @@ const UNKNOWN: &str = "WITH RECURSIVE named (key) AS (SELECT min(conversation) F
      SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) AND key IS NOT NULL ORDER BY key";
 
 /// The triggers that keep other programs from changing what is append-only, and where they are made.
-const GUARDS: [(&str, &str); 11] = [
+const GUARDS: [(&str, &str); 13] = [
     ("admin_act_delete_guard", include_str!("../../migrations/V8__administration.sql")),
     ("admin_act_insert_guard", include_str!("../../migrations/V8__administration.sql")),
     ("admin_act_update_guard", include_str!("../../migrations/V8__administration.sql")),
@@ -49,6 +55,8 @@ const GUARDS: [(&str, &str); 11] = [
     ("event_delete_guard", include_str!("../../migrations/V1__event_log.sql")),
     ("event_insert_guard", include_str!("../../migrations/V1__event_log.sql")),
     ("event_update_guard", include_str!("../../migrations/V1__event_log.sql")),
+    ("repair_delete_guard", include_str!("../../migrations/V9__repairs.sql")),
+    ("repair_update_guard", include_str!("../../migrations/V9__repairs.sql")),
 ];
 
 /// The columns of a [`StoredEvent`], for every statement that reads them.
@@ -187,6 +195,33 @@ pub(super) fn insert(db: &Connection, spot: &Spot, event: &NewEvent) -> Result<b
     }
 }
 
+/// Writes one event's row as another file has it.
+pub(super) fn insert_row(db: &Connection, spot: &Spot, row: &StoredRow) -> Result<()> {
+    db.prepare_cached(INSERT_ROW)
+        .and_then(|mut statement| {
+            statement.execute(params![
+                spot.position.0.cast_signed(),
+                spot.conversation,
+                spot.sequence.0.cast_signed(),
+                row.id,
+                row.kind,
+                row.source,
+                row.timestamp,
+                row.parent_id,
+                row.tool_call_id,
+                row.action_id,
+                row.llm_response_id,
+                row.tool_name,
+                spot.recorded_at.0,
+                spot.hash.0,
+                row.redacted_digest.map(|digest| digest.0),
+                row.payload,
+            ])
+        })
+        .doing("taking an event over")?;
+    Ok(())
+}
+
 /// Where the event of this id is, and whether it holds the same bytes as `event`.
 pub(super) struct Known {
     pub position: Position,
@@ -214,6 +249,13 @@ pub(super) fn find(db: &Connection, conversation: i64, event: &NewEvent) -> Resu
         sequence: Sequence(row.get::<_, i64>(1).doing(doing)?.cast_unsigned()),
         same,
     }))
+}
+
+/// Whether the conversation has an event of this id that is redacted.
+pub(super) fn is_redacted(db: &Connection, conversation: i64, id: &str) -> Result<bool> {
+    db.prepare_cached(IS_REDACTED)
+        .and_then(|mut statement| statement.exists(params![conversation, id]))
+        .doing("looking for a redacted event")
 }
 
 /// Whether the conversation has an event of this id.
@@ -327,6 +369,23 @@ pub(super) fn delete(db: &Connection, conversation: i64) -> Result<u64> {
     let deleted =
         db.execute("DELETE FROM event WHERE conversation = ?1", [conversation]).doing("deleting events")?;
     Ok(deleted as u64)
+}
+
+/// Deletes the events of a conversation behind its first `length`; answers how many.
+pub(super) fn cut(db: &Connection, conversation: i64, length: u64) -> Result<u64> {
+    let sql = "DELETE FROM event WHERE conversation = ?1 AND sequence >= ?2";
+    let cut = db.execute(sql, params![conversation, length.cast_signed()]).doing("cutting events off")?;
+    Ok(cut as u64)
+}
+
+/// Makes the file a store of its own, the next event of which follows `head`; answers its id until now.
+pub(super) fn found_anew(db: &Connection, head: Position) -> Result<String> {
+    let doing = "naming the store anew";
+    let before = db.query_row("SELECT store_id FROM log", [], |row| row.get(0)).doing(doing)?;
+    let id = uuid::Uuid::new_v4().to_string();
+    db.execute("UPDATE log SET store_id = ?1, position_floor = ?2", params![id, head.0.cast_signed()])
+        .doing(doing)?;
+    Ok(before)
 }
 
 /// A page's worth of what an error can say of an id that is not there.

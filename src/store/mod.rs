@@ -11,18 +11,22 @@
 mod admin;
 mod append;
 mod archive;
+mod arrival;
 mod attachment;
 mod backup;
 mod base_state;
 mod breakdown;
+mod carry;
 mod catalogue;
 mod checkpoint;
 mod database;
 mod delete;
 mod engine;
+mod examine;
 mod feed;
 mod foreign;
 mod guard;
+mod heads;
 mod history;
 mod import;
 mod kept;
@@ -38,6 +42,7 @@ mod projection;
 mod projector;
 mod read;
 mod redact;
+mod repair;
 mod retention;
 mod search;
 mod secrets;
@@ -45,6 +50,7 @@ mod signal;
 mod stay_out;
 mod transaction;
 mod tree;
+mod upgrade;
 mod verify;
 mod wipe;
 mod writer;
@@ -60,18 +66,24 @@ use rusqlite::Connection;
 pub use admin::{Act, ActKind, Actor, Receipt};
 pub use append::{Append, Appended, BaseStateChange, Head};
 pub use archive::{ArchiveProgress, ArchiveReport};
+pub use arrival::Unfinished;
 pub use attachment::Attachment;
-pub use backup::BackupReport;
+pub use backup::{
+    BackupFile, BackupFolder, BackupReport, BackupStep, Changes, Moment, Restoration, Restored,
+};
 pub use base_state::BaseState;
 pub use breakdown::{By, Share};
+pub(crate) use carry::{Beside, Parcel, Step};
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub use delete::Erasure;
+pub(crate) use examine::Bone;
 pub use feed::{FeedEvent, Follower};
 pub(crate) use foreign::{ForeignDatabase, ForeignTable, ForeignValue, NewForeignDatabase};
 pub(crate) use guard::nearest;
 pub use guard::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
+pub use heads::{ChainHead, ChainLink, Heads};
 pub use history::HeadMove;
 pub(crate) use import::{Arrival, ArrivingFile, LogCopy, Surroundings};
 pub use kept::Part;
@@ -84,9 +96,11 @@ pub use projection::ProjectionStatus;
 pub use projection::rebuild::RebuildProgress;
 pub use read::{EventPage, EventQuery, EventRef};
 pub use redact::{Redaction, RedactionReport};
+pub use repair::{Mending, Repair};
 pub use retention::{PrunePlan, PruneRules, Pruned};
 pub use search::{Hit, SearchFilter};
 pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
+pub use upgrade::Upgrade;
 pub use verify::{Finding, Verification, VerifyProgress};
 pub use wipe::VacuumReport;
 
@@ -125,6 +139,8 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     place: Place,
     options: Options,
+    /// The older schema that the file had before it was opened here.
+    upgraded_from: Option<u32>,
     readers: Pool<SqliteConnectionManager>,
     writer: Option<Arc<Writer>>,
     signal: Arc<Signal>,
@@ -162,10 +178,12 @@ impl Store {
 
     fn open_place(place: Place, options: &Options) -> Result<Self> {
         let signal = Arc::new(Signal::default());
+        let mut upgraded_from = None;
         let (uri, writer) = if options.read_only {
             (database::reader_uri(&place)?, None)
         } else {
-            let connection = database::open_writer(&place, options)?;
+            let (connection, older) = database::open_or_upgrade(&place, options)?;
+            upgraded_from = older;
             let writer = Writer::new(place.clone(), options.clone(), connection, Arc::clone(&signal));
             (place.uri("?mode=ro"), Some(Arc::new(writer)))
         };
@@ -196,7 +214,8 @@ impl Store {
             _ => None,
         };
         let watch = feed::Watch::new(uri, flags);
-        let inner = Inner { place, options: options.clone(), readers, writer, signal, projector, watch };
+        let options = options.clone();
+        let inner = Inner { place, options, upgraded_from, readers, writer, signal, projector, watch };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -204,6 +223,13 @@ impl Store {
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.0.place.path()
+    }
+
+    /// The schema that the file had when it was opened, where that was an older one: opening brought it up to
+    /// [`SCHEMA_VERSION`].
+    #[must_use]
+    pub fn upgraded_from(&self) -> Option<u32> {
+        self.0.upgraded_from
     }
 
     /// Whether this handle can only read.

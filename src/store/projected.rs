@@ -16,11 +16,13 @@ const TRANSCRIPT: &str = "SELECT sequence, event_id, timestamp, kind, role, tool
 const TOOL_CALLS: &str = "SELECT sequence, action_id, tool, tool_call_id, command, path, arguments, risk, outcome, \
      exit_code, rejected_by, rejection_reason, error, started_at, ended_at, duration_ms, result_id FROM tool_calls \
      WHERE conversation_id = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
-const TOOL_COUNTS: &str = "SELECT tool, count(*), sum(outcome = 'error'), sum(outcome = 'rejected'), \
-     sum(outcome = 'pending') FROM tool_call WHERE conversation = ?1 GROUP BY tool ORDER BY 2 DESC, 1";
+const TOOL_COUNTS: &str = "SELECT t.tool, count(*), sum(t.outcome = 'error'), sum(t.outcome = 'rejected'), \
+     sum(t.outcome = 'pending') FROM event AS a CROSS JOIN tool_call AS t ON t.position = a.position \
+     WHERE a.conversation = ?1 GROUP BY t.tool ORDER BY 2 DESC, 1";
 const USAGE: &str = "SELECT usage_id, model, sum(prompt_tokens), sum(completion_tokens), \
      sum(cache_read_tokens), sum(cache_write_tokens), sum(reasoning_tokens), sum(cost), sum(latency_seconds), \
-     count(response_id) FROM usage WHERE conversation_id = ?1 OR ?1 IS NULL GROUP BY usage_id, model ORDER BY 1, 2";
+     count(response_id) FROM usage WHERE conversation_id IN \
+     (SELECT ?1 WHERE ?1 IS NOT NULL UNION ALL SELECT id FROM conversation WHERE ?1 IS NULL) GROUP BY usage_id, model ORDER BY 1, 2";
 const TASKS: &str = "SELECT title, notes, status FROM tasks WHERE conversation_id = ?1 ORDER BY place";
 const STATISTICS: &str = "SELECT count(*), coalesce(sum(event_count), 0), coalesce(sum(payload_bytes), 0), \
      min(created_at), max(updated_at) FROM conversation";

@@ -363,7 +363,8 @@ impl<'a> Work<'a> {
 /// The start of a user message in one line, where the payload is one.
 fn first_message(id: &str, payload: &str) -> Option<String> {
     let event = NewEvent::keep(payload, || EventId::new(id).unwrap_or_else(|_| EventId::mint())).ok()?;
-    catalogue::first_message(&event, Effect::of(event.envelope(), event.payload()))
+    let is_spoken = Effect::of(event.envelope(), event.payload()) == Effect::Spoken;
+    is_spoken.then(|| catalogue::first_message(event.envelope(), event.payload())).flatten()
 }
 
 /// `content` with every `old` replaced; `None` where there is none.

@@ -112,7 +112,7 @@ impl<'a> Importer<'a> {
         if let Some(refusal) = self.past(found, &id, &mut problems)? {
             return Ok(refusal);
         }
-        let mut intake = Intake::new(self.store, &id, problems);
+        let mut intake = Intake::new(self.store, &id, source.place(), problems);
         let read = &mut self.read;
         let shape = source.each(&mut |candidate| {
             read.events += 1;
@@ -275,6 +275,8 @@ impl<'a> Importer<'a> {
 struct Intake<'a> {
     store: &'a Store,
     id: &'a ConversationId,
+    /// Where it is read from.
+    source: String,
     /// Whether there are events, and all of them are OpenHands V0's.
     v0_only: bool,
     seen: bool,
@@ -293,7 +295,7 @@ struct Intake<'a> {
 }
 
 impl<'a> Intake<'a> {
-    fn new(store: &'a Store, id: &'a ConversationId, problems: Vec<Problem>) -> Self {
+    fn new(store: &'a Store, id: &'a ConversationId, source: String, problems: Vec<Problem>) -> Self {
         let exists = store.conversation(id).is_ok();
         let known_aside = if exists { store.attachments(id).unwrap_or_default() } else { Vec::new() };
         let mut stored = Stored::new(store, id);
@@ -303,6 +305,7 @@ impl<'a> Intake<'a> {
         Self {
             store,
             id,
+            source,
             v0_only: false,
             seen: false,
             stored,
@@ -375,7 +378,7 @@ impl<'a> Intake<'a> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let written = self.store.import_events(self.id, None, &self.chunk)?;
+        let written = self.store.import_events(self.id, &self.source, None, &self.chunk)?;
         self.chunk_bytes = 0;
         let paths = std::mem::take(&mut self.chunk_paths);
         for ((arrival, path), written) in std::mem::take(&mut self.chunk).into_iter().zip(paths).zip(written)

@@ -5,11 +5,12 @@
 //! copies (`foreign/`). An export writes the folder, or the log, as it was.
 //! Invariant: what came in goes out again; nothing is dropped in silence.
 
+mod bring_back;
 #[cfg(feature = "parquet")]
 mod columns;
 mod compare;
 mod container;
-mod copies;
+mod copy;
 mod dataset;
 pub mod discover;
 mod export;
@@ -17,6 +18,7 @@ mod folder;
 mod foreign;
 mod import;
 pub mod layout;
+mod logs;
 mod meta;
 mod past;
 mod report;
@@ -24,6 +26,8 @@ mod source;
 mod training;
 mod upgrade;
 
+pub use bring_back::bring_back;
+pub use copy::{Copier, CopyOptions, CopyProgress, CopyReport, CopyStatus};
 pub use dataset::{Dataset, DatasetReport, export_dataset};
 pub use discover::{Discovery, Found, SourceFormat, discover};
 pub use export::{ExportReport, ExportStatus, Exporter, Format};

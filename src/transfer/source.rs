@@ -56,6 +56,11 @@ impl<'a> Source<'a> {
         Ok(Self { found, folder: found.folder.clone(), listing })
     }
 
+    /// The path it is read from, in full.
+    pub(super) fn place(&self) -> String {
+        folder::in_full(&self.found.path)
+    }
+
     /// What the conversation is called where nothing in it tells: its folder, or its file without the ending.
     pub(super) fn name(&self) -> String {
         match (&self.found.shape, self.last_name().rsplit_once('.')) {
@@ -251,9 +256,8 @@ impl<'a> Source<'a> {
             Shape::Files { events_directory, .. } => events_directory.clone(),
             _ => String::new(),
         };
-        let source = std::path::absolute(&self.found.path).unwrap_or_else(|_| self.found.path.clone());
         Origin {
-            source: source.to_string_lossy().into_owned(),
+            source: self.place(),
             folder: self.folder.clone(),
             is_file: self.found.is_file(),
             events_directory,

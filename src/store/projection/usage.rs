@@ -278,7 +278,8 @@ pub(super) fn renew_stale(db: &Connection) -> Result<()> {
     }
 }
 
-fn renew(db: &Connection, conversation: i64) -> Result<()> {
+/// Writes the rows of a conversation from the figures of its base state, where that tells any.
+pub(super) fn renew(db: &Connection, conversation: i64) -> Result<()> {
     let Some(state) = base_state::load(db, conversation)? else { return Ok(()) };
     let usages = state.document.field("stats").and_then(|stats| stats.get("usage_to_metrics"));
     let Some(usages) = usages.filter(|usages| usages.members().next().is_some()) else {

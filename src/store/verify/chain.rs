@@ -12,8 +12,8 @@ use super::diagnosis::{Damage, Link, diagnose};
 use super::{Finding, Verification, VerifyProgress};
 use crate::chain::{self, Digest};
 use crate::error::Result;
-use crate::event::{Envelope, NewEvent, kind};
-use crate::ids::{ConversationId, EventId, ROOT, Sequence, Timestamp};
+use crate::event::{Envelope, kind};
+use crate::ids::{ConversationId, ROOT, Sequence, Timestamp};
 use crate::state::status::Effect;
 
 const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind, source, timestamp, parent_id, \
@@ -171,9 +171,9 @@ impl<'a> Walk<'a> {
             }
         };
         let payload = unpacked.as_ref().map_or(payload, String::as_bytes);
-        let event = read(payload, &id);
-        let digest =
-            redacted.or_else(|| event.as_ref().map(NewEvent::digest)).unwrap_or_else(|| Digest::of(payload));
+        let text = simdutf8::basic::from_utf8(payload).ok();
+        let envelope = text.and_then(|text| Envelope::read(text).ok()).map(|(envelope, _)| envelope);
+        let digest = redacted.unwrap_or_else(|| Digest::of(payload));
         let link = Link {
             sequence: (sequence + self.shift).max(0).cast_unsigned(),
             id: id.clone(),
@@ -191,7 +191,7 @@ impl<'a> Walk<'a> {
             }
         {
             self.find(Some(sequence), what.into());
-        } else if let Some(column) = wrong_column(row, event.as_ref().map(NewEvent::envelope))? {
+        } else if let Some(column) = wrong_column(row, envelope.as_ref())? {
             let what = format!("column {column} does not say what the payload says; rebuild cannot mend it");
             self.find(Some(sequence), what);
         }
@@ -202,11 +202,11 @@ impl<'a> Walk<'a> {
         self.last = sequence;
         self.payload_bytes += payload.len() as u64;
         self.redacted += u64::from(redacted.is_some());
-        if let Some(event) = event {
-            let effect = Effect::of(event.envelope(), event.payload());
-            self.replayed.take(&event, self.hash, effect, Timestamp(row.get(14)?));
+        if let Some((envelope, text)) = envelope.zip(text) {
+            let effect = Effect::of(&envelope, text);
+            self.replayed.take(&envelope, text, self.hash, effect, Timestamp(row.get(14)?));
             let appended = self.imported.is_none_or(|count| sequence.cast_unsigned() >= count);
-            if appended && kind::moves_head(&event.envelope().kind) {
+            if appended && kind::moves_head(&envelope.kind) {
                 self.moved = Some((sequence.cast_unsigned(), id));
             }
         }
@@ -355,12 +355,6 @@ fn redacted_otherwise(
         return Ok(Some("it was changed after it was redacted: the administrative log knows another digest"));
     }
     Ok(None)
-}
-
-/// The event that a payload holds; `None` where it is none.
-fn read(payload: &[u8], id: &str) -> Option<NewEvent> {
-    let text = std::str::from_utf8(payload).ok()?;
-    NewEvent::keep(text, || EventId::new(id).unwrap_or_else(|_| EventId::mint())).ok()
 }
 
 /// The first extracted column that differs from the payload.

@@ -27,7 +27,7 @@ SELECT c.id                                                             AS conve
        r.sequence                                                       AS result_sequence
 FROM tool_call AS t
 JOIN event AS a ON a.position = t.position
-JOIN conversation AS c ON c.key = t.conversation
+JOIN conversation AS c ON c.key = a.conversation
 LEFT JOIN event AS r ON r.position = t.result
 WHERE t.tool IN ('terminal', 'execute_bash', 'bash', 'shell', 'run', 'execute',
                  'Bash', 'PowerShell', 'shell_command', 'exec_command', 'local_shell', 'container.exec');

@@ -1,15 +1,31 @@
-//! A copy of the whole file while it is in use: consistent, compact, checked before it gets its name.
+//! Copies of the whole file while it is in use: at once, or part by part as it grows; and the way back.
+//!
+//! A copy is one moment of the file (`VACUUM INTO`), checked before it gets its name. Later moments cost what
+//! has changed: a part (`part.rs`) holds the rows that are new since, and is applied to a copy (`apply.rs`), or
+//! kept in a folder (`folder.rs`) until someone restores from it (`restore.rs`), to any point (`cut.rs`).
+//! Derived tables are never carried; they are made again from the log.
 
-use std::path::Path;
+mod apply;
+mod cut;
+mod folder;
+mod follow;
+mod mark;
+mod part;
+mod restore;
+mod tables;
+
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
-use super::database;
 use super::engine::Doing as _;
-use super::log;
-use super::{Place, Store};
+use super::{Place, Store, database, log, place};
 use crate::error::{Error, Result};
 use crate::ids::Position;
+
+pub use folder::BackupFile;
+pub use follow::{BackupFolder, BackupStep, Changes};
+pub use restore::{Moment, Restoration, Restored};
 
 /// What a backup holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +40,7 @@ pub struct BackupReport {
     pub bytes: u64,
 }
 
-const COUNTS: &str = "SELECT count(*), coalesce(sum(event_count), 0) FROM conversation";
+pub(super) const COUNTS: &str = "SELECT count(*), coalesce(sum(event_count), 0) FROM conversation";
 const TORN: &str = "SELECT id FROM conversation AS c WHERE event_count > 0 AND NOT EXISTS (SELECT 1 FROM event \
      WHERE conversation = c.key AND sequence = c.event_count - 1 AND hash = c.head_hash) LIMIT 1";
 
@@ -39,28 +55,12 @@ impl Store {
     /// [`Error::WouldOverwrite`] where something is there, [`Error::CannotOpen`] where it cannot be
     /// written, [`Error::DiskFull`], [`Error::Corrupt`] where the copy is not what it should be.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
-        let to = to.as_ref();
-        if to.exists() {
-            return Err(Error::WouldOverwrite { path: to.to_owned() });
-        }
-        let name = to
-            .file_name()
-            .ok_or_else(|| Error::CannotOpen { path: to.to_owned(), what: "it names no file".into() })?;
-        let mut partial = std::ffi::OsString::from(".");
-        partial.push(name);
-        partial.push(format!(".{}.partial", uuid::Uuid::new_v4().simple()));
-        let partial = to.with_file_name(partial);
-        super::place::prepare(&partial, true)?;
-        let done = self.copy_to(&partial).and_then(|report| {
-            sync(&partial)?;
-            give_name(&partial, to)?;
-            sync(to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
-            Ok(report)
-        });
-        if done.is_err() {
-            let _ = std::fs::remove_file(&partial);
-        }
-        done
+        let mut report = None;
+        write_beside(to.as_ref(), |partial| {
+            report = Some(self.copy_to(partial)?);
+            Ok(())
+        })?;
+        report.ok_or_else(|| Error::Corrupt { what: "the backup was not written".into() })
     }
 
     fn copy_to(&self, partial: &Path) -> Result<BackupReport> {
@@ -112,6 +112,41 @@ fn check(copy: &Connection, path: &Path) -> Result<BackupReport> {
         bytes,
     })
 }
+
+/// Lets `write` fill a private file beside `to`, which is synced and gets its name only when all is well.
+///
+/// # Errors
+/// [`Error::WouldOverwrite`] where something is at `to`, [`Error::CannotOpen`], and what `write` meets.
+pub(super) fn write_beside(to: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    if to.exists() {
+        return Err(Error::WouldOverwrite { path: to.to_owned() });
+    }
+    let partial = partial(to)?;
+    place::prepare(&partial, true)?;
+    let done = write(&partial).and_then(|()| {
+        sync(&partial)?;
+        give_name(&partial, to)?;
+        sync(to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+    });
+    if done.is_err() {
+        let _ = std::fs::remove_file(&partial);
+    }
+    done
+}
+
+/// The name of a file that is still being written, beside the one it will have.
+fn partial(to: &Path) -> Result<PathBuf> {
+    let name = to
+        .file_name()
+        .ok_or_else(|| Error::CannotOpen { path: to.to_owned(), what: "it names no file".into() })?;
+    let mut partial = std::ffi::OsString::from(".");
+    partial.push(name);
+    partial.push(format!(".{}{PARTIAL}", uuid::Uuid::new_v4().simple()));
+    Ok(to.with_file_name(partial))
+}
+
+/// How the name of a file ends that is still being written.
+const PARTIAL: &str = ".partial";
 
 /// Gives a file its name, unless something has that name by now: renaming would take its place.
 fn give_name(partial: &Path, to: &Path) -> Result<()> {

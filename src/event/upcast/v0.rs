@@ -237,7 +237,13 @@ fn observation_of<'a>(event: &mut Members<'a>, observation: &str) -> Raised<'a> 
         raised.set_text("value", *status);
         return Some(("ConversationStateUpdateEvent", raised));
     }
-    let (tool, call) = names(event)?;
+    let Some((tool, call)) = names(event) else {
+        // Said to the model, as it could not be the answer to a call.
+        return (observation == "error").then(|| {
+            let said = texts(event, &["content"]);
+            ("MessageEvent", message("user", "agent", said, Draft::json("[]")))
+        });
+    };
     let action = match event.get("cause")? {
         Draft::Raw(cause) => cause.as_i64()?.to_string(),
         _ => return None,

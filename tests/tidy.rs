@@ -26,20 +26,58 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("secret", &["ids", "event"]),
     ("llm", &["secret", "ids", "event", "state", "message"]),
     ("hook", &["ids", "event", "llm", "secret"]),
-    ("tool", &["secret", "ids", "event", "llm"]),
+    ("tool", &["secret", "ids", "event", "message", "llm"]),
+    ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool"]),
+    (
+        "conversation",
+        &[
+            "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store", "secret", "llm",
+            "hook", "tool", "agent",
+        ],
+    ),
+    (
+        "server",
+        &[
+            "chain",
+            "ids",
+            "event",
+            "tree",
+            "state",
+            "view",
+            "message",
+            "error",
+            "store",
+            "transfer",
+            "replay",
+            "audit",
+            "secret",
+            "hook",
+            "llm",
+            "tool",
+            "agent",
+            "conversation",
+            "stuck",
+        ],
+    ),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];
 
 /// Crates that live in one place, and where.
 const CRATES: &[(&[&str], &[&str])] = &[
+    (&["pty_process"], &["src/tool/terminal/"]),
+    (&["ignore"], &["src/tool/"]),
+    (&["chardetng", "encoding_rs"], &["src/tool/file_editor/"]),
     (&["rusqlite", "r2d2", "r2d2_sqlite", "refinery"], &["src/store/", "src/error.rs"]),
+    (&["axum"], &["src/server/"]),
     (
         &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],
         &["src/cli/"],
     ),
-    (&["parquet"], &["src/transfer/columns.rs"]),
-    (&["base64"], &["src/event/foreign.rs"]),
+    (&["reqwest", "rustls", "rustls_platform_verifier"], &["src/llm/"]),
+    (&["aho_corasick", "fernet", "zeroize"], &["src/secret/"]),
     (&["ed25519_dalek", "getrandom"], &["src/audit/proof/key.rs"]),
+    (&["parquet"], &["src/transfer/columns.rs"]),
+    (&["base64"], &["src/event/foreign.rs", "src/llm/", "src/tool/"]),
 ];
 
 /// Who writes which table; every file of the store may read it.

@@ -14,6 +14,8 @@ use std::iter::Peekable;
 pub use chat::{ChatFlags, WireError, chat};
 pub use content::{ERROR_HEADER, content, spilled};
 pub use responses::{ResponsesInput, responses, responses_input};
+#[cfg(feature = "agent")]
+pub(crate) use truncate::{NOTICE as CLIPPED, clip, clip_saved};
 pub use truncate::{Spilled, TERMINAL_CHARACTERS_MAX, TEXT_CHARACTERS_MAX};
 
 use crate::event::{

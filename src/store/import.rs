@@ -19,7 +19,7 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
 use crate::event::foreign::ForeignFormat;
-use crate::ids::{ConversationId, EventId, Timestamp};
+use crate::ids::{ConversationId, EventId, Sequence, Timestamp};
 use crate::state::BaseDocument;
 use crate::state::status::Effect;
 
@@ -30,6 +30,17 @@ pub(crate) struct Arrival {
     pub event: NewEvent,
     /// Its file within the events directory, where export would choose another.
     pub file: Option<String>,
+}
+
+/// What became of an event that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Landing {
+    /// Where the event of its id is.
+    pub sequence: Sequence,
+    /// Whether it was written just now.
+    pub written: bool,
+    /// Whether the event there has its bytes.
+    pub same: bool,
 }
 
 /// A file to keep beside the events.
@@ -73,6 +84,15 @@ pub(crate) struct LogCopy {
     pub head: Option<EventId>,
 }
 
+/// By which door events come in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Door<'a> {
+    /// From a folder or a file of our own format, whose path this is.
+    Folder(&'a str),
+    /// From another program's log, whose path this is.
+    Log(&'a str, ForeignFormat),
+}
+
 impl Store {
     /// Writes down that an import took in what it refuses as a rule.
     pub(crate) fn note_acceptance(&self, conversation: &ConversationId, what: &str) -> Result<()> {
@@ -89,16 +109,15 @@ impl Store {
         })
     }
 
-    /// Appends events imported from `source`; answers for each whether it was stored, or its id was there
-    /// already. Until [`Store::finish_import`] the conversation counts as one on its way in. With a `format`
-    /// it is a copy of another program's log from now on.
+    /// Appends imported events; answers for each where it is, or where the event is that has its id. Until
+    /// [`Store::finish_import`] the conversation counts as one on its way in; from another program's log it is
+    /// a copy of that from now on.
     pub(crate) fn import_events(
         &self,
         conversation: &ConversationId,
-        source: &str,
-        format: Option<ForeignFormat>,
+        door: Door<'_>,
         arrivals: &[Arrival],
-    ) -> Result<Vec<bool>> {
+    ) -> Result<Vec<Landing>> {
         let effects: Vec<Effect> =
             arrivals.iter().map(|new| Effect::of(new.event.envelope(), new.event.payload())).collect();
         self.write(|db| {
@@ -107,31 +126,37 @@ impl Store {
                 Some(entry) => entry,
                 None => Entry::create(db, conversation, now)?,
             };
+            let (Door::Folder(source) | Door::Log(source, _)) = door;
             arrival::begin(db, entry.key, source, now)?;
-            if let Some(format) = format.filter(|format| entry.foreign.as_deref() != Some(format.as_str())) {
+            if let Door::Log(_, format) = door
+                && entry.foreign.as_deref() != Some(format.as_str())
+            {
                 catalogue::set_foreign(db, entry.key, format.as_str())?;
                 entry.foreign = Some(format.as_str().to_owned());
             }
             let mut position = log::head(db)?;
-            let mut stored = Vec::with_capacity(arrivals.len());
+            let mut landings = Vec::with_capacity(arrivals.len());
             for (arrival, effect) in arrivals.iter().zip(effects) {
                 let event = &arrival.event;
                 match append::append_event(db, conversation, &mut entry, &mut position, event, effect, now) {
-                    Ok(place) if !place.known => {
-                        if let Some(file) = &arrival.file {
+                    Ok(place) => {
+                        let written = !place.known;
+                        if let Some(file) = arrival.file.as_ref().filter(|_| written) {
                             origin::name_file(db, place.position.0.cast_signed(), file)?;
                         }
-                        stored.push(true);
+                        landings.push(Landing { sequence: place.sequence, written, same: true });
                     }
-                    Ok(_) | Err(Error::DuplicateEvent { .. }) => stored.push(false),
+                    Err(Error::DuplicateEvent { sequence, .. }) => {
+                        landings.push(Landing { sequence: Sequence(sequence), written: false, same: false });
+                    }
                     Err(error) => return Err(error),
                 }
             }
             // Where nothing was new, nothing happened, and least of all just now.
-            if stored.contains(&true) {
+            if landings.iter().any(|landing| landing.written) {
                 entry.save(db, now)?;
             }
-            Ok(stored)
+            Ok(landings)
         })
     }
 

@@ -186,6 +186,12 @@ mod tests {
             store.base_state_field_at(talk, "a", Sequence(1)).unwrap();
             store.tree_until(talk, 1).unwrap();
         });
+        assert_indexed(&stage, "the administrative log", |store, talk| {
+            store.admin_log(0, 100).unwrap();
+            store.receipts(1).unwrap();
+            store.erased_at(talk).unwrap();
+            store.is_archived(talk).unwrap();
+        });
         assert_indexed(&stage, "a proof", |store, talk| {
             store.heads(Some(talk)).unwrap();
             store.hash_at(talk, Sequence(0)).unwrap();
@@ -231,20 +237,20 @@ mod tests {
         "save_base_state",
         "set_head",
         "set_title",
+        "set_fork",
+        "set_parent",
+        "attach",
+        "mark", // a row, by the conversation's id
         "mend",
         "note_repair",
         "empty_log",
         "store_id",
         "upgraded_from",
         // A row for each time that somebody did something of the kind: few, and by number.
-        "admin_log",
         "backups",
-        "receipts",
         "repairs",
         "unfinished",
         "changes",
-        "erased_at",
-        "is_archived",
     ];
 
     /// A read that is added has its plan looked at here, or a reason why not.

@@ -17,6 +17,7 @@ mod export;
 mod folder;
 mod foreign;
 mod import;
+mod intake;
 pub mod layout;
 mod logs;
 mod meta;

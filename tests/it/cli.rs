@@ -58,7 +58,10 @@ impl Program {
 fn an_import_ends_with_what_to_type_next() {
     let program = Program::new();
     let text = program.done(&["import", golden("conversations/coding-task").to_str().unwrap()]);
-    assert!(text.contains("5610a708-170e-58da-bb08-33350f7cdc03  imported      36   36"), "{text}");
+    assert!(
+        text.contains("5610a708-170e-58da-bb08-33350f7cdc03  openhands  imported      36   36"),
+        "{text}"
+    );
     assert!(text.contains("annals show 5610a708-170e-58da-bb08-33350f7cdc03"), "{text}");
     assert!(program.done(&["show", "5610"]).contains("Write a fibonacci module"));
 }

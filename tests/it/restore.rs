@@ -188,13 +188,48 @@ fn what_was_deleted_is_in_no_later_backup() {
         store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
     }
     restore(&parts, &scratch.path("restored.db"), &Moment::Newest);
-    let holds = |path: &Path| {
-        let bytes = fs::read(path).unwrap();
-        bytes.windows(14).any(|window| window == b"gone-gone-gone")
-    };
     let files = Store::backups(&parts).unwrap();
-    assert_eq!(files.iter().map(|file| holds(&file.path)).collect::<Vec<_>>(), [false, true, false]);
-    assert!(!holds(&scratch.path("restored.db")));
+    let holding: Vec<bool> = files.iter().map(|file| holds(&file.path, "gone-gone-gone")).collect();
+    assert_eq!(holding, [false, true, false]);
+    assert!(!holds(&scratch.path("restored.db"), "gone-gone-gone"));
+    assert!(!holds(&copy, "gone-gone-gone"));
+}
+
+fn holds(path: &Path, words: &str) -> bool {
+    fs::read(path).unwrap().windows(words.len()).any(|window| window == words.as_bytes())
+}
+
+#[test]
+fn what_was_erased_or_redacted_lets_backups_begin_anew() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
+    let (talk, other) = (conversation("talk"), conversation("other"));
+    store.append(&talk, Expected::Any, &[said("a", "the word is swordfish"), pause("b")]).unwrap();
+    store.append(&other, Expected::Any, &[said("a", &"the word is swordfish ".repeat(900))]).unwrap();
+    store.search("word", &Default::default(), 9, &mut |_| ()).unwrap();
+    let back_up = |keep| {
+        let file = store.back_up_to_file(&copy).unwrap().unwrap();
+        (file, store.back_up_to_folder(&parts, BackupFolder { full: false, keep }).unwrap().unwrap())
+    };
+    back_up(None);
+    store.append(&talk, Expected::Any, &[pause("c")]).unwrap();
+    assert!(!back_up(None).1.is_full);
+    assert!(holds(&copy, "swordfish"));
+
+    let finder = Finder::expression("swordfish").unwrap();
+    store.redact(&talk, Redaction::Matches { finder: &finder, values: &[], own: false }, "a test").unwrap();
+    let (_, step) = back_up(None);
+    assert_eq!((step.is_full, step.outdated, step.pruned), (true, 2, 0));
+    store.erase(&other, "a test").unwrap();
+    let (_, step) = back_up(Some(1));
+    assert_eq!((step.is_full, step.outdated, step.pruned), (true, 0, 3));
+    for file in Store::backups(&parts).unwrap().into_iter().map(|file| file.path).chain([copy.clone()]) {
+        assert!(!holds(&file, "swordfish"), "{file:?}");
+    }
+    assert_same_file(&copy, &scratch.database());
+    store.append(&talk, Expected::Any, &[pause("d")]).unwrap();
+    assert!(!back_up(None).1.is_full);
 }
 
 /// The store as it was at some positions, each in a file of its own.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, params};
 
@@ -66,6 +66,8 @@ pub struct BackupStep {
     pub events: u64,
     /// How many files of older series were deleted.
     pub pruned: usize,
+    /// How many files of older series stay that may hold what was erased or redacted since they were made.
+    pub outdated: usize,
     /// The file's size in bytes.
     pub bytes: u64,
 }
@@ -86,12 +88,13 @@ impl Store {
         let taken_at = Timestamp::now();
         if !to.exists() {
             let report = self.backup(to)?;
-            return Ok(Some(full_step(to, taken_at, &report, 0)));
+            return Ok(Some(full_step(to, taken_at, &report)));
         }
         let options = Options { create: false, ..Options::default() };
         let db = database::open_writer(&Place::File(to.to_owned()), &options)?;
-        db.execute_batch("PRAGMA foreign_keys = OFF").doing(DOING)?;
-        self.attach(&db)?;
+        // What goes from the store is overwritten here, too.
+        db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA secure_delete = ON").doing(DOING)?;
+        self.attach_target(&db)?;
         db.execute_batch("ATTACH '' AS part").doing(DOING)?;
         self.refuse_other(&store_id(&db, "main")?, to)?;
         let write = Write::begin(&db, options.busy_timeout)?;
@@ -103,6 +106,10 @@ impl Store {
         apply(&write, Spare::None)?;
         let head = log::head(&write)?;
         write.commit()?;
+        if held.is_wiped {
+            db.execute_batch("DETACH source; DETACH part; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
+                .doing(DOING)?;
+        }
         // What was written goes from the write-ahead log into the file itself.
         drop(db);
         let bytes = std::fs::metadata(to).map_err(Error::io("reading", to))?.len();
@@ -110,8 +117,8 @@ impl Store {
     }
 
     /// Writes what is new since the last backup in `folder` to one more file there, or everything where there
-    /// is none, where the schema has changed since, or once the parts weigh more than the full backup they
-    /// follow. `None` where nothing has changed. What a killed backup left half written is deleted first.
+    /// is none, where the schema has changed or something was erased or redacted since, or once the parts
+    /// weigh more than the full backup they follow. `None` where nothing has changed. What a killed backup left half written is deleted first.
     ///
     /// # Errors
     /// [`Error::NotItsBackup`] where the folder holds backups of another store, [`Error::BackupAstray`] where
@@ -126,6 +133,7 @@ impl Store {
         let _lock = folder::lock(folder, self.0.options.busy_timeout)?;
         let files = folder::list(folder)?;
         let series = folder::last_series(&files);
+        let mut is_wiped = false;
         if let [first, .., last] | [first @ last] = series {
             self.refuse_other(&id_of(last)?, folder)?;
             if !how.full && schema(last)? == SCHEMA_VERSION {
@@ -134,6 +142,7 @@ impl Store {
                     Written::Nothing => return Ok(None),
                     Written::Part(step) => return Ok(Some(step)),
                     Written::TooMuch => {}
+                    Written::Wiped => is_wiped = true,
                 }
             }
         }
@@ -146,7 +155,8 @@ impl Store {
         give_name(&partial, &file.path)?;
         sync(folder)?;
         let pruned = how.keep.map_or(Ok(0), |keep| folder::prune(folder, keep))?;
-        Ok(Some(full_step(&file.path, taken_at, &report, pruned)))
+        let outdated = if is_wiped { files.len() - pruned } else { 0 };
+        Ok(Some(BackupStep { outdated, pruned, ..full_step(&file.path, taken_at, &report) }))
     }
 
     /// Writes what is new to one more part, if the series may have one.
@@ -157,10 +167,14 @@ impl Store {
         let taken_at = Timestamp::now();
         let collected = self.collect_into(&partial, series, taken_at);
         let (to, held) = match collected {
-            Ok(Some(collected)) if may => collected,
+            Ok(Some((to, held))) if may && !held.is_wiped => (to, held),
             other => {
                 let _ = std::fs::remove_file(&partial);
-                return other.map(|new| new.map_or(Written::Nothing, |_| Written::TooMuch));
+                return Ok(match other? {
+                    None => Written::Nothing,
+                    Some((_, Held { is_wiped: true, .. })) => Written::Wiped,
+                    Some(_) => Written::TooMuch,
+                });
             }
         };
         sync(&partial)?;
@@ -184,7 +198,7 @@ impl Store {
         // Until it has its name the file is nobody's; a crash leaves nothing to recover.
         db.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA trusted_schema = OFF")
             .doing(DOING)?;
-        self.attach(&db)?;
+        self.attach_target(&db)?;
         db.execute_batch(KNOWN).doing(DOING)?;
         let (reach, parts) = know_series(&db, series)?;
         let id = store_id(&db, "source")?;
@@ -249,7 +263,7 @@ impl Store {
     }
 
     /// Attaches the store's file as `source`, to be read only, and makes ready for statements on marks.
-    fn attach(&self, db: &Connection) -> Result<()> {
+    fn attach_target(&self, db: &Connection) -> Result<()> {
         mark::set_up(db)?;
         db.busy_timeout(self.0.options.busy_timeout).doing(DOING)?;
         db.execute("ATTACH ?1 AS source", [self.0.watch.uri()]).map(drop).doing(DOING)
@@ -280,6 +294,8 @@ enum Written {
     Part(BackupStep),
     /// Something is new, and the series has enough parts.
     TooMuch,
+    /// Something was erased or redacted since: a part would stand behind what still holds it.
+    Wiped,
 }
 
 /// Someone who wants to know when the file changes; see [`Store::changes`].
@@ -300,7 +316,7 @@ impl Changes {
         if let Place::File(_) = self.store.0.place {
             self.store.0.watch.start(&signal)?;
         }
-        let rings = signal.wait(self.seen, timeout);
+        let rings = signal.wait(self.seen, Instant::now().checked_add(timeout));
         let changed = rings != self.seen;
         self.seen = rings;
         Ok(changed)
@@ -375,7 +391,7 @@ fn know_series(db: &Connection, series: &[BackupFile]) -> Result<(Reach, usize)>
     Ok((reach, series.len() - 1 - first))
 }
 
-fn full_step(path: &Path, taken_at: Timestamp, report: &super::BackupReport, pruned: usize) -> BackupStep {
+fn full_step(path: &Path, taken_at: Timestamp, report: &super::BackupReport) -> BackupStep {
     BackupStep {
         path: path.to_owned(),
         is_full: true,
@@ -385,7 +401,8 @@ fn full_step(path: &Path, taken_at: Timestamp, report: &super::BackupReport, pru
         changed: report.conversations,
         removed: 0,
         events: report.events,
-        pruned,
+        pruned: 0,
+        outdated: 0,
         bytes: report.bytes,
     }
 }
@@ -407,6 +424,7 @@ fn step(
         removed: held.removed,
         events: held.events,
         pruned: 0,
+        outdated: 0,
         bytes,
     }
 }

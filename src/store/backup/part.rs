@@ -37,6 +37,8 @@ pub(super) struct Held {
     pub(super) removed: u64,
     /// Events that are new, or came again because something was changed in place.
     pub(super) events: u64,
+    /// Whether something was erased or redacted since: what came before still holds it.
+    pub(super) is_wiped: bool,
 }
 
 /// Makes the marks of the attached file as they are now, in `temp.present`.
@@ -101,7 +103,18 @@ pub(super) fn collect(db: &Connection, part: &str, reach: &Reach) -> Result<Opti
         }
     }
     let events = if has(db, part, "event")? { count(db, part, "event")? } else { 0 };
-    Ok(Some(Held { changed, removed, events }))
+    Ok(Some(Held { changed, removed, events, is_wiped: is_wiped(db, reach)? }))
+}
+
+/// Whether the source's administrative log tells of an erasure or a redaction that `reach` does not know.
+fn is_wiped(db: &Connection, reach: &Reach) -> Result<bool> {
+    let known = tables::GROWING.iter().zip(&reach.growing).find(|((table, _), _)| *table == "admin_act");
+    let Some((_, last)) = known.filter(|_| has(db, "source", "admin_act").unwrap_or(false)) else {
+        return Ok(false);
+    };
+    db.prepare("SELECT 1 FROM source.admin_act WHERE number > ?1 AND act IN ('erase', 'redact')")
+        .and_then(|mut statement| statement.exists([last]))
+        .doing(DOING)
 }
 
 /// Makes a table of a part from a statement, where the source has it and there is a row.

@@ -163,6 +163,8 @@ fn make(
     let verification = store.verify(None, progress)?;
     let head = store.head()?;
     drop(store);
+    // The file alone is everything: nothing is left in a write-ahead log beside it.
+    settle(partial)?;
     let bytes = std::fs::metadata(partial).map_err(Error::io("reading", partial))?.len();
     let Built { taken_at, files, spared } = built;
     Ok(Restored { taken_at, files, head, cut, spared, verification, bytes })
@@ -179,6 +181,7 @@ fn from_file(from: &Path, partial: &Path, moment: &Moment) -> Result<Built> {
     if schema == 0 {
         return Err(Error::NotItsBackup { path: from.to_owned(), what: "it is empty".into() });
     }
+    source.busy_timeout(Options::default().busy_timeout).doing(DOING)?;
     source.execute("VACUUM INTO ?1", [partial.to_str().unwrap_or_default()]).doing(DOING)?;
     if let Moment::Holding(id) = moment
         && !holds(&source, id)?
@@ -307,6 +310,8 @@ fn open(path: &Path) -> Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).doing(DOING)?;
+    // The connections of whoever had it open just now may still be closing.
+    db.busy_timeout(Options::default().busy_timeout).doing(DOING)?;
     database::set_up(&db)?;
     mark::set_up(&db)?;
     let alone = "PRAGMA foreign_keys = OFF; PRAGMA journal_mode = DELETE; PRAGMA journal_mode = OFF; \
@@ -319,6 +324,12 @@ fn open(path: &Path) -> Result<Connection> {
 fn tidy(path: &Path) -> Result<()> {
     let db = open(path)?;
     db.execute_batch("VACUUM").doing(DOING)?;
+    db.close().map_err(|(_, error)| error).doing(DOING)
+}
+
+/// Moves what a write-ahead log may hold into the file.
+fn settle(path: &Path) -> Result<()> {
+    let db = open(path)?;
     db.close().map_err(|(_, error)| error).doing(DOING)
 }
 

@@ -7,7 +7,7 @@ use super::translation::{Arriving, Encoded, Translation};
 use crate::error::Result;
 use crate::event::foreign::ForeignFormat;
 use crate::ids::ConversationId;
-use crate::store::{Arrival, Problem, Store};
+use crate::store::{Arrival, Door, Problem, Store};
 use crate::transfer::folder;
 
 /// How much is written in one transaction; a record's events are never parted.
@@ -103,10 +103,11 @@ impl<'a> Intake<'a> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let written = self.store.import_events(self.id, &self.source, Some(self.format), &self.chunk)?;
-        for (arrival, written) in std::mem::take(&mut self.chunk).into_iter().zip(written) {
+        let door = Door::Log(&self.source, self.format);
+        let landings = self.store.import_events(self.id, door, &self.chunk)?;
+        for (arrival, landing) in std::mem::take(&mut self.chunk).into_iter().zip(landings) {
             let event = arrival.event;
-            if written {
+            if landing.written {
                 self.counts.events += 1;
                 self.counts.added += 1;
                 self.counts.added_bytes += event.payload().len() as u64;

@@ -453,7 +453,7 @@ fn conversations_of_openhands_v0_read_as_todays_and_come_back() {
     for told in &reports {
         assert_eq!(
             (told.status, told.format, told.events),
-            (ImportStatus::Imported, "openhands-v0", 22),
+            (ImportStatus::Imported, "openhands-v0", 21),
             "{told:?}"
         );
     }

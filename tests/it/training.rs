@@ -85,7 +85,8 @@ fn every_branch_of_every_log_is_a_valid_row() {
                 rows.iter().for_each(assert_valid);
                 assert!(rows.iter().filter(|row| row.is_live).count() <= 1, "{id}");
                 if folder == "foreign" {
-                    for row in rows {
+                    // OpenHands V0 keeps whole messages, and sent two in a row as two.
+                    for row in rows.iter().filter(|row| row.format != "openhands-v0") {
                         let roles: Vec<&Value> =
                             row.messages.iter().map(|message| &message["role"]).collect();
                         assert!(
@@ -155,7 +156,7 @@ fn a_set_is_one_file_and_nothing_is_in_its_way_but_another() {
         export_dataset(&store, &ids, &scratch.path("set"), dataset, &mut |_| ())
     };
     let report = write().unwrap();
-    assert_eq!((report.status, report.conversations), (ExportStatus::Written, 9));
+    assert_eq!((report.status, report.conversations), (ExportStatus::Written, 11));
     let text = std::fs::read_to_string(&report.path).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((lines.len() as u64, text.len() as u64), (report.rows, report.bytes));

@@ -69,6 +69,7 @@ mod state;
 mod stuck;
 mod support;
 mod tool_golden;
+mod training;
 mod transfer;
 mod upgrade;
 mod verify;

@@ -134,6 +134,16 @@ fn a_thousand_conversations_move_as_their_page_shows() {
 }
 
 #[test]
+fn retention_is_as_its_page_shows() {
+    assert_page("retention.md");
+}
+
+#[test]
+fn privacy_is_as_its_page_shows() {
+    assert_page("privacy.md");
+}
+
+#[test]
 fn what_varies_may_differ_and_nothing_else() {
     for (expected, printed) in
         [("a … c", "a b b c"), ("…", ""), ("… s", "0.1 s"), ("a…", "a"), ("x", "x"), ("…b…d", "abcd")]

@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 use super::arguments::{Bundle, Head as HeadArguments, Keys};
 use super::print::{Output, bytes, plural, time};
 use super::{DONE, Place};
-use crate::audit::proof::{
-    BundleOptions, Head, Key, PublicKey, Scope, SignedHead, Withheld, write_bundle,
-};
+use crate::audit::proof::{BundleOptions, Head, Key, PublicKey, Scope, SignedHead, Withheld, write_bundle};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::redact::Finder;

@@ -456,6 +456,17 @@ fn conversations_of_openhands_v0_read_as_todays_and_come_back() {
             (ImportStatus::Imported, "openhands-v0", 21),
             "{told:?}"
         );
+        // What was not understood is said, and kept.
+        let unread: Vec<(&str, u64)> = told.unread.iter().map(|(name, number)| (&**name, *number)).collect();
+        let expected = [
+            ("action:change_agent_state", 1),
+            ("action:recall", 1),
+            ("action:run", 1),                      // a person's own
+            ("observation:agent_state_changed", 1), // `user_rejected`, no status of today
+            ("observation:null", 1),
+            ("observation:recall", 1),
+        ];
+        assert_eq!((told.records, &*unread), (21, &expected[..]));
     }
     let row = store.conversation(&conversation(V0_SESSION)).unwrap();
     assert_eq!(row.foreign_format.as_deref(), Some("openhands-v0"));

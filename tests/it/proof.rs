@@ -565,7 +565,8 @@ mod program {
         assert!(scratch.path("proof/README.md").exists());
         assert_eq!(run(&scratch, &["bundle", "a talk", "--to", "proof"]).0, Some(1));
 
-        let without = ["bundle", "a talk", "--to", "shared", "--redact-pattern", "hello", "--redact-event", "b"];
+        let without =
+            ["bundle", "a talk", "--to", "shared", "--redact-pattern", "hello", "--redact-event", "b"];
         let (code, told, errors) = run(&scratch, &without);
         assert_eq!(code, Some(0), "{errors}");
         assert!(told.contains("2 events withheld"), "{told}");

@@ -151,6 +151,11 @@ impl Entry {
         Sequence(self.event_count)
     }
 
+    /// Its status, as the catalogue has it.
+    pub(super) fn status(&self) -> &str {
+        &self.status
+    }
+
     /// The payloads' size together, in bytes.
     pub(super) fn payload_bytes(&self) -> u64 {
         self.payload_bytes.cast_unsigned()

@@ -70,7 +70,16 @@ const CRATES: &[(&[&str], &[&str])] = &[
     (&["rusqlite", "r2d2", "r2d2_sqlite", "refinery"], &["src/store/", "src/error.rs"]),
     (&["axum"], &["src/server/"]),
     (
-        &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],
+        &[
+            "clap",
+            "clap_complete",
+            "comfy_table",
+            "crossterm",
+            "figment",
+            "indicatif",
+            "signal_hook",
+            "terminal_size",
+        ],
         &["src/cli/"],
     ),
     (&["reqwest", "rustls", "rustls_platform_verifier"], &["src/llm/"]),

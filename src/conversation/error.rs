@@ -30,7 +30,7 @@ pub enum ConversationError {
         /// How.
         detail: String,
     },
-    /// The conversation is running already.
+    /// The conversation is running already, in this process or another.
     #[error("{conversation} is running already")]
     Running {
         /// The conversation.
@@ -99,6 +99,9 @@ pub enum ConversationError {
     /// What the model sees could not be made shorter, and has to be.
     #[error(transparent)]
     Condense(#[from] CondenseError),
+    /// No goal was interrupted.
+    #[error("there is no goal to go on with")]
+    NoGoal,
     /// Nothing was said that a title could be made of.
     #[error("No user messages found in conversation events")]
     NoUserMessage,
@@ -122,6 +125,14 @@ pub enum ConversationError {
         /// The system's account.
         source: std::io::Error,
     },
+    /// The lock that keeps two processes from running one conversation cannot be had.
+    #[error("the lock {path:?} cannot be had: {source}")]
+    Claim {
+        /// Its file.
+        path: PathBuf,
+        /// The system's account.
+        source: std::io::Error,
+    },
     /// The work was given up: the runtime that it ran on has ended, or it panicked.
     #[error("{what} ended before it was done")]
     Abandoned {
@@ -135,6 +146,11 @@ fn quoted(names: &[String]) -> String {
 }
 
 impl ConversationError {
+    /// Whether another process wrote first: read again and decide again.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Store(crate::Error::Conflict { .. } | crate::Error::VersionConflict { .. }))
+    }
+
     /// The name of the failure in an error event: the reference's exception where it has one.
     #[must_use]
     pub fn code(&self) -> String {
@@ -146,7 +162,7 @@ impl ConversationError {
             Self::Store(_) => "StoreError".to_owned(),
             Self::Tool(_) => "ToolError".to_owned(),
             Self::Abandoned { .. } => "RuntimeError".to_owned(),
-            Self::Workspace { .. } => "OSError".to_owned(),
+            Self::Workspace { .. } | Self::Claim { .. } => "OSError".to_owned(),
             Self::Unprompted { .. } => "AssertionError".to_owned(),
             Self::Running { .. }
             | Self::Closed { .. }
@@ -157,6 +173,7 @@ impl ConversationError {
             | Self::IdMismatch { .. }
             | Self::UnknownEvent { .. }
             | Self::NoCondenser { .. }
+            | Self::NoGoal
             | Self::NoUserMessage
             | Self::Tag { .. }
             | Self::Limit { .. } => "ValueError".to_owned(),

@@ -400,7 +400,7 @@ pub enum Error {
         what: String,
     },
     /// The backup is not this store's, or not one at all; it was not touched.
-    #[error("{path:?} is no backup to go on with: {what}")]
+    #[error("{path:?} cannot be used as a backup: {what}")]
     NotItsBackup {
         /// The backup.
         path: PathBuf,
@@ -436,6 +436,20 @@ pub enum Error {
         doing: &'static str,
         /// The file.
         path: PathBuf,
+        /// The system's account.
+        source: std::io::Error,
+    },
+    /// The server would be open to everybody who reaches its address; give it a key.
+    #[error("{host} can be reached from other machines, and there is no session key")]
+    OpenToEverybody {
+        /// The address.
+        host: std::net::IpAddr,
+    },
+    /// The server could not listen, or stopped listening.
+    #[error("while serving on {address}: {source}")]
+    Serve {
+        /// The address.
+        address: std::net::SocketAddr,
         /// The system's account.
         source: std::io::Error,
     },

@@ -232,6 +232,11 @@ impl Timestamp {
     /// the result orders and subtracts well within one conversation and is otherwise approximate.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        // ISO 8601 has four digits for a year: what is beyond them could be read and not be written.
+        if text.starts_with(['-', '+']) { None } else { Self::parse_any(text) }
+    }
+
+    fn parse_any(text: &str) -> Option<Self> {
         if let Some(plain) = plain_time(text) {
             return Some(Self(plain.and_utc().timestamp_micros()));
         }

@@ -58,10 +58,14 @@
 //! The features `cli`, `server` and `agent` add programs around the store; without them (`default-features
 //! = false`) the crate is the store alone, synchronous and small.
 
+#[cfg(feature = "agent")]
+pub mod agent;
 pub mod audit;
 pub mod chain;
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "agent")]
+pub mod conversation;
 pub mod conversation_state;
 pub mod doctor;
 pub mod error;
@@ -76,6 +80,8 @@ pub mod redact;
 pub mod replay;
 #[cfg(feature = "agent")]
 pub mod secret;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod state;
 pub mod store;
 pub mod stuck;

@@ -27,6 +27,38 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("llm", &["secret", "ids", "event", "state", "message"]),
     ("hook", &["ids", "event", "llm", "secret"]),
     ("tool", &["secret", "ids", "event", "message", "llm"]),
+    ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool"]),
+    (
+        "conversation",
+        &[
+            "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store", "secret", "llm",
+            "hook", "tool", "agent",
+        ],
+    ),
+    (
+        "server",
+        &[
+            "chain",
+            "ids",
+            "event",
+            "tree",
+            "state",
+            "view",
+            "message",
+            "error",
+            "store",
+            "transfer",
+            "replay",
+            "audit",
+            "secret",
+            "hook",
+            "llm",
+            "tool",
+            "agent",
+            "conversation",
+            "stuck",
+        ],
+    ),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
 ];
 
@@ -37,13 +69,16 @@ const CRATES: &[(&[&str], &[&str])] = &[
     (&["ignore"], &["src/tool/"]),
     (&["chardetng", "encoding_rs"], &["src/tool/file_editor/"]),
     (&["rusqlite", "r2d2", "r2d2_sqlite", "refinery"], &["src/store/", "src/error.rs"]),
+    (&["axum"], &["src/server/"]),
     (
         &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],
         &["src/cli/"],
     ),
+    (&["reqwest", "rustls", "rustls_platform_verifier"], &["src/llm/"]),
+    (&["aho_corasick", "fernet", "zeroize"], &["src/secret/"]),
     (&["ed25519_dalek", "getrandom"], &["src/audit/proof/key.rs"]),
     (&["parquet"], &["src/transfer/columns.rs"]),
-    (&["base64"], &["src/event/foreign.rs"]),
+    (&["base64"], &["src/event/foreign.rs", "src/llm/", "src/tool/"]),
 ];
 
 /// Who writes which table; every file of the store may read it.

@@ -10,7 +10,12 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use super::replay::Replay;
+#[cfg(feature = "server")]
+mod serve;
+
 pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
+#[cfg(feature = "server")]
+pub(super) use serve::Serve;
 pub(super) use transfer::{Export, Import, Wanted};
 
 use crate::error::Result;
@@ -70,6 +75,8 @@ pub(super) enum Command {
     Bundle(Bundle),
     Doctor(super::doctor::Arguments),
     Rebuild(Rebuild),
+    #[cfg(feature = "server")]
+    Serve(Serve),
     Upgrade(super::upgrade::Arguments),
     Backup(super::backup::Arguments),
     Restore(super::restore::Arguments),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::json;
 
-use super::print::{Output, bytes, count, plural, time};
+use super::print::{Output, bytes, plural, time};
 use super::{DONE, Place};
 use crate::error::{Error, Result};
 use crate::store::{BackupFolder, BackupStep, Store};
@@ -76,7 +76,14 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
 
 /// A copy in a file of its own, where nothing is yet.
 fn copy(store: &Store, file: &Path, output: &Output) -> Result<u8> {
-    let report = store.backup(file)?;
+    let report = store.backup(file).inspect_err(|error| {
+        if let Error::WouldOverwrite { .. } = error {
+            output.remark(format!(
+                "`annals backup {} --update` brings an earlier copy up to date",
+                file.display()
+            ));
+        }
+    })?;
     let size = std::fs::metadata(file).map_err(Error::io("reading", file))?.len();
     if output.json {
         output.value(&json!({
@@ -122,25 +129,29 @@ fn tell(step: Option<&BackupStep>, target: &Path, follows: bool, output: &Output
             "bytes": step.bytes,
         }));
     }
-    let mut what = match step.is_full {
-        true => format!("{} with {}", plural(step.changed, "conversation"), plural(step.events, "event")),
-        false => {
-            format!("{} new, {} changed", plural(step.events, "event"), plural(step.changed, "conversation"))
-        }
+    let what = if step.is_full {
+        format!("{} with {}", plural(step.changed, "conversation"), plural(step.events, "event"))
+    } else {
+        let changed = format!("{} changed", plural(step.changed, "conversation"));
+        let parts = [
+            (step.events, format!("{} new", plural(step.events, "event"))),
+            (step.changed, changed),
+            (step.removed, format!("{} gone", plural(step.removed, "conversation"))),
+        ];
+        let parts: Vec<String> =
+            parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, part)| part).collect();
+        if parts.is_empty() { "acts of the administrative log".to_owned() } else { parts.join(", ") }
     };
-    if step.removed > 0 {
-        what += &format!(", {} gone", count(step.removed));
-    }
-    if step.pruned > 0 {
-        what += &format!("; {} of older series deleted", plural(step.pruned as u64, "file"));
-    }
     output.line(format!(
-        "{}: {what}, up to position {} at {} ({})",
+        "{}: {what}, up to position {} at {} UTC ({})",
         step.path.display(),
         step.to,
         time(step.taken_at),
         bytes(step.bytes),
     ))?;
+    if step.pruned > 0 {
+        output.line(format!("{} of older series deleted", plural(step.pruned as u64, "file")))?;
+    }
     if step.outdated > 0 {
         output.line(format!(
             "all of it anew, because something was erased or redacted since; {} made before may still hold it \

@@ -31,6 +31,8 @@ mod report;
 mod restore;
 mod scan_secrets;
 mod search;
+#[cfg(feature = "server")]
+mod serve;
 mod show;
 mod state;
 mod stats;
@@ -106,6 +108,8 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Bundle(command) => proof::bundle(&place, command, output),
         Command::Doctor(command) => doctor::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
+        #[cfg(feature = "server")]
+        Command::Serve(command) => serve::run(&place, command, output),
         Command::Upgrade(command) => upgrade::run(&place, command, output),
         Command::Backup(command) => backup::run(&place, command, output),
         Command::Restore(command) => restore::run(command, output),
@@ -180,6 +184,7 @@ fn code_of(error: &Error) -> u8 {
         | Error::Corrupt { .. }
         | Error::DiskFull { .. }
         | Error::Busy { .. }
+        | Error::Serve { .. }
         | Error::WrongSignature { .. } => FAILED,
         Error::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => FAILED,
         _ => REFUSED,
@@ -213,6 +218,10 @@ fn hint(error: &Error) -> Option<String> {
         Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),
         Error::QueryTooLarge { what: "a single value", .. } => "build smaller values (substr, LIMIT)".into(),
         Error::QueryTooLarge { .. } => "narrow it (WHERE, LIMIT), or allow it more with --memory".into(),
+        Error::OpenToEverybody { .. } => "give it one with --api-key KEY, or say --without-key".into(),
+        Error::Serve { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            "another program listens there; choose another --port, or 0 for a free one".into()
+        }
         Error::NotAHead { .. } => "a head is what `annals head` prints, unchanged".into(),
         Error::WrongSignature { .. } => {
             "the head was changed after it was signed: it proves nothing; ask for it again".into()

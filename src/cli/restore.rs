@@ -10,7 +10,7 @@ use super::{DONE, FAILED, Place, REFUSED, actor};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::replay::Point;
-use crate::store::{BackupFile, Moment, Restoration, Restored, Store};
+use crate::store::{BackupFile, Moment, Restoration, Restored, Store, Verification};
 use crate::transfer::{CopyReport, CopyStatus, bring_back};
 
 /// Make a file from a backup, as of its end or of any point before, and verify all of it
@@ -122,7 +122,10 @@ fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> 
     };
     let report = bring_back(&command.from, &id, length, &target)?;
     target.catch_up()?;
-    let verification = target.verify(Some(&id), &mut |_| ())?;
+    let verification = match report.status.is_whole() {
+        true => target.verify(Some(&id), &mut |_| ())?,
+        false => Verification::default(),
+    };
     if output.json {
         output.value(&json!({
             "file": to.to_string_lossy(),
@@ -202,7 +205,7 @@ fn tell(restored: &Restored, to: Option<&Path>, output: &Output) -> Result<u8> {
         plural(seen.conversations, "conversation"),
         plural(seen.events, "event"),
         restored.head,
-        restored.taken_at.map(|at| format!(", from a backup of {}", time(at))).unwrap_or_default(),
+        restored.taken_at.map(|at| format!(", from a backup of {} UTC", time(at))).unwrap_or_default(),
         if restored.files > 1 {
             format!(" in {} files", count(restored.files as u64))
         } else {
@@ -243,7 +246,7 @@ fn list(folder: &Path, output: &Output) -> Result<u8> {
         }
         return Ok(DONE);
     }
-    let mut rows = table(&["number", "kind", "taken at", "position", "size", "file"], &[0, 3, 4]);
+    let mut rows = table(&["number", "kind", "taken at (UTC)", "position", "size", "file"], &[0, 3, 4]);
     for file in &files {
         let BackupFile { number, is_full, taken_at, to, path, bytes: size } = file;
         rows.add_row(row([

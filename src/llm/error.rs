@@ -25,6 +25,12 @@ pub enum LlmError {
     /// The provider refused the request for another reason.
     #[error("{0}")]
     BadRequest(String),
+    /// The provider does not have the model, or nothing is at this address.
+    #[error("{0}")]
+    NotFound(String),
+    /// The model reads less than an agent needs, so that it was not even asked.
+    #[error("{0}")]
+    ContextWindowTooSmall(String),
     /// No answer in time.
     #[error("{0}")]
     Timeout(String),
@@ -53,6 +59,8 @@ impl LlmError {
             Self::ContentPolicy(_) => "LLMContentPolicyViolationError",
             Self::MalformedHistory(_) => "LLMMalformedConversationHistoryError",
             Self::BadRequest(_) => "LLMBadRequestError",
+            Self::NotFound(_) => "NotFoundError",
+            Self::ContextWindowTooSmall(_) => "LLMContextWindowTooSmallError",
             Self::Timeout(_) => "LLMTimeoutError",
             Self::ServiceUnavailable(_) => "LLMServiceUnavailableError",
             Self::NoResponse(_) => "LLMNoResponseError",

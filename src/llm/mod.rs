@@ -4,12 +4,40 @@
 //! known in this room and nowhere else. It knows neither events nor the store. Its invariant: a key, a
 //! header or any other secret is in no error, no log and no debug print.
 
+mod anthropic;
+mod body;
+mod chat;
+mod client;
+mod compat;
 mod error;
+mod failure;
+mod feature;
+mod form;
+mod gemini;
+mod http;
+pub mod known;
+mod parsed;
+pub mod profiles;
+mod provider;
+mod responses;
+mod retry;
+pub mod scripted;
+pub mod settings;
+mod setup;
+mod sse;
+mod tokens;
 
 use std::pin::Pin;
 use std::time::Duration;
 
+pub use client::{Client, ClientOptions};
 pub use error::LlmError;
+pub use http::Transport;
+pub use known::Models;
+pub use provider::Protocol;
+pub use scripted::Scripted;
+pub use settings::{Settings, SettingsError};
+pub use setup::INPUT_TOKENS_MIN;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{Json, Message, Text};
@@ -36,6 +64,11 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// The tools it may call; none are offered where it is empty.
     pub tools: Vec<ToolSchema>,
+    /// What a provider may file the prompt under in its cache, for models that take such a key: the id of the
+    /// conversation, or of the one that this is a part of.
+    pub cache_key: Option<Text>,
+    /// The conversation that it belongs to, for a proxy's books.
+    pub session: Option<Text>,
 }
 
 /// A piece of a reply on its way.
@@ -55,6 +88,22 @@ pub struct Call<'a> {
     pub cancel: &'a CancellationToken,
     /// Hears the pieces as they come, where the model streams.
     pub on_delta: Option<&'a (dyn Fn(Delta) + Send + Sync)>,
+}
+
+impl Request {
+    /// These messages, without tools.
+    #[must_use]
+    pub fn new(messages: Vec<Message>) -> Self {
+        Self { messages, ..Self::default() }
+    }
+}
+
+impl<'a> Call<'a> {
+    /// A call that nobody listens to.
+    #[must_use]
+    pub fn new(cancel: &'a CancellationToken) -> Self {
+        Self { cancel, on_delta: None }
+    }
 }
 
 /// What a model answered.
@@ -86,8 +135,8 @@ pub trait Model: Send + Sync {
     /// The most tokens that it reads, where that is known.
     fn input_tokens_max(&self) -> Option<u64>;
 
-    /// About how many tokens these messages are.
-    fn count_tokens(&self, messages: &[Message]) -> u64;
+    /// About how many tokens these messages are, with the tools that go along.
+    fn count_tokens(&self, messages: &[Message], tools: &[ToolSchema]) -> u64;
 
     /// Asks it. Tries again where that may help; an error is final.
     ///

@@ -238,6 +238,16 @@ impl Store {
         self.snapshot(|db| list(db, catalogue::key(db, conversation)?))
     }
 
+    /// Keeps a file beside a conversation's events, in the place of what was kept under that path.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], [`Error::AttachmentTooLarge`], and what writing can meet.
+    pub fn attach(&self, conversation: &ConversationId, path: &str, content: &[u8]) -> Result<()> {
+        let new =
+            NewAttachment { path, bytes: content.len() as u64, digest: Digest::of(content), reason: None };
+        self.write(|db| attach(db, catalogue::key(db, conversation)?, &new, &mut &*content))
+    }
+
     /// Writes an attachment's content to `to`, without holding it in memory.
     ///
     /// # Errors

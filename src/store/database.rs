@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use super::engine::{Doing as _, is_busy, translate};
 use super::options::{Durability, Options};
 use super::place::{self, Place};
-use super::{checkpoint, transaction};
+use super::{checkpoint, log, transaction};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 
@@ -92,15 +92,20 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Opti
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
+    // A larger cache costs more than it saves: after every append that split a page of an index, SQLite looks
+    // at each page in it once. What a large transaction changes may still stay in memory.
     db.execute_batch(&format!(
-        "PRAGMA synchronous = {synchronous}; PRAGMA secure_delete = {OVERWRITING}; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
-         PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = {};",
+        "PRAGMA synchronous = {synchronous}; PRAGMA secure_delete = {OVERWRITING}; PRAGMA fullfsync = ON;
+         PRAGMA checkpoint_fullfsync = ON;
+         PRAGMA cache_size = -4096; PRAGMA cache_spill = 4096; PRAGMA temp_store = MEMORY;
+         PRAGMA journal_size_limit = {};",
         u64::from(checkpoint::FRAMES_SOON) * 2 * 4096
     ))
     .doing("setting up the database")?;
     if known < SCHEMA_VERSION {
         migrate(&mut db)?;
     }
+    log::carry_guards(&db)?;
     db.wal_hook(Some(checkpoint::note));
     db.busy_handler(Some(transaction::wait)).doing("setting up the database")?;
     Ok((db, (1..SCHEMA_VERSION).contains(&known).then_some(known)))

@@ -19,7 +19,7 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
 use crate::event::foreign::ForeignFormat;
-use crate::ids::{ConversationId, EventId, Timestamp};
+use crate::ids::{ConversationId, EventId, Sequence, Timestamp};
 use crate::state::BaseDocument;
 use crate::state::status::Effect;
 
@@ -30,6 +30,17 @@ pub(crate) struct Arrival {
     pub event: NewEvent,
     /// Its file within the events directory, where export would choose another.
     pub file: Option<String>,
+}
+
+/// What became of an event that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Landing {
+    /// Where the event of its id is.
+    pub sequence: Sequence,
+    /// Whether it was written just now.
+    pub written: bool,
+    /// Whether the event there has its bytes.
+    pub same: bool,
 }
 
 /// A file to keep beside the events.
@@ -98,7 +109,7 @@ impl Store {
         })
     }
 
-    /// Appends imported events; answers for each whether it was stored, or its id was there already. From a folder
+    /// Appends imported events; answers for each where it is, or where the event is that has its id. From a folder
     /// the conversation counts as one on its way in until [`Store::finish_import`]; from another program's
     /// log it is a copy of that from now on.
     pub(crate) fn import_events(
@@ -106,7 +117,7 @@ impl Store {
         conversation: &ConversationId,
         door: Door<'_>,
         arrivals: &[Arrival],
-    ) -> Result<Vec<bool>> {
+    ) -> Result<Vec<Landing>> {
         let effects: Vec<Effect> =
             arrivals.iter().map(|new| Effect::of(new.event.envelope(), new.event.payload())).collect();
         self.write(|db| {
@@ -124,25 +135,28 @@ impl Store {
                 Door::Log(_) => {}
             }
             let mut position = log::head(db)?;
-            let mut stored = Vec::with_capacity(arrivals.len());
+            let mut landings = Vec::with_capacity(arrivals.len());
             for (arrival, effect) in arrivals.iter().zip(effects) {
                 let event = &arrival.event;
                 match append::append_event(db, conversation, &mut entry, &mut position, event, effect, now) {
-                    Ok(place) if !place.known => {
-                        if let Some(file) = &arrival.file {
+                    Ok(place) => {
+                        let written = !place.known;
+                        if let Some(file) = arrival.file.as_ref().filter(|_| written) {
                             origin::name_file(db, place.position.0.cast_signed(), file)?;
                         }
-                        stored.push(true);
+                        landings.push(Landing { sequence: place.sequence, written, same: true });
                     }
-                    Ok(_) | Err(Error::DuplicateEvent { .. }) => stored.push(false),
+                    Err(Error::DuplicateEvent { sequence, .. }) => {
+                        landings.push(Landing { sequence: Sequence(sequence), written: false, same: false });
+                    }
                     Err(error) => return Err(error),
                 }
             }
             // Where nothing was new, nothing happened, and least of all just now.
-            if stored.contains(&true) {
+            if landings.iter().any(|landing| landing.written) {
                 entry.save(db, now)?;
             }
-            Ok(stored)
+            Ok(landings)
         })
     }
 

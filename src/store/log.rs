@@ -4,6 +4,7 @@
 //! `(conversation, id)` are unique; `payload` is the event byte for byte. The table's triggers refuse
 //! updates, deletes, gaps and `INSERT OR REPLACE`; only a row in `maintenance` lets them pass.
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -42,6 +43,9 @@ const UNKNOWN: &str = "WITH RECURSIVE named (key) AS (SELECT min(conversation) F
      SELECT (SELECT min(conversation) FROM event WHERE conversation > named.key) FROM named WHERE key IS NOT NULL) \
      SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) AND key IS NOT NULL ORDER BY key";
 
+/// The guard that no other program's insert passes; Annals' own always does.
+const INSERT_GUARD: &str = "event_insert_guard";
+
 /// The triggers that keep other programs from changing what is append-only, and where they are made.
 const GUARDS: [(&str, &str); 13] = [
     ("admin_act_delete_guard", include_str!("../../migrations/V8__administration.sql")),
@@ -53,7 +57,7 @@ const GUARDS: [(&str, &str); 13] = [
     ("base_state_change_delete_guard", include_str!("../../migrations/V2__base_state.sql")),
     ("base_state_change_update_guard", include_str!("../../migrations/V2__base_state.sql")),
     ("event_delete_guard", include_str!("../../migrations/V1__event_log.sql")),
-    ("event_insert_guard", include_str!("../../migrations/V1__event_log.sql")),
+    (INSERT_GUARD, include_str!("../../migrations/V1__event_log.sql")),
     ("event_update_guard", include_str!("../../migrations/V1__event_log.sql")),
     ("repair_delete_guard", include_str!("../../migrations/V9__repairs.sql")),
     ("repair_update_guard", include_str!("../../migrations/V9__repairs.sql")),
@@ -265,6 +269,34 @@ pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> 
         .doing("looking for a parent")
 }
 
+/// Makes the guards this connection's own and switches those of the file off on it: for the one that writes.
+///
+/// SQLite prepares to undo every statement that sets off a trigger which asks for a function: it would copy
+/// four pages an event aside, and none of them was ever needed, as whatever can be wrong with an event is found
+/// before the first page changes. The function of the insert guard is one that this connection always has. All
+/// the other guards stay, as temporary triggers with the text of the migrations, whatever the file says. Where
+/// the file has a trigger that is not known here, it stays as it is: everything is in force, and slower.
+pub(super) fn carry_guards(db: &Connection) -> Result<()> {
+    let doing = "taking over the guards";
+    let stored: Vec<String> = db
+        .prepare("SELECT name FROM main.sqlite_schema WHERE type = 'trigger'")
+        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+        .doing(doing)?;
+    if !stored.iter().all(|name| is_guard(name)) {
+        return Ok(());
+    }
+    for (name, migration) in GUARDS.iter().filter(|(name, _)| *name != INSERT_GUARD) {
+        let body = migration
+            .split_once(&format!("CREATE TRIGGER {name} "))
+            .and_then(|(_, rest)| rest.split_once("END;"))
+            .map(|(body, _)| body)
+            .ok_or_else(|| Error::Corrupt { what: format!("no migration makes the guard {name}") })?;
+        db.execute_batch(&format!("CREATE TEMP TRIGGER {name} {body}END")).doing(doing)?;
+    }
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).doing(doing)?;
+    Ok(())
+}
+
 /// Shows a page of payloads to `edit`, from `from` on, and puts what it answers in their place, each with
 /// the digest of what was there at first; what is archived can only be looked at. Answers where the next page
 /// begins; `None` at the end.
@@ -391,4 +423,83 @@ pub(super) fn found_anew(db: &Connection, head: Position) -> Result<String> {
 /// A page's worth of what an error can say of an id that is not there.
 pub(super) fn not_found(conversation: &crate::ids::ConversationId, event: &str) -> Error {
     Error::UnknownEvent { conversation: conversation.clone(), event: event.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConversationId, Expected, Options, Store};
+
+    /// A store with one event.
+    fn store() -> Store {
+        let store = Store::in_memory(&Options::default()).unwrap();
+        let event = NewEvent::parse(r#"{"id":"e","kind":"PauseEvent"}"#).unwrap();
+        store.append(&ConversationId::new("c").unwrap(), Expected::Any, &[event]).unwrap();
+        store
+    }
+
+    #[test]
+    fn the_writer_is_guarded_by_triggers_of_its_own_and_appends_without_any() {
+        store()
+            .writer()
+            .unwrap()
+            .maintain(|db| {
+                let enabled = |flag| db.db_config(flag).doing("asking");
+                assert!(!enabled(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)?);
+                for sql in [
+                    "UPDATE event SET payload = '{}'",
+                    "DELETE FROM event",
+                    "DELETE FROM event WHERE id = 'e'",
+                ] {
+                    let refused = db.execute(sql, []).unwrap_err().to_string();
+                    assert_eq!(refused, "annals: the log is append-only", "{sql}");
+                }
+                let carried: Vec<String> = db
+                    .prepare("SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' ORDER BY name")
+                    .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+                    .doing("asking")?;
+                let named = GUARDS.iter().map(|(name, _)| *name).filter(|name| *name != INSERT_GUARD);
+                assert_eq!(carried, named.collect::<Vec<_>>());
+                let calls: Vec<String> = db
+                    .prepare(&format!("EXPLAIN {INSERT}"))
+                    .and_then(|mut s| {
+                        s.query_map([(); 15].map(|()| None::<i64>), |row| row.get(1))?.collect()
+                    })
+                    .doing("asking")?;
+                assert!(calls.len() > 20 && !calls.contains(&"Program".to_owned()), "a trigger is set off");
+                Ok(())
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn a_trigger_that_is_not_known_stays_in_force_with_all_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        drop(Store::open(&path).unwrap());
+        let foreign = Connection::open(&path).unwrap();
+        foreign
+            .execute_batch(
+                "CREATE TRIGGER theirs BEFORE INSERT ON maintenance BEGIN SELECT RAISE(ABORT, 'no'); END",
+            )
+            .unwrap();
+        drop(foreign);
+        let store = Store::open(&path).unwrap();
+        let refused = store.write(|db| permit(db, "test")).unwrap_err();
+        assert!(
+            std::error::Error::source(&refused).is_some_and(|source| source.to_string() == "no"),
+            "{refused:?}"
+        );
+        let event = NewEvent::parse(r#"{"id":"e","kind":"PauseEvent"}"#).unwrap();
+        store.append(&ConversationId::new("c").unwrap(), Expected::Any, &[event]).unwrap();
+        store
+            .write(|db| {
+                assert_eq!(
+                    db.execute("DELETE FROM event", []).unwrap_err().to_string(),
+                    "annals: the log is append-only"
+                );
+                Ok(())
+            })
+            .unwrap();
+    }
 }

@@ -32,6 +32,7 @@ mod import;
 mod kept;
 mod list;
 mod log;
+mod mark;
 mod options;
 mod origin;
 mod place;
@@ -89,6 +90,7 @@ pub(crate) use import::{Arrival, ArrivingFile, Door, LogCopy, Surroundings};
 pub use kept::Part;
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
 pub use log::StoredEvent;
+pub use mark::Mark;
 pub use options::{ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX};
 pub use origin::{Container, Glue, Origin, Problem};
 pub use projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
@@ -177,6 +179,8 @@ impl Store {
     }
 
     fn open_place(place: Place, options: &Options) -> Result<Self> {
+        let busy_timeout = options.busy_timeout.min(options::PATIENCE_MAX);
+        let options = &Options { busy_timeout, ..options.clone() };
         let signal = Arc::new(Signal::default());
         let mut upgraded_from = None;
         let (uri, writer) = if options.read_only {
@@ -333,6 +337,37 @@ impl Store {
     /// [`Error::UnknownConversation`], and what writing can meet.
     pub fn set_title(&self, conversation: &ConversationId, title: Option<&str>) -> Result<()> {
         self.write(|db| catalogue::set_title(db, catalogue::key(db, conversation)?, title))
+    }
+
+    /// How far the conversation has come: whoever remembers it can tell at little cost whether anything was written
+    /// since.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn mark(&self, conversation: &ConversationId) -> Result<Mark> {
+        self.read(|db| mark::mark(db, conversation))
+    }
+
+    /// Says that the conversation is a fork of `from`; at `at`, where only the branch up to it was copied.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and what writing can meet.
+    pub fn set_fork(
+        &self,
+        conversation: &ConversationId,
+        from: &ConversationId,
+        at: Option<&crate::ids::EventId>,
+    ) -> Result<()> {
+        let at = at.map(crate::ids::EventId::as_str);
+        self.write(|db| catalogue::set_fork(db, catalogue::key(db, conversation)?, from.as_str(), at))
+    }
+
+    /// Says that the conversation is a sub-agent's of `parent`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and what writing can meet.
+    pub fn set_parent(&self, conversation: &ConversationId, parent: &ConversationId) -> Result<()> {
+        self.write(|db| catalogue::set_parent(db, catalogue::key(db, conversation)?, parent))
     }
 
     fn writer(&self) -> Result<&Arc<Writer>> {

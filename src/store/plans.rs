@@ -237,6 +237,10 @@ mod tests {
         "save_base_state",
         "set_head",
         "set_title",
+        "set_fork",
+        "set_parent",
+        "attach",
+        "mark", // a row, by the conversation's id
         "mend",
         "note_repair",
         "empty_log",

@@ -1,22 +1,18 @@
 //! Taking conversations in.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::compare::{Match, Stored, changed_files};
+use super::compare::{Stored, changed_files};
 use super::discover::{Found, Shape, discover};
+use super::intake::Intake;
 use super::meta::Meta;
 use super::report::{ImportOptions, ImportProgress, ImportReport, ImportStatus, OnProgress};
-use super::source::{Candidate, Source};
+use super::source::Source;
 use super::{foreign, layout};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::state::BaseDocument;
-use crate::store::{Arrival, Attachment, Door, Problem, Store, Surroundings};
-
-/// How much is written in one transaction.
-const CHUNK_EVENTS: usize = 1000;
-const CHUNK_BYTES: usize = 4 << 20;
+use crate::store::{Problem, Store, Surroundings};
 
 /// Takes conversations into a store.
 #[derive(Debug)]
@@ -246,6 +242,8 @@ impl<'a> Importer<'a> {
         let canonical = |folder: &str| ConversationId::new(folder).ok().as_ref() == Some(&own);
         match self.store.origin(&own)? {
             Some(_) if parent.is_some() => {}
+            // Another import of this folder may have ended since `known` was asked for.
+            Some(origin) if origin.folder == source.folder => return Ok(own),
             Some(origin) if named.as_ref() != Some(&own) && !canonical(&origin.folder) => {}
             _ => return Ok(own),
         }
@@ -262,133 +260,6 @@ impl<'a> Importer<'a> {
         });
         Ok(other)
     }
-}
-
-/// Takes in one conversation's events: those that are stored are compared, the others written.
-struct Intake<'a> {
-    store: &'a Store,
-    id: &'a ConversationId,
-    /// Where it is read from.
-    source: String,
-    stored: Stored<'a>,
-    /// Where files with a reason are that an earlier import kept aside.
-    known_aside: HashMap<String, Attachment>,
-    chunk: Vec<Arrival>,
-    /// The files of the chunk's events, as they are told in problems.
-    chunk_paths: Vec<String>,
-    chunk_bytes: usize,
-    aside: Vec<(String, String)>,
-    problems: Vec<Problem>,
-    conflict: Option<Problem>,
-    added: u64,
-    added_bytes: u64,
-}
-
-impl<'a> Intake<'a> {
-    fn new(store: &'a Store, id: &'a ConversationId, source: String, problems: Vec<Problem>) -> Self {
-        let exists = store.conversation(id).is_ok();
-        let known_aside = if exists { store.attachments(id).unwrap_or_default() } else { Vec::new() };
-        let mut stored = Stored::new(store, id);
-        if !exists {
-            stored.nothing();
-        }
-        Self {
-            store,
-            id,
-            source,
-            stored,
-            known_aside: known_aside
-                .into_iter()
-                .filter(|file| file.reason.is_some())
-                .map(|file| (file.path.clone(), file))
-                .collect(),
-            chunk: Vec::new(),
-            chunk_paths: Vec::new(),
-            chunk_bytes: 0,
-            aside: Vec::new(),
-            problems,
-            conflict: None,
-            added: 0,
-            added_bytes: 0,
-        }
-    }
-
-    fn take(&mut self, candidate: Candidate) -> Result<()> {
-        if self.conflict.is_some() {
-            return Ok(());
-        }
-        self.problems.extend(candidate.problems);
-        let event = match candidate.event {
-            Ok(event) => event,
-            Err(reason) => {
-                self.keep_aside(candidate.path, reason);
-                return Ok(());
-            }
-        };
-        if self.known_aside.get(&candidate.path).is_some_and(|file| file.is_or_was(event.digest())) {
-            self.keep_aside(candidate.path, second_event(event.id().as_str()));
-            return Ok(());
-        }
-        match self.stored.compare(&event)? {
-            Match::Same => Ok(()),
-            Match::Different(stored) => {
-                let problem = if stored.id == *event.id() {
-                    format!("event {} has another payload than the stored one", event.id())
-                } else {
-                    format!(
-                        "event {} stands where {} is stored (sequence {})",
-                        event.id(),
-                        stored.id,
-                        stored.sequence
-                    )
-                };
-                let action = "left as stored; import it under another id with --as to have both".into();
-                self.conflict = Some(Problem { path: candidate.path, problem, action });
-                Ok(())
-            }
-            Match::New => {
-                self.chunk_bytes += event.payload().len();
-                self.chunk.push(Arrival { event, file: candidate.file });
-                self.chunk_paths.push(candidate.path);
-                if self.chunk.len() >= CHUNK_EVENTS || self.chunk_bytes >= CHUNK_BYTES {
-                    self.write_chunk()?;
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn write_chunk(&mut self) -> Result<()> {
-        if self.chunk.is_empty() {
-            return Ok(());
-        }
-        let written = self.store.import_events(self.id, Door::Folder(&self.source), &self.chunk)?;
-        self.chunk_bytes = 0;
-        let paths = std::mem::take(&mut self.chunk_paths);
-        for ((arrival, path), written) in std::mem::take(&mut self.chunk).into_iter().zip(paths).zip(written)
-        {
-            if written {
-                self.added += 1;
-                self.added_bytes += arrival.event.payload().len() as u64;
-            } else {
-                self.keep_aside(path, second_event(arrival.event.id().as_str()));
-            }
-        }
-        Ok(())
-    }
-
-    fn keep_aside(&mut self, path: String, reason: String) {
-        self.problems.push(Problem {
-            path: path.clone(),
-            problem: reason.clone(),
-            action: "kept as an attachment".into(),
-        });
-        self.aside.push((path, reason));
-    }
-}
-
-fn second_event(id: &str) -> String {
-    format!("a second event with the id {id}")
 }
 
 /// Whether a failure is one conversation's and the others can still be taken in.

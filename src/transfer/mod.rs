@@ -18,6 +18,7 @@ mod export;
 mod folder;
 mod foreign;
 mod import;
+mod intake;
 pub mod layout;
 mod meta;
 mod past;

@@ -70,7 +70,7 @@ pub struct ImportReport {
     pub added: u64,
     /// Payload bytes that this import added.
     pub added_bytes: u64,
-    /// What it is: `openhands`, or another program's log ([`ForeignFormat::as_str`]).
+    /// What it is: `openhands`, or another program's log (`claude-code`, ..).
     pub format: &'static str,
     /// Of another program's log: how many records it has.
     pub records: u64,

@@ -8,6 +8,18 @@ mod branch;
 mod cli;
 mod cli_privacy;
 mod concurrent;
+#[cfg(feature = "agent")]
+mod conversation_aside;
+#[cfg(feature = "agent")]
+mod conversation_confirm;
+#[cfg(feature = "agent")]
+mod conversation_control;
+#[cfg(feature = "agent")]
+mod conversation_crash;
+#[cfg(feature = "agent")]
+mod conversation_run;
+#[cfg(feature = "agent")]
+mod conversation_scenarios;
 mod conversation_state;
 mod crash;
 mod delete;
@@ -21,6 +33,18 @@ mod full;
 mod fuzz;
 mod golden;
 mod guide;
+#[cfg(feature = "agent")]
+mod llm_chat;
+#[cfg(feature = "agent")]
+mod llm_failures;
+#[cfg(feature = "agent")]
+mod llm_forms;
+#[cfg(feature = "agent")]
+mod llm_profiles;
+#[cfg(feature = "agent")]
+mod llm_requests;
+#[cfg(feature = "agent")]
+mod llm_settings;
 mod log;
 mod merge;
 mod messages;

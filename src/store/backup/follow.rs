@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, params};
 
@@ -94,7 +94,7 @@ impl Store {
         let db = database::open_writer(&Place::File(to.to_owned()), &options)?;
         // What goes from the store is overwritten here, too.
         db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA secure_delete = ON").doing(DOING)?;
-        self.attach(&db)?;
+        self.attach_target(&db)?;
         db.execute_batch("ATTACH '' AS part").doing(DOING)?;
         self.refuse_other(&store_id(&db, "main")?, to)?;
         let write = Write::begin(&db, options.busy_timeout)?;
@@ -198,7 +198,7 @@ impl Store {
         // Until it has its name the file is nobody's; a crash leaves nothing to recover.
         db.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA trusted_schema = OFF")
             .doing(DOING)?;
-        self.attach(&db)?;
+        self.attach_target(&db)?;
         db.execute_batch(KNOWN).doing(DOING)?;
         let (reach, parts) = know_series(&db, series)?;
         let id = store_id(&db, "source")?;
@@ -263,7 +263,7 @@ impl Store {
     }
 
     /// Attaches the store's file as `source`, to be read only, and makes ready for statements on marks.
-    fn attach(&self, db: &Connection) -> Result<()> {
+    fn attach_target(&self, db: &Connection) -> Result<()> {
         mark::set_up(db)?;
         db.busy_timeout(self.0.options.busy_timeout).doing(DOING)?;
         db.execute("ATTACH ?1 AS source", [self.0.watch.uri()]).map(drop).doing(DOING)
@@ -316,7 +316,7 @@ impl Changes {
         if let Place::File(_) = self.store.0.place {
             self.store.0.watch.start(&signal)?;
         }
-        let rings = signal.wait(self.seen, timeout);
+        let rings = signal.wait(self.seen, Instant::now().checked_add(timeout));
         let changed = rings != self.seen;
         self.seen = rings;
         Ok(changed)

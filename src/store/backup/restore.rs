@@ -163,6 +163,8 @@ fn make(
     let verification = store.verify(None, progress)?;
     let head = store.head()?;
     drop(store);
+    // The file alone is everything: nothing is left in a write-ahead log beside it.
+    settle(partial)?;
     let bytes = std::fs::metadata(partial).map_err(Error::io("reading", partial))?.len();
     let Built { taken_at, files, spared } = built;
     Ok(Restored { taken_at, files, head, cut, spared, verification, bytes })
@@ -322,6 +324,12 @@ fn open(path: &Path) -> Result<Connection> {
 fn tidy(path: &Path) -> Result<()> {
     let db = open(path)?;
     db.execute_batch("VACUUM").doing(DOING)?;
+    db.close().map_err(|(_, error)| error).doing(DOING)
+}
+
+/// Moves what a write-ahead log may hold into the file.
+fn settle(path: &Path) -> Result<()> {
+    let db = open(path)?;
     db.close().map_err(|(_, error)| error).doing(DOING)
 }
 

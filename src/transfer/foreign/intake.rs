@@ -98,10 +98,10 @@ impl<'a> Intake<'a> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let written = self.store.import_events(self.id, Door::Log(self.format), &self.chunk)?;
-        for (arrival, written) in std::mem::take(&mut self.chunk).into_iter().zip(written) {
+        let landings = self.store.import_events(self.id, Door::Log(self.format), &self.chunk)?;
+        for (arrival, landing) in std::mem::take(&mut self.chunk).into_iter().zip(landings) {
             let event = arrival.event;
-            if written {
+            if landing.written {
                 self.counts.events += 1;
                 self.counts.added += 1;
                 self.counts.added_bytes += event.payload().len() as u64;

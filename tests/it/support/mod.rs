@@ -3,9 +3,17 @@
 pub mod child;
 pub mod events;
 pub mod folder;
+#[cfg(feature = "agent")]
+pub mod model_server;
+#[cfg(feature = "agent")]
+mod model_wire;
 pub mod planted;
 pub mod projected;
 pub mod random;
+#[cfg(feature = "agent")]
+pub mod scenario;
+#[cfg(feature = "agent")]
+pub mod stage;
 
 use std::fmt::Debug;
 use std::path::PathBuf;

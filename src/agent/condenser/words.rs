@@ -1,0 +1,109 @@
+//! Events as a model reads them that is to sum them up.
+//!
+//! The layout is the reference's (`str(event)` of SDK 1.58). It shows the model more where the reference loses what
+//! cannot be had again: what an action was, and the whole of an earlier summary.
+
+use crate::event::{ActionEvent, Content, Event, Message};
+use crate::message::message;
+
+/// How much of a text is shown.
+const CHARACTERS_MAX: usize = 500;
+
+/// An event that a model sees.
+pub(super) fn text(event: &Event) -> String {
+    match event {
+        Event::Action(action) => self::action(event, action),
+        Event::Observation(observation) => {
+            let result = message(event).map(|message| texts(&message, "")).unwrap_or_default();
+            format!("{}\n  Tool: {}\n  Result: {}", head(event), observation.tool_name, shown(&result))
+        }
+        Event::UserReject(refusal) => {
+            let reason = shown(&refusal.rejection_reason);
+            format!("{}\n  Tool: {}\n  Reason: {reason}", head(event), refusal.tool_name)
+        }
+        Event::AgentError(error) => format!("{}\n  Error: {}", head(event), shown(&error.error)),
+        Event::CondensationSummary(earlier) => format!("{}\n  Summary: {}", head(event), earlier.summary),
+        Event::SystemPrompt(prompt) => {
+            format!("{}\n  System: {}", head(event), shown(&prompt.system_prompt.text))
+        }
+        Event::Message(_)
+        | Event::Condensation(_)
+        | Event::CondensationRequest(_)
+        | Event::StateUpdate(_)
+        | Event::ConversationError(_)
+        | Event::Pause(_)
+        | Event::Interrupt(_)
+        | Event::SecurityAnalysis(_)
+        | Event::Hook(_)
+        | Event::Token(_)
+        | Event::CompletionLog(_)
+        | Event::StreamingDelta(_)
+        | Event::AcpToolCall(_)
+        | Event::ServerError(_)
+        | Event::Unknown(_) => match message(event) {
+            Some(said) => {
+                let text = texts(&said, " ");
+                let text = if text.is_empty() { "[no text content]" } else { &shown(&text) };
+                format!("{}\n  {}: {text}", head(event), said.role.as_str())
+            }
+            None => head(event),
+        },
+    }
+}
+
+fn action(event: &Event, action: &ActionEvent) -> String {
+    let thought: Vec<&str> = action.thought.iter().map(|part| &*part.text).collect();
+    let kind = action.action.as_ref().map_or("(not executed)", |action| action.kind());
+    format!(
+        "{}\n  Thought: {}\n  Action: {kind}\n  Call: {} {}",
+        head(event),
+        shown(&thought.join(" ")),
+        action.tool_call.name,
+        shown(&action.tool_call.arguments)
+    )
+}
+
+fn head(event: &Event) -> String {
+    format!("{} ({})", event.kind(), event.common().source.as_str())
+}
+
+fn texts(message: &Message, between: &str) -> String {
+    let part = |part: &Content| match part {
+        Content::Text(text) => text.text.to_string(),
+        Content::Image(image) => format!("[Image: {} URLs]", image.image_urls.len()),
+        Content::Unknown(_) => String::new(),
+    };
+    message.content.iter().map(part).collect::<Vec<_>>().join(between)
+}
+
+/// The beginning of a text that is too long.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A text without its middle, of so many characters and the word that something is missing.
+pub(super) fn cut(text: &str, characters_max: usize) -> String {
+    let count = text.chars().count();
+    if count <= characters_max {
+        return text.to_owned();
+    }
+    let head = characters_max.div_ceil(2);
+    let tail = count - (characters_max - head);
+    let place = |nth: usize| text.char_indices().nth(nth).map_or(text.len(), |(at, _)| at);
+    format!("{}\n[..]\n{}", &text[..place(head)], &text[place(tail)..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_is_left_out() {
+        assert_eq!(cut("abcdef", 6), "abcdef");
+        assert_eq!(cut("äbcdëf", 3), "äb\n[..]\nf");
+        assert_eq!(cut("abc", 0), "\n[..]\n");
+    }
+}

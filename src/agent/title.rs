@@ -1,0 +1,185 @@
+//! A title for a conversation: a model makes it of the first thing that a person said, or it is that, cut to length.
+//!
+//! Source: `runtime.md` section 10. Lengths are characters (Unicode code points), as Python counts them.
+
+use super::aside::{Aside, put, text};
+use crate::event::Event;
+use crate::llm::{LlmError, Model, Reply};
+use crate::state::title::{candidate, fallback};
+
+/// How much of the message the model is shown.
+const MESSAGE_CHARACTERS_MAX: usize = 1_000;
+
+/// The use that is not to be asked: it stands for an agent that has its own model.
+const NOBODY: &str = "acp-managed";
+
+/// What a title begins with, and what the conversation is about then.
+const SIGNS: &[(&str, &str)] = &[
+    ("💄", "frontend: what is seen, and styles"),
+    ("👔", "backend: the rules of the business"),
+    ("✅", "test: tests"),
+    ("👷", "devops: building and CI"),
+    ("🚀", "deployment: bringing it out"),
+    ("📦️", "dependencies: packages"),
+    ("🗃️", "database: changes of a database"),
+    ("🔧", "chores: configuration and upkeep"),
+    ("✨", "features: something new"),
+    ("🐛", "bugfix: a bug"),
+    ("⚡️", "performance: making it faster"),
+    ("🔒️", "security: making it safe"),
+    ("📝", "documentation: documents"),
+    ("♻️", "refactor: the same in better words"),
+];
+
+const SYSTEM: &str = "You name conversations between a person and OpenHands, a software agent that works with a shell, an \
+                      editor and a browser. From the person's first message, which may be cut, make a short title that says \
+                      what it is about. Answer with the title alone: no quotes, no explanation.";
+
+/// A title, and what making it took.
+#[derive(Debug)]
+pub struct Title {
+    /// The title.
+    pub text: String,
+    /// The model's reply, where it gave one; its tokens count.
+    pub reply: Option<Reply>,
+    /// Why the model gave none.
+    pub error: Option<LlmError>,
+}
+
+/// The first text that a person said, on a branch from its root.
+#[must_use]
+pub fn first_message<'e>(branch: impl IntoIterator<Item = &'e Event>) -> Option<String> {
+    branch.into_iter().find_map(|event| {
+        let Event::Message(message) = event else { return None };
+        candidate(message)
+    })
+}
+
+/// A title of at most `length` characters (at least 4) for a conversation that began with `message`.
+///
+/// `template` stands for the question where it is given: `{conversation_content}` and `{max_length}` are put into it,
+/// and the message behind it where it has no place for that. Without a model, or where it gives no title, the
+/// message itself is cut to length.
+pub async fn title(
+    model: Option<&dyn Model>,
+    message: &str,
+    length: usize,
+    template: Option<&str>,
+    aside: &Aside<'_>,
+) -> Title {
+    let stand_in = || fallback(message, length);
+    let Some(model) = model.filter(|model| model.usage_id() != NOBODY) else {
+        return Title { text: stand_in(), reply: None, error: None };
+    };
+    match put(model, SYSTEM, question(message, length, template), aside).await {
+        Ok(reply) => {
+            let made = without_thinking(text(&reply));
+            let made = made.trim();
+            let text = if made.is_empty() { stand_in() } else { fallback(made, length) };
+            Title { text, reply: Some(reply), error: None }
+        }
+        Err(error) => Title { text: stand_in(), reply: None, error: Some(error) },
+    }
+}
+
+fn question(message: &str, length: usize, template: Option<&str>) -> String {
+    const CONTENT: &str = "{conversation_content}";
+    let shown = match message.char_indices().nth(MESSAGE_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}...(truncated)", &message[..end]),
+        None => message.to_owned(),
+    };
+    match template.map(str::trim).filter(|template| !template.is_empty()) {
+        Some(template) => {
+            // The number first: a message may speak of `{max_length}` itself.
+            let question = template.replace("{max_length}", &length.to_string()).replace(CONTENT, &shown);
+            if template.contains(CONTENT) {
+                question
+            } else {
+                format!("{question}\n\nConversation content:\n{shown}")
+            }
+        }
+        None => {
+            let signs: Vec<String> = SIGNS.iter().map(|(sign, what)| format!("- {sign} {what}")).collect();
+            format!(
+                "Make a title of at most {length} characters for a conversation that begins with this message:\n\n{shown}\n\n\
+                 Begin it with the ONE emoji of this list that suits it best:\n{}",
+                signs.join("\n")
+            )
+        }
+    }
+}
+
+/// The text without what stands between the tags that some models think in; a tag that is not closed hides the rest.
+fn without_thinking(text: &str) -> String {
+    let mut rest = text;
+    let mut kept = String::with_capacity(text.len());
+    while let Some(start) = find(rest, "<think>") {
+        kept.push_str(&rest[..start]);
+        rest = match find(&rest[start..], "</think>") {
+            Some(end) => &rest[start + end + "</think>".len()..],
+            None => "",
+        };
+    }
+    kept + rest
+}
+
+/// Where a tag stands, whatever its case.
+fn find(text: &str, tag: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    bytes.windows(tag.len()).position(|window| window.eq_ignore_ascii_case(tag.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::llm::scripted::{Line, Scripted};
+
+    async fn made(answer: Line) -> Title {
+        let model = Scripted::new([answer]);
+        let cancel = CancellationToken::new();
+        title(
+            Some(&model),
+            "  Fix the bug in the parser, please, and do it well  ",
+            20,
+            None,
+            &Aside::new(&cancel),
+        )
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_title_is_the_models_cut_to_length() {
+        assert_eq!(made(Line::text("<THINK>hm</think> 🐛 Parser\n")).await.text, "🐛 Parser");
+        assert_eq!(made(Line::text("🐛 A title that is far too long")).await.text, "🐛 A title that is...");
+        for nothing in ["", "<think>only thoughts", " "] {
+            assert_eq!(made(Line::text(nothing)).await.text, "Fix the bug in th...", "{nothing:?}");
+        }
+        let failed = made(Line::error(LlmError::RateLimit("slow".to_owned()))).await;
+        assert_eq!(
+            (&*failed.text, failed.error.map(|error| error.code())),
+            ("Fix the bug in th...", Some("LLMRateLimitError"))
+        );
+    }
+
+    #[tokio::test]
+    async fn without_a_model_of_its_own_it_is_the_message() {
+        let cancel = CancellationToken::new();
+        let nobody = Scripted::new([]).used_as("acp-managed");
+        for model in [None, Some(&nobody as &dyn Model)] {
+            assert_eq!(title(model, "Hello", 50, None, &Aside::new(&cancel)).await.text, "Hello");
+        }
+    }
+
+    #[test]
+    fn a_template_takes_the_message_and_the_length() {
+        let long = "é".repeat(1_001);
+        let shown = format!("{}...(truncated)", "é".repeat(1_000));
+        let template = Some("{max_length}: {conversation_content}!");
+        assert_eq!(question(&long, 9, template), format!("9: {shown}!"));
+        assert_eq!(question("m", 9, Some(" Name it ")), "Name it\n\nConversation content:\nm");
+        let plain = question("m", 9, None);
+        assert!(plain.contains("at most 9 characters") && plain.contains("- 🐛 bugfix"), "{plain}");
+    }
+}

@@ -1,0 +1,245 @@
+//! One HTTP request to a provider: bounded in time and size, ended when the caller wishes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use rustls_platform_verifier::BuilderVerifierExt;
+
+use super::LlmError;
+use super::failure::{Failure, Hidden, Refusal, TEXT_BYTES_MAX, classify, cut};
+use super::sse::{SseEvent, SseReader};
+
+/// The longest reply of a model, in bytes, streamed or not.
+pub(super) const REPLY_BYTES_MAX: usize = 32 << 20;
+
+/// How much of a refusal is read, in bytes.
+const REFUSAL_BYTES_MAX: usize = 64 << 10;
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(20);
+
+/// What requests travel by: connections that are kept and shared. Clones share them; a process needs one.
+#[derive(Debug, Clone)]
+pub struct Transport(reqwest::Client);
+
+/// One request.
+pub(super) struct Post<'a> {
+    pub url: &'a str,
+    pub headers: &'a [(String, String)],
+    pub body: String,
+    /// Who is asked, for error texts.
+    pub provider: &'a str,
+    pub hidden: &'a Hidden,
+    /// How long a stream may be silent.
+    pub idle: Option<Duration>,
+}
+
+/// An answer whose body has not been read.
+pub(super) struct Answer<'a> {
+    response: reqwest::Response,
+    post: Post<'a>,
+}
+
+impl Transport {
+    /// Trusts the certificates that the machine trusts; goes through the proxies that its environment names
+    /// (`HTTP_PROXY` and the like).
+    ///
+    /// # Errors
+    /// [`LlmError::ServiceUnavailable`] where there can be no TLS at all.
+    pub fn new() -> Result<Self, LlmError> {
+        let failed = |error: &dyn std::fmt::Display| LlmError::ServiceUnavailable(format!("no TLS: {error}"));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = || {
+            rustls::ClientConfig::builder_with_provider(provider.clone())
+                .with_safe_default_protocol_versions()
+        };
+        // A machine without certificates may still ask a model of its own, without TLS.
+        let config = match builder().and_then(BuilderVerifierExt::with_platform_verifier) {
+            Ok(config) => config,
+            Err(_) => builder()
+                .map_err(|error| failed(&error))?
+                .with_root_certificates(rustls::RootCertStore::empty()),
+        }
+        .with_no_client_auth();
+        let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(config)
+            .user_agent(concat!("annals/", env!("CARGO_PKG_VERSION")))
+            // A provider does not redirect; a key must not follow one elsewhere.
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT)
+            .build()
+            .map_err(|error| failed(&error))?;
+        Ok(Self(client))
+    }
+
+    /// Sends a request and waits for the head of the answer.
+    pub(super) async fn post<'a>(&self, post: Post<'a>) -> Result<Answer<'a>, Failure> {
+        let mut headers = HeaderMap::with_capacity(post.headers.len());
+        for (name, value) in post.headers {
+            let (Ok(name), Ok(mut text)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) else {
+                let error = format!("the header {name:?} cannot be sent");
+                return Err(Failure::last(LlmError::BadRequest(error)));
+            };
+            text.set_sensitive(true);
+            headers.insert(name, text);
+        }
+        let request = self.0.post(post.url).headers(headers).body(post.body.clone());
+        let response = request.send().await.map_err(|error| failure(&error, &post))?;
+        let mut answer = Answer { response, post };
+        if answer.response.status().is_success() {
+            return Ok(answer);
+        }
+        let status = answer.response.status().as_u16();
+        let wait = retry_after(answer.response.headers());
+        // What was read before a refusal broke off still says what it is.
+        let body = answer.body(REFUSAL_BYTES_MAX).await.unwrap_or_else(|(body, _)| body);
+        let body = String::from_utf8_lossy(&body);
+        let refusal = Refusal { status: Some(status), body: &body, wait, provider: answer.post.provider };
+        Err(classify(refusal, answer.post.hidden))
+    }
+}
+
+impl Answer<'_> {
+    /// The text of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.response.headers().get(name)?.to_str().ok()
+    }
+
+    /// Whether the body is a stream of events.
+    pub fn is_stream(&self) -> bool {
+        self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
+    }
+
+    /// The whole body as JSON; an error that comes with success is one all the same.
+    pub async fn json(mut self) -> Result<serde_json::Value, Failure> {
+        let body = match self.body(REPLY_BYTES_MAX).await {
+            Ok(body) => body,
+            Err((_, failure)) => return Err(failure),
+        };
+        match serde_json::from_slice(&body) {
+            Ok(value) => self.checked(value),
+            Err(_) => {
+                let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]).into_owned();
+                let text = self.post.hidden.hide(cut(&text, 500));
+                let error = format!("{} answered something that is no JSON: {text}", self.post.provider);
+                Err(Failure::passing(LlmError::ServiceUnavailable(error)))
+            }
+        }
+    }
+
+    /// Shows the events of the body one after the other. Ends at the end of the body, or where `show` says that
+    /// the reply is whole.
+    pub async fn events(
+        mut self,
+        mut show: impl FnMut(SseEvent) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let mut reader = SseReader::default();
+        let mut length = 0;
+        while let Some(piece) = self.chunk().await? {
+            length += piece.len();
+            let mut outcome = Ok(false);
+            let fed = reader.feed(&piece, |event| {
+                if matches!(outcome, Ok(false)) {
+                    outcome = show(event);
+                }
+            });
+            if outcome? {
+                return Ok(());
+            }
+            if fed.is_err() || length > REPLY_BYTES_MAX {
+                return Err(self.too_long());
+            }
+        }
+        match reader.finish() {
+            Some(event) => show(event).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// The value, unless it is an error in the place of a reply.
+    pub fn checked(&self, value: serde_json::Value) -> Result<serde_json::Value, Failure> {
+        refused(value, self.post.provider, self.post.hidden)
+    }
+
+    /// The body, as long as it is not too long; else what was read of it and why no more was.
+    async fn body(&mut self, bytes_max: usize) -> Result<Vec<u8>, (Vec<u8>, Failure)> {
+        let mut body = Vec::new();
+        loop {
+            match self.chunk().await {
+                Ok(Some(piece)) => body.extend_from_slice(&piece),
+                Ok(None) => return Ok(body),
+                Err(failure) => return Err((body, failure)),
+            }
+            if body.len() > bytes_max {
+                body.truncate(bytes_max);
+                return Err((body, self.too_long()));
+            }
+        }
+    }
+
+    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        let read = self.response.chunk();
+        let read = match self.post.idle {
+            None => read.await,
+            Some(idle) => match tokio::time::timeout(idle, read).await {
+                Ok(read) => read,
+                Err(_) => {
+                    let error = format!("LLM stream idle timeout after {} seconds", idle.as_secs_f64());
+                    return Err(Failure::passing(LlmError::Timeout(error)));
+                }
+            },
+        };
+        let piece = read.map_err(|error| failure(&error, &self.post))?;
+        Ok(piece.map(|piece| piece.to_vec()))
+    }
+
+    fn too_long(&self) -> Failure {
+        let error = format!("{} answered more than {REPLY_BYTES_MAX} bytes", self.post.provider);
+        Failure::last(LlmError::ServiceUnavailable(error))
+    }
+}
+
+/// The value, unless it is an error in the place of a reply.
+pub(super) fn refused(
+    value: serde_json::Value,
+    provider: &str,
+    hidden: &Hidden,
+) -> Result<serde_json::Value, Failure> {
+    let first = value.get(0).unwrap_or(&value);
+    if first.get("error").is_none_or(serde_json::Value::is_null) {
+        return Ok(value);
+    }
+    let body = value.to_string();
+    Err(classify(Refusal { status: None, body: &body, wait: None, provider }, hidden))
+}
+
+/// When to ask again: a number of seconds, or of milliseconds as OpenAI says it. Dates are not read.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"))?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// Why there is no answer, with everything that caused it, without the address, which may hold a key.
+fn failure(error: &reqwest::Error, post: &Post<'_>) -> Failure {
+    let mut text = String::new();
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    let text = post.hidden.hide(cut(&text, TEXT_BYTES_MAX));
+    if error.is_builder() {
+        return Failure::last(LlmError::BadRequest(format!("{} has no usable address{text}", post.provider)));
+    }
+    let (what, timeout) = match error {
+        error if error.is_timeout() => ("did not answer in time", true),
+        error if error.is_connect() => ("cannot be reached", false),
+        error if error.is_body() || error.is_decode() => ("broke off its answer", false),
+        _ => ("did not answer", false),
+    };
+    let text = format!("Connection error: {} {what}{text}", post.provider);
+    Failure::passing(if timeout { LlmError::Timeout(text) } else { LlmError::ServiceUnavailable(text) })
+}

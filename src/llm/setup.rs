@@ -1,0 +1,146 @@
+//! What follows from settings before anything is asked: who, under which name, and within which limits.
+
+use super::LlmError;
+use super::feature::Features;
+use super::known::{Known, Models, Price};
+use super::provider::{Provider, Route};
+use super::settings::{AuthType, Settings};
+
+/// The least that a model must read for an agent to work with it, in tokens. Source: the reference's `llm.py`.
+pub const INPUT_TOKENS_MIN: u64 = 16_384;
+
+/// The most tokens to write that are asked for where a table may not be right about it: at an address of one's
+/// own, or where it does not say what its number means.
+const OUTPUT_TOKENS_CAP: u64 = 16_384;
+
+/// Models whose writing is held to what providers take in practice.
+const OUTPUT_64K: &[&str] = &["claude-3-7-sonnet", "claude-sonnet-4", "kimi-k2-thinking"];
+
+/// Everything that a request is made by.
+#[derive(Debug, Clone)]
+pub(super) struct Setup {
+    pub settings: Settings,
+    pub provider: &'static Provider,
+    /// The model's name as the provider knows it.
+    pub model: String,
+    /// Where the provider is.
+    pub base: String,
+    pub features: Features,
+    pub input_tokens_max: Option<u64>,
+    pub output_tokens_max: Option<u64>,
+    pub price: Option<Price>,
+    /// Whether marks are put where the prompt may be cached.
+    pub caching: bool,
+    /// Efforts that the model is known not to take.
+    pub refused_efforts: Vec<String>,
+}
+
+impl Setup {
+    pub fn new(settings: Settings, models: &Models) -> Result<Self, LlmError> {
+        if settings.is_subscription || settings.auth_type != AuthType::ApiKey {
+            let error = "a subscription cannot be used here: give an API key";
+            return Err(LlmError::BadRequest(error.to_owned()));
+        }
+        let (route, model) = Route::of(&settings)?;
+        let canonical = settings.model_canonical_name.as_deref().filter(|name| !name.is_empty());
+        let known = models.find(canonical.unwrap_or(&settings.model), route.provider.name);
+        let features = Features::of(&settings, route.provider, known.as_ref());
+        let input_tokens_max =
+            settings.max_input_tokens.or(known.as_ref().and_then(|known| known.input_tokens_max));
+        let own = settings.input_cost_per_token.zip(settings.output_cost_per_token);
+        let price = own.map(|(input, output)| Price::flat(input, output));
+        Ok(Self {
+            provider: route.provider,
+            model,
+            base: route.base(&settings),
+            features,
+            input_tokens_max,
+            output_tokens_max: output_tokens_max(&settings, known.as_ref(), input_tokens_max),
+            refused_efforts: known.as_ref().map(|known| known.refused_efforts.clone()).unwrap_or_default(),
+            price: price.or(known.and_then(|known| known.price)),
+            caching: features.cache_marks,
+            settings,
+        })
+    }
+
+    /// Refuses a model that reads too little for an agent.
+    pub fn check_window(&self) -> Result<(), LlmError> {
+        match self.input_tokens_max {
+            Some(window) if window < INPUT_TOKENS_MIN => Err(LlmError::ContextWindowTooSmall(format!(
+                "the model {} reads {window} tokens, and an agent needs {INPUT_TOKENS_MIN}: raise the context window \
+                 of a local server, choose another model, or allow short context windows",
+                self.settings.model
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many tokens it may think, where it is told a number: less than it may write.
+    pub fn thinking_budget(&self) -> Option<u64> {
+        let budget = self.settings.extended_thinking_budget.filter(|budget| *budget > 0)?;
+        Some(budget.min(self.output_tokens_max?.saturating_sub(1)))
+    }
+
+    /// How much it is to think, as far as it lets itself be told.
+    pub fn effort(&self) -> Option<&str> {
+        let effort = self.settings.reasoning_effort.as_deref().filter(|effort| !effort.is_empty())?;
+        (!self.settings.drop_params || !self.refused_efforts.iter().any(|known| known == effort))
+            .then_some(effort)
+    }
+
+    /// The headers that go along with every request, except who asks.
+    pub fn headers(&self, session: Option<&str>) -> Vec<(String, String)> {
+        let settings = &self.settings;
+        let mut headers: Vec<(String, String)> = Vec::new();
+        let site =
+            [("HTTP-Referer", &settings.openrouter_site_url), ("X-Title", &settings.openrouter_app_name)];
+        for (name, value) in site.into_iter().filter(|(_, value)| !value.is_empty()) {
+            set(&mut headers, name, value);
+        }
+        for (name, value) in settings.extra_headers.iter().flat_map(|headers| &headers.0.0) {
+            set(&mut headers, name, value);
+        }
+        if let Some(session) = session {
+            set(&mut headers, "x-litellm-session-id", session);
+        }
+        headers
+    }
+
+    /// The key, where there is one.
+    pub fn key(&self) -> Option<&str> {
+        Some(self.settings.api_key.as_ref()?.secret()?.expose())
+    }
+}
+
+/// Sets a header; names are the same whatever their case.
+pub(super) fn set(headers: &mut Vec<(String, String)>, name: &str, value: &str) {
+    match headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        Some(header) => value.clone_into(&mut header.1),
+        None => headers.push((name.to_owned(), value.to_owned())),
+    }
+}
+
+fn output_tokens_max(settings: &Settings, known: Option<&Known>, window: Option<u64>) -> Option<u64> {
+    let by_table = || {
+        let known = known?;
+        let Some(output) = known.output_tokens_max else {
+            return Some(known.tokens_max?.min(OUTPUT_TOKENS_CAP));
+        };
+        // Nothing could be read where all may be written.
+        let output = if window.or(known.tokens_max).is_some_and(|window| output >= window) {
+            output / 2
+        } else {
+            output
+        };
+        let elsewhere = settings.base_url.is_some() && !settings.model.starts_with("litellm_proxy/");
+        Some(if elsewhere { output.min(OUTPUT_TOKENS_CAP) } else { output })
+    };
+    let is_64k = || OUTPUT_64K.iter().any(|part| settings.model.contains(part)).then_some(64_000);
+    let output = settings.max_output_tokens.or_else(is_64k).or_else(by_table);
+    // Longer ones are refused.
+    if settings.model.contains("o3") {
+        Some(output.map_or(100_000, |output| output.min(100_000)))
+    } else {
+        output
+    }
+}

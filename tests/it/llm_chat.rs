@@ -1,0 +1,171 @@
+//! Models asked through chat completions, against a server that speaks them.
+
+use std::sync::Mutex;
+
+use annals::event::{Content, Message, Role, Thinking};
+use annals::llm::{Call, Client, ClientOptions, Delta, LlmError, Model, Reply, Request, Settings, Transport};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::model_server::{Answer, ModelServer, Said};
+
+/// A client that asks `server`, with more settings as members of an object.
+pub fn client(server: &ModelServer, model: &str, more: serde_json::Value) -> Client {
+    let mut settings = json!({
+        "model": model, "api_key": "sk-test-key", "base_url": format!("{}/v1", server.url()),
+        "retry_min_wait": 0, "retry_max_wait": 0, "timeout": 20,
+    });
+    for (name, value) in more.as_object().unwrap() {
+        settings[name] = value.clone();
+    }
+    let options = ClientOptions::new(Transport::new().unwrap());
+    Client::new(Settings::parse(&settings.to_string()).unwrap(), &options).unwrap()
+}
+
+pub fn hello() -> Request {
+    Request::new(vec![Message::new(Role::User, vec![Content::text("Hello")])])
+}
+
+pub async fn ask(client: &Client) -> Result<Reply, LlmError> {
+    client.complete(hello(), Call::new(&CancellationToken::new())).await
+}
+
+/// The reply, and what was told of it on its way.
+pub async fn listen(client: &Client) -> (Result<Reply, LlmError>, Vec<Delta>) {
+    let told = Mutex::new(Vec::new());
+    let tell = |delta| told.lock().unwrap().push(delta);
+    let cancel = CancellationToken::new();
+    let call = Call { on_delta: Some(&tell), ..Call::new(&cancel) };
+    let reply = client.complete(hello(), call).await;
+    (reply, told.into_inner().unwrap())
+}
+
+fn everything() -> Said {
+    let call = |id: &str, arguments: &str| (id.to_owned(), "think".to_owned(), arguments.to_owned());
+    Said {
+        id: Some("chatcmpl-7".to_owned()),
+        text: Some("Well, é.".to_owned()),
+        reasoning: Some("Let me see.".to_owned()),
+        thinking: Some(("Let me".to_owned(), "sig".to_owned())),
+        calls: vec![call("call_1", r#"{"thought": "a"}"#), call("call_2", r#"{"thought": "bé"}"#)],
+        usage: [1300, 30, 1024, 7, 5],
+    }
+}
+
+fn assert_everything(reply: &Reply) {
+    assert_eq!(&*reply.id, "chatcmpl-7");
+    let message = &reply.message;
+    assert_eq!(message.role, Role::Assistant);
+    assert_eq!(message.content, [Content::text("Well, é.")]);
+    assert_eq!(message.reasoning_content.as_deref(), Some("Let me see."));
+    match message.thinking_blocks.as_slice() {
+        [Thinking::Shown(block)] => {
+            assert_eq!((&*block.thinking, block.signature.as_deref()), ("Let me", Some("sig")));
+        }
+        other => panic!("{other:?}"),
+    }
+    let calls: Vec<_> =
+        message.tool_calls.iter().flatten().map(|call| (&*call.id, &*call.name, &*call.arguments)).collect();
+    assert_eq!(
+        calls,
+        [("call_1", "think", r#"{"thought": "a"}"#), ("call_2", "think", r#"{"thought": "bé"}"#)]
+    );
+    let usage = &reply.usage;
+    assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens), (1300, 30, 5));
+    assert_eq!((usage.cache_read_tokens, usage.cache_write_tokens), (1024, 7));
+    assert_eq!((usage.per_turn_token, usage.context_window), (1330, 128_000));
+    assert_eq!((&*usage.model, &*usage.response_id), ("openai/gpt-4o", "chatcmpl-7"));
+}
+
+#[tokio::test]
+async fn a_whole_reply_keeps_all_that_it_says() {
+    let server = ModelServer::start([Answer::said(everything())]);
+    let reply = ask(&client(&server, "openai/gpt-4o", json!({}))).await.unwrap();
+    assert_everything(&reply);
+    let seen = server.seen();
+    assert_eq!(seen[0].path, "/v1/chat/completions");
+    assert_eq!(seen[0].header("authorization"), Some("Bearer sk-test-key"));
+}
+
+#[tokio::test]
+async fn a_streamed_reply_is_the_same_and_is_told_on_its_way() {
+    let server = ModelServer::start([Answer::said(everything())]);
+    let client = client(&server, "openai/gpt-4o", json!({ "stream": true }));
+    let (reply, told) = listen(&client).await;
+    assert_everything(&reply.unwrap());
+    let mut text = String::new();
+    let mut reasoning = String::new();
+    for delta in &told {
+        match delta {
+            Delta::Text(piece) => text.push_str(piece),
+            Delta::Reasoning(piece) => reasoning.push_str(piece),
+            Delta::Restart => panic!("nothing began again"),
+        }
+    }
+    assert_eq!((&*text, &*reasoning, told.len()), ("Well, é.", "Let me see.", 4));
+    assert_eq!(server.seen()[0].body["stream_options"], json!({ "include_usage": true }));
+}
+
+#[tokio::test]
+async fn nobody_listening_nothing_is_streamed() {
+    let server = ModelServer::start([Answer::text("whole")]);
+    let reply = ask(&client(&server, "openai/gpt-4o", json!({ "stream": true }))).await.unwrap();
+    assert_eq!(reply.message.content, [Content::text("whole")]);
+    assert_eq!(server.seen()[0].body.get("stream"), None);
+}
+
+#[tokio::test]
+async fn calls_without_words_are_calls_without_content() {
+    let server = ModelServer::start([]);
+    server.push(Answer::calls("", &[("call_1", "think", "{}")]));
+    let message = ask(&client(&server, "openai/gpt-4o", json!({}))).await.unwrap().message;
+    assert_eq!((message.content.len(), message.tool_calls.unwrap().len()), (0, 1));
+}
+
+#[tokio::test]
+async fn costs_come_from_the_header_the_settings_or_the_table() {
+    let said =
+        || Answer::said(Said { text: Some("x".to_owned()), usage: [1000, 10, 0, 0, 0], ..Said::default() });
+    let server = ModelServer::start([
+        said().header("x-litellm-response-cost", "0.125"),
+        said(),
+        said(),
+        said(),
+        said(),
+    ]);
+    let asked = |model: &str, more| {
+        let client = client(&server, model, more);
+        async move { ask(&client).await.unwrap().cost }
+    };
+    assert_eq!(asked("openai/gpt-4o", json!({})).await, Some(0.125));
+    let own = json!({ "input_cost_per_token": 0.001, "output_cost_per_token": 0.01 });
+    assert_eq!(asked("openai/mine", own).await, Some(1.1));
+    assert_eq!(asked("openai/gpt-4o", json!({})).await, Some(0.0026));
+    assert_eq!(asked("openai/mine", json!({})).await, None);
+    let canonical = json!({ "model_canonical_name": "gpt-4o" });
+    assert_eq!(asked("litellm_proxy/alias", canonical).await, Some(0.0026));
+}
+
+#[tokio::test]
+async fn odd_replies_of_local_servers_are_read() {
+    let message = json!({
+        "role": "assistant",
+        "content": "<think>Hm.</think>Yes.",
+        "tool_calls": [
+            { "function": { "name": "look", "arguments": { "at": "x" } } },
+            { "id": "c2", "type": "function", "function": { "name": "wait", "arguments": "" } },
+            { "id": "c3", "type": "custom", "custom": { "name": "other" } },
+        ],
+    });
+    let body = json!({ "choices": [{ "message": message }], "usage": null }).to_string();
+    let server = ModelServer::start([Answer::of(crate::support::model_server::Content::Text(body))]);
+    let reply = ask(&client(&server, "ollama/qwen3", json!({}))).await.unwrap();
+    assert!(reply.id.starts_with("reply-"));
+    assert_eq!(reply.message.content, [Content::text("Yes.")]);
+    assert_eq!(reply.message.reasoning_content.as_deref(), Some("Hm."));
+    let calls = reply.message.tool_calls.unwrap();
+    assert_eq!(calls.len(), 2);
+    assert!(calls[0].id.starts_with("call_"));
+    assert_eq!((&*calls[0].arguments, &*calls[1].arguments), (r#"{"at":"x"}"#, "{}"));
+    assert_eq!(reply.cost, None);
+}

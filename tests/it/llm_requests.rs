@@ -1,0 +1,128 @@
+//! What providers are sent, against what the real SDK sent them for the same settings and messages
+//! (`tests/golden/make_llm_requests.py`).
+
+use annals::event::{Event, Json, Message, Unfamiliar, decode};
+use annals::llm::{Call, Client, ClientOptions, Model, Request, Settings, ToolSchema, Transport};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::golden;
+use crate::support::model_server::{Answer, ModelServer};
+
+fn messages(golden: &Value, name: &str) -> Vec<Message> {
+    let message = |message: &Value| {
+        let event = json!({ "id": "e", "timestamp": "2026-01-01T00:00:00", "source": "agent", "llm_message": message, "kind": "MessageEvent" });
+        match decode(&event.to_string(), Unfamiliar::Refuse).unwrap() {
+            Event::Message(event) => event.llm_message.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    golden["messages"][name].as_array().unwrap().iter().map(message).collect()
+}
+
+fn tools(golden: &Value) -> Vec<ToolSchema> {
+    let schema = |tool: &Value| ToolSchema {
+        name: tool["name"].as_str().unwrap().into(),
+        description: tool["description"].as_str().unwrap().into(),
+        parameters: Json::from(&tool["parameters"]),
+    };
+    golden["tools"].as_array().unwrap().iter().map(schema).collect()
+}
+
+/// What is knowingly other than in the SDK, as `(model, path of the member, why)`. The model `*` is any.
+const OTHER: &[(&str, &str, &str)] = &[
+    // The SDK takes every `openai/` name for one that reasons, and drops what its owner has set.
+    ("openai/gpt-4o", "/temperature", "a model that does not reason is sent its temperature"),
+    ("openai/gpt-4o", "/top_p", "as above"),
+    ("openai/gpt-4o", "/top_k", "as above"),
+    ("openai/gpt-4o", "/include", "nothing sealed is asked of a model that does not reason"),
+    ("openai/gpt-4.1", "/include", "as above"),
+    // The library knows the limit and loses it for a parameter that the provider has another name for.
+    ("zai/glm-5", "/max_tokens", "the most tokens are told under the provider's own name"),
+    // The library's table is larger than the built-in one, and finds fewer names in it.
+    ("fireworks_ai/accounts/fireworks/models/glm-4p6", "/max_tokens", "a model that is in no table here"),
+    ("fireworks_ai/accounts/fireworks/models/glm-4p6", "/reasoning_effort", "as above"),
+    ("dashscope/qwen-max", "/max_completion_tokens", "as above"),
+    ("dashscope/qwen-max", "/reasoning_effort", "as above"),
+    ("perplexity/sonar", "/max_completion_tokens", "as above"),
+    (
+        "openrouter/openai/gpt-5",
+        "/max_output_tokens",
+        "a model that is found here by the last part of its name",
+    ),
+    ("openrouter/openai/gpt-5", "/input", "as above: it sees pictures"),
+    ("openrouter/openai/gpt-5", "/input/0/content", "as above"),
+    ("perplexity/sonar", "/tools", "an agent without its tools would be of no use, so it is better told"),
+    ("*", "/extra_body", "Anthropic is sent what is to be added as members, not under this name"),
+    ("anthropic/claude-sonnet-4-5", "/mine", "as above"),
+];
+
+fn allowed(model: &str, path: &str) -> bool {
+    OTHER.iter().any(|(of, member, _)| (*of == "*" || *of == model) && *member == path)
+}
+
+/// Where two bodies differ, by path.
+fn differences(path: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
+    match (ours, theirs) {
+        (Value::Object(one), Value::Object(other)) => {
+            for name in one.keys().chain(other.keys().filter(|name| !one.contains_key(*name))) {
+                let path = format!("{path}/{name}");
+                match (one.get(name), other.get(name)) {
+                    (Some(one), Some(other)) => differences(&path, one, other, found),
+                    _ => found.push(path),
+                }
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (index, (one, other)) in one.iter().zip(other).enumerate() {
+                differences(&format!("{path}/{index}"), one, other, found);
+            }
+        }
+        (Value::Number(one), Value::Number(other)) if one.as_f64() == other.as_f64() => {}
+        (one, other) if one == other => {}
+        _ => found.push(path.to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn providers_are_sent_what_the_sdk_sends_them() {
+    let golden = golden::read(&golden::folder("llm").join("requests.json"));
+    let transport = Transport::new().unwrap();
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for case in golden["cases"].as_array().unwrap() {
+        let Some(theirs) = case.get("request") else { continue };
+        let server = ModelServer::start([Answer::text("ok")]);
+        let model = case["settings"]["model"].as_str().unwrap();
+        let mut settings = case["settings"].clone();
+        settings["base_url"] =
+            settings["base_url"].as_str().unwrap().replace("http://provider", &server.url()).into();
+        let settings = Settings::parse(&settings.to_string()).unwrap();
+        let client = Client::new(settings, &ClientOptions::new(transport.clone())).unwrap();
+        let request = Request {
+            messages: messages(&golden, case["messages"].as_str().unwrap()),
+            tools: if case["tools"] == true { tools(&golden) } else { Vec::new() },
+            cache_key: Some("key-1".into()),
+            session: Some("session-1".into()),
+        };
+        client.complete(request, Call::new(&CancellationToken::new())).await.unwrap();
+        let seen = server.seen().remove(0);
+        let mut found = Vec::new();
+        differences("", &seen.body, &theirs["body"], &mut found);
+        found.retain(|path| !allowed(model, path));
+        if seen.path != theirs["path"].as_str().unwrap() {
+            found.push(format!("path {}", seen.path));
+        }
+        for (name, value) in theirs["headers"].as_object().unwrap() {
+            if seen.header(name) != value.as_str() {
+                found.push(format!("header {name}: {:?}", seen.header(name)));
+            }
+        }
+        if !found.is_empty() {
+            wrong.push(format!("{}: {found:?}", case["settings"]));
+        }
+        compared += 1;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(compared > 60, "{compared}");
+}

@@ -15,7 +15,7 @@ use super::retry::Waits;
 use super::settings::Settings;
 use super::setup::Setup;
 use super::tokens::count_tokens;
-use super::{Boxed, Call, Delta, LlmError, Model, Reply, Request, ToolSchema};
+use super::{Boxed, Call, Delta, LlmError, Model, Reply, Request, ToolSchema, worded};
 use crate::event::Message;
 
 /// A model of a provider. Cheap to make; shares its connections with everyone of the same [`Transport`].
@@ -135,6 +135,8 @@ impl Client {
         mut tell: impl FnMut(Delta),
     ) -> Result<Parsed, Failure> {
         let mut form = Form::of(setup);
+        let in_words =
+            matches!(form, Form::Chat(_)) && !setup.settings.native_tool_calling && !request.tools.is_empty();
         let Prepared { url, headers, body } = form.request(setup, request, stream).map_err(Failure::last)?;
         let idle = setup.settings.stream_idle_timeout.filter(|_| stream);
         let post = Post {
@@ -165,6 +167,9 @@ impl Client {
             form.parse(&answer.json().await?)?
         };
         parsed.cost = cost.or(parsed.cost);
+        if in_words {
+            parsed.message = worded::read(parsed.message, &request.tools).map_err(Failure::last)?;
+        }
         Ok(parsed)
     }
 

@@ -26,6 +26,7 @@ pub mod settings;
 mod setup;
 mod sse;
 mod tokens;
+mod worded;
 
 use std::pin::Pin;
 use std::time::Duration;

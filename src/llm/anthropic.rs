@@ -83,7 +83,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
         base if base.ends_with("/v1") => format!("{base}/messages"),
         base => format!("{base}/v1/messages"),
     };
-    Ok(Prepared { url, headers, body })
+    Ok(Prepared { url, headers, body, stream })
 }
 
 /// How the model is to think: what `thinking` and `output_config` say.

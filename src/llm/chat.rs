@@ -20,6 +20,8 @@ pub(super) struct Prepared {
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Body,
+    /// Whether the reply is asked for piece by piece.
+    pub stream: bool,
 }
 
 /// A chat request.
@@ -86,7 +88,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
     body.extend(&settings.litellm_extra_body);
     let url = address(setup, "chat/completions");
     authorize(setup, &mut headers);
-    Ok(Prepared { url, headers, body })
+    Ok(Prepared { url, headers, body, stream })
 }
 
 /// Where an interface of OpenAI's kind is: Azure's addresses tell the deployment and the version.

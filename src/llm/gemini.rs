@@ -75,7 +75,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
         set(&mut headers, "x-goog-api-key", key);
     }
     let what = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
-    Ok(Prepared { url: format!("{}/models/{}:{what}", setup.base, setup.model), headers, body })
+    Ok(Prepared { url: format!("{}/models/{}:{what}", setup.base, setup.model), headers, body, stream })
 }
 
 fn thinking(effort: &str, newest: bool) -> Value {

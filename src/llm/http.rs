@@ -73,6 +73,11 @@ impl Transport {
         Ok(Self(client))
     }
 
+    /// Asks for what is at an address, as anybody may; a redirection is answered as it is.
+    pub(super) async fn get(&self, url: &str) -> Option<reqwest::Response> {
+        self.0.get(url).send().await.ok()
+    }
+
     /// Sends a request and waits for the head of the answer.
     pub(super) async fn post<'a>(&self, post: Post<'a>) -> Result<Answer<'a>, Failure> {
         let mut headers = HeaderMap::with_capacity(post.headers.len());

@@ -18,6 +18,8 @@ mod golden;
 #[cfg(feature = "agent")]
 mod llm_chat;
 #[cfg(feature = "agent")]
+mod llm_client;
+#[cfg(feature = "agent")]
 mod llm_failures;
 #[cfg(feature = "agent")]
 mod llm_forms;

@@ -292,7 +292,10 @@ async fn write(stream: &mut TcpStream, answer: Answer, form: Form) -> std::io::R
 }
 
 fn head(status: u16, headers: &[(String, String)], kind: &str, length: &str) -> String {
-    let mut head = format!("HTTP/1.1 {status} Said\r\ncontent-type: {kind}\r\n{length}\r\n");
+    let mut head = format!("HTTP/1.1 {status} Said\r\n{length}\r\n");
+    if !headers.iter().any(|(name, _)| name == "content-type") {
+        head.push_str(&format!("content-type: {kind}\r\n"));
+    }
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }

@@ -44,9 +44,16 @@ impl Digest {
     /// 64 lower-case hex digits.
     #[must_use]
     pub fn to_hex(self) -> String {
+        self.hex_digits().map(char::from).iter().collect()
+    }
+
+    fn hex_digits(self) -> [u8; 64] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digit = |half: u8| char::from(DIGITS[usize::from(half & 15)]);
-        self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        }
+        digits
     }
 }
 
@@ -65,9 +72,16 @@ impl fmt::Debug for Digest {
 /// The hash of the event `id` at `sequence` of `conversation`, after the event whose hash is `previous`.
 #[must_use]
 pub fn link(conversation: &str, sequence: u64, id: &str, payload: Digest, previous: Digest) -> Digest {
-    let preimage =
-        format!("{DOMAIN}\n{conversation}\n{sequence}\n{id}\n{}\n{}\n", payload.to_hex(), previous.to_hex());
-    Digest::of(preimage.as_bytes())
+    let mut preimage = Vec::with_capacity(DOMAIN.len() + conversation.len() + id.len() + 160);
+    for line in [DOMAIN, conversation, &sequence.to_string(), id] {
+        preimage.extend_from_slice(line.as_bytes());
+        preimage.push(b'\n');
+    }
+    for digest in [payload, previous] {
+        preimage.extend_from_slice(&digest.hex_digits());
+        preimage.push(b'\n');
+    }
+    Digest::of(&preimage)
 }
 
 #[cfg(test)]

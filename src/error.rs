@@ -223,6 +223,9 @@ pub enum Error {
         /// Why not.
         source: crate::event::DecodeError,
     },
+    /// There is nothing to look for, or not so.
+    #[error("{0}")]
+    Finder(#[from] crate::redact::FinderError),
     /// The statement is not one that a query may be; change it.
     #[error("{what}")]
     QueryRefused {
@@ -245,6 +248,28 @@ pub enum Error {
         /// How much it was allowed, in bytes.
         bytes_max: u64,
     },
+    /// The text is not the one of a head.
+    #[error("line {line} of the head: {what}")]
+    NotAHead {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// A head was changed after it was signed, or another key signed it.
+    #[error("the signature is not that of key {key} for this text")]
+    WrongSignature {
+        /// The public key it names.
+        key: String,
+    },
+    /// The file holds no key.
+    #[error("{path:?} is no key: {what}")]
+    NotAKey {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        what: &'static str,
+    },
     /// The text is no time.
     #[error("{text:?} is no time; write 2026-01-31 or 2026-01-31T12:00:00Z")]
     NotATime {
@@ -264,6 +289,16 @@ pub enum Error {
         doing: &'static str,
         /// The engine's account.
         source: Source,
+    },
+    /// The disk has not room enough for what is to be written; nothing was changed.
+    #[error("{path:?} needs {needed} bytes of free room beside it, there are {free}")]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// How much is needed.
+        needed: u64,
+        /// How much there is.
+        free: u64,
     },
     /// The store, its file or its folder may only be read.
     #[error("{path:?} may only be read")]

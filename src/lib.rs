@@ -73,6 +73,7 @@ pub mod ids;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;
+pub mod redact;
 pub mod replay;
 #[cfg(feature = "agent")]
 pub mod secret;

@@ -16,11 +16,12 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("message", &["ids", "event", "tree"]),
     ("stuck", &["ids", "event", "tree"]),
     ("visualizer", &["ids", "event", "tree", "state"]),
-    ("error", &["chain", "ids", "event", "tree", "state", "message"]),
-    ("store", &["chain", "ids", "event", "tree", "state", "error"]),
+    ("redact", &["event"]),
+    ("error", &["chain", "ids", "event", "tree", "state", "message", "redact"]),
+    ("store", &["chain", "ids", "event", "tree", "state", "redact", "error"]),
     ("transfer", &["chain", "ids", "event", "tree", "state", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
-    ("audit", &["ids", "error", "store"]),
+    ("audit", &["chain", "ids", "error", "store"]),
     ("secret", &["ids", "event"]),
     ("llm", &["secret", "ids", "event", "state", "message"]),
     ("hook", &["ids", "event", "llm", "secret"]),
@@ -38,10 +39,17 @@ const CRATES: &[(&[&str], &[&str])] = &[
     ),
     (&["reqwest", "rustls", "rustls_platform_verifier"], &["src/llm/"]),
     (&["aho_corasick", "fernet", "zeroize"], &["src/secret/"]),
+    (&["ed25519_dalek", "getrandom"], &["src/audit/proof/key.rs"]),
 ];
 
 /// Who writes which table; every file of the store may read it.
 const OWNERS: &[(&str, &[&str])] = &[
+    ("admin_act", &["src/store/admin.rs"]),
+    ("admin_receipt", &["src/store/admin.rs"]),
+    ("archive_dictionary", &["src/store/archive/"]),
+    ("archive_source", &["src/store/archive/"]),
+    ("archived_conversation", &["src/store/archive/"]),
+    ("archived_payload", &["src/store/archive/"]),
     ("attachment", &["src/store/attachment.rs"]),
     ("base_state", &["src/store/base_state.rs"]),
     ("base_state_change", &["src/store/base_state.rs"]),

@@ -78,7 +78,7 @@ fn from_many_threads(folder: &Path, table: &mut Table) {
             (ours, baseline::bare(&folder.join(format!("threads-{case}-bare.db"))))
         })
         .collect();
-    let mut rows: Vec<Row> = cases.iter().map(|(what, .., budget)| Row::new(what, *budget, "/s")).collect();
+    let mut rows: Vec<Row> = cases.iter().map(|(what, .., budget)| Row::new(*what, *budget, "/s")).collect();
     for round in 0..=ROUNDS {
         let share = &payloads[round * PER_ROUND..(round + 1) * PER_ROUND];
         for (case, (_, threads, conversations, _)) in cases.iter().enumerate() {

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use annals::NewEvent;
+use annals::state::base::FieldChange;
+use annals::store::BaseStateChange;
 use annals::transfer::layout;
 
 const WORDS: &[&str] = &[
@@ -141,6 +143,69 @@ pub fn orphans(count: usize, seed: u64) -> Vec<String> {
         .into_iter()
         .map(|event| event.replacen("\"parent_id\":", "\"was_parent\":", 1))
         .collect()
+}
+
+/// Commands that an agent runs, one in eight of them over the network.
+const COMMANDS: &[&str] = &[
+    "cargo test --workspace",
+    "ls -la",
+    "git diff --stat",
+    "pip install -r requirements.txt",
+    "grep -rn TODO src",
+    "sed -n 1,80p src/main.rs",
+    "make check",
+    "curl -sS https://example.com/health",
+];
+
+/// The events of a session as an auditor meets them: one of many, with commands of several kinds, failures, files,
+/// risks, statuses, and times that go on from session to session.
+pub fn audited(count: usize, seed: u64) -> Vec<String> {
+    let mut random = Random::new(seed ^ 0x5eed);
+    let day = format!("2026-{:02}-{:02}T", seed / 28 % 12 + 1, seed % 28 + 1);
+    let mut command = COMMANDS[0];
+    let mut error = false;
+    events(count, seed)
+        .into_iter()
+        .enumerate()
+        .map(|(index, event)| {
+            let event = event.replacen("2026-01-01T", &day, 1);
+            if index % 40 == 0 {
+                return event;
+            }
+            if index % 2 == 1 {
+                command = COMMANDS[random.below(COMMANDS.len())];
+                error = random.below(12) == 0;
+                let risk = ["LOW", "LOW", "MEDIUM", "UNKNOWN", "HIGH"][random.below(5).min(random.below(5))];
+                return event.replace("cargo test --workspace", command).replacen(
+                    "\"UNKNOWN\"",
+                    &format!("\"{risk}\""),
+                    1,
+                );
+            }
+            let event = event.replace("cargo test --workspace", command);
+            if error { event.replace("\"exit_code\":0", "\"exit_code\":1") } else { event }
+        })
+        .collect()
+}
+
+/// The base state of the session `number`: how it ended, what it cost, and a secret's name.
+pub fn session_state(number: usize) -> BaseStateChange {
+    let status = ["finished", "finished", "finished", "error", "stuck", "paused"][number % 6];
+    let model = ["model-a", "model-b", "model-c"][number % 3];
+    let stats = format!(
+        r#"{{"usage_to_metrics":{{"agent":{{"model_name":"{model}","accumulated_cost":{0}.25,"accumulated_token_usage":{{"model":"{model}","prompt_tokens":{0}000,"completion_tokens":{0}00}}}}}}}}"#,
+        number % 9 + 1
+    );
+    let secrets = r#"{"secret_sources":{"API_TOKEN":{"kind":"StaticSecret","description":null}}}"#;
+    let field = |name, value: &str| FieldChange::set(name, value).expect("the field is valid");
+    BaseStateChange {
+        expected: None,
+        fields: vec![
+            field("execution_status", &format!("\"{status}\"")),
+            field("stats", &stats),
+            field("secret_registry", secrets),
+        ],
+    }
 }
 
 /// The sizes of what is measured on.

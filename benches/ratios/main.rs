@@ -4,6 +4,7 @@
 //! ```sh
 //! cargo bench                                    # everything; three to five minutes
 //! cargo bench -- read import                     # only the rows whose group begins so
+//! cargo bench -- audit --events 1000000          # that group on a file of a million events
 //! cargo bench -- --save docs/benchmarks.md       # and write the table there
 //! ```
 //!
@@ -11,6 +12,7 @@
 //! per cent. Where the disk's own rate, printed first and last, differs much, discard the run.
 
 mod append;
+mod audit;
 mod baseline;
 mod child;
 mod corpus;
@@ -26,27 +28,33 @@ use std::path::Path;
 use table::Table;
 
 /// The first word of a group's rows, and what measures them.
-type Group = (&'static str, fn(&Path, &mut Table));
+type Group<'a> = (&'static str, &'a dyn Fn(&Path, &mut Table));
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let mut arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     if arguments.first().is_some_and(|first| first == "--child") {
         child::run(&arguments[1..]);
         return;
     }
+    let count = match arguments.iter().position(|argument| argument == "--events") {
+        Some(at) => arguments.drain(at..at + 2).nth(1).and_then(|n| n.parse().ok()).expect("--events N"),
+        None => 100_000,
+    };
     let (save, wanted): (Vec<_>, Vec<_>) = match arguments.iter().position(|argument| argument == "--save") {
         Some(at) => (arguments[at + 1..].iter().take(1).collect(), arguments[..at].iter().collect()),
         None => (Vec::new(), arguments.iter().collect()),
     };
     let folder = tempfile::tempdir().expect("a folder for the files of this run");
     let mut table = Table::begin(&folder.path().join("disk-rate"));
-    let groups: [Group; 6] = [
-        ("append", append::measure),
-        ("long", long::measure),
-        ("read", read::measure),
-        ("fold", fold::measure),
-        ("project", projection::measure),
-        ("import", transfer::measure),
+    let groups: [Group<'_>; 7] = [
+        ("append", &append::measure),
+        ("long", &long::measure),
+        ("read", &read::measure),
+        ("fold", &fold::measure),
+        ("project", &projection::measure),
+        ("import", &transfer::measure),
+        ("audit", &|folder, table| audit::measure(folder, table, count)),
     ];
     for (name, measure) in groups {
         if wanted.is_empty() || wanted.iter().any(|word| name.starts_with(word.as_str())) {

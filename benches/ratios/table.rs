@@ -17,7 +17,7 @@ pub enum Budget {
 
 /// One line of the table: `ours` against `baseline`, round by round.
 pub struct Row {
-    what: &'static str,
+    what: String,
     budget: Budget,
     unit: &'static str,
     ours: Vec<f64>,
@@ -25,8 +25,8 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn new(what: &'static str, budget: Budget, unit: &'static str) -> Self {
-        Self { what, budget, unit, ours: Vec::new(), baseline: Vec::new() }
+    pub fn new(what: impl Into<String>, budget: Budget, unit: &'static str) -> Self {
+        Self { what: what.into(), budget, unit, ours: Vec::new(), baseline: Vec::new() }
     }
 
     pub fn push(&mut self, ours: f64, baseline: f64) {

@@ -1,9 +1,10 @@
-//! The reports as a page of documentation: `docs/reports.md` is what this writes.
+//! The reports as a page of documentation and as views: this writes `docs/reports.md` and `docs/reports.sql`.
 
 use std::fmt::Write as _;
 
 use super::REPORTS;
-use super::report::Report;
+use super::report::{ParameterKind, Report};
+use super::run::without;
 
 const INTRODUCTION: &str = "# Reports
 
@@ -22,6 +23,9 @@ How to read a report's SQL: `:name` is a parameter, and a line that names a para
 Times are compared as text with what the events say, which is usually local time without a zone (`changes` alone goes
 by the clock of the file, in UTC). `sequence` says where to look: `annals events ID --from N --to N`. Reports run
 through the guard of [query.md](query.md) and have its limits.
+
+[reports.sql](reports.sql) has each of them as a view without parameters, for any SQLite tool:
+`sqlite3 -cmd '.read docs/reports.sql' annals.db \"SELECT * FROM report_commands WHERE exit_code > 0\"`.
 
 This page is written by the program (`audit::document`); a test holds it to the code.
 ";
@@ -58,6 +62,45 @@ fn describe(page: &mut String, report: &Report) {
     line(page, format_args!("\n```sql\n{}```", report.sql));
 }
 
+const VIEWS: &str = "\
+-- Every report of Annals as a view, for any SQLite tool. They are temporary: the file stays as it is.
+--
+--     sqlite3 -cmd '.read docs/reports.sql' annals.db \"SELECT * FROM report_commands WHERE exit_code > 0\"
+--
+-- Columns are told with their units; docs/reports.md says more. A report's parameters are left out, as a WHERE does
+-- the same, and where it needs one it has its default. Written by the program; a test holds it to the code.
+";
+
+/// The reports as temporary views called `report_` and their name, in SQL; limits are left out.
+#[must_use]
+pub fn document_views() -> String {
+    let mut page = String::from(VIEWS);
+    for report in REPORTS {
+        line(&mut page, format_args!("\n-- {}", report.question));
+        for column in report.columns {
+            let told = [column.unit, column.what].into_iter().filter(|told| !told.is_empty());
+            let told = told.collect::<Vec<_>>().join("; ");
+            line(&mut page, format_args!("{}", format!("--   {:<20} {told}", column.name).trim_end()));
+        }
+        let name = report.name.replace('-', "_");
+        line(&mut page, format_args!("CREATE TEMP VIEW report_{name} AS\n{};", as_view(report).trim_end()));
+    }
+    page
+}
+
+/// The report's SQL with its defaults and without what nobody gave.
+fn as_view(report: &Report) -> String {
+    let is_open = |name: &str| {
+        report.parameters.iter().any(|parameter| {
+            parameter.name == name && (parameter.default.is_none() || parameter.kind == ParameterKind::Number)
+        })
+    };
+    report.parameters.iter().fold(without(report, is_open), |sql, parameter| match parameter.default {
+        Some(default) => sql.replace(&format!(":{}", parameter.name), &format!("'{default}'")),
+        None => sql,
+    })
+}
+
 fn line(page: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = writeln!(page, "{text}"); // writing to a String cannot fail
 }
@@ -74,5 +117,14 @@ mod tests {
             std::fs::write(path, document()).unwrap();
         }
         assert_eq!(std::fs::read_to_string(path).unwrap(), document());
+    }
+
+    #[test]
+    fn the_views_are_what_the_code_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reports.sql");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(path, document_views()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap(), document_views());
     }
 }

@@ -7,10 +7,12 @@
 mod document;
 mod list;
 mod page;
+#[cfg(feature = "proof")]
+pub mod proof;
 mod report;
 mod run;
 
-pub use document::document;
+pub use document::{document, document_views};
 pub use list::{REPORTS, find, report};
 pub use page::page;
 pub use report::{Column, Parameter, ParameterKind, Report};

@@ -51,12 +51,15 @@ pub fn run(
 
 /// The report's SQL without the lines that name a parameter which has no value.
 fn statement(report: &Report, values: &[(String, SqlValue)]) -> String {
-    let missing = |line: &str| {
-        report.parameters.iter().any(|parameter| {
-            !values.iter().any(|(name, _)| name == parameter.name) && names(line, parameter.name)
-        })
+    without(report, |parameter| !values.iter().any(|(name, _)| name == parameter))
+}
+
+/// The report's SQL without the lines that name one of the parameters that are `missing`.
+pub(super) fn without(report: &Report, missing: impl Fn(&str) -> bool) -> String {
+    let is_left_out = |line: &str| {
+        report.parameters.iter().any(|parameter| missing(parameter.name) && names(line, parameter.name))
     };
-    report.sql.lines().filter(|line| !missing(line)).fold(String::new(), |sql, line| sql + line + "\n")
+    report.sql.lines().filter(|line| !is_left_out(line)).fold(String::new(), |sql, line| sql + line + "\n")
 }
 
 /// Whether a line of SQL names a parameter.

@@ -1,19 +1,23 @@
 //! What can be typed.
 
 mod audit;
+mod privacy;
+mod retention;
 
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use super::replay::Replay;
-pub(super) use audit::{Form, Limits, Query, Report, Verify};
+pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
 
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::replay::{Memory, Point};
 use crate::store::{Order, Store};
 use crate::transfer;
+pub(super) use privacy::{AdminLog, Erase, Redact, ScanSecrets, Values, Wipe};
+pub(super) use retention::{Archive, Prune, Split, Stats, Unarchive, Which};
 
 /// The history of AI-agent conversations in one SQLite file: append-only, exact, readable by any SQLite tool.
 #[derive(Debug, Parser)]
@@ -58,12 +62,23 @@ pub(super) enum Command {
     Branches(Branches),
     Diff(Diff),
     Replay(Replay),
-    /// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
-    Stats,
+    Stats(Stats),
     Verify(Verify),
+    Head(Head),
+    Keys(Keys),
+    Bundle(Bundle),
     Rebuild(Rebuild),
     Backup(Backup),
     Delete(Delete),
+    ScanSecrets(ScanSecrets),
+    Redact(Redact),
+    Erase(Erase),
+    AdminLog(AdminLog),
+    Prune(Prune),
+    Archive(Archive),
+    Unarchive(Unarchive),
+    /// Write the file anew, without free room and without a trace of what was deleted
+    Vacuum,
     Completions(Completions),
 }
 
@@ -87,6 +102,9 @@ pub(super) struct Import {
     /// Take over files beside the events that have changed although no event was added
     #[arg(long)]
     pub accept_changed_files: bool,
+    /// Take in conversations again that were erased here
+    #[arg(long)]
+    pub accept_erased: bool,
 }
 
 /// Write conversations out, byte for byte as they came in

@@ -13,7 +13,7 @@ use crate::store::Conversation;
 pub(super) fn run(place: &Place<'_>, command: &Delete, output: &Output) -> Result<u8> {
     let store = place.write()?;
     let id = store.resolve(&command.id)?;
-    if !command.yes && !is_meant(&store.conversation(&id)?)? {
+    if !command.yes && !is_meant("delete", &store.conversation(&id)?)? {
         output.remark("nothing was deleted; --yes deletes without asking");
         return Ok(REFUSED);
     }
@@ -27,12 +27,12 @@ pub(super) fn run(place: &Place<'_>, command: &Delete, output: &Output) -> Resul
 }
 
 /// Asks on the terminal; where there is none, it is not meant.
-fn is_meant(conversation: &Conversation) -> Result<bool> {
+pub(super) fn is_meant(what: &str, conversation: &Conversation) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }
     eprint!(
-        "delete {} ({}), {}? [y/N] ",
+        "{what} {} ({}), {}? [y/N] ",
         conversation.id,
         one_line(conversation.title.as_deref().unwrap_or("no title"), 60),
         plural(conversation.event_count, "event"),

@@ -23,7 +23,11 @@ pub(super) fn run(place: &Place<'_>, command: &Import, output: &Output) -> Resul
     }
     let id = command.id.as_deref().map(ConversationId::new).transpose()?;
     let store = place.create()?;
-    let options = ImportOptions { id, accept_changed_files: command.accept_changed_files };
+    let options = ImportOptions {
+        id,
+        accept_changed_files: command.accept_changed_files,
+        accept_erased: command.accept_erased,
+    };
     let mut importer = Importer::new(&store, options);
     let started = Instant::now();
     let bar = output.progress("conversations");

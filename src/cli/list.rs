@@ -90,6 +90,7 @@ pub(super) fn value(conversation: &Conversation) -> Result<Value> {
         "forked_from": conversation.forked_from,
         "forked_at": conversation.forked_at,
         "head_hash": conversation.head_hash.to_hex(),
+        "archived_at": conversation.archived_at.map(Timestamp::to_rfc3339),
     }))
 }
 

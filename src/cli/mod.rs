@@ -3,28 +3,37 @@
 //! It holds no rules of its own; every command is a few calls of the library and their output. The
 //! environment is read here and nowhere else.
 
+mod actor;
+mod admin_log;
 mod answer;
+mod archive;
 mod arguments;
 mod backup;
 mod branches;
 mod delete;
 mod diff;
+mod erase;
 mod events;
 mod export;
 mod import;
 mod list;
 mod messages;
 mod print;
+mod proof;
+mod prune;
 mod query;
 mod rebuild;
+mod redact;
 mod replay;
 mod report;
+mod scan_secrets;
 mod search;
 mod show;
 mod state;
 mod stats;
 mod tail;
 mod transcript;
+mod vacuum;
 mod verify;
 mod view;
 
@@ -86,11 +95,22 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Branches(command) => branches::run(&place, command, output),
         Command::Diff(command) => diff::run(&place, command, output),
         Command::Replay(command) => replay::run(&place, command, output),
-        Command::Stats => stats::run(&place, output),
+        Command::Stats(command) => stats::run(&place, command, output),
         Command::Verify(command) => verify::run(&place, command, output),
+        Command::Head(command) => proof::head(&place, command, output),
+        Command::Keys(command) => proof::keys(command, output),
+        Command::Bundle(command) => proof::bundle(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
         Command::Backup(command) => backup::run(&place, command, output),
         Command::Delete(command) => delete::run(&place, command, output),
+        Command::ScanSecrets(command) => scan_secrets::run(&place, command, output),
+        Command::Redact(command) => redact::run(&place, command, output),
+        Command::Erase(command) => erase::run(&place, command, output),
+        Command::AdminLog(command) => admin_log::run(&place, command, output),
+        Command::Prune(command) => prune::run(&place, command, output),
+        Command::Archive(command) => archive::run(&place, command, output),
+        Command::Unarchive(command) => archive::undo(&place, command, output),
+        Command::Vacuum => vacuum::run(&place, output),
         Command::Completions(command) => {
             command.print();
             Ok(DONE)
@@ -133,7 +153,7 @@ impl Place<'_> {
     }
 
     fn open(&self, options: &Options) -> Result<Store> {
-        Store::open_with(self.path, options)
+        Store::open_with(self.path, &Options { actor: actor::who(), ..options.clone() })
     }
 }
 
@@ -144,7 +164,11 @@ fn is_closed_pipe(error: &Error) -> bool {
 
 fn code_of(error: &Error) -> u8 {
     match error {
-        Error::Storage { .. } | Error::Corrupt { .. } | Error::DiskFull { .. } | Error::Busy { .. } => FAILED,
+        Error::Storage { .. }
+        | Error::Corrupt { .. }
+        | Error::DiskFull { .. }
+        | Error::Busy { .. }
+        | Error::WrongSignature { .. } => FAILED,
         Error::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => FAILED,
         _ => REFUSED,
     }
@@ -162,11 +186,17 @@ fn hint(error: &Error) -> Option<String> {
         Error::Busy { .. } => "another process is writing; try again when it is done".into(),
         Error::DiskFull { .. } => "make room and try again; nothing that was acknowledged is lost".into(),
         Error::Corrupt { .. } => "`annals verify` says where; a backup may have what is lost".into(),
+        Error::NoRoom { .. } => "make room on that disk; what was taken out so far stays taken out".into(),
         Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
         Error::QueryRefused { hint, .. } => return hint.clone(),
         Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),
         Error::QueryTooLarge { what: "a single value", .. } => "build smaller values (substr, LIMIT)".into(),
         Error::QueryTooLarge { .. } => "narrow it (WHERE, LIMIT), or allow it more with --memory".into(),
+        Error::NotAHead { .. } => "a head is what `annals head` prints, unchanged".into(),
+        Error::WrongSignature { .. } => {
+            "the head was changed after it was signed: it proves nothing; ask for it again".into()
+        }
+        Error::NotAKey { .. } => "`annals keys FILE --new` makes one".into(),
         Error::NoIndex { .. } => "run the search once where the file may be written".into(),
         _ => return None,
     })

@@ -3,17 +3,21 @@
 use comfy_table::Table;
 use serde_json::{Value, json};
 
+use super::arguments::{Split, Stats};
 use super::print::{Output, bytes, count, one_line, plural, row, table, time};
 use super::{DONE, Place};
 use crate::error::Result;
 use crate::ids::Timestamp;
-use crate::store::UsageTotal;
+use crate::store::{Store, UsageTotal};
 
 /// How many rows of a table a person is shown.
 const ROWS_SHOWN: usize = 25;
 
-pub(super) fn run(place: &Place<'_>, output: &Output) -> Result<u8> {
+pub(super) fn run(place: &Place<'_>, command: &Stats, output: &Output) -> Result<u8> {
     let store = place.read()?;
+    if let Some(by) = command.by {
+        return split(&store, by, output);
+    }
     let statistics = store.statistics()?;
     let usage = store.usage(None)?;
     if output.json {
@@ -78,6 +82,56 @@ pub(super) fn run(place: &Place<'_>, output: &Output) -> Result<u8> {
     if !usage.is_empty() {
         output.line(format!("\n{}", usage_table(&usage).trim_fmt()))?;
     }
+    Ok(DONE)
+}
+
+/// Events and bytes by something.
+fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
+    let shares = store.breakdown(by.into())?;
+    if output.json {
+        let rows: Vec<Value> = shares
+            .iter()
+            .map(|share| {
+                json!({
+                    "name": share.name,
+                    "title": share.title,
+                    "conversations": share.conversations,
+                    "events": share.events,
+                    "payload_bytes": share.payload_bytes,
+                    "attachment_bytes": share.attachment_bytes,
+                    "archived_bytes": share.archived_bytes,
+                })
+            })
+            .collect();
+        output.value(&json!({ "rows": rows }))?;
+        return Ok(DONE);
+    }
+    let is_by_conversation = matches!(by, Split::Conversation);
+    let mut rows = match by {
+        Split::Conversation => {
+            table(&["conversation", "events", "payloads", "archived", "attachments", "title"], &[1, 2, 3, 4])
+        }
+        Split::Kind => table(&["kind", "conversations", "events", "payloads"], &[1, 2, 3]),
+        Split::Tool => table(&["tool", "conversations", "events", "payloads"], &[1, 2, 3]),
+        Split::Day => table(&["day", "conversations", "events", "payloads"], &[1, 2, 3]),
+    };
+    for share in &shares {
+        let name = if share.name.is_empty() { "(none)".to_owned() } else { one_line(&share.name, 60) };
+        let size = |size: Option<u64>| size.map_or_else(|| "-".to_owned(), bytes);
+        rows.add_row(if is_by_conversation {
+            row(vec![
+                name,
+                count(share.events),
+                bytes(share.payload_bytes),
+                size(share.archived_bytes),
+                size(share.attachment_bytes),
+                one_line(share.title.as_deref().unwrap_or_default(), 60),
+            ])
+        } else {
+            row(vec![name, count(share.conversations), count(share.events), bytes(share.payload_bytes)])
+        });
+    }
+    output.line(rows.trim_fmt())?;
     Ok(DONE)
 }
 

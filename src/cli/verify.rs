@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::arguments::Verify;
-use super::print::{Output, bytes, harmless, plural};
-use super::{DONE, FAILED, Place};
+use super::print::{Output, bytes, count, harmless, plural};
+use super::{DONE, FAILED, Place, proof};
+use crate::audit::proof::compare;
 use crate::error::Result;
 use crate::store::Finding;
 
@@ -32,6 +33,11 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
         seen.findings.extend(projected.findings);
         seen.notes.extend(projected.notes);
     }
+    let head =
+        command.against.as_deref().map(|path| proof::read_head(path, command.key.as_deref())).transpose()?;
+    if let Some(signed) = &head {
+        seen.findings.extend(compare(&store, &signed.head)?);
+    }
     let is_sound = seen.findings.is_empty();
     if output.json {
         output.value(&json!({
@@ -39,9 +45,11 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
             "conversations": seen.conversations,
             "events": seen.events,
             "payload_bytes": seen.payload_bytes,
+            "redacted": seen.redacted,
             "attachments": seen.attachments,
             "findings": values(&seen.findings),
             "notes": values(&seen.notes),
+            "against": head.as_ref().map(proof::value),
         }))?;
         return Ok(if is_sound { DONE } else { FAILED });
     }
@@ -51,6 +59,9 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
     for note in &seen.notes {
         output.line(format!("note: {}", line(note)))?;
     }
+    if let Some(signed) = &head {
+        output.line(proof::describe(signed, command.key.is_some()))?;
+    }
     let checked = format!(
         "{}, {} ({}), {}",
         plural(seen.conversations, "conversation"),
@@ -58,8 +69,12 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
         bytes(seen.payload_bytes),
         plural(seen.attachments, "distinct attachment"),
     );
+    let redacted = match seen.redacted {
+        0 => String::new(),
+        number => format!(", {} of them redacted, as the administrative log says", count(number)),
+    };
     let verdict = if is_sound {
-        format!("{checked}: all as they were written")
+        format!("{checked}: all as they were written{redacted}")
     } else {
         format!("{checked}: {}", plural(seen.findings.len() as u64, "finding"))
     };

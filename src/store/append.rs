@@ -243,7 +243,7 @@ pub(super) fn append_event(
     let spot = log::Spot { position: next, conversation: entry.key, sequence, recorded_at: now, hash };
     if log::insert(db, &spot, event)? {
         *position = next;
-        entry.take(event, hash, effect, now);
+        entry.take(event.envelope(), event.payload(), hash, effect, now);
         return Ok(Appended { sequence, position: next, known: false });
     }
     match log::find(db, entry.key, event)? {

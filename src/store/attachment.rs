@@ -5,8 +5,9 @@ use std::io::{Read, Write};
 use rusqlite::{Connection, MAIN_DB, OptionalExtension as _, params};
 
 use super::engine::Doing as _;
+use super::kept::Part;
 use super::options::ATTACHMENT_BYTES_MAX;
-use super::{Store, catalogue};
+use super::{Store, admin, catalogue};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
@@ -17,12 +18,13 @@ const ATTACH: &str = "INSERT INTO attachment (conversation, path, blob, reason) 
      ON CONFLICT (conversation, path) DO UPDATE SET blob = excluded.blob, reason = excluded.reason";
 const LIST: &str = "SELECT a.path, length(b.content), b.digest, a.reason, b.key FROM attachment AS a \
      JOIN blob AS b ON b.key = a.blob WHERE a.conversation = ?1 ORDER BY a.path";
-const KEY: &str = "SELECT b.key, length(b.content) FROM attachment AS a JOIN blob AS b ON b.key = a.blob \
+const SWEEP: &str = "DELETE FROM blob WHERE digest = ?1 \
+     AND NOT EXISTS (SELECT 1 FROM attachment WHERE blob = blob.key)";
+const SHARED: &str = "SELECT count(DISTINCT a.conversation) FROM attachment AS a JOIN blob AS b ON b.key = a.blob \
+     WHERE a.conversation <> ?1 AND b.digest = ?2";
+const KEY: &str = "SELECT b.key FROM attachment AS a JOIN blob AS b ON b.key = a.blob \
      WHERE a.conversation = ?1 AND a.path = ?2";
-const DETACH: &str = "DELETE FROM attachment WHERE conversation = ?1";
-const BLOBS: &str = "SELECT DISTINCT blob FROM attachment WHERE conversation = ?1";
-const SWEEP: &str =
-    "DELETE FROM blob WHERE key = ?1 AND NOT EXISTS (SELECT 1 FROM attachment WHERE blob = ?1)";
+const DETACH: &str = "DELETE FROM attachment WHERE conversation = ?1 AND path = ?2";
 
 const COPY_BYTES: usize = 64 << 10;
 
@@ -37,6 +39,16 @@ pub struct Attachment {
     pub digest: Digest,
     /// Why it is no event, where it looked like one.
     pub reason: Option<String>,
+    /// What its SHA-256 was before something was taken out of it, the oldest first.
+    pub redacted_from: Vec<Digest>,
+}
+
+impl Attachment {
+    /// Whether a content of this digest is the one that is kept, or the one before something was taken out.
+    #[must_use]
+    pub fn is_or_was(&self, digest: Digest) -> bool {
+        self.digest == digest || self.redacted_from.contains(&digest)
+    }
 }
 
 /// A file to attach; `content` is read to its end, `bytes` long, and `digest` is known before.
@@ -102,7 +114,8 @@ fn copy(from: &mut dyn Read, to: &mut dyn Write) -> std::io::Result<u64> {
 
 /// The attachments of a conversation, by path.
 pub(super) fn list(db: &Connection, conversation: i64) -> Result<Vec<Attachment>> {
-    db.prepare_cached(LIST)
+    let mut attachments = db
+        .prepare_cached(LIST)
         .and_then(|mut statement| {
             let rows = statement.query_map([conversation], |row| {
                 let digest: [u8; 32] = row.get(2)?;
@@ -111,24 +124,86 @@ pub(super) fn list(db: &Connection, conversation: i64) -> Result<Vec<Attachment>
                     bytes: row.get::<_, i64>(1)?.cast_unsigned(),
                     digest: Digest(digest),
                     reason: row.get(3)?,
+                    redacted_from: Vec::new(),
                 })
             })?;
-            rows.collect()
+            rows.collect::<rusqlite::Result<Vec<Attachment>>>()
         })
-        .doing("listing attachments")
+        .doing("listing attachments")?;
+    let id = catalogue::id(db, conversation)?;
+    for attachment in &mut attachments {
+        let changes = admin::changes(db, &id, Part::Attachment.as_str(), &attachment.path)?;
+        if changes.last().is_some_and(|(_, new)| *new == Some(attachment.digest)) {
+            attachment.redacted_from = changes.into_iter().filter_map(|(old, _)| old).collect();
+        }
+    }
+    Ok(attachments)
+}
+
+/// Is shown a file and its content, and answers what shall stand in its place, if anything.
+pub(super) type EditContent<'e> = &'e mut dyn FnMut(&Attachment, &[u8]) -> Result<Option<Vec<u8>>>;
+
+/// Shows every attachment's path and content to `edit`, and keeps what it answers in the place of the
+/// content. Other conversations that have the same content keep it.
+pub(super) fn edit(db: &Connection, conversation: i64, edit: EditContent<'_>) -> Result<()> {
+    for attachment in list(db, conversation)? {
+        let mut content = Vec::with_capacity(usize::try_from(attachment.bytes).unwrap_or(0));
+        write_content(db, conversation, &attachment.path, &mut content)?;
+        let Some(new) = edit(&attachment, &content)? else { continue };
+        let replacement = NewAttachment {
+            path: &attachment.path,
+            bytes: new.len() as u64,
+            digest: Digest::of(&new),
+            reason: attachment.reason.as_deref(),
+        };
+        attach(db, conversation, &replacement, &mut new.as_slice())?;
+        db.prepare_cached(SWEEP)
+            .and_then(|mut statement| statement.execute([attachment.digest.0]))
+            .doing("dropping an attachment's content")?;
+    }
+    Ok(())
+}
+
+/// How many other conversations keep this content.
+pub(super) fn shared(db: &Connection, conversation: i64, digest: Digest) -> Result<u64> {
+    let count: i64 = db
+        .prepare_cached(SHARED)
+        .and_then(|mut statement| statement.query_row(params![conversation, digest.0], |row| row.get(0)))
+        .doing("looking for an attachment")?;
+    Ok(count.cast_unsigned())
+}
+
+/// Writes an attachment's content to `to`; false where there is none of that path.
+fn write_content(db: &Connection, conversation: i64, path: &str, to: &mut dyn Write) -> Result<Option<u64>> {
+    let doing = "reading an attachment";
+    let found: Option<i64> = db
+        .prepare_cached(KEY)
+        .and_then(|mut statement| {
+            statement.query_row(params![conversation, path], |row| row.get(0)).optional()
+        })
+        .doing(doing)?;
+    let Some(blob) = found else { return Ok(None) };
+    let mut content = db.blob_open(MAIN_DB, "blob", "content", blob, true).doing(doing)?;
+    copy(&mut content, to).map(Some).map_err(Error::io("writing an attachment", path))
 }
 
 /// Detaches everything from a conversation and drops contents that nobody refers to any more.
 pub(super) fn delete(db: &Connection, conversation: i64) -> Result<()> {
-    let doing = "deleting attachments";
-    let blobs = db
-        .prepare_cached(BLOBS)
-        .and_then(|mut s| s.query_map([conversation], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>())
-        .doing(doing)?;
-    db.execute(DETACH, [conversation]).doing(doing)?;
-    for blob in blobs {
-        db.prepare_cached(SWEEP).and_then(|mut statement| statement.execute([blob])).doing(doing)?;
+    for attachment in list(db, conversation)? {
+        detach(db, conversation, &attachment)?;
     }
+    Ok(())
+}
+
+/// Detaches one file, and drops its content where nobody else refers to it.
+pub(super) fn detach(db: &Connection, conversation: i64, attachment: &Attachment) -> Result<()> {
+    let doing = "deleting attachments";
+    db.prepare_cached(DETACH)
+        .and_then(|mut statement| statement.execute(params![conversation, attachment.path]))
+        .doing(doing)?;
+    db.prepare_cached(SWEEP)
+        .and_then(|mut statement| statement.execute([attachment.digest.0]))
+        .doing(doing)?;
     Ok(())
 }
 
@@ -151,23 +226,12 @@ impl Store {
         path: &str,
         to: &mut dyn Write,
     ) -> Result<u64> {
-        let doing = "reading an attachment";
         self.snapshot(|db| {
-            let key = catalogue::key(db, conversation)?;
-            let found: Option<(i64, i64)> = db
-                .prepare_cached(KEY)
-                .and_then(|mut s| {
-                    s.query_row(params![key, path], |row| Ok((row.get(0)?, row.get(1)?))).optional()
-                })
-                .doing(doing)?;
-            let Some((blob, _)) = found else {
-                return Err(Error::UnknownAttachment {
-                    conversation: conversation.clone(),
-                    path: path.to_owned(),
-                });
-            };
-            let mut content = db.blob_open(MAIN_DB, "blob", "content", blob, true).doing(doing)?;
-            copy(&mut content, to).map_err(Error::io("writing an attachment", path))
+            let written = write_content(db, catalogue::key(db, conversation)?, path, to)?;
+            written.ok_or_else(|| Error::UnknownAttachment {
+                conversation: conversation.clone(),
+                path: path.to_owned(),
+            })
         })
     }
 }

@@ -13,6 +13,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::append::BaseStateChange;
 use super::catalogue::{self, Entry};
 use super::engine::Doing as _;
+use super::kept::{Edit, Kept, Part};
 use crate::error::{Error, Result};
 use crate::event::json::{Object, Raw};
 use crate::ids::{ConversationId, Sequence, Timestamp, Version};
@@ -41,6 +42,12 @@ const LAST_CHANGE: &str = "SELECT value FROM base_state_change \
      WHERE conversation = ?1 AND field = ?2 AND sequence <= ?3 ORDER BY version DESC, rowid DESC LIMIT 1";
 const HEAD: &str = "SELECT leaf_event_id, head_is_empty FROM conversation WHERE key = ?1";
 const STALE_USAGE: &str = "INSERT OR IGNORE INTO usage_stale (conversation) VALUES (?1)";
+
+const EDIT_DOCUMENT: &str = "UPDATE base_state SET document = ?2 WHERE conversation = ?1";
+const EDIT_FIRST: &str = "UPDATE base_state SET first_document = ?2 WHERE conversation = ?1";
+const NEXT_VALUE: &str = "SELECT rowid, field, sequence, value FROM base_state_change \
+     WHERE conversation = ?1 AND rowid > ?2 AND value IS NOT NULL ORDER BY rowid LIMIT 1";
+const EDIT_VALUE: &str = "UPDATE base_state_change SET value = ?2 WHERE rowid = ?1";
 
 const CHANGING: &str = "changing a base state";
 
@@ -302,6 +309,40 @@ fn document_at(db: &Connection, key: i64, version: i64) -> Result<BaseDocument> 
         .doing("reading the history of a base state")?;
     let document = BaseDocument::parse(text)?;
     Ok(if changes.is_empty() { document } else { document.with(&changes) })
+}
+
+/// Shows the documents and every changed value to `edit`, and puts what it answers in their place.
+pub(super) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
+    let doing = "reading a base state";
+    let documents: Option<(String, Option<String>)> = db
+        .prepare_cached(LOAD)
+        .and_then(|mut s| s.query_row([key], |row| Ok((row.get(1)?, row.get(3)?))).optional())
+        .doing(doing)?;
+    let Some((document, first)) = documents else { return Ok(()) };
+    for (text, sql) in [(Some(document), EDIT_DOCUMENT), (first, EDIT_FIRST)] {
+        let Some(text) = text else { continue };
+        let kept = Kept { part: Part::BaseState, sequence: None, name: "", text: &text };
+        if let Some(new) = edit(kept)? {
+            db.execute(sql, params![key, new]).doing("redacting a base state")?;
+        }
+    }
+    let mut after = 0;
+    loop {
+        let change: Option<(i64, String, i64, String)> = db
+            .prepare_cached(NEXT_VALUE)
+            .and_then(|mut statement| {
+                let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+                statement.query_row(params![key, after], row).optional()
+            })
+            .doing(doing)?;
+        let Some((row, field, sequence, value)) = change else { return Ok(()) };
+        after = row;
+        let sequence = u64::try_from(sequence).ok();
+        let kept = Kept { part: Part::BaseStateChange, sequence, name: &field, text: &value };
+        if let Some(new) = edit(kept)? {
+            db.execute(EDIT_VALUE, params![row, new]).doing("redacting a base state")?;
+        }
+    }
 }
 
 /// Deletes everything these tables know of a conversation.

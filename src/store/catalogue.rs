@@ -6,10 +6,11 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::engine::Doing as _;
+use super::kept::{Edit, Kept, Part};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::json::Object;
-use crate::event::{NewEvent, kind, transcript};
+use crate::event::{Envelope, NewEvent, kind, transcript};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::ExecutionStatus;
 use crate::state::status::Effect;
@@ -37,6 +38,15 @@ const SET_PARENT: &str = "WITH RECURSIVE above (key) AS (SELECT key FROM convers
      WHERE key = ?1 AND ?1 NOT IN (SELECT key FROM above)";
 const SET_FORK: &str = "UPDATE conversation SET forked_from = ?2, forked_at = ?3 WHERE key = ?1";
 const SET_CREATED: &str = "UPDATE conversation SET created_at = ?2 WHERE key = ?1";
+const SET_FIRST_MESSAGE: &str = "UPDATE conversation SET first_message = ?2 WHERE key = ?1";
+const TEXTS: &str = "SELECT title, first_message, tags FROM conversation WHERE key = ?1";
+const HAS_FIRST_MESSAGE: &str = "SELECT 1 FROM conversation WHERE key = ?1 AND first_message IS NOT NULL";
+const RELATED: &str = "SELECT other.id FROM conversation AS this JOIN conversation AS other \
+     ON other.forked_from = this.id OR other.id = this.forked_from OR other.parent = this.key \
+     OR other.key = this.parent WHERE this.key = ?1 AND other.key <> this.key ORDER BY other.key";
+const COUNT_BYTES: &str = "UPDATE conversation SET payload_bytes = (SELECT coalesce(sum(octet_length(payload)), 0) \
+     FROM event WHERE conversation = ?1) WHERE key = ?1";
+const ID: &str = "SELECT id FROM conversation WHERE key = ?1";
 const KEY: &str = "SELECT key FROM conversation WHERE id = ?1";
 const DELETE: &str = "DELETE FROM conversation WHERE key = ?1";
 const ORPHAN: &str = "UPDATE conversation SET parent = NULL WHERE parent = ?1";
@@ -114,16 +124,27 @@ impl Entry {
         Sequence(self.event_count)
     }
 
+    /// The payloads' size together, in bytes.
+    pub(super) fn payload_bytes(&self) -> u64 {
+        self.payload_bytes.cast_unsigned()
+    }
+
     /// Takes in one appended event. HEAD is not moved; see [`Entry::move_head`].
-    pub(super) fn take(&mut self, event: &NewEvent, hash: Digest, effect: Effect, now: Timestamp) {
-        let envelope = event.envelope();
+    pub(super) fn take(
+        &mut self,
+        envelope: &Envelope,
+        payload: &str,
+        hash: Digest,
+        effect: Effect,
+        now: Timestamp,
+    ) {
         self.event_count += 1;
         match envelope.kind.as_str() {
             kind::ACTION => self.action_count += 1,
             kind::OBSERVATION => self.observation_count += 1,
             _ => {}
         }
-        self.payload_bytes += event.payload().len() as i64;
+        self.payload_bytes += payload.len() as i64;
         self.head_hash = hash;
         if !self.has_base_state {
             let status = self.status.parse().unwrap_or_default();
@@ -133,7 +154,7 @@ impl Entry {
             }
         }
         if !self.has_first_message && effect == Effect::Spoken {
-            self.first_message = first_message(event);
+            self.first_message = first_message(envelope, payload);
             self.has_first_message = self.first_message.is_some();
         }
         let time = envelope.timestamp.as_deref().and_then(Timestamp::parse).unwrap_or(now);
@@ -256,9 +277,9 @@ impl Entry {
 }
 
 /// The start of a user message in one line.
-fn first_message(event: &NewEvent) -> Option<String> {
-    let object = Object::of(event.payload());
-    let text = transcript::Line::read(&event.envelope().kind, &object).to_text();
+pub(super) fn first_message(envelope: &Envelope, payload: &str) -> Option<String> {
+    let object = Object::of(payload);
+    let text = transcript::Line::read(&envelope.kind, &object).to_text();
     let words: Vec<&str> = text.split_whitespace().collect();
     let line: String = words.join(" ").chars().take(FIRST_MESSAGE_CHARS_MAX).collect();
     (!line.is_empty()).then_some(line)
@@ -280,6 +301,13 @@ pub(super) fn key(db: &Connection, id: &ConversationId) -> Result<i64> {
         .and_then(|mut statement| statement.query_row([id.as_str()], |row| row.get(0)).optional())
         .doing("looking for a conversation")?
         .ok_or_else(|| Error::UnknownConversation { conversation: id.to_string() })
+}
+
+/// The id of the conversation with that key.
+pub(super) fn id(db: &Connection, key: i64) -> Result<String> {
+    db.prepare_cached(ID)
+        .and_then(|mut statement| statement.query_row([key], |row| row.get(0)))
+        .doing("looking for a conversation")
 }
 
 /// Sets HEAD; `None` with `head_is_empty` stands before everything.
@@ -315,6 +343,49 @@ pub(super) fn set_fork(db: &Connection, key: i64, from: &str, at: Option<&str>) 
 /// Sets when the conversation began, where something knows better than its first event.
 pub(super) fn set_created(db: &Connection, key: i64, at: Timestamp) -> Result<()> {
     set(db, SET_CREATED, params![key, at.0])
+}
+
+/// Shows title, first message and tags to `edit`, and puts what it answers in their place.
+pub(super) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
+    let texts: [Option<String>; 3] = db
+        .prepare_cached(TEXTS)
+        .and_then(|mut s| s.query_row([key], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?])))
+        .doing("reading a conversation's row")?;
+    let parts = [(Part::Title, SET_TITLE), (Part::FirstMessage, SET_FIRST_MESSAGE), (Part::Tags, SET_TAGS)];
+    for (text, (part, sql)) in texts.into_iter().zip(parts) {
+        let Some(text) = text else { continue };
+        if let Some(new) = edit(Kept { part, sequence: None, name: "", text: &text })? {
+            set(db, sql, params![key, new])?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the start of a first user message is known.
+pub(super) fn has_first_message(db: &Connection, key: i64) -> Result<bool> {
+    db.prepare_cached(HAS_FIRST_MESSAGE)
+        .and_then(|mut statement| statement.exists([key]))
+        .doing("reading a conversation's row")
+}
+
+/// Sets the start of the first user message anew.
+pub(super) fn set_first_message(db: &Connection, key: i64, line: Option<&str>) -> Result<()> {
+    set(db, SET_FIRST_MESSAGE, params![key, line])
+}
+
+/// Counts the payloads' bytes anew.
+pub(super) fn count_bytes(db: &Connection, key: i64) -> Result<()> {
+    set(db, COUNT_BYTES, [key])
+}
+
+/// The conversations that may hold copies of what this one holds: forks of it, what it is a fork of, its
+/// sub-agents and whose sub-agent it is.
+pub(super) fn related(db: &Connection, key: i64) -> Result<Vec<ConversationId>> {
+    let ids: Vec<String> = db
+        .prepare_cached(RELATED)
+        .and_then(|mut statement| statement.query_map([key], |row| row.get(0))?.collect())
+        .doing("listing related conversations")?;
+    ids.iter().map(|id| Ok(ConversationId::new(id)?)).collect()
 }
 
 /// Deletes the row; everything that refers to it must be gone. Its sub-agents' conversations stay.

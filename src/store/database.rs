@@ -23,7 +23,10 @@ mod migrations {
 pub const APPLICATION_ID: i32 = 0x414e_4c53;
 
 /// The schema this program writes, in `PRAGMA user_version`; one more for every migration.
-pub const SCHEMA_VERSION: u32 = 7;
+pub const SCHEMA_VERSION: u32 = 10;
+
+/// How thoroughly freed room is overwritten as a rule: where that costs no further writing.
+pub(super) const OVERWRITING: &str = "FAST";
 
 /// The oldest SQLite without the WAL-reset bug, which corrupts a file with two connections
 /// (release notes of SQLite 3.51.3, 2026-03-13).
@@ -85,7 +88,7 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Connection> {
         Durability::Normal => "NORMAL",
     };
     db.execute_batch(&format!(
-        "PRAGMA synchronous = {synchronous}; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
+        "PRAGMA synchronous = {synchronous}; PRAGMA secure_delete = {OVERWRITING}; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
          PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = {};",
         u64::from(checkpoint::FRAMES_SOON) * 2 * 4096
     ))

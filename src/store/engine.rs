@@ -75,7 +75,7 @@ pub(super) fn stop(error: &rusqlite::Error) -> Option<Stop> {
     }
 }
 
-/// How many bytes the engine has in use, in this whole process.
+/// How many bytes the engine has in use, in this whole process; 0 where it keeps no statistics.
 pub(super) fn memory_bytes() -> u64 {
     // SAFETY: it takes nothing and only reads a counter, under the engine's own lock.
     #[expect(unsafe_code, reason = "the engine has no safe wrapper for its counter")]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, params};
 
+use super::archive::Payloads;
 use super::engine::Doing as _;
 use super::log::{self, StoredEvent};
 use super::options::PAGE_MAX;
@@ -92,27 +93,35 @@ impl Store {
 
     fn page_after(&self, cursor: &Cursor, limit: i64) -> Result<Vec<FeedEvent>> {
         let doing = "reading the feed";
-        self.read(|db| match cursor {
-            Cursor::Everything { after } => {
-                let mut statement = db.prepare_cached(AFTER).doing(doing)?;
-                let rows = statement
-                    .query_map(params![after.0.cast_signed(), limit], |row| {
-                        Ok((row.get::<_, String>(13)?, log::stored(row)?))
+        self.read(|db| {
+            let mut payloads = Payloads::new(db);
+            match cursor {
+                Cursor::Everything { after } => {
+                    let mut statement = db.prepare_cached(AFTER).doing(doing)?;
+                    let rows = statement
+                        .query_map(params![after.0.cast_signed(), limit], |row| {
+                            Ok((row.get::<_, String>(14)?, log::stored(row)?))
+                        })
+                        .doing(doing)?;
+                    rows.map(|row| {
+                        let (id, event) = row.doing(doing)?;
+                        let event = payloads.whole(event)?;
+                        Ok(FeedEvent { conversation: ConversationId::new(&id)?, event })
                     })
-                    .doing(doing)?;
-                rows.map(|row| {
-                    let (id, event) = row.doing(doing)?;
-                    Ok(FeedEvent { conversation: ConversationId::new(&id)?, event })
-                })
-                .collect()
-            }
-            Cursor::Conversation { id, from } => {
-                let key = catalogue::key(db, id)?;
-                let mut statement = db.prepare_cached(FROM).doing(doing)?;
-                let rows = statement
-                    .query_map(params![key, from.0.cast_signed(), limit], log::stored)
-                    .doing(doing)?;
-                rows.map(|row| Ok(FeedEvent { conversation: id.clone(), event: row.doing(doing)? })).collect()
+                    .collect()
+                }
+                Cursor::Conversation { id, from } => {
+                    let key = catalogue::key(db, id)?;
+                    let mut statement = db.prepare_cached(FROM).doing(doing)?;
+                    let rows = statement
+                        .query_map(params![key, from.0.cast_signed(), limit], log::stored)
+                        .doing(doing)?;
+                    rows.map(|row| {
+                        let event = payloads.whole(row.doing(doing)?)?;
+                        Ok(FeedEvent { conversation: id.clone(), event })
+                    })
+                    .collect()
+                }
             }
         })
     }

@@ -4,14 +4,16 @@
 //! HEAD is (the base state that came along). It is resumable: until [`Store::finish_import`] has written the
 //! origin, a conversation counts as half imported, and the same folder completes it.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
 
+use super::admin::{self, ActKind, NewAct};
 use super::attachment::{self, NewAttachment};
 use super::catalogue::{self, Entry};
 use super::origin::{self, Origin, Problem};
-use super::{Store, append, base_state, log};
+use super::{Store, append, base_state, log, stay_out};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
@@ -58,6 +60,21 @@ pub(crate) struct Surroundings {
 }
 
 impl Store {
+    /// Writes down that an import took in what it refuses as a rule.
+    pub(crate) fn note_acceptance(&self, conversation: &ConversationId, what: &str) -> Result<()> {
+        let actor = &self.0.options.actor;
+        self.write(|db| {
+            let act = NewAct {
+                act: ActKind::Accept,
+                conversation: Some(conversation.as_str()),
+                reason: None,
+                detail: serde_json::json!({ "accepted": what }),
+                receipts: &[],
+            };
+            admin::write(db, actor, &act, Timestamp::now()).map(drop)
+        })
+    }
+
     /// Appends imported events; answers for each whether it was stored, or its id was there already.
     pub(crate) fn import_events(
         &self,
@@ -108,11 +125,24 @@ impl Store {
                 Some(entry) => entry,
                 None => Entry::create(db, conversation, now)?,
             };
+            let around = &stay_out::surroundings(db, conversation, entry.key, around)?;
             if let Some(document) = &around.base_state {
                 base_state::replace(db, &entry, document, now)?;
             }
-            attachment::delete(db, entry.key)?;
-            for file in &around.files {
+            let mut redacted = HashSet::new();
+            for stored in attachment::list(db, entry.key)? {
+                let stays_out = |file: &&ArrivingFile| {
+                    file.path == stored.path && stored.redacted_from.contains(&file.digest)
+                };
+                let known = !stored.redacted_from.is_empty();
+                match around.files.iter().find(stays_out).filter(|_| known) {
+                    Some(file) => {
+                        redacted.insert(&file.path);
+                    }
+                    None => attachment::detach(db, entry.key, &stored)?,
+                }
+            }
+            for file in around.files.iter().filter(|file| !redacted.contains(&file.path)) {
                 let new = NewAttachment {
                     path: &file.path,
                     bytes: file.bytes,

@@ -7,7 +7,9 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::archive::Payloads;
 use super::engine::{Doing as _, is_known_id};
+use super::kept::{Edit, Kept, Part};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
@@ -20,15 +22,28 @@ const HEAD: &str =
     "SELECT max(coalesce((SELECT max(position) FROM event), 0), (SELECT position_floor FROM log))";
 const FIND: &str = "SELECT position, sequence, redacted_digest, payload FROM event \
      WHERE conversation = ?1 AND id = ?2";
+const PAYLOADS: &str = "SELECT position, sequence, id, payload FROM event \
+     WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT 256";
+const REPLACE: &str = "UPDATE event SET payload = ?2, redacted_digest = coalesce(redacted_digest, ?3) \
+     WHERE position = ?1";
+const PUT: &str = "UPDATE event SET payload = ?2 WHERE position = ?1";
 const HAS: &str = "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2";
 
+/// How many payload bytes are looked through at a time, unless a single event has more: 8 MiB.
+const EDIT_BYTES: usize = 8 << 20;
 /// Goes from conversation to conversation in the index; it does not look at every event.
 const UNKNOWN: &str = "WITH RECURSIVE named (key) AS (SELECT min(conversation) FROM event UNION ALL \
      SELECT (SELECT min(conversation) FROM event WHERE conversation > named.key) FROM named WHERE key IS NOT NULL) \
      SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) AND key IS NOT NULL ORDER BY key";
 
 /// The triggers that keep other programs from changing what is append-only, and where they are made.
-const GUARDS: [(&str, &str); 5] = [
+const GUARDS: [(&str, &str); 11] = [
+    ("admin_act_delete_guard", include_str!("../../migrations/V8__administration.sql")),
+    ("admin_act_insert_guard", include_str!("../../migrations/V8__administration.sql")),
+    ("admin_act_update_guard", include_str!("../../migrations/V8__administration.sql")),
+    ("admin_receipt_delete_guard", include_str!("../../migrations/V8__administration.sql")),
+    ("admin_receipt_insert_guard", include_str!("../../migrations/V8__administration.sql")),
+    ("admin_receipt_update_guard", include_str!("../../migrations/V8__administration.sql")),
     ("base_state_change_delete_guard", include_str!("../../migrations/V2__base_state.sql")),
     ("base_state_change_update_guard", include_str!("../../migrations/V2__base_state.sql")),
     ("event_delete_guard", include_str!("../../migrations/V1__event_log.sql")),
@@ -40,7 +55,7 @@ const GUARDS: [(&str, &str); 5] = [
 macro_rules! columns {
     () => {
         "position, sequence, id, kind, source, timestamp, parent_id, tool_call_id, action_id, \
-         llm_response_id, tool_name, recorded_at, payload"
+         llm_response_id, tool_name, recorded_at, payload, redacted_digest"
     };
 }
 pub(super) use columns;
@@ -72,8 +87,10 @@ pub struct StoredEvent {
     pub tool_name: Option<String>,
     /// When this store took it, by the clock of the machine.
     pub recorded_at: Timestamp,
-    /// The event, byte for byte as it came.
+    /// The event, byte for byte as it came; without what was taken out of it, where it is redacted.
     pub payload: String,
+    /// The SHA-256 of the payload as it came, where something was taken out since.
+    pub redacted_digest: Option<Digest>,
 }
 
 /// Reads a [`StoredEvent`] from a row of [`columns!`].
@@ -92,6 +109,7 @@ pub(super) fn stored(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
         tool_name: optional_text(row, 10)?,
         recorded_at: Timestamp(row.get(11)?),
         payload: text(row, 12)?.to_owned(),
+        redacted_digest: row.get::<_, Option<[u8; 32]>>(13)?.map(Digest),
     })
 }
 
@@ -178,24 +196,24 @@ pub(super) struct Known {
 
 /// Looks for an event by its id.
 pub(super) fn find(db: &Connection, conversation: i64, event: &NewEvent) -> Result<Option<Known>> {
-    db.prepare_cached(FIND)
-        .and_then(|mut statement| {
-            statement
-                .query_row(params![conversation, event.id().as_str()], |row| {
-                    let redacted: Option<Vec<u8>> = row.get(2)?;
-                    let same = match redacted {
-                        Some(digest) => digest == event.digest().0,
-                        None => row.get_ref(3)?.as_bytes()? == event.payload().as_bytes(),
-                    };
-                    Ok(Known {
-                        position: Position(row.get::<_, i64>(0)?.cast_unsigned()),
-                        sequence: Sequence(row.get::<_, i64>(1)?.cast_unsigned()),
-                        same,
-                    })
-                })
-                .optional()
-        })
-        .doing("looking for an event")
+    let doing = "looking for an event";
+    let mut statement = db.prepare_cached(FIND).doing(doing)?;
+    let mut rows = statement.query(params![conversation, event.id().as_str()]).doing(doing)?;
+    let Some(row) = rows.next().doing(doing)? else { return Ok(None) };
+    let position: i64 = row.get(0).doing(doing)?;
+    let redacted: Option<Vec<u8>> = row.get(2).doing(doing)?;
+    let same = match redacted {
+        Some(digest) => digest == event.digest().0,
+        None => {
+            let stored = text(row, 3).doing(doing)?;
+            stored == event.payload() || Payloads::new(db).payload(position, stored)? == event.payload()
+        }
+    };
+    Ok(Some(Known {
+        position: Position(position.cast_unsigned()),
+        sequence: Sequence(row.get::<_, i64>(1).doing(doing)?.cast_unsigned()),
+        same,
+    }))
 }
 
 /// Whether the conversation has an event of this id.
@@ -203,6 +221,53 @@ pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> 
     db.prepare_cached(HAS)
         .and_then(|mut statement| statement.exists(params![conversation, id]))
         .doing("looking for a parent")
+}
+
+/// Shows a page of payloads to `edit`, from `from` on, and puts what it answers in their place, each with
+/// the digest of what was there at first; what is archived can only be looked at. Answers where the next page
+/// begins; `None` at the end.
+pub(super) fn edit(db: &Connection, conversation: i64, from: i64, edit: Edit<'_>) -> Result<Option<i64>> {
+    let doing = "reading payloads";
+    let mut changes: Vec<(i64, Digest, String)> = Vec::new();
+    let mut payloads = Payloads::new(db);
+    let mut next = None;
+    {
+        let mut statement = db.prepare_cached(PAYLOADS).doing(doing)?;
+        let mut rows = statement.query(params![conversation, from]).doing(doing)?;
+        let mut bytes = 0;
+        while let Some(row) = rows.next().doing(doing)? {
+            let (position, sequence): (i64, i64) = (row.get(0).doing(doing)?, row.get(1).doing(doing)?);
+            let payload = payloads.payload(position, text(row, 3).doing(doing)?)?;
+            let kept = Kept {
+                part: Part::Event,
+                sequence: Some(sequence.cast_unsigned()),
+                name: text(row, 2).doing(doing)?,
+                text: &payload,
+            };
+            next = Some(sequence + 1);
+            bytes += payload.len();
+            if let Some(new) = edit(kept)? {
+                changes.push((position, Digest::of(payload.as_bytes()), new));
+            }
+            if bytes >= EDIT_BYTES {
+                break;
+            }
+        }
+    }
+    for (position, digest, new) in changes {
+        db.prepare_cached(REPLACE)
+            .and_then(|mut statement| statement.execute(params![position, new, digest.0]))
+            .doing("redacting an event")?;
+    }
+    Ok(next)
+}
+
+/// Puts a stub in a payload's place, or the payload back in the stub's; between [`permit`] and [`forbid`].
+pub(super) fn put(db: &Connection, position: i64, payload: &str) -> Result<()> {
+    db.prepare_cached(PUT)
+        .and_then(|mut statement| statement.execute(params![position, payload]))
+        .doing("archiving")?;
+    Ok(())
 }
 
 /// The guards of the log that are not as the migrations made them, told as findings.

@@ -8,10 +8,13 @@
 //!
 //! Tables and guarantees are documented for strangers in `docs/format.md`.
 
+mod admin;
 mod append;
+mod archive;
 mod attachment;
 mod backup;
 mod base_state;
+mod breakdown;
 mod catalogue;
 mod checkpoint;
 mod database;
@@ -19,8 +22,10 @@ mod delete;
 mod engine;
 mod feed;
 mod guard;
+mod heads;
 mod history;
 mod import;
+mod kept;
 mod list;
 mod log;
 mod options;
@@ -32,11 +37,16 @@ mod projected;
 mod projection;
 mod projector;
 mod read;
+mod redact;
+mod retention;
 mod search;
+mod secrets;
 mod signal;
+mod stay_out;
 mod transaction;
 mod tree;
 mod verify;
+mod wipe;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -47,18 +57,24 @@ use r2d2::Pool;
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::Connection;
 
+pub use admin::{Act, ActKind, Actor, Receipt};
 pub use append::{Append, Appended, BaseStateChange, Head};
+pub use archive::{ArchiveProgress, ArchiveReport};
 pub use attachment::Attachment;
 pub use backup::BackupReport;
 pub use base_state::BaseState;
+pub use breakdown::{By, Share};
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
+pub use delete::Erasure;
 pub use feed::{FeedEvent, Follower};
 pub(crate) use guard::nearest;
 pub use guard::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
+pub use heads::{ChainHead, ChainLink, Heads};
 pub use history::HeadMove;
 pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
+pub use kept::Part;
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
 pub use log::StoredEvent;
 pub use options::{ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX};
@@ -67,8 +83,12 @@ pub use projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, Usage
 pub use projection::ProjectionStatus;
 pub use projection::rebuild::RebuildProgress;
 pub use read::{EventPage, EventQuery, EventRef};
+pub use redact::{Redaction, RedactionReport};
+pub use retention::{PrunePlan, PruneRules, Pruned};
 pub use search::{Hit, SearchFilter};
+pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
 pub use verify::{Finding, Verification, VerifyProgress};
+pub use wipe::VacuumReport;
 
 use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::admin::Actor;
+
 /// The most events one append may hold.
 pub const BATCH_EVENTS_MAX: usize = 10_000;
 
@@ -49,6 +51,8 @@ pub struct Options {
     /// Let projections follow the log by themselves, on a thread of the store's, soon after each append.
     /// They also catch up before every read that uses them, so false only moves the work. Default true.
     pub follow_projections: bool,
+    /// Who works with the store, as the administrative log shall say it. Default: nobody in particular.
+    pub actor: Actor,
 }
 
 impl Default for Options {
@@ -60,6 +64,7 @@ impl Default for Options {
             read_only: false,
             create: true,
             follow_projections: true,
+            actor: Actor::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::engine::Doing as _;
+use super::kept::{Edit, Kept, Part};
 use super::{Store, catalogue};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
@@ -26,6 +27,7 @@ const ADD_PROBLEM: &str =
     "INSERT INTO problem (conversation, path, problem, action, found_at) VALUES (?1, ?2, ?3, ?4, ?5)";
 const CLEAR_PROBLEMS: &str = "DELETE FROM problem WHERE conversation = ?1";
 const PROBLEMS: &str = "SELECT path, problem, action FROM problem WHERE conversation = ?1 ORDER BY rowid";
+const PROBLEM_TEXTS: &str = "SELECT rowid, path, problem FROM problem WHERE conversation = ?1 ORDER BY rowid";
 const BY_FOLDER: &str = "SELECT c.id FROM origin AS o JOIN conversation AS c ON c.key = o.conversation \
      WHERE o.folder = ?1 ORDER BY c.key";
 
@@ -144,6 +146,39 @@ pub(super) fn save_problems(db: &Connection, key: i64, problems: &[Problem], now
         db.prepare_cached(ADD_PROBLEM)
             .and_then(|mut s| s.execute(params![key, problem.path, problem.problem, problem.action, now.0]))
             .doing(doing)?;
+    }
+    Ok(())
+}
+
+/// Shows where the conversation came from, the text around its events and its problems to `edit`, and puts
+/// what it answers in their place.
+pub(super) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
+    let doing = "reading an origin";
+    for (name, column) in
+        [("source", "source"), ("prefix", "prefix"), ("separator", "separator"), ("suffix", "suffix")]
+    {
+        let text: Option<String> = db
+            .query_row(&format!("SELECT {column} FROM origin WHERE conversation = ?1"), [key], |row| {
+                row.get(0)
+            })
+            .optional()
+            .doing(doing)?
+            .flatten();
+        let Some(text) = text else { continue };
+        if let Some(new) = edit(Kept { part: Part::Origin, sequence: None, name, text: &text })? {
+            let sql = format!("UPDATE origin SET {column} = ?2 WHERE conversation = ?1");
+            db.execute(&sql, params![key, new]).doing("redacting an origin")?;
+        }
+    }
+    let problems: Vec<(i64, String, String)> = db
+        .prepare_cached(PROBLEM_TEXTS)
+        .and_then(|mut s| s.query_map([key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect())
+        .doing(doing)?;
+    for (row, path, problem) in problems {
+        if let Some(new) = edit(Kept { part: Part::Problem, sequence: None, name: &path, text: &problem })? {
+            db.execute("UPDATE problem SET problem = ?2 WHERE rowid = ?1", params![row, new])
+                .doing("redacting a problem")?;
+        }
     }
     Ok(())
 }

@@ -76,6 +76,18 @@ pub(super) fn prepare(path: &Path, create: bool) -> Result<()> {
     Ok(())
 }
 
+/// How many bytes may still be written beside `path`, where the system tells.
+#[cfg(unix)]
+pub(super) fn free_bytes(path: &Path) -> Option<u64> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    rustix::fs::statvfs(folder).ok().map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+#[cfg(not(unix))]
+pub(super) fn free_bytes(_path: &Path) -> Option<u64> {
+    None
+}
+
 #[cfg(unix)]
 fn create_folder(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;

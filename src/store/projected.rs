@@ -4,6 +4,7 @@
 
 use rusqlite::{Row, params};
 
+use super::archive::{self, Shown};
 use super::engine::Doing as _;
 use super::options::PAGE_MAX;
 use super::{Store, catalogue};
@@ -15,11 +16,13 @@ const TRANSCRIPT: &str = "SELECT sequence, event_id, timestamp, kind, role, tool
 const TOOL_CALLS: &str = "SELECT sequence, action_id, tool, tool_call_id, command, path, arguments, risk, outcome, \
      exit_code, rejected_by, rejection_reason, error, started_at, ended_at, duration_ms, result_id FROM tool_calls \
      WHERE conversation_id = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
-const TOOL_COUNTS: &str = "SELECT tool, count(*), sum(outcome = 'error'), sum(outcome = 'rejected'), \
-     sum(outcome = 'pending') FROM tool_call WHERE conversation = ?1 GROUP BY tool ORDER BY 2 DESC, 1";
+const TOOL_COUNTS: &str = "SELECT t.tool, count(*), sum(t.outcome = 'error'), sum(t.outcome = 'rejected'), \
+     sum(t.outcome = 'pending') FROM event AS a CROSS JOIN tool_call AS t ON t.position = a.position \
+     WHERE a.conversation = ?1 GROUP BY t.tool ORDER BY 2 DESC, 1";
 const USAGE: &str = "SELECT usage_id, model, sum(prompt_tokens), sum(completion_tokens), \
      sum(cache_read_tokens), sum(cache_write_tokens), sum(reasoning_tokens), sum(cost), sum(latency_seconds), \
-     count(response_id) FROM usage WHERE conversation_id = ?1 OR ?1 IS NULL GROUP BY usage_id, model ORDER BY 1, 2";
+     count(response_id) FROM usage WHERE conversation_id IN \
+     (SELECT ?1 WHERE ?1 IS NOT NULL UNION ALL SELECT id FROM conversation WHERE ?1 IS NULL) GROUP BY usage_id, model ORDER BY 1, 2";
 const TASKS: &str = "SELECT title, notes, status FROM tasks WHERE conversation_id = ?1 ORDER BY place";
 const STATISTICS: &str = "SELECT count(*), coalesce(sum(event_count), 0), coalesce(sum(payload_bytes), 0), \
      min(created_at), max(updated_at) FROM conversation";
@@ -184,7 +187,7 @@ impl Store {
         from: Sequence,
         limit: usize,
     ) -> Result<Vec<TranscriptLine>> {
-        self.page(TRANSCRIPT, conversation, from, limit, |row| {
+        let line = |row: &Row<'_>| {
             Ok(TranscriptLine {
                 sequence: Sequence(row.get::<_, i64>(0)?.cast_unsigned()),
                 event_id: row.get(1)?,
@@ -194,7 +197,8 @@ impl Store {
                 tool: row.get(5)?,
                 text: row.get(6)?,
             })
-        })
+        };
+        self.page(TRANSCRIPT, conversation, from, limit, line, archive::whole_line)
     }
 
     /// A page of a conversation's tool calls, at most [`PAGE_MAX`].
@@ -207,7 +211,7 @@ impl Store {
         from: Sequence,
         limit: usize,
     ) -> Result<Vec<ToolCall>> {
-        self.page(TOOL_CALLS, conversation, from, limit, |row| {
+        let call = |row: &Row<'_>| {
             Ok(ToolCall {
                 sequence: Sequence(row.get::<_, i64>(0)?.cast_unsigned()),
                 action_id: row.get(1)?,
@@ -227,7 +231,8 @@ impl Store {
                 duration_ms: row.get(15)?,
                 result_id: row.get(16)?,
             })
-        })
+        };
+        self.page(TOOL_CALLS, conversation, from, limit, call, archive::whole_call)
     }
 
     fn page<T>(
@@ -237,17 +242,24 @@ impl Store {
         from: Sequence,
         limit: usize,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        whole: fn(&mut Shown<'_>, T) -> Result<T>,
     ) -> Result<Vec<T>> {
         self.catch_up()?;
         let limit = limit.clamp(1, PAGE_MAX) as i64;
         self.snapshot(|db| {
-            catalogue::key(db, conversation)?;
-            db.prepare_cached(sql)
+            let key = catalogue::key(db, conversation)?;
+            let rows: Vec<T> = db
+                .prepare_cached(sql)
                 .and_then(|mut statement| {
                     let from = from.0.cast_signed();
                     statement.query_map(params![conversation.as_str(), from, limit], read)?.collect()
                 })
-                .doing("reading a projection")
+                .doing("reading a projection")?;
+            if !archive::is_archived(db, key)? {
+                return Ok(rows);
+            }
+            let mut shown = Shown::new(db, key);
+            rows.into_iter().map(|row| whole(&mut shown, row)).collect()
         })
     }
 

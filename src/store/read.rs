@@ -3,8 +3,9 @@
 //! A page is its own read transaction and costs what it holds; payloads are served as stored, never parsed.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, Rows, params, params_from_iter};
+use rusqlite::{Connection, Rows, params, params_from_iter};
 
+use super::archive::Payloads;
 use super::engine::Doing as _;
 use super::log::{self, StoredEvent};
 use super::options::PAGE_MAX;
@@ -152,10 +153,10 @@ impl Store {
         let columns = log::columns!();
         let sql = format!("SELECT {columns} FROM event WHERE {condition} ORDER BY sequence {order} LIMIT ?");
         self.read(|db| {
-            let page = db
-                .prepare_cached(&sql)
-                .and_then(|mut statement| read_page(&mut statement.query(params_from_iter(values))?, limit))
-                .doing("reading a page of events")?;
+            let doing = "reading a page of events";
+            let mut statement = db.prepare_cached(&sql).doing(doing)?;
+            let mut rows = statement.query(params_from_iter(values)).doing(doing)?;
+            let page = read_page(&mut rows, limit, &mut Payloads::new(db))?;
             if page.events.is_empty() {
                 catalogue::key(db, conversation)?; // or there is no such conversation
             }
@@ -210,12 +211,11 @@ impl Store {
     /// [`Error::UnknownConversation`], [`Error::UnknownEvent`].
     pub fn event(&self, conversation: &ConversationId, id: &EventId) -> Result<StoredEvent> {
         self.read(|db| {
-            let found = db
-                .prepare_cached(BY_ID)
-                .and_then(|mut s| s.query_row([conversation.as_str(), id.as_str()], log::stored).optional())
-                .doing("reading an event")?;
-            match found {
-                Some(event) => Ok(event),
+            let doing = "reading an event";
+            let mut statement = db.prepare_cached(BY_ID).doing(doing)?;
+            let mut rows = statement.query([conversation.as_str(), id.as_str()]).doing(doing)?;
+            match rows.next().doing(doing)? {
+                Some(row) => Payloads::new(db).whole(log::stored(row).doing(doing)?),
                 None => {
                     catalogue::key(db, conversation)?;
                     Err(log::not_found(conversation, id.as_str()))
@@ -265,14 +265,15 @@ impl Store {
 }
 
 /// Takes up to `limit` events; of the one behind them only its place is read.
-fn read_page(rows: &mut Rows<'_>, limit: usize) -> rusqlite::Result<EventPage> {
+fn read_page(rows: &mut Rows<'_>, limit: usize, payloads: &mut Payloads<'_>) -> Result<EventPage> {
+    let doing = "reading a page of events";
     let mut events = Vec::with_capacity(limit.min(1000));
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next().doing(doing)? {
         if events.len() == limit {
-            let next = Some(Sequence(row.get::<_, i64>(1)?.cast_unsigned()));
+            let next = Some(Sequence(row.get::<_, i64>(1).doing(doing)?.cast_unsigned()));
             return Ok(EventPage { events, next });
         }
-        events.push(log::stored(row)?);
+        events.push(payloads.whole(log::stored(row).doing(doing)?)?);
     }
     Ok(EventPage { events, next: None })
 }
@@ -287,16 +288,19 @@ fn scan_page(
     let doing = "reading events";
     let mut statement = db.prepare_cached(SCAN).doing(doing)?;
     let mut rows = statement.query(params![key, from, SCAN_PAGE]).doing(doing)?;
+    let mut payloads = Payloads::new(db);
     let (mut last, mut shown) = (from, 0);
     while let Some(row) = rows.next().doing(doing)? {
         let text = |column| log::text(row, column).doing(doing);
+        let position: i64 = row.get(0).doing(doing)?;
         last = row.get(1).doing(doing)?;
+        let payload = payloads.payload(position, text(4)?)?;
         let event = EventRef {
-            position: Position(row.get::<_, i64>(0).doing(doing)?.cast_unsigned()),
+            position: Position(position.cast_unsigned()),
             sequence: Sequence(last.cast_unsigned()),
             id: text(2)?,
             kind: text(3)?,
-            payload: text(4)?,
+            payload: &payload,
         };
         if !visit(event)? {
             return Ok(None);

@@ -3,11 +3,12 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
+use super::archive::Payloads;
 use super::engine::Doing as _;
 use super::options::PAGE_MAX;
 use super::projection::rebuild::RebuildProgress;
 use super::projection::search as index;
-use super::{Store, catalogue};
+use super::{Store, catalogue, log};
 use crate::error::{Error, Result};
 use crate::event::json::Object;
 use crate::event::terms::Query;
@@ -118,9 +119,11 @@ fn find(
     let mut statement = db.prepare_cached(&sql).doing(doing)?;
     let mut rows = statement.query(params_from_iter(values)).doing(doing)?;
     let mut hits = Vec::new();
+    let mut payloads = Payloads::new(db);
     while let Some(row) = rows.next().doing(doing)? {
         let kind: String = row.get(3).doing(doing)?;
-        let payload: String = row.get(5).doing(doing)?;
+        let position: i64 = row.get(0).doing(doing)?;
+        let payload = payloads.payload(position, log::text(row, 5).doing(doing)?)?;
         let text = Line::read(&kind, &Object::of(&payload)).to_text();
         if !query.literals.is_empty() {
             // Signs are not in the index; the text itself decides.
@@ -134,7 +137,7 @@ fn find(
         hits.push(Hit {
             conversation: ConversationId::new(&conversation)?,
             sequence: Sequence(row.get::<_, i64>(1).doing(doing)?.cast_unsigned()),
-            position: Position(row.get::<_, i64>(0).doing(doing)?.cast_unsigned()),
+            position: Position(position.cast_unsigned()),
             event_id: row.get(2).doing(doing)?,
             kind,
             timestamp: row.get(4).doing(doing)?,

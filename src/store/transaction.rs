@@ -13,6 +13,11 @@ thread_local! {
     static PATIENCE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
+/// Lets what this thread runs next wait that long for a lock.
+pub(super) fn be_patient(patience: Duration) {
+    PATIENCE.set(Some(Instant::now() + patience));
+}
+
 /// A write transaction; rolled back when dropped before [`Write::commit`].
 pub(super) struct Write<'a> {
     db: &'a Connection,
@@ -26,7 +31,7 @@ impl<'a> Write<'a> {
     /// [`Error::Busy`] where another process kept the lock for `patience`.
     pub(super) fn begin(db: &'a Connection, patience: Duration) -> Result<Self> {
         let began = Instant::now();
-        PATIENCE.set(Some(began + patience));
+        be_patient(patience);
         let begun = db.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]));
         match begun {
             Ok(_) => Ok(Self { db, open: true }),

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::chain::Digest;
 use crate::error::Result;
 use crate::event::NewEvent;
 use crate::ids::{ConversationId, Sequence};
-use crate::store::{ArrivingFile, EventQuery, Store, StoredEvent};
+use crate::store::{ArrivingFile, Attachment, EventQuery, Store, StoredEvent};
 
 /// How many events are held in memory at a time.
 const PAGE: usize = 100;
@@ -56,7 +55,8 @@ impl<'a> Stored<'a> {
     /// Compares `event` with the next stored one, and goes on where they are the same.
     pub(super) fn compare(&mut self, event: &NewEvent) -> Result<Match> {
         let Some(stored) = self.peek()? else { return Ok(Match::New) };
-        if stored.id != *event.id() || stored.payload != event.payload() {
+        let same = stored.payload == event.payload() || stored.redacted_digest == Some(event.digest());
+        if stored.id != *event.id() || !same {
             return Ok(Match::Different(Box::new(stored.clone())));
         }
         self.page.next();
@@ -76,11 +76,11 @@ pub(super) fn changed_files(
     conversation: &ConversationId,
     arriving: &[ArrivingFile],
 ) -> Result<Vec<String>> {
-    let mut stored: HashMap<String, Digest> =
-        store.attachments(conversation)?.into_iter().map(|file| (file.path, file.digest)).collect();
+    let mut stored: HashMap<String, Attachment> =
+        store.attachments(conversation)?.into_iter().map(|file| (file.path.clone(), file)).collect();
     let mut changed = Vec::new();
     for file in arriving {
-        if stored.remove(&file.path) != Some(file.digest) {
+        if !stored.remove(&file.path).is_some_and(|stored| stored.is_or_was(file.digest)) {
             changed.push(file.path.clone());
         }
     }

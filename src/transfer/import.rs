@@ -11,7 +11,7 @@ use super::source::{Candidate, Source};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::state::BaseDocument;
-use crate::store::{Arrival, Problem, Store, Surroundings};
+use crate::store::{Arrival, Attachment, Problem, Store, Surroundings};
 
 /// How much is written in one transaction.
 const CHUNK_EVENTS: usize = 1000;
@@ -24,6 +24,8 @@ pub struct ImportOptions {
     pub id: Option<ConversationId>,
     /// Take over files beside the events that have changed although no event was added.
     pub accept_changed_files: bool,
+    /// Take in conversations again that were erased here.
+    pub accept_erased: bool,
 }
 
 /// What became of a conversation that was found.
@@ -95,8 +97,8 @@ pub struct ImportProgress<'a> {
 /// Takes conversations into a store.
 #[derive(Debug)]
 pub struct Importer<'a> {
-    store: &'a Store,
-    options: ImportOptions,
+    pub(super) store: &'a Store,
+    pub(super) options: ImportOptions,
     read: Read,
 }
 
@@ -166,6 +168,9 @@ impl<'a> Importer<'a> {
         let meta = source.meta()?;
         problems.extend(source.listing.problems.iter().cloned());
         let id = self.choose_id(&source, parent, base_state.as_ref(), &meta, &mut problems)?;
+        if let Some(refusal) = self.past(found, &id, &mut problems)? {
+            return Ok(refusal);
+        }
         let mut intake = Intake::new(self.store, &id, problems);
         let read = &mut self.read;
         let shape = source.each(&mut |candidate| {
@@ -239,13 +244,15 @@ impl<'a> Importer<'a> {
         }
         let went_on_here = !stored.is_exhausted()?;
         let mut changed = changed_files(self.store, id, &around.files)?;
-        if self.store.stored_document(id)?.as_ref() != around.base_state.as_ref() {
+        let base_state = around.base_state.as_ref().map(|document| self.store.without_redacted(id, document));
+        if self.store.stored_document(id)? != base_state.transpose()? {
             changed.push(around.origin.base_state_path.clone().unwrap_or_else(|| layout::BASE_STATE.into()));
         }
         if changed.is_empty() || went_on_here {
             report.status = ImportStatus::Unchanged;
         } else if self.options.accept_changed_files {
             self.store.finish_import(id, around)?;
+            self.store.note_acceptance(id, "changed files")?;
             report.status = ImportStatus::Updated;
         } else {
             report.problems.extend(changed.into_iter().map(|path| Problem {
@@ -257,7 +264,7 @@ impl<'a> Importer<'a> {
         Ok(report)
     }
 
-    fn exists(&self, id: &ConversationId) -> Result<bool> {
+    pub(super) fn exists(&self, id: &ConversationId) -> Result<bool> {
         match self.store.conversation(id) {
             Ok(_) => Ok(true),
             Err(Error::UnknownConversation { .. }) => Ok(false),
@@ -327,7 +334,7 @@ struct Intake<'a> {
     id: &'a ConversationId,
     stored: Stored<'a>,
     /// Where files with a reason are that an earlier import kept aside.
-    known_aside: HashMap<String, crate::chain::Digest>,
+    known_aside: HashMap<String, Attachment>,
     chunk: Vec<Arrival>,
     /// The files of the chunk's events, as they are told in problems.
     chunk_paths: Vec<String>,
@@ -354,7 +361,7 @@ impl<'a> Intake<'a> {
             known_aside: known_aside
                 .into_iter()
                 .filter(|file| file.reason.is_some())
-                .map(|file| (file.path, file.digest))
+                .map(|file| (file.path.clone(), file))
                 .collect(),
             chunk: Vec::new(),
             chunk_paths: Vec::new(),
@@ -379,7 +386,7 @@ impl<'a> Intake<'a> {
                 return Ok(());
             }
         };
-        if self.known_aside.get(&candidate.path).is_some_and(|digest| *digest == event.digest()) {
+        if self.known_aside.get(&candidate.path).is_some_and(|file| file.is_or_was(event.digest())) {
             self.keep_aside(candidate.path, second_event(event.id().as_str()));
             return Ok(());
         }

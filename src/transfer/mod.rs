@@ -12,6 +12,7 @@ mod folder;
 mod import;
 pub mod layout;
 mod meta;
+mod past;
 mod source;
 mod upgrade;
 

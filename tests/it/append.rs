@@ -219,6 +219,7 @@ fn head_catalogue_and_base_state_move_with_the_events() {
         forked_from: None,
         forked_at: None,
         head_hash: row.head_hash,
+        archived_at: None,
     };
     assert_eq!(row, expected);
     let state = store.base_state(&talk).unwrap().unwrap();

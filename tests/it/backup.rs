@@ -150,7 +150,7 @@ fn what_was_deleted_is_not_in_a_backup() {
     let store = scratch.open_still();
     let secret = "a-very-secret-word-that-must-go";
     store.append(&conversation("stays"), Expected::Any, &[said("a", "one")]).unwrap();
-    store.append(&conversation("goes"), Expected::Any, &[said("a", &secret.repeat(100))]).unwrap();
+    store.append(&conversation("goes"), Expected::Any, &[said("a", &secret.repeat(1000))]).unwrap();
     store.search(secret, &Default::default(), 1, &mut |_| ()).unwrap();
     store.delete(&conversation("goes")).unwrap();
     store.backup(scratch.path("copy.db")).unwrap();

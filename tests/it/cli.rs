@@ -11,22 +11,22 @@ fn golden(name: &str) -> PathBuf {
 }
 
 /// A database of its own, and the program on it.
-struct Program {
-    folder: tempfile::TempDir,
+pub struct Program {
+    pub folder: tempfile::TempDir,
 }
 
 impl Program {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    fn with_goldens() -> Self {
+    pub fn with_goldens() -> Self {
         let program = Self::new();
         program.done(&["import", golden("conversations").to_str().unwrap()]);
         program
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub fn run(&self, arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_annals"))
             .current_dir(self.folder.path())
             .env_remove("ANNALS_DB")
@@ -36,19 +36,19 @@ impl Program {
     }
 
     /// Standard output of a command that ends with 0.
-    fn done(&self, arguments: &[&str]) -> String {
+    pub fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub fn json(&self, arguments: &[&str]) -> Value {
         serde_json::from_str(&self.done(&[&["--json"], arguments].concat())).unwrap()
     }
 
     /// Exit code and standard error.
-    fn fails(&self, arguments: &[&str]) -> (i32, String) {
+    pub fn fails(&self, arguments: &[&str]) -> (i32, String) {
         let output = self.run(arguments);
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     }

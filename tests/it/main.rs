@@ -6,6 +6,7 @@ mod backup;
 mod base_state;
 mod branch;
 mod cli;
+mod cli_privacy;
 mod concurrent;
 mod conversation_state;
 mod crash;
@@ -14,7 +15,10 @@ mod drawing;
 mod events;
 mod feed;
 mod full;
+#[cfg(feature = "proof")]
+mod fuzz;
 mod golden;
+mod guide;
 #[cfg(feature = "agent")]
 mod llm_chat;
 #[cfg(feature = "agent")]
@@ -34,11 +38,14 @@ mod messages;
 mod old;
 mod open;
 mod projections;
+mod proof;
 mod query;
 mod recording;
+mod redact;
 mod replay;
 mod report;
 mod search;
+mod secrets;
 mod sql;
 mod state;
 mod stuck;

@@ -249,6 +249,83 @@ fn attacks() -> Vec<&'static str> {
         // Parameters without a name.
         "SELECT ?",
         "SELECT ?1",
+        // The log's tables where no table is expected.
+        "SELECT 1 FROM events WHERE sequence IN event",
+        "SELECT 1 IN log",
+        "SELECT kind FROM events ORDER BY (SELECT reason FROM maintenance)",
+        "SELECT kind FROM events GROUP BY (SELECT reason FROM maintenance)",
+        "SELECT kind FROM events GROUP BY kind HAVING EXISTS (SELECT 1 FROM maintenance)",
+        "SELECT kind FROM events LIMIT (SELECT count(*) FROM event)",
+        "SELECT kind FROM events LIMIT 1 OFFSET (SELECT count(*) FROM blob)",
+        "SELECT count(*) OVER (ORDER BY (SELECT reason FROM maintenance)) FROM events",
+        "SELECT sum(sequence) FILTER (WHERE (SELECT 1 FROM event)) FROM events",
+        "SELECT CASE (SELECT 1 FROM event) WHEN 1 THEN 2 END",
+        "SELECT * FROM events LEFT JOIN event ON 1",
+        "SELECT * FROM events, LATERAL (SELECT * FROM event)",
+        "SELECT * FROM events NATURAL JOIN event",
+        "SELECT * FROM events EXCEPT SELECT * FROM event",
+        "SELECT 1 INTERSECT SELECT one FROM log",
+        "VALUES ((SELECT payload FROM event))",
+        "WITH t AS NOT MATERIALIZED (SELECT * FROM event) SELECT * FROM t",
+        "WITH t AS MATERIALIZED (SELECT * FROM event) SELECT 1 FROM t",
+        "WITH unused AS (SELECT * FROM event) SELECT * FROM unused, events",
+        "SELECT * FROM json_each((SELECT payload FROM event))",
+        "SELECT * FROM json_tree((SELECT group_concat(payload) FROM event))",
+        "SELECT * FROM (VALUES (1)) AS v JOIN (event AS e JOIN log)",
+        // Names written in odd ways.
+        "SELECT * FROM EvEnT",
+        "SELECT * FROM MAIN.\"EVENT\"",
+        "SELECT * FROM temp.event",
+        "SELECT * FROM temp.sqlite_master",
+        "SELECT * FROM nowhere.events",
+        "SELECT * FROM \"main\".\"sqlite_schema\"",
+        "SELECT*FROM/**/event/**/",
+        "SELECT \"load_extension\"('evil')",
+        "SELECT [load_extension]('evil')",
+        "SELECT main.event.payload FROM event",
+        "SELECT * FROM \"events\u{200b}\"",
+        "SELECT * FROM ｅｖｅｎｔ",
+        // More of what the engine has.
+        "SELECT * FROM generate_series(1, 9)",
+        "SELECT * FROM sqlite_dbpage",
+        "SELECT * FROM sqlite_dbdata",
+        "SELECT * FROM pragma_module_list",
+        "SELECT * FROM pragma_query_only",
+        "SELECT * FROM tables_used('SELECT 1')",
+        "SELECT * FROM csv",
+        "SELECT * FROM completion('a')",
+        "SELECT sqlite_offset(payload) FROM events",
+        "SELECT fts5_source_id()",
+        "SELECT bm25(transcript_search) FROM transcript_search",
+        "SELECT highlight(transcript_search, 0, '<', '>') FROM transcript_search",
+        "SELECT text FROM transcript WHERE transcript MATCH 'x'",
+        "SELECT rtreenode(1, x'00')",
+        "SELECT rtreedepth(x'0000')",
+        "SELECT unhex('00')",
+        "SELECT json_pretty('{}')",
+        "SELECT jsonb('{}')",
+        "SELECT RAISE(ABORT, 'x')",
+        "SELECT RAISE(ROLLBACK, 'x')",
+        "SELECT sqlite_source_id()",
+        "SELECT unistr('x')",
+        "SELECT soundex('x')",
+        "SELECT median(sequence) FROM events",
+        // Statements in disguise.
+        "(SELECT 1)",
+        "SELECT 1 INTO x",
+        "SELECT * FROM events FOR UPDATE",
+        "WITH x AS (SELECT 1) INSERT INTO event SELECT * FROM x",
+        "WITH x AS (SELECT 1) UPDATE event SET payload = ''",
+        "WITH x AS (SELECT 1) REPLACE INTO log SELECT * FROM x",
+        "CREATE TABLE evil AS SELECT 1",
+        "INSERT INTO transcript_search (transcript_search) VALUES ('rebuild')",
+        "DROP TABLE IF EXISTS event",
+        "PRAGMA main.integrity_check",
+        "PRAGMA optimize",
+        "END TRANSACTION",
+        ".open evil.db",
+        "SELECT 1;;PRAGMA query_only = OFF",
+        "SELECT 1 -- \n; DELETE FROM event",
         // Stray text.
         "SELECT",
         "DROP",
@@ -278,7 +355,7 @@ fn nothing_comes_of_trying_anything_else() {
         assert!(!what.is_empty() && !what.contains("secret"), "{sql:?}: {what}");
     }
     assert_eq!(files(&scratch.path("")), before);
-    assert!(attacks().len() > 100);
+    assert!(attacks().len() > 190, "{}", attacks().len());
     // The same on a store that may only be read, and on one in memory.
     drop(store);
     let read_only = Options { read_only: true, ..Options::default() };
@@ -334,6 +411,30 @@ fn what_would_never_end_is_ended() {
         assert!(began.elapsed() < Duration::from_secs(20), "{sql}: {:?}", began.elapsed());
     }
     assert_eq!(ask(&store, "SELECT count(*) FROM events").unwrap().rows, [[SqlValue::Integer(4)]]);
+}
+
+/// The limit of memory holds by itself, long before the clock.
+#[test]
+fn what_would_take_all_memory_is_ended_by_that() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let limits =
+        SqlLimits { time_max: Duration::from_secs(600), memory_bytes_max: 32 << 20, ..SqlLimits::default() };
+    for sql in [
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION SELECT x + 1 FROM n) SELECT max(x) FROM n",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) \
+         SELECT group_concat(printf('%.*c', 100000, 'x')) FROM n",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) \
+         SELECT DISTINCT x, printf('%.*c', 10000, 'x') FROM n ORDER BY x DESC",
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x, count(*) OVER () FROM n",
+        "WITH RECURSIVE n(x, y) AS (SELECT 1, printf('%.*c', 10000, 'x') UNION ALL SELECT x + 1, y FROM n) \
+         SELECT count(*) FROM (SELECT x, y FROM n GROUP BY x, y)",
+    ] {
+        match ask_within(&store, sql, limits).expect_err(sql) {
+            Error::QueryTooLarge { what: "memory", bytes_max } => assert_eq!(bytes_max, 32 << 20),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
 }
 
 /// Statements whose mere reading could take long or much.

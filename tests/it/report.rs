@@ -124,6 +124,27 @@ fn any_sqlite_tool_gets_the_same_answers() {
     }
 }
 
+/// `docs/reports.sql` as any SQLite tool reads it.
+#[test]
+fn every_report_is_a_view_too() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    store.catch_up().unwrap();
+    let db = scratch.foreign();
+    db.execute_batch(&audit::document_views()).unwrap();
+    for report in REPORTS {
+        let view = format!("report_{}", report.name.replace('-', "_"));
+        let statement = db.prepare(&format!("SELECT * FROM {view}")).unwrap();
+        let promised: Vec<&str> = report.columns.iter().map(|column| column.name).collect();
+        assert_eq!(statement.column_names(), promised, "{view}");
+        let count = crate::support::rows(&db, &format!("SELECT * FROM {view}")).len();
+        // The views have no limit.
+        let has_limit = report.parameters.iter().any(|parameter| parameter.name == "limit");
+        let given: &[(&str, &str)] = if has_limit { &[("limit", "1000")] } else { &[] };
+        assert_eq!(count, answer(&store, report.name, given).rows.len(), "{view}");
+    }
+}
+
 #[test]
 fn commands_tell_where_they_ran_and_how_they_ended() {
     let scratch = Scratch::new();

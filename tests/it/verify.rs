@@ -86,6 +86,7 @@ fn what_nobody_touched_is_sound() {
             conversations: 2,
             events: rows.iter().map(|row| row.event_count).sum(),
             payload_bytes: rows.iter().map(|row| row.payload_bytes).sum(),
+            redacted: 0,
             attachments: contents.len() as u64,
             findings: Vec::new(),
             notes: Vec::new(),
@@ -325,7 +326,7 @@ fn a_payload_that_claims_to_have_been_taken_out_is_told() {
     let forge = "UPDATE event SET redacted_digest = ?1, payload = '{\"id\":\"c\",\"kind\":\"ActionEvent\"}' WHERE id = 'c'";
     db.execute(forge, [digest.0]).unwrap();
     let findings = verify(&store).findings;
-    let what = "its payload is another one in the place of one that was taken out".to_owned();
+    let what = "it says that it is redacted, and the administrative log does not: it was changed".to_owned();
     assert!(
         findings.contains(&Finding { conversation: Some(talk), sequence: Some(Sequence(2)), what }),
         "{findings:#?}"

@@ -85,11 +85,67 @@ pub(in crate::cli) struct Limits {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals verify                the whole file
-  annals verify 5610a7         one conversation: its events, catalogue row and attachments")]
+  annals verify 5610a7         one conversation: its events, catalogue row and attachments
+  annals verify --against head.txt --key auditor.pub
+                               and that everything is still there that `annals head` spoke of")]
 pub(in crate::cli) struct Verify {
     /// Only this conversation, by id or the start of one
     pub id: Option<String>,
     /// Leave out the comparison of derived tables with the log, which takes the most time
     #[arg(long)]
     pub quick: bool,
+    /// Also check that the store still has everything that this head (see `annals head`) spoke of
+    #[arg(long, value_name = "HEADFILE", conflicts_with = "id")]
+    pub against: Option<PathBuf>,
+    /// Hold the head to this public key: 64 hex digits or a file
+    #[arg(long, value_name = "KEY", requires = "against")]
+    pub key: Option<String>,
+}
+
+/// Show a key for signing heads, or make one
+///
+/// A key is an Ed25519 key in a file of your own (PKCS#8, PEM; mode 0600). Its public half goes to whoever checks.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals keys auditor.pem --new          makes auditor.pem and auditor.pem.pub
+  annals keys auditor.pem                shows its public half")]
+pub(in crate::cli) struct Keys {
+    /// The key's file; of a public key too, without --new
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Make a new key; nothing may be there
+    #[arg(long)]
+    pub new: bool,
+}
+
+/// Print where every hash chain ends now: a text to be kept elsewhere
+///
+/// As long as you have it, `annals verify --against` tells whether anything it speaks of was changed or taken
+/// away since. docs/tamper-evidence.md says what that proves.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals head > head.txt
+  annals head --sign auditor.pem > head.txt
+  annals head 5610a7 --sign auditor.pem | mail -s head someone@example.com")]
+pub(in crate::cli) struct Head {
+    /// Only this conversation, by id or the start of one
+    pub id: Option<String>,
+    /// Sign it with this key
+    #[arg(long, value_name = "KEYFILE")]
+    pub sign: Option<PathBuf>,
+}
+
+/// Write a conversation as a folder that a stranger can check with standard tools
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  annals bundle 5610a7 --to proof/ --sign auditor.pem      proof/README.md says how to check it")]
+pub(in crate::cli) struct Bundle {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    /// The folder; it must be empty or not there
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Sign its head with this key
+    #[arg(long, value_name = "KEYFILE")]
+    pub sign: Option<PathBuf>,
 }

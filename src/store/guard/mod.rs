@@ -69,7 +69,8 @@ pub struct SqlLimits {
     /// How long it may run. Default 30 s.
     pub time_max: Duration,
     /// How much memory sorting, grouping and values may take, in bytes. It is looked at every few steps of
-    /// the engine; a step that joins values can go beyond it by their size. Default 256 MiB.
+    /// the engine; a step that joins values can go beyond it by their size. What other connections of the
+    /// process take meanwhile counts too. Default 256 MiB.
     pub memory_bytes_max: u64,
     /// The largest single value, in bytes. Default 65 MiB, so that every payload can be read.
     pub value_bytes_max: usize,

@@ -87,6 +87,13 @@ fn watch(db: &Connection, deadline: Instant, memory_bytes_max: u64) -> Result<Ar
     let stopped = Arc::new(AtomicU8::new(0));
     let note = Arc::clone(&stopped);
     let before = engine::memory_bytes();
+    if before == 0 {
+        // A connection is open, so this engine does not count what it uses.
+        let what =
+            "the memory of a query cannot be limited here: SQLite keeps no memory statistics".to_owned();
+        let hint = Some("compile it without SQLITE_DEFAULT_MEMSTATUS=0".to_owned());
+        return Err(Error::QueryRefused { what, hint });
+    }
     let look = move || {
         let why = if engine::memory_bytes().saturating_sub(before) > memory_bytes_max {
             LARGE

@@ -33,6 +33,7 @@ pub const VIEWS: &[SqlView] = &[
             "forked_from",
             "forked_at",
             "head_hash",
+            "archived_at",
         ],
     },
     SqlView {
@@ -55,6 +56,8 @@ pub const VIEWS: &[SqlView] = &[
             "hash",
             "payload_bytes",
             "payload",
+            "redacted_sha256",
+            "is_archived",
         ],
     },
     SqlView {
@@ -272,6 +275,37 @@ pub const VIEWS: &[SqlView] = &[
         name: "imports",
         row: "where a conversation was read from",
         columns: &["conversation_id", "source", "events", "imported_at"],
+    },
+    SqlView {
+        name: "admin_log",
+        row: "something done to the file that no event tells",
+        columns: &[
+            "number",
+            "at",
+            "act",
+            "conversation_id",
+            "reason",
+            "os_user",
+            "host",
+            "program",
+            "detail",
+            "receipts",
+            "hash",
+        ],
+    },
+    SqlView {
+        name: "admin_receipts",
+        row: "something that an act took out or changed",
+        columns: &[
+            "act_number",
+            "act",
+            "conversation_id",
+            "part",
+            "name",
+            "sequence",
+            "sha256_before",
+            "sha256_after",
+        ],
     },
 ];
 

@@ -19,6 +19,7 @@ mod usage;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::archive::Payloads;
 use super::engine::Doing as _;
 use super::log;
 use crate::error::Result;
@@ -30,7 +31,9 @@ const SAVE: &str = "INSERT INTO projection (name, version, position) VALUES (?1,
      ON CONFLICT (name) DO UPDATE SET version = excluded.version, position = excluded.position";
 const FORGET: &str = "DELETE FROM projection WHERE name = ?1";
 const EVENTS: &str = "SELECT position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, \
-     source, payload, redacted_digest IS NOT NULL FROM event WHERE position > ?1 ORDER BY position LIMIT ?2";
+     source, payload FROM event WHERE position > ?1 ORDER BY position LIMIT ?2";
+const EVENTS_OF: &str = "SELECT position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, \
+     source, payload FROM event WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
 
 /// The most events one step takes.
 const STEP_EVENTS_MAX: i64 = 1000;
@@ -169,18 +172,81 @@ pub(super) fn step(db: &Connection) -> Result<bool> {
 /// A projection and the position it has read up to.
 type Standing = (Box<dyn Projection + Send>, i64);
 
+/// Takes a conversation out of every projection and reads its events into them again, each as far as it
+/// has read the log. The search index is not among them. Runs within a write transaction.
+pub(super) fn again(db: &Connection, conversation: i64) -> Result<()> {
+    delete_rows(db, conversation)?;
+    let mut projections = Vec::new();
+    for projection in all() {
+        // One without a checkpoint starts afresh anyway.
+        if let Some(position) = checkpoint(db, projection.as_ref())? {
+            projections.push((projection, position));
+        }
+    }
+    let doing = "projecting a conversation again";
+    let mut next = 0;
+    loop {
+        let mut statement = db.prepare_cached(EVENTS_OF).doing(doing)?;
+        let rows = statement.query(params![conversation, next, STEP_EVENTS_MAX]).doing(doing)?;
+        let mut apply = |event: &LogEvent<'_>| {
+            let mut reading = projections.iter_mut().filter(|(_, position)| event.position <= *position);
+            reading.try_for_each(|(projection, _)| projection.apply(db, event))
+        };
+        let step = each(db, rows, &mut apply)?;
+        for (projection, _) in &mut projections {
+            projection.flush(db)?;
+        }
+        if !step.more {
+            break;
+        }
+        next += step.events;
+    }
+    usage::renew_one(db, conversation)
+}
+
 /// Feeds a step's events to `projections`; answers the last position read and whether there is more.
 fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64, bool)> {
     let doing = "catching projections up";
     let mut statement = db.prepare_cached(EVENTS).doing(doing)?;
-    let mut rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(doing)?;
-    let (mut reached, mut events, mut bytes) = (from, 0, 0);
+    let rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(doing)?;
+    let step = each(db, rows, &mut |event| {
+        let mut reading = projections.iter_mut().filter(|(_, position)| *position < event.position);
+        reading.try_for_each(|(projection, _)| projection.apply(db, event))
+    })?;
+    let reached = step.reached.unwrap_or(from);
+    if step.more {
+        return Ok((reached, true));
+    }
+    // Behind the last event may be positions whose events were deleted.
+    Ok((reached.max(log::head(db)?.0.cast_signed()), false))
+}
+
+/// What one step has read.
+struct Step {
+    /// The last event's position.
+    reached: Option<i64>,
+    events: i64,
+    /// Whether there may be more.
+    more: bool,
+}
+
+/// Shows a step's events to `apply`.
+fn each(
+    db: &Connection,
+    mut rows: rusqlite::Rows<'_>,
+    apply: &mut dyn FnMut(&LogEvent<'_>) -> Result<()>,
+) -> Result<Step> {
+    let doing = "reading events for projections";
+    let mut bytes = 0;
+    let mut payloads = Payloads::new(db);
+    let mut step = Step { reached: None, events: 0, more: false };
     while let Some(row) = rows.next().doing(doing)? {
         let text = |column| row.get_ref(column).and_then(|value| Ok(value.as_str_or_null()?)).doing(doing);
-        let payload = text(9)?.unwrap_or_default();
+        let position = row.get(0).doing(doing)?;
+        let payload = &*payloads.payload(position, text(9)?.unwrap_or_default())?;
         let members = Object::of(payload);
         let event = LogEvent {
-            position: row.get(0).doing(doing)?,
+            position,
             conversation: row.get(1).doing(doing)?,
             id: text(2)?.unwrap_or_default(),
             kind: text(3)?.unwrap_or_default(),
@@ -192,23 +258,16 @@ fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64
             payload,
             members: &members,
         };
-        reached = event.position;
-        for (projection, position) in projections.iter_mut() {
-            if *position < reached {
-                projection.apply(db, &event)?;
-            }
-        }
-        events += 1;
+        step.reached = Some(event.position);
+        apply(&event)?;
+        step.events += 1;
         bytes += payload.len();
-        if bytes >= STEP_BYTES_MAX {
-            return Ok((reached, true));
+        step.more = step.events == STEP_EVENTS_MAX || bytes >= STEP_BYTES_MAX;
+        if step.more {
+            break;
         }
     }
-    if events == STEP_EVENTS_MAX {
-        return Ok((reached, true));
-    }
-    // Behind the last event may be positions whose events were deleted.
-    Ok((reached.max(log::head(db)?.0.cast_signed()), false))
+    Ok(step)
 }
 
 /// How far a projection has read; `None` where it must start afresh.
@@ -252,7 +311,12 @@ pub(super) fn is_torn(db: &Connection) -> Result<bool> {
 
 /// Deletes every row of a conversation; its events must still be there.
 pub(super) fn delete(db: &Connection, conversation: i64) -> Result<()> {
-    search::delete(db, conversation)?;
+    search::forget(db, conversation)?;
+    delete_rows(db, conversation)
+}
+
+/// Deletes every row of a conversation but those of the search index.
+fn delete_rows(db: &Connection, conversation: i64) -> Result<()> {
     for sql in [
         "DELETE FROM transcript_line WHERE position IN (SELECT position FROM event WHERE conversation = ?1)",
         "DELETE FROM tool_call WHERE position IN (SELECT position FROM event WHERE conversation = ?1)",

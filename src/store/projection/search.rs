@@ -5,8 +5,9 @@
 //! never keeps text that the log does not show: what is deleted is taken out first, while its words can
 //! still be read, because a contentless index forgets a row only when it is told the words again.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
+use super::super::archive::Payloads;
 use super::super::engine::Doing as _;
 use super::super::log;
 use crate::error::Result;
@@ -18,12 +19,14 @@ pub(in super::super) const NAME: &str = "search";
 const VERSION: i64 = 1;
 
 const EVENTS: &str = "SELECT position, kind, payload FROM event \
-     WHERE position > ?1 AND redacted_digest IS NULL ORDER BY position LIMIT ?2";
+     WHERE position > ?1 ORDER BY position LIMIT ?2";
 const INSERT: &str = "INSERT INTO transcript_search (rowid, text) VALUES (?1, ?2)";
 const DELETE: &str =
     "INSERT INTO transcript_search (transcript_search, rowid, text) VALUES ('delete', ?1, ?2)";
 const EVENTS_OF: &str = "SELECT position, kind, payload FROM event \
-     WHERE conversation = ?1 AND position <= ?2 AND redacted_digest IS NULL";
+     WHERE conversation = ?1 AND position <= ?2";
+/// Merges the index into one piece: only then are the words of rows that were taken out really gone.
+const MERGE: &str = "INSERT INTO transcript_search (transcript_search) VALUES ('optimize')";
 const CLEAR: &str = "DROP TABLE IF EXISTS transcript_search";
 
 /// The most events and payload bytes of one step.
@@ -60,12 +63,13 @@ pub(in super::super) fn step(db: &Connection) -> Result<bool> {
     let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
     let mut rows = statement.query(params![from, STEP_EVENTS_MAX]).doing(DOING)?;
     let (mut reached, mut events, mut bytes) = (from, 0, 0);
+    let mut payloads = Payloads::new(db);
     while let Some(row) = rows.next().doing(DOING)? {
         reached = row.get(0).doing(DOING)?;
-        let payload = row.get_ref(2).and_then(|value| Ok(value.as_str()?)).doing(DOING)?;
+        let payload = payloads.payload(reached, log::text(row, 2).doing(DOING)?)?;
         bytes += payload.len();
         events += 1;
-        if let Some(text) = text(row).doing(DOING)? {
+        if let Some(text) = text(log::text(row, 1).doing(DOING)?, &payload) {
             db.prepare_cached(INSERT)
                 .and_then(|mut statement| statement.execute(params![reached, text]))
                 .doing(DOING)?;
@@ -76,7 +80,7 @@ pub(in super::super) fn step(db: &Connection) -> Result<bool> {
     }
     let more = events == STEP_EVENTS_MAX || bytes >= STEP_BYTES_MAX;
     if !more {
-        reached = log::head(db)?.0.cast_signed(); // the tail may be redacted
+        reached = log::head(db)?.0.cast_signed(); // behind the last event may be deleted ones
     }
     super::save(db, NAME, VERSION, reached)?;
     Ok(more)
@@ -89,16 +93,38 @@ pub(in super::super) fn restart(db: &Connection) -> Result<()> {
     super::save(db, NAME, VERSION, 0)
 }
 
-/// Takes a conversation out of the index; its events must still be there.
-pub(super) fn delete(db: &Connection, conversation: i64) -> Result<()> {
-    let doing = "taking words out of the index";
+/// Takes a conversation out of the index; its events must still be there as they were indexed.
+pub(in super::super) fn forget(db: &Connection, conversation: i64) -> Result<()> {
+    tell(db, conversation, DELETE)
+}
+
+/// Puts a conversation back into the index, as far as that has read the log, and sees to it that nothing
+/// is left of words that were taken out before.
+pub(in super::super) fn remember(db: &Connection, conversation: i64) -> Result<()> {
+    tell(db, conversation, INSERT)?;
+    merge(db)
+}
+
+/// Sees to it that nothing is left of words that were taken out.
+pub(in super::super) fn merge(db: &Connection) -> Result<()> {
+    if checkpoint(db)?.is_some() {
+        db.execute(MERGE, []).doing(DOING)?;
+    }
+    Ok(())
+}
+
+/// Tells the index the words of a conversation's events, by the statement `sql`.
+fn tell(db: &Connection, conversation: i64, sql: &str) -> Result<()> {
+    let doing = "telling the index a conversation's words";
     let Some(position) = checkpoint(db)? else { return Ok(()) };
     let mut statement = db.prepare_cached(EVENTS_OF).doing(doing)?;
     let mut rows = statement.query(params![conversation, position]).doing(doing)?;
+    let mut payloads = Payloads::new(db);
     while let Some(row) = rows.next().doing(doing)? {
-        if let Some(text) = text(row).doing(doing)? {
-            let position: i64 = row.get(0).doing(doing)?;
-            db.prepare_cached(DELETE)
+        let position: i64 = row.get(0).doing(doing)?;
+        let payload = payloads.payload(position, log::text(row, 2).doing(doing)?)?;
+        if let Some(text) = text(log::text(row, 1).doing(doing)?, &payload) {
+            db.prepare_cached(sql)
                 .and_then(|mut statement| statement.execute(params![position, text]))
                 .doing(doing)?;
         }
@@ -106,9 +132,8 @@ pub(super) fn delete(db: &Connection, conversation: i64) -> Result<()> {
     Ok(())
 }
 
-/// The words of a row of position, kind and payload; `None` where it has none.
-fn text(row: &Row<'_>) -> rusqlite::Result<Option<String>> {
-    let (kind, payload) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+/// The words of an event; `None` where it has none.
+fn text(kind: &str, payload: &str) -> Option<String> {
     let text = Line::read(kind, &Object::of(payload)).to_text();
-    Ok((!text.is_empty()).then(|| terms::spread(&text)))
+    (!text.is_empty()).then(|| terms::spread(&text))
 }

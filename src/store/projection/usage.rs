@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::super::base_state;
+use super::super::archive::Payloads;
 use super::super::engine::Doing as _;
+use super::super::{base_state, log};
 use super::{LogEvent, Projection};
 use crate::error::Result;
 use crate::event::json::{Object, Raw};
@@ -232,6 +233,12 @@ pub(super) fn has_stale(db: &Connection) -> Result<bool> {
     db.prepare_cached(STALE).and_then(|mut statement| statement.exists([])).doing(DOING)
 }
 
+/// Reads the figures of one base state anew.
+pub(super) fn renew_one(db: &Connection, conversation: i64) -> Result<()> {
+    renew(db, conversation)?;
+    clear(db, RENEWED, conversation)
+}
+
 /// Reads the figures of every base state that changed.
 pub(super) fn renew_stale(db: &Connection) -> Result<()> {
     loop {
@@ -267,14 +274,15 @@ fn fold_again(db: &Connection, conversation: i64) -> Result<()> {
     clear(db, CLEAR, conversation)?;
     clear(db, CLEAR_TOTALS, conversation)?;
     let mut usage = Usage::default();
+    let mut payloads = Payloads::new(db);
     let read = super::stored_checkpoint(db, NAME)?.map_or(0, |(_, position)| position);
     let mut statement = db.prepare_cached(UPDATES).doing(DOING)?;
     let mut rows = statement.query(params![conversation, read]).doing(DOING)?;
     while let Some(row) = rows.next().doing(DOING)? {
         let timestamp: Option<String> = row.get(1).doing(DOING)?;
-        let payload: String = row.get(2).doing(DOING)?;
+        let position = row.get(0).doing(DOING)?;
+        let payload = payloads.payload(position, log::text(row, 2).doing(DOING)?)?;
         if let Some(usages) = told_usages(&Object::of(&payload)) {
-            let position = row.get(0).doing(DOING)?;
             usage.take(db, &Told { conversation, position, timestamp: timestamp.as_deref() }, usages)?;
         }
     }

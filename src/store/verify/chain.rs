@@ -4,15 +4,16 @@ use std::collections::VecDeque;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::super::archive::Payloads;
 use super::super::catalogue::{Entry, Told};
 use super::super::engine::Doing as _;
-use super::super::{Store, base_state, origin};
+use super::super::{Store, admin, base_state, origin};
 use super::diagnosis::{Damage, Link, diagnose};
 use super::{Finding, Verification, VerifyProgress};
 use crate::chain::{self, Digest};
 use crate::error::Result;
-use crate::event::{Envelope, NewEvent, kind};
-use crate::ids::{ConversationId, EventId, ROOT, Sequence, Timestamp};
+use crate::event::{Envelope, kind};
+use crate::ids::{ConversationId, ROOT, Sequence, Timestamp};
 use crate::state::status::Effect;
 
 const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind, source, timestamp, parent_id, \
@@ -62,6 +63,7 @@ pub(super) fn verify(
         }
     }
     seen.payload_bytes += walk.payload_bytes;
+    seen.redacted += walk.redacted;
     seen.findings.append(&mut walk.findings);
     seen.notes.append(&mut walk.notes);
     Ok(())
@@ -76,6 +78,7 @@ struct Walk<'a> {
     position: i64,
     hash: Digest,
     payload_bytes: u64,
+    redacted: u64,
     /// The catalogue's row as the events make it.
     replayed: Entry,
     /// How many events an import brought; it may have put HEAD elsewhere.
@@ -109,6 +112,7 @@ impl<'a> Walk<'a> {
             position: 0,
             hash: Digest::START,
             payload_bytes: 0,
+            redacted: 0,
             replayed,
             imported,
             moved: None,
@@ -136,25 +140,40 @@ impl<'a> Walk<'a> {
     fn page(&mut self, db: &Connection) -> Result<i64> {
         let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
         let mut rows = statement.query(params![self.key, self.last, PAGE]).doing(DOING)?;
+        let mut payloads = Payloads::new(db);
         let mut read = 0;
         while let Some(row) = rows.next().doing(DOING)? {
-            self.event(row).doing(DOING)?;
+            self.event(db, &mut payloads, row).doing(DOING)??;
             self.parent(db, row).doing(DOING)?;
             read += 1;
         }
         Ok(read)
     }
 
-    fn event(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+    /// The inner result is that of looking into the administrative log.
+    fn event(
+        &mut self,
+        db: &Connection,
+        payloads: &mut Payloads<'_>,
+        row: &Row<'_>,
+    ) -> rusqlite::Result<Result<()>> {
         let sequence: i64 = row.get(0)?;
         let is_behind_a_gap = self.place(sequence, row.get(13)?);
         let id = String::from_utf8_lossy(row.get_ref(1)?.as_bytes()?).into_owned();
         let stored = row.get_ref(2)?.as_bytes()?;
         let redacted = row.get_ref(3)?.as_bytes_or_null()?.and_then(Digest::from_bytes);
         let payload = row.get_ref(4)?.as_bytes()?;
-        let event = read(payload, &id);
-        let digest =
-            redacted.or_else(|| event.as_ref().map(NewEvent::digest)).unwrap_or_else(|| Digest::of(payload));
+        let unpacked = match payloads.unpacked(row.get(13)?, payload) {
+            Ok(unpacked) => unpacked,
+            Err(error) => {
+                self.find(Some(sequence), error.to_string());
+                None
+            }
+        };
+        let payload = unpacked.as_ref().map_or(payload, String::as_bytes);
+        let text = simdutf8::basic::from_utf8(payload).ok();
+        let envelope = text.and_then(|text| Envelope::read(text).ok()).map(|(envelope, _)| envelope);
+        let digest = redacted.unwrap_or_else(|| Digest::of(payload));
         let link = Link {
             sequence: (sequence + self.shift).max(0).cast_unsigned(),
             id: id.clone(),
@@ -165,10 +184,14 @@ impl<'a> Walk<'a> {
         let hash = chain::link(self.id.as_str(), link.sequence, &id, digest, self.hash);
         if follows && stored != hash.0 && !is_behind_a_gap {
             self.suspect(sequence, link, stored);
-        } else if redacted.is_some() {
-            let what = "its payload is another one in the place of one that was taken out";
+        } else if let Some(first) = redacted
+            && let Some(what) = match redacted_otherwise(db, self.id, &id, first, payload) {
+                Ok(what) => what,
+                Err(error) => return Ok(Err(error)),
+            }
+        {
             self.find(Some(sequence), what.into());
-        } else if let Some(column) = wrong_column(row, event.as_ref().map(NewEvent::envelope))? {
+        } else if let Some(column) = wrong_column(row, envelope.as_ref())? {
             let what = format!("column {column} does not say what the payload says; rebuild cannot mend it");
             self.find(Some(sequence), what);
         }
@@ -178,15 +201,16 @@ impl<'a> Walk<'a> {
         }
         self.last = sequence;
         self.payload_bytes += payload.len() as u64;
-        if let Some(event) = event {
-            let effect = Effect::of(event.envelope(), event.payload());
-            self.replayed.take(&event, self.hash, effect, Timestamp(row.get(14)?));
+        self.redacted += u64::from(redacted.is_some());
+        if let Some((envelope, text)) = envelope.zip(text) {
+            let effect = Effect::of(&envelope, text);
+            self.replayed.take(&envelope, text, self.hash, effect, Timestamp(row.get(14)?));
             let appended = self.imported.is_none_or(|count| sequence.cast_unsigned() >= count);
-            if appended && kind::moves_head(&event.envelope().kind) {
+            if appended && kind::moves_head(&envelope.kind) {
                 self.moved = Some((sequence.cast_unsigned(), id));
             }
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// Notes where an event's parent is not one of the events before it.
@@ -314,10 +338,23 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The event that a payload holds; `None` where it is none.
-fn read(payload: &[u8], id: &str) -> Option<NewEvent> {
-    let text = std::str::from_utf8(payload).ok()?;
-    NewEvent::keep(text, || EventId::new(id).unwrap_or_else(|_| EventId::mint())).ok()
+/// What is wrong with a redacted event, of which the chain no longer says what it holds: the administrative
+/// log does. `first` is the digest of what it held at first.
+fn redacted_otherwise(
+    db: &Connection,
+    conversation: &ConversationId,
+    id: &str,
+    first: Digest,
+    payload: &[u8],
+) -> Result<Option<&'static str>> {
+    let changes = admin::changes(db, conversation.as_str(), "event", id)?;
+    let Some((_, newest)) = changes.last() else {
+        return Ok(Some("it says that it is redacted, and the administrative log does not: it was changed"));
+    };
+    if !changes.iter().any(|(old, _)| *old == Some(first)) || *newest != Some(Digest::of(payload)) {
+        return Ok(Some("it was changed after it was redacted: the administrative log knows another digest"));
+    }
+    Ok(None)
 }
 
 /// The first extracted column that differs from the payload.

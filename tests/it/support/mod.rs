@@ -7,6 +7,7 @@ pub mod folder;
 pub mod model_server;
 #[cfg(feature = "agent")]
 mod model_wire;
+pub mod planted;
 pub mod projected;
 pub mod random;
 

@@ -1,0 +1,139 @@
+//! Auditing a whole file: verification against one raw scan that hashes, and every named report.
+//!
+//! `cargo bench -- audit --events 1000000` makes the figures of the documentation; it takes 6 GB of disk and some
+//! ten minutes. Without `--events` it is a tenth of that.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Duration;
+
+use annals::audit::{self, REPORTS};
+use annals::store::{SqlLimits, Truncation};
+use annals::{ConversationId, Store};
+use rusqlite::{Connection, OpenFlags};
+use sha2::{Digest as _, Sha256};
+
+use crate::append::{append, store};
+use crate::corpus::{audited, session_state};
+use crate::table::{Budget, Row, Table, rate, time};
+
+const ROUNDS: usize = 3;
+
+/// How many events a conversation has.
+const LENGTH: usize = 1000;
+
+/// How many conversations are written at the same time, so that none of them lies in one piece.
+const AT_ONCE: usize = 10;
+
+pub fn measure(folder: &Path, table: &mut Table, count: usize) {
+    let path = folder.join("audit.db");
+    let filled = fill(&path, count);
+    let bytes: u64 = filled.iter().sum();
+    let store = store(&path);
+    store.catch_up().expect("catch up");
+    let db = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("open");
+    verification(&store, &db, count, bytes, table);
+    reports(&store, &db, table);
+}
+
+/// Writes conversations of [`LENGTH`] events; answers the payload bytes of each batch.
+fn fill(path: &Path, count: usize) -> Vec<u64> {
+    let store = store(path);
+    let mut bytes = Vec::new();
+    for group in 0..(count / LENGTH).div_ceil(AT_ONCE) {
+        let mut talks: Vec<(ConversationId, Vec<String>)> = (0..AT_ONCE)
+            .map(|place| {
+                let number = group * AT_ONCE + place;
+                let id = ConversationId::new(&format!("session-{number:05}")).expect("id");
+                (id, audited(LENGTH, number as u64 + 1))
+            })
+            .collect();
+        for _ in 0..LENGTH / 100 {
+            for (id, payloads) in &mut talks {
+                let batch: Vec<String> = payloads.drain(..100).collect();
+                bytes.push(batch.iter().map(|payload| payload.len() as u64).sum());
+                append(&store, id, batch, 100);
+            }
+        }
+        for (place, (id, _)) in talks.iter().enumerate() {
+            store.save_base_state(id, session_state(group * AT_ONCE + place)).expect("base state");
+        }
+    }
+    bytes
+}
+
+/// Every payload in the order of the log, hashed.
+fn hashed_scan(db: &Connection) -> u64 {
+    scan(db, |payload| {
+        black_box(Sha256::digest(payload));
+    })
+}
+
+fn scan(db: &Connection, mut visit: impl FnMut(&[u8])) -> u64 {
+    let mut statement = db.prepare_cached("SELECT payload FROM event ORDER BY position").expect("prepare");
+    let mut rows = statement.raw_query();
+    let mut bytes = 0;
+    while let Some(row) = rows.next().expect("row") {
+        let payload = row.get_ref(0).and_then(|value| Ok(value.as_bytes()?)).expect("payload");
+        visit(payload);
+        bytes += payload.len() as u64;
+    }
+    bytes
+}
+
+fn verification(store: &Store, db: &Connection, count: usize, bytes: u64, table: &mut Table) {
+    let mut chain =
+        Row::new("audit: verify --quick / raw ordered scan with SHA-256", Budget::AtLeast(0.5), "/s");
+    let mut derived = Row::new("audit: verify, derived tables too / the same scan", Budget::Open, "/s");
+    for round in 0..=ROUNDS {
+        let raw = rate(count, || assert_eq!(hashed_scan(db), bytes));
+        let mut seconds = 0.0;
+        let quick = rate(count, || {
+            let seen = store.verify(None, &mut |_| ()).expect("verify");
+            assert_eq!((seen.events, seen.payload_bytes, seen.findings), (count as u64, bytes, Vec::new()));
+        });
+        seconds += count as f64 / quick;
+        seconds += time(|| {
+            assert_eq!(store.verify_projections(&mut |_| ()).expect("verify").findings, []);
+        })
+        .as_secs_f64();
+        if round > 0 {
+            chain.push(quick, raw);
+            derived.push(count as f64 / seconds, raw);
+        }
+    }
+    table.add(&chain);
+    table.add(&derived);
+}
+
+/// The time of each report over the whole file, and of those that take a conversation over one.
+fn reports(store: &Store, db: &Connection, table: &mut Table) {
+    let limits = SqlLimits { time_max: Duration::from_secs(600), ..SqlLimits::default() };
+    let raw = time(|| {
+        scan(db, |payload| {
+            black_box(payload);
+        });
+    })
+    .as_secs_f64();
+    for report in REPORTS {
+        let mut row =
+            Row::new(format!("audit: report {} / raw ordered scan", report.name), Budget::Open, "s");
+        let ours = time(|| {
+            let answer = audit::run(store, report, &[], limits).expect(report.name);
+            assert_ne!(answer.truncated, Some(Truncation::Bytes));
+        });
+        row.push(ours.as_secs_f64(), raw);
+        table.add(&row);
+    }
+    let one = [("conversation".to_owned(), "session-00007".to_owned())];
+    for report in REPORTS.iter().filter(|report| report.parameters.iter().any(|p| p.name == "conversation")) {
+        let mut row = Row::new(
+            format!("audit: report {} of one conversation / the scan", report.name),
+            Budget::Open,
+            "s",
+        );
+        let ours = time(|| drop(audit::run(store, report, &one, limits).expect(report.name)));
+        row.push(ours.as_secs_f64(), raw);
+        table.add(&row);
+    }
+}

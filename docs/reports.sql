@@ -1,0 +1,488 @@
+-- Every report of Annals as a view, for any SQLite tool. They are temporary: the file stays as it is.
+--
+--     sqlite3 -cmd '.read docs/reports.sql' annals.db "SELECT * FROM report_commands WHERE exit_code > 0"
+--
+-- Columns are told with their units; docs/reports.md says more. A report's parameters are left out, as a WHERE does
+-- the same, and where it needs one it has its default. Written by the program; a test holds it to the code.
+
+-- Which shell commands were run, where, and how did they end?
+--   started_at           time as written; when it was asked for
+--   conversation_id
+--   sequence             place; of the call in its conversation
+--   command
+--   exit_code            of a command; -1 while it ran
+--   outcome              ok, error, rejected, pending
+--   duration_ms          ms; from the call to its result
+--   directory            path; where the shell stood when it was done
+--   risk                 UNKNOWN, LOW, MEDIUM, HIGH, as the model rates it
+CREATE TEMP VIEW report_commands AS
+SELECT started_at, conversation_id, sequence, command, exit_code, outcome, duration_ms, directory, risk
+FROM commands
+WHERE true
+ORDER BY position;
+
+-- Which files were touched, in which conversation and by which models?
+--   path                 path
+--   conversation_id
+--   title
+--   writes               calls; that changed it
+--   reads                calls; that did not
+--   failed               calls; that failed, were rejected or are unanswered
+--   first_at             time as written
+--   last_at              time as written
+--   models               those the conversation used
+CREATE TEMP VIEW report_files AS
+SELECT t.path, t.conversation_id, c.title,
+       count(*) FILTER (WHERE coalesce(t.command, t.tool)
+           IN ('create', 'str_replace', 'insert', 'undo_edit', 'write', 'edit', 'write_file', 'apply_patch')
+           AND t.outcome = 'ok') AS writes,
+       count(*) FILTER (WHERE coalesce(t.command, t.tool)
+           NOT IN ('create', 'str_replace', 'insert', 'undo_edit', 'write', 'edit', 'write_file', 'apply_patch')
+           AND t.outcome = 'ok') AS reads,
+       count(*) FILTER (WHERE t.outcome <> 'ok') AS failed,
+       min(t.started_at) AS first_at, max(t.started_at) AS last_at,
+       (SELECT group_concat(DISTINCT u.model) FROM usage AS u WHERE u.conversation_id = t.conversation_id) AS models
+FROM tool_calls AS t
+JOIN conversations AS c ON c.conversation_id = t.conversation_id
+WHERE t.path IS NOT NULL
+GROUP BY t.path, t.conversation_id
+ORDER BY t.path, min(t.position);
+
+-- Which commands and tools reached for the network?
+--   started_at           time as written; when it was asked for
+--   conversation_id
+--   sequence             place; of the call in its conversation
+--   programs             what was recognised, or the tool
+--   what                 the command or the address
+--   exit_code            of a command; -1 while it ran
+--   outcome              ok, error, rejected, pending
+--   duration_ms          ms; from the call to its result
+CREATE TEMP VIEW report_network AS
+WITH program (name, word, pattern) AS (
+    VALUES ('curl', 'curl', '*[^a-z0-9_.-]curl[^a-z0-9_-]*'),
+           ('wget', 'wget', '*[^a-z0-9_.-]wget[^a-z0-9_-]*'),
+           ('git clone', 'git clone', '*[^a-z0-9_.-]git clone[^a-z0-9_-]*'),
+           ('git fetch', 'git fetch', '*[^a-z0-9_.-]git fetch[^a-z0-9_-]*'),
+           ('git pull', 'git pull', '*[^a-z0-9_.-]git pull[^a-z0-9_-]*'),
+           ('git push', 'git push', '*[^a-z0-9_.-]git push[^a-z0-9_-]*'),
+           ('git ls-remote', 'git ls-remote', '*[^a-z0-9_.-]git ls-remote[^a-z0-9_-]*'),
+           ('git submodule', 'git submodule', '*[^a-z0-9_.-]git submodule[^a-z0-9_-]*'),
+           ('gh', 'gh ', '*[^a-z0-9_.-]gh [a-z]*'),
+           ('glab', 'glab ', '*[^a-z0-9_.-]glab [a-z]*'),
+           ('pip install', ' install', '*[^a-z0-9_.-]pip[0-9.]* install[^a-z0-9_-]*'),
+           ('pip install', 'pip install', '*[^a-z0-9_.-]pip install[^a-z0-9_-]*'),
+           ('uv', 'uv ', '*[^a-z0-9_.-]uv [aips]*'),
+           ('poetry', 'poetry ', '*[^a-z0-9_.-]poetry [aiu]*'),
+           ('conda install', 'conda install', '*[^a-z0-9_.-]conda install[^a-z0-9_-]*'),
+           ('npm', 'npm ', '*[^a-z0-9_.-]npm [acipu]*'),
+           ('npx', 'npx', '*[^a-z0-9_.-]npx[^a-z0-9_-]*'),
+           ('yarn', 'yarn', '*[^a-z0-9_.-]yarn[^a-z0-9_-]*'),
+           ('pnpm', 'pnpm ', '*[^a-z0-9_.-]pnpm [adiu]*'),
+           ('cargo', 'cargo ', '*[^a-z0-9_.-]cargo [afipsu]*'),
+           ('go', 'go ', '*[^a-z0-9_.-]go [gim][eno][dts]*'),
+           ('gem install', 'gem install', '*[^a-z0-9_.-]gem install[^a-z0-9_-]*'),
+           ('apt', 'apt', '*[^a-z0-9_.-]apt-get* install[^a-z0-9_-]*'),
+           ('apt', 'apt', '*[^a-z0-9_.-]apt-get* update[^a-z0-9_-]*'),
+           ('apt', 'apt', '*[^a-z0-9_.-]apt install[^a-z0-9_-]*'),
+           ('apt', 'apt', '*[^a-z0-9_.-]apt update[^a-z0-9_-]*'),
+           ('apt', 'apt', '*[^a-z0-9_.-]apt -* install[^a-z0-9_-]*'),
+           ('apk', 'apk ', '*[^a-z0-9_.-]apk add[^a-z0-9_-]*'),
+           ('apk', 'apk ', '*[^a-z0-9_.-]apk -* add[^a-z0-9_-]*'),
+           ('brew', 'brew ', '*[^a-z0-9_.-]brew [iu]*'),
+           ('yum, dnf', 'yum ', '*[^a-z0-9_.-]yum [iu]*'),
+           ('yum, dnf', 'dnf ', '*[^a-z0-9_.-]dnf [iu]*'),
+           ('ssh', 'ssh', '*[^a-z0-9_.-]ssh[^a-z0-9_-]*'),
+           ('scp', 'scp', '*[^a-z0-9_.-]scp[^a-z0-9_-]*'),
+           ('sftp', 'sftp', '*[^a-z0-9_.-]sftp[^a-z0-9_-]*'),
+           ('rsync', 'rsync', '*[^a-z0-9_.-]rsync[^a-z0-9_-]*'),
+           ('ftp', 'ftp', '*[^a-z0-9_.-]ftp[^a-z0-9_-]*'),
+           ('telnet', 'telnet', '*[^a-z0-9_.-]telnet[^a-z0-9_-]*'),
+           ('nc', 'nc ', '*[^a-z0-9_.-]nc [-a-z0-9]*'),
+           ('netcat', 'netcat', '*[^a-z0-9_.-]netcat[^a-z0-9_-]*'),
+           ('socat', 'socat', '*[^a-z0-9_.-]socat[^a-z0-9_-]*'),
+           ('nmap', 'nmap', '*[^a-z0-9_.-]nmap[^a-z0-9_-]*'),
+           ('ping', 'ping ', '*[^a-z0-9_.-]ping [-a-z0-9]*'),
+           ('dig, nslookup, host', 'dig ', '*[^a-z0-9_.-]dig [-@a-z0-9]*'),
+           ('dig, nslookup, host', 'nslookup', '*[^a-z0-9_.-]nslookup[^a-z0-9_-]*'),
+           ('docker', 'docker ', '*[^a-z0-9_.-]docker [plb][uo]*'),
+           ('kubectl', 'kubectl', '*[^a-z0-9_.-]kubectl[^a-z0-9_-]*'),
+           ('aws', 'aws ', '*[^a-z0-9_.-]aws [a-z]*'),
+           ('gcloud, gsutil', 'gcloud ', '*[^a-z0-9_.-]gcloud [a-z]*'),
+           ('gcloud, gsutil', 'gsutil ', '*[^a-z0-9_.-]gsutil [a-z]*'),
+           ('az', 'az ', '*[^a-z0-9_.-]az [a-z]*'),
+           ('/dev/tcp', '/dev/tcp/', '*/dev/tcp/*'),
+           ('a URL', '://', '*[a-z]://[a-z0-9]*')
+),
+command AS MATERIALIZED (
+    SELECT *, ' ' || lower(command) || ' ' AS text
+    FROM commands
+    WHERE true
+)
+SELECT k.started_at, k.conversation_id, k.sequence, group_concat(DISTINCT program.name) AS programs,
+       k.command AS what, k.exit_code, k.outcome, k.duration_ms
+FROM command AS k
+JOIN program ON instr(k.text, program.word) > 0 AND k.text GLOB program.pattern
+GROUP BY k.position
+UNION ALL
+SELECT t.started_at, t.conversation_id, t.sequence, t.tool,
+       json_extract(t.arguments, '$.url'), NULL, t.outcome, t.duration_ms
+FROM tool_calls AS t
+WHERE (t.tool LIKE '%brows%' OR t.tool LIKE '%fetch%' OR t.tool LIKE '%web%' OR t.tool LIKE '%http%')
+  AND json_valid(t.arguments) AND json_extract(t.arguments, '$.url') IS NOT NULL
+ORDER BY 1, 2, 3;
+
+-- Which calls waited for a person, who let them pass, and how long did they wait?
+--   asked_at             time as written
+--   conversation_id
+--   sequence             place; of the call in its conversation
+--   tool
+--   what                 the command, the path, or the beginning of the arguments
+--   risk                 as the model rates it
+--   decision             granted, denied, waiting, lapsed
+--   decided_at           time as written
+--   waited_ms            ms
+--   reason               of a denial
+--   evidence             status, policy, refusal
+CREATE TEMP VIEW report_confirmations AS
+SELECT k.asked_at, k.conversation_id, k.sequence, k.tool,
+       coalesce(t.command, t.path, substr(t.arguments, 1, 200)) AS what,
+       k.risk, k.decision, k.decided_at, k.waited_ms, k.reason, k.evidence
+FROM confirmations AS k
+JOIN tool_calls AS t ON t.position = k.position
+WHERE true
+ORDER BY k.position;
+
+-- Which calls were rated a high risk, by the model or by an analyzer?
+--   started_at           time as written; when it was asked for
+--   conversation_id
+--   sequence             place; of the call in its conversation
+--   tool
+--   what                 the command, the path, or the beginning of the arguments
+--   model_risk           where the model rates it so
+--   analyzer_risk        where an analyzer does
+--   analyzer             which
+--   outcome              ok, error, rejected, pending
+--   exit_code            of a command; -1 while it ran
+--   rejected_by          user or hook
+CREATE TEMP VIEW report_risks AS
+WITH rated (position, model_risk, analyzer_risk, analyzer) AS (
+    SELECT position, risk, NULL, NULL FROM tool_calls WHERE risk = 'HIGH'
+    UNION ALL
+    SELECT position, NULL, risk, analyzer FROM security_analyses WHERE risk = 'HIGH'
+)
+SELECT t.started_at, t.conversation_id, t.sequence, t.tool,
+       coalesce(t.command, t.path, substr(t.arguments, 1, 200)) AS what,
+       max(r.model_risk) AS model_risk, max(r.analyzer_risk) AS analyzer_risk, max(r.analyzer) AS analyzer,
+       t.outcome, t.exit_code, t.rejected_by
+FROM rated AS r
+JOIN tool_calls AS t ON t.position = r.position
+WHERE true
+GROUP BY t.position
+ORDER BY t.position;
+
+-- What did hooks stop, and why?
+--   at                   time as written
+--   conversation_id
+--   sequence             place; of the hook's event
+--   hook_event           PreToolUse, UserPromptSubmit, Stop, ...
+--   hook_command
+--   tool
+--   what                 the call it stopped
+--   reason
+CREATE TEMP VIEW report_hook_blocks AS
+SELECT h.at, h.conversation_id, h.sequence, h.hook_event, h.hook_command, h.tool,
+       (SELECT coalesce(t.command, t.path, substr(t.arguments, 1, 200)) FROM tool_calls AS t
+        WHERE t.conversation_id = h.conversation_id AND t.action_id = h.action_id) AS what,
+       h.reason
+FROM hooks AS h
+WHERE h.blocked = 1
+ORDER BY h.position;
+
+-- What failed, by class?
+--   class                auth, quota, rate_limit, config, transient, agent_action, internal, unknown, tool
+--   code                 of a run that failed
+--   tool
+--   errors               errors
+--   conversations        conversations
+--   first_at             time as written
+--   last_at              time as written
+--   latest               the beginning of the newest one's text
+CREATE TEMP VIEW report_errors AS
+SELECT class, code, tool, count(*) AS errors, count(DISTINCT conversation_id) AS conversations,
+       min(at) AS first_at, max(at) AS last_at,
+       substr(max(printf('%020d', position) || coalesce(detail, '')), 21, 200) AS latest
+FROM errors
+WHERE true
+GROUP BY class, code, tool
+ORDER BY errors DESC, class, code, tool;
+
+-- Which errors were there, one by one?
+--   at                   time as written
+--   conversation_id
+--   sequence             place; of the event that tells it
+--   class
+--   code                 of a run that failed
+--   tool
+--   detail
+CREATE TEMP VIEW report_error_list AS
+SELECT at, conversation_id, sequence, class, code, tool, detail
+FROM errors
+WHERE true
+ORDER BY position;
+
+-- Which secrets had a conversation, and which commands named them?
+--   conversation_id
+--   name
+--   kind                 StaticSecret or LookupSecret
+--   description
+--   uses                 commands; that contain its name
+--   first_at             time as written
+--   last_at              time as written
+--   hidden               commands; of these, with a value that was hidden in the output
+CREATE TEMP VIEW report_secrets AS
+WITH found AS MATERIALIZED (
+    SELECT s.conversation_id, s.name, k.position, k.started_at,
+           (SELECT instr(e.payload, '<secret-hidden>') > 0 FROM events AS e
+            WHERE e.conversation_id = k.conversation_id AND e.sequence = k.result_sequence) AS was_hidden
+    FROM secrets AS s
+    JOIN commands AS k
+      ON k.conversation_id = s.conversation_id AND instr(lower(k.command), lower(s.name)) > 0
+    WHERE true
+)
+SELECT s.conversation_id, s.name, s.kind, s.description,
+       count(k.position) AS uses, min(k.started_at) AS first_at, max(k.started_at) AS last_at,
+       coalesce(sum(k.was_hidden), 0) AS hidden
+FROM secrets AS s
+LEFT JOIN found AS k ON k.conversation_id = s.conversation_id AND k.name = s.name
+WHERE true
+GROUP BY s.conversation_id, s.name
+ORDER BY s.name, s.conversation_id;
+
+-- What did each model take?
+--   model
+--   conversations        conversations
+--   calls                calls; that are known one by one
+--   prompt_tokens        tokens; sent, those read from a cache included
+--   completion_tokens    tokens; received
+--   cache_read_tokens    tokens
+--   cache_write_tokens   tokens
+--   reasoning_tokens     tokens
+--   cost                 currency of the price table
+--   latency_ms           ms; mean, of the calls that are known one by one
+CREATE TEMP VIEW report_cost_by_model AS
+SELECT model, count(DISTINCT conversation_id) AS conversations, count(response_id) AS calls,
+       sum(prompt_tokens) AS prompt_tokens, sum(completion_tokens) AS completion_tokens,
+       sum(cache_read_tokens) AS cache_read_tokens, sum(cache_write_tokens) AS cache_write_tokens,
+       sum(reasoning_tokens) AS reasoning_tokens, round(sum(cost), 6) AS cost,
+       round(avg(latency_seconds) * 1000) AS latency_ms
+FROM usage
+WHERE true
+GROUP BY model
+ORDER BY sum(cost) DESC, model;
+
+-- What did each day take?
+--   day                  date
+--   conversations        conversations
+--   prompt_tokens        tokens; sent, those read from a cache included
+--   completion_tokens    tokens; received
+--   cache_read_tokens    tokens
+--   cost                 currency of the price table
+CREATE TEMP VIEW report_cost_by_day AS
+SELECT coalesce(substr(at, 1, 10), 'unknown') AS day, count(DISTINCT conversation_id) AS conversations,
+       sum(prompt_tokens) AS prompt_tokens, sum(completion_tokens) AS completion_tokens,
+       sum(cache_read_tokens) AS cache_read_tokens, round(sum(cost), 6) AS cost
+FROM usage
+WHERE true
+GROUP BY day
+ORDER BY day;
+
+-- Which conversations took most?
+--   conversation_id
+--   title
+--   models
+--   prompt_tokens        tokens; sent, those read from a cache included
+--   completion_tokens    tokens; received
+--   cache_read_tokens    tokens
+--   cost                 currency of the price table
+CREATE TEMP VIEW report_cost_by_conversation AS
+SELECT u.conversation_id, c.title, group_concat(DISTINCT u.model) AS models,
+       sum(u.prompt_tokens) AS prompt_tokens, sum(u.completion_tokens) AS completion_tokens,
+       sum(u.cache_read_tokens) AS cache_read_tokens, round(sum(u.cost), 6) AS cost
+FROM usage AS u
+JOIN conversations AS c ON c.conversation_id = u.conversation_id
+WHERE true
+GROUP BY u.conversation_id
+ORDER BY sum(u.cost) DESC, u.conversation_id;
+
+-- What did the conversations of each tag take?
+--   tag
+--   value
+--   conversations        conversations
+--   prompt_tokens        tokens; sent, those read from a cache included
+--   completion_tokens    tokens; received
+--   cost                 currency of the price table
+CREATE TEMP VIEW report_cost_by_tag AS
+SELECT tag.key AS tag, tag.value AS value, count(DISTINCT u.conversation_id) AS conversations,
+       sum(u.prompt_tokens) AS prompt_tokens, sum(u.completion_tokens) AS completion_tokens,
+       round(sum(u.cost), 6) AS cost
+FROM usage AS u
+JOIN conversations AS c ON c.conversation_id = u.conversation_id
+JOIN json_each(c.tags) AS tag
+WHERE true
+GROUP BY tag.key, tag.value
+ORDER BY tag.key, sum(u.cost) DESC, tag.value;
+
+-- How often was each tool called, and how did that go?
+--   tool
+--   calls                calls
+--   conversations        conversations
+--   ok                   calls
+--   errors               calls
+--   rejected             calls
+--   pending              calls; that nothing has answered
+CREATE TEMP VIEW report_tools AS
+SELECT tool, count(*) AS calls, count(DISTINCT conversation_id) AS conversations,
+       count(*) FILTER (WHERE outcome = 'ok') AS ok, count(*) FILTER (WHERE outcome = 'error') AS errors,
+       count(*) FILTER (WHERE outcome = 'rejected') AS rejected,
+       count(*) FILTER (WHERE outcome = 'pending') AS pending
+FROM tool_calls
+WHERE true
+GROUP BY tool
+ORDER BY calls DESC, tool;
+
+-- Which tools took the time?
+--   tool
+--   calls                calls; whose duration is known
+--   mean_ms              ms
+--   median_ms            ms
+--   p95_ms               ms; 95 of 100 calls took no longer
+--   max_ms               ms
+--   total_ms             ms
+CREATE TEMP VIEW report_slow_tools AS
+WITH timed AS (
+    SELECT tool, duration_ms,
+           row_number() OVER (PARTITION BY tool ORDER BY duration_ms) AS place,
+           count(*) OVER (PARTITION BY tool) AS calls
+    FROM tool_calls
+    WHERE duration_ms >= 0
+)
+SELECT tool, max(calls) AS calls, round(avg(duration_ms)) AS mean_ms,
+       max(CASE WHEN place = (calls + 1) / 2 THEN duration_ms END) AS median_ms,
+       max(CASE WHEN place = (calls * 95 + 99) / 100 THEN duration_ms END) AS p95_ms,
+       max(duration_ms) AS max_ms, sum(duration_ms) AS total_ms
+FROM timed
+GROUP BY tool
+ORDER BY total_ms DESC, tool;
+
+-- Which calls took longest?
+--   duration_ms          ms; from the call to its result
+--   started_at           time as written; when it was asked for
+--   conversation_id
+--   sequence             place; of the call in its conversation
+--   tool
+--   what                 the command, the path, or the beginning of the arguments
+--   outcome              ok, error, rejected, pending
+--   exit_code            of a command; -1 while it ran
+CREATE TEMP VIEW report_slow_calls AS
+SELECT duration_ms, started_at, conversation_id, sequence, tool,
+       coalesce(command, path, substr(arguments, 1, 200)) AS what, outcome, exit_code
+FROM tool_calls
+WHERE duration_ms IS NOT NULL
+ORDER BY duration_ms DESC, position;
+
+-- Which conversations are stuck, failed, or were left lying?
+--   conversation_id
+--   title
+--   status
+--   why
+--   last_at              time as written; of its last event
+--   pending              calls; that nothing has answered
+--   class                of its last error
+--   code                 of its last error
+--   last_error           the beginning of its text
+CREATE TEMP VIEW report_stuck AS
+SELECT c.conversation_id, c.title, c.status,
+       CASE WHEN c.status = 'stuck' THEN 'it went in circles'
+            WHEN c.status = 'error' THEN 'its run failed'
+            WHEN c.status = 'running' THEN 'it still runs, or its process died'
+            ELSE 'calls were never answered' END AS why,
+       c.last_timestamp AS last_at, coalesce(p.pending, 0) AS pending, e.class, e.code,
+       substr(e.detail, 1, 200) AS last_error
+FROM conversations AS c
+LEFT JOIN (SELECT conversation_id, count(*) AS pending FROM tool_calls WHERE outcome = 'pending'
+           GROUP BY conversation_id) AS p ON p.conversation_id = c.conversation_id
+LEFT JOIN (SELECT conversation_id, class, code, detail, max(position) FROM errors
+           GROUP BY conversation_id) AS e ON e.conversation_id = c.conversation_id
+WHERE (c.status IN ('stuck', 'error', 'running')
+       OR p.pending > 0 AND c.status NOT IN ('waiting_for_confirmation', 'paused'))
+ORDER BY c.last_timestamp DESC, c.conversation_id;
+
+-- Which conversations are the longest?
+--   conversation_id
+--   title
+--   status
+--   events               events
+--   hours                h; from the first to the last event
+--   payload_bytes        bytes
+--   prompt_tokens        tokens; sent, those read from a cache included
+--   completion_tokens    tokens; received
+--   cost                 currency of the price table
+CREATE TEMP VIEW report_longest AS
+SELECT c.conversation_id, c.title, c.status, c.event_count AS events,
+       round((julianday(c.updated_at) - julianday(c.created_at)) * 24, 2) AS hours, c.payload_bytes,
+       u.prompt_tokens, u.completion_tokens, u.cost
+FROM conversations AS c
+LEFT JOIN (SELECT conversation_id, sum(prompt_tokens) AS prompt_tokens,
+                  sum(completion_tokens) AS completion_tokens, round(sum(cost), 6) AS cost
+           FROM usage GROUP BY conversation_id) AS u ON u.conversation_id = c.conversation_id
+WHERE true
+ORDER BY c.event_count DESC, c.conversation_id;
+
+-- What came into the file between two times?
+--   conversation_id
+--   title
+--   events               events; that were added
+--   first_sequence       place; of the first of them
+--   last_sequence        place; of the last of them
+--   is_new               0 or 1; 1: the conversation began in that time
+--   state_fields         changes; of fields of the base state
+--   head_moves           moves; of HEAD, other than by an event
+--   imports              imports
+--   problems             problems; that imports have found
+--   first_at             time, UTC
+--   last_at              time, UTC
+CREATE TEMP VIEW report_changes AS
+WITH change (conversation_id, recorded_at, sequence, event, state, head, import, problem) AS (
+    SELECT conversation_id, recorded_at, sequence, 1, 0, 0, 0, 0 FROM events
+    UNION ALL
+    SELECT conversation_id, recorded_at, NULL, 0, 1, 0, 0, 0 FROM base_state_changes
+    UNION ALL
+    SELECT conversation_id, recorded_at, NULL, 0, 0, 1, 0, 0 FROM head_moves
+    UNION ALL
+    SELECT conversation_id, imported_at, NULL, 0, 0, 0, 1, 0 FROM imports
+    UNION ALL
+    SELECT conversation_id, found_at, NULL, 0, 0, 0, 0, 1 FROM problems
+)
+SELECT d.conversation_id, c.title, sum(d.event) AS events, min(d.sequence) AS first_sequence,
+       max(d.sequence) AS last_sequence, coalesce(min(d.sequence) = 0, 0) AS is_new,
+       sum(d.state) AS state_fields, sum(d.head) AS head_moves, sum(d.import) AS imports,
+       sum(d.problem) AS problems, min(d.recorded_at) AS first_at, max(d.recorded_at) AS last_at
+FROM change AS d
+JOIN conversations AS c ON c.conversation_id = d.conversation_id
+GROUP BY d.conversation_id
+ORDER BY first_at, d.conversation_id;
+
+-- How much happened each day?
+--   day                  date
+--   conversations        conversations
+--   events               events
+--   actions              events; tool calls
+--   user_messages        events
+CREATE TEMP VIEW report_activity AS
+SELECT substr(timestamp, 1, 10) AS day, count(DISTINCT conversation_id) AS conversations, count(*) AS events,
+       count(*) FILTER (WHERE kind IN ('ActionEvent', 'action')) AS actions,
+       count(*) FILTER (WHERE kind IN ('MessageEvent', 'message', 'user_message') AND source = 'user') AS user_messages
+FROM events
+WHERE timestamp IS NOT NULL
+GROUP BY day
+ORDER BY day;

@@ -1,0 +1,313 @@
+//! What is thrown at Annals from outside, and what must hold whatever it is.
+//!
+//! Each function takes any bytes and panics where something does not hold. `tests/it/fuzz.rs` feeds them with changed
+//! seeds on stable Rust, in every test run for a moment and longer where asked; `fuzz_targets/` hands them to
+//! libFuzzer, which looks for bytes that reach new code (`cargo fuzz run sql`, nightly Rust).
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use annals::audit::proof::{PublicKey, SignedHead};
+use annals::event::{Given, Unfamiliar, decode, upcast};
+use annals::replay::{Memory, Moment, Point, Recording};
+use annals::state::{BaseDocument, Spent, upcast::upcast_base_state};
+use annals::store::{SearchFilter, SqlLimits, SqlQuery, SqlValue};
+use annals::transfer::{Exporter, Format, ImportOptions, Importer};
+use annals::visualizer::{self, draw};
+use annals::{ConversationId, Error, Expected, NewEvent, Options, Store, Timestamp, message, stuck};
+
+/// A target: its name and what it does with bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    ("decode", decode_event),
+    ("documents", documents),
+    ("sql", sql),
+    ("search", search),
+    ("head", head),
+    ("import", import),
+    ("fold", fold),
+];
+
+fn text(data: &[u8]) -> String {
+    String::from_utf8_lossy(data).into_owned()
+}
+
+fn still() -> Options {
+    Options { follow_projections: false, ..Options::default() }
+}
+
+/// The text of an event: reading, raising, writing and drawing it.
+pub fn decode_event(data: &[u8]) {
+    let payload = text(data);
+    let kept = NewEvent::keep(payload.as_str(), annals::EventId::mint);
+    if let Ok(event) = NewEvent::parse(payload.as_str()) {
+        assert_eq!(event.payload(), payload, "a payload is stored as it came");
+        assert!(kept.is_ok(), "what parses can be kept");
+    }
+    let _ = upcast::upcast(&payload);
+    if let Ok(raised) = upcast::read(&payload, &Given::default()) {
+        let (loadable, _) = upcast::loadable(&raised.event);
+        drop(loadable.dump());
+        drawn(&raised.event);
+    }
+    let strict = decode(&payload, Unfamiliar::Refuse);
+    if let Ok(event) = decode(&payload, Unfamiliar::Keep) {
+        drawn(&event);
+        drop(message::message(&event));
+        if let Ok(event) = strict {
+            let dump = event.dump();
+            // Raised, because the reference leaves out of what it writes some of what it demands when it reads.
+            let again = raised(&dump);
+            assert_eq!(raised(&again), again, "written twice the same");
+        }
+    } else {
+        assert!(strict.is_err(), "strict reads no more than lenient");
+    }
+}
+
+/// An event's text as it is written after it was read.
+fn raised(text: &str) -> String {
+    match upcast::read(text, &Given::default()) {
+        Ok(raised) => raised.event.dump(),
+        Err(error) => panic!("what was written cannot be read: {error}\n{text}"),
+    }
+}
+
+/// No text of an event drives the terminal.
+fn drawn(event: &annals::event::Event) {
+    let options = visualizer::Options { width: Some(60), lines_max: 20, ..visualizer::Options::default() };
+    let Some(drawing) = draw(event, &Spent::default(), &options) else { return };
+    for row in drawing.rows(Some(60), "note") {
+        let plain = row.plain();
+        let control = plain
+            .chars()
+            .find(|c| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'));
+        assert_eq!(control, None, "{plain:?}");
+    }
+}
+
+/// A base state, and whatever is typed as a time, an id or a key.
+pub fn documents(data: &[u8]) {
+    let text = text(data);
+    if let Ok(document) = BaseDocument::parse(text.as_str()) {
+        assert_eq!(document.as_str(), text);
+        let (leaf, is_empty) = document.head();
+        drop(document.with_head(leaf.as_deref(), is_empty));
+        if let Ok(Some(raised)) = upcast_base_state(&text) {
+            assert!(BaseDocument::parse(raised.document.as_str()).is_ok(), "{}", raised.document.as_str());
+        }
+    }
+    for time in [Timestamp::parse(&text), Timestamp::parse_typed(&text)].into_iter().flatten() {
+        let written = time.to_rfc3339();
+        assert_eq!(Timestamp::parse(&written), Some(time), "{written}");
+    }
+    if let Ok(id) = ConversationId::new(&text) {
+        assert!(!id.as_str().contains('\n') && !id.folder_name().contains('/'), "{id:?}");
+    }
+    drop(PublicKey::from_hex(&text));
+}
+
+/// A word that no view shows: it stands only in the log's own tables.
+const HIDDEN: &str = "canary-of-the-attachments";
+
+static QUERIED: LazyLock<Store> = LazyLock::new(|| {
+    let folder = std::env::temp_dir().join(format!("annals-fuzz-{}", std::process::id()));
+    let talk = folder.join("talk");
+    std::fs::create_dir_all(talk.join("events")).expect("a folder");
+    let event = r#"{"id":"a","kind":"MessageEvent","source":"user","timestamp":"2026-01-01T00:00:00","llm_message":{"role":"user","content":[{"type":"text","text":"list the files"}]}}"#;
+    std::fs::write(talk.join("events/event-00000-a.json"), event).expect("an event");
+    std::fs::write(talk.join("notes.txt"), HIDDEN).expect("an attachment");
+    let store = Store::in_memory(&still()).expect("a store");
+    Importer::new(&store, ImportOptions::default()).import(&talk, &mut |_| ()).expect("an import");
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+    let events = [
+        r#"{"id":"b","kind":"ActionEvent","source":"agent","tool_name":"terminal","tool_call_id":"c","action":{"kind":"TerminalAction","command":"ls"},"thought":[],"tool_call":{"id":"c","name":"terminal","arguments":"{}","origin":"completion"},"llm_response_id":"r"}"#,
+        r#"{"id":"d","kind":"PauseEvent","source":"user"}"#,
+    ];
+    let events: Vec<NewEvent> =
+        events.into_iter().map(|text| NewEvent::parse(text).expect("an event")).collect();
+    store.append(&ConversationId::new("other").expect("an id"), Expected::Any, &events).expect("an append");
+    store.search("files", &SearchFilter::default(), 1, &mut |_| ()).expect("an index");
+    store
+});
+
+/// Any statement: it is answered or refused, changes nothing, and reads nothing that no view shows.
+pub fn sql(data: &[u8]) {
+    let store = &*QUERIED;
+    let text = text(data);
+    let limits = SqlLimits {
+        rows_max: 100,
+        bytes_max: 1 << 20,
+        time_max: Duration::from_millis(200),
+        memory_bytes_max: 32 << 20,
+        value_bytes_max: 1 << 20,
+    };
+    let head = store.head().expect("the head");
+    let conversation = vec![("conversation".to_owned(), SqlValue::from("other"))];
+    let needs = text.contains(":conversation");
+    let parameters = if needs { conversation.as_slice() } else { &[] };
+    match store.query(&SqlQuery { sql: &text, parameters, limits }) {
+        Ok(answer) => {
+            for row in &answer.rows {
+                assert_eq!(row.len(), answer.columns.len());
+                for value in row {
+                    let shown = match value {
+                        SqlValue::Text(text) => text.clone(),
+                        SqlValue::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                        SqlValue::Null | SqlValue::Integer(_) | SqlValue::Real(_) => continue,
+                    };
+                    assert!(!shown.contains(HIDDEN) || text.contains("canary"), "{text}\nshows {shown}");
+                }
+            }
+        }
+        Err(Error::QueryRefused { what, .. }) => assert!(!what.is_empty()),
+        Err(Error::QueryTooLong { .. } | Error::QueryTooLarge { .. }) => {}
+        Err(other) => panic!("{text}\n{other:?}"),
+    }
+    assert_eq!(store.head().expect("the head"), head, "{text}");
+}
+
+/// Any words to search for.
+pub fn search(data: &[u8]) {
+    let text = text(data);
+    match QUERIED.search(&text, &SearchFilter::default(), 10, &mut |_| ()) {
+        Ok(hits) => {
+            for hit in hits {
+                for range in &hit.marks {
+                    assert!(
+                        hit.snippet.get(range.clone()).is_some(),
+                        "{text:?}: {range:?} of {:?}",
+                        hit.snippet
+                    );
+                }
+            }
+        }
+        Err(Error::EmptyQuery(_)) => {}
+        Err(other) => panic!("{text:?}\n{other:?}"),
+    }
+}
+
+/// The text of a head: what is read is what is written, byte for byte.
+pub fn head(data: &[u8]) {
+    let text = text(data);
+    if let Ok(signed) = SignedHead::parse(&text) {
+        let again = signed.head.to_text();
+        match signed.signer {
+            None => assert_eq!(again, text),
+            Some(_) => assert!(text.starts_with(&again)),
+        }
+    }
+}
+
+/// The name and the content of each file: names end in 0x1f, contents in 0x1e.
+pub fn files(data: &[u8]) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for file in data.split(|byte| *byte == 0x1e).take(64) {
+        let Some(at) = file.iter().position(|byte| *byte == 0x1f) else { continue };
+        let name = String::from_utf8_lossy(&file[..at]).into_owned();
+        let path = Path::new(&name);
+        let plain = path.components().all(|part| {
+            matches!(part, Component::Normal(name) if name.len() < 100 && !name.to_string_lossy().contains(['\0', '\u{fffd}']))
+        });
+        if plain && path.components().next().is_some() && name.len() < 200 && !name.ends_with('/') {
+            files.insert(path.components().collect(), file[at + 1..].to_vec());
+        }
+    }
+    files
+}
+
+/// Any folder: it comes in, the store is sound, and it goes out again as it came.
+pub fn import(data: &[u8]) {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let folder = scratch.path().join("in").join("talk");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let mut written = BTreeMap::new();
+    for (path, content) in files(data) {
+        let place = folder.join(&path);
+        // A file may have the name of another one's folder.
+        if std::fs::create_dir_all(place.parent().expect("it is within")).is_ok()
+            && std::fs::write(&place, &content).is_ok()
+        {
+            written.insert(Path::new("talk").join(path), content);
+        }
+    }
+    let store = Store::in_memory(&still()).expect("a store");
+    let reports = match Importer::new(&store, ImportOptions::default()).import(&folder, &mut |_| ()) {
+        Ok(reports) => reports,
+        Err(other) => panic!("{other:?}"),
+    };
+    sound(&store);
+    if reports.is_empty() {
+        return; // there is no conversation in it
+    }
+    let out = scratch.path().join("out");
+    let page = store.conversations(&Default::default(), Default::default(), None, 1000).expect("a list");
+    for row in page.conversations.into_iter().filter(|row| row.parent.is_none()) {
+        Exporter::new(&store, Format::OpenHands).export(&row.id, &out, &mut |_| ()).expect("an export");
+    }
+    let mut back = BTreeMap::new();
+    walk(&out, Path::new(""), &mut back);
+    assert_eq!(back, written, "{reports:?}");
+}
+
+fn walk(folder: &Path, prefix: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries {
+        let entry = entry.expect("an entry");
+        let path = prefix.join(entry.file_name());
+        if entry.path().is_dir() {
+            walk(&entry.path(), &path, files);
+        } else {
+            files.insert(path, std::fs::read(entry.path()).expect("a file"));
+        }
+    }
+}
+
+/// Any events, one a line, as a conversation: everything that is derived from it.
+pub fn fold(data: &[u8]) {
+    let store = Store::in_memory(&still()).expect("a store");
+    let talk = ConversationId::new("talk").expect("an id");
+    let text = text(data);
+    for line in text.lines().take(100) {
+        let Ok(event) = NewEvent::keep(line, annals::EventId::mint) else { continue };
+        match store.append(&talk, Expected::Any, &[event]) {
+            // An event of that id is there with another text, or it names a parent that is not.
+            Ok(_) | Err(Error::DuplicateEvent { .. } | Error::UnknownParent { .. }) => {}
+            Err(other) => panic!("{line}\n{other:?}"),
+        }
+    }
+    if store.conversation(&talk).is_err() {
+        return;
+    }
+    for point in [Point::End, Point::Behind(annals::Sequence(1))] {
+        let moment = Moment::new(&store, &talk, point).expect("a moment");
+        drop(moment.state_value());
+        for memory in [Memory::Live, Memory::Reloaded] {
+            if let Ok(view) = moment.view(memory) {
+                let events: Vec<_> = view.events().collect();
+                let _ = stuck::pattern(events.into_iter(), stuck::Thresholds::default());
+            }
+            if let Ok(messages) = moment.messages(memory) {
+                let _ = message::chat(&messages, message::ChatFlags::default());
+                drop(message::responses(&messages, true));
+            }
+        }
+    }
+    if let Ok(mut recording) = Recording::new(&store, &talk, Point::End) {
+        for place in 0..recording.len() {
+            let _ = recording.step(place);
+        }
+    }
+    sound(&store);
+}
+
+fn sound(store: &Store) {
+    let findings = store.verify(None, &mut |_| ()).expect("verify").findings;
+    assert!(findings.is_empty(), "{findings:?}");
+    let findings = store.verify_projections(&mut |_| ()).expect("verify").findings;
+    assert!(findings.is_empty(), "{findings:?}");
+}

@@ -1,0 +1,171 @@
+//! A folder with one conversation and all that a stranger needs to check it with standard tools.
+
+use std::fmt::Write as _;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use super::head::{Head, Scope};
+use super::key::Key;
+use crate::chain::{self, Digest};
+use crate::error::{Error, Result};
+use crate::ids::{ConversationId, Timestamp};
+use crate::store::{ChainLink, Store};
+
+const README: &str = include_str!("bundle.md");
+const CHECK: &str = include_str!("bundle.py");
+
+/// What a bundle holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bundle {
+    /// How many events.
+    pub events: u64,
+    /// How many of them have no payload any more.
+    pub redacted: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// The head it ends in.
+    pub head: Head,
+}
+
+/// Writes a conversation as a bundle into the folder `to`, which must not be there or be empty.
+///
+/// The chain is checked on the way, so a bundle that was written is one that can be checked.
+///
+/// # Errors
+/// [`Error::WouldOverwrite`], [`Error::UnknownConversation`], [`Error::Io`], [`Error::Corrupt`] where the
+/// chain does not hold; the folder is incomplete then.
+pub fn write_bundle(
+    store: &Store,
+    conversation: &ConversationId,
+    to: &Path,
+    key: Option<&Key>,
+    at: Timestamp,
+) -> Result<Bundle> {
+    let heads = store.heads(Some(conversation))?;
+    let [end] = heads.conversations.as_slice() else {
+        return Err(Error::UnknownConversation { conversation: conversation.to_string() });
+    };
+    let end = end.clone();
+    let head = Head { scope: Scope::Conversation, at, heads };
+    make_folder(to)?;
+    let payloads = to.join("payloads");
+    std::fs::create_dir(&payloads).map_err(Error::io("creating", &payloads))?;
+    let mut writer = Writer {
+        conversation,
+        folder: to,
+        chain: create(&to.join("chain.tsv"))?,
+        sums: create(&to.join("payloads.sha256"))?,
+        previous: Digest::START,
+        bundle: Bundle { events: 0, redacted: 0, bytes: 0, head },
+    };
+    store.links(conversation, |link| {
+        // What was appended since the head was taken is not in it.
+        if link.sequence.0 < end.events { writer.link(link) } else { Ok(()) }
+    })?;
+    let Writer { mut chain, mut sums, previous, bundle, .. } = writer;
+    for (file, name) in [(&mut chain, "chain.tsv"), (&mut sums, "payloads.sha256")] {
+        file.flush().map_err(Error::io("writing", to.join(name)))?;
+    }
+    if previous != end.hash || bundle.events != end.events {
+        return Err(broken(conversation, end.events));
+    }
+    let text = match key {
+        Some(key) => bundle.head.to_signed_text(key),
+        None => bundle.head.to_text(),
+    };
+    write(&to.join("head.txt"), text.as_bytes())?;
+    if let Some(key) = key {
+        write(&to.join("public-key.pem"), key.public().to_pem().as_bytes())?;
+    }
+    write(&to.join("check.py"), CHECK.as_bytes())?;
+    write(&to.join("README.md"), readme(conversation, &bundle, key).as_bytes())?;
+    Ok(bundle)
+}
+
+fn make_folder(to: &Path) -> Result<()> {
+    match std::fs::read_dir(to) {
+        Ok(mut entries) => match entries.next() {
+            Some(_) => Err(Error::WouldOverwrite { path: to.to_owned() }),
+            None => Ok(()),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(to).map_err(Error::io("creating", to))
+        }
+        Err(error) => Err(Error::io("reading", to)(error)),
+    }
+}
+
+fn create(path: &Path) -> Result<BufWriter<std::fs::File>> {
+    std::fs::File::create_new(path).map(BufWriter::new).map_err(Error::io("creating", path))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    std::fs::write(path, bytes).map_err(Error::io("writing", path))
+}
+
+fn broken(conversation: &ConversationId, sequence: u64) -> Error {
+    Error::Corrupt { what: format!("the chain of {conversation} does not hold at event {sequence}") }
+}
+
+/// A bundle that is being written.
+struct Writer<'a> {
+    conversation: &'a ConversationId,
+    folder: &'a Path,
+    chain: BufWriter<std::fs::File>,
+    sums: BufWriter<std::fs::File>,
+    previous: Digest,
+    bundle: Bundle,
+}
+
+impl Writer<'_> {
+    fn link(&mut self, link: ChainLink<'_>) -> Result<()> {
+        let digest = link.redacted.unwrap_or_else(|| Digest::of(link.payload.as_bytes()));
+        let sequence = link.sequence.0;
+        let hash = chain::link(self.conversation.as_str(), sequence, link.id, digest, self.previous);
+        if hash != link.hash || sequence != self.bundle.events {
+            return Err(broken(self.conversation, sequence));
+        }
+        writeln!(self.chain, "{sequence}\t{digest}\t{hash}\t{}", link.id)
+            .map_err(Error::io("writing", self.folder.join("chain.tsv")))?;
+        if link.redacted.is_some() {
+            self.bundle.redacted += 1;
+        } else {
+            let name = format!("payloads/{sequence:06}.json");
+            write(&self.folder.join(&name), link.payload.as_bytes())?;
+            writeln!(self.sums, "{digest}  {name}")
+                .map_err(Error::io("writing", self.folder.join("payloads.sha256")))?;
+            self.bundle.bytes += link.payload.len() as u64;
+        }
+        self.previous = hash;
+        self.bundle.events += 1;
+        Ok(())
+    }
+}
+
+fn readme(conversation: &ConversationId, bundle: &Bundle, key: Option<&Key>) -> String {
+    let mut signed = String::from("It is not signed: it says nothing of who made it.");
+    if let Some(key) = key {
+        signed.clear();
+        // Writing to a String cannot fail.
+        let _ = write!(
+            signed,
+            "It is signed with the Ed25519 key\n\n    {}\n\nAsk its owner, by another way, whether that is theirs; \
+             the file `public-key.pem` alone proves nothing.",
+            key.public()
+        );
+    }
+    let (signature, comments): (&str, &str) = match key {
+        Some(_) => ("", ""),
+        None => ("<!--\n", "-->\n"),
+    };
+    README
+        .replace("{signed}", &signed)
+        .replace("{signature}", signature)
+        .replace("{/signature}\n", comments)
+        .replace("{events}", &bundle.events.to_string())
+        .replace("{redacted}", &bundle.redacted.to_string())
+        .replace("{at}", &bundle.head.at.to_rfc3339())
+        .replace("{store}", &bundle.head.heads.store_id)
+        .replace("{quoted}", &conversation.as_str().replace('\'', "'\\''"))
+        .replace("{id}", conversation.as_str())
+}

@@ -1,0 +1,201 @@
+//! Ed25519 keys in the files that OpenSSL reads: PKCS#8 and SubjectPublicKeyInfo, PEM (RFC 8410, RFC 7468).
+
+use std::fmt;
+use std::io::Write as _;
+use std::path::Path;
+
+use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
+use ed25519_dalek::pkcs8::{DecodePrivateKey as _, DecodePublicKey as _, EncodePublicKey as _, KeypairBytes};
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
+
+use crate::error::{Error, Result};
+
+/// A key that signs. Whoever has it can sign; keep its file to yourself.
+pub struct Key(SigningKey);
+
+/// The public half of a key: it checks signatures and can be given to anyone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PublicKey(VerifyingKey);
+
+impl Key {
+    /// Makes a new key and writes it to a new file with mode 0600.
+    ///
+    /// # Errors
+    /// [`Error::WouldOverwrite`] where something is there, [`Error::Io`].
+    pub fn make(path: &Path) -> Result<Self> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(|error| Error::Io {
+            doing: "making a key for",
+            path: path.to_owned(),
+            source: std::io::Error::other(error),
+        })?;
+        let key = Self(SigningKey::from_bytes(&secret));
+        // Without the public half: OpenSSL does not read the newer form that has it.
+        let bytes = KeypairBytes { secret_key: secret, public_key: None };
+        let pem = ed25519_dalek::pkcs8::EncodePrivateKey::to_pkcs8_pem(&bytes, LineEnding::LF)
+            .map_err(|_| not_a_key(path, "it cannot be written as PEM"))?;
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = match options.open(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(Error::WouldOverwrite { path: path.to_owned() });
+            }
+            opened => opened.map_err(Error::io("creating", path))?,
+        };
+        file.write_all(pem.as_bytes()).and_then(|()| file.sync_all()).map_err(Error::io("writing", path))?;
+        Ok(key)
+    }
+
+    /// Reads a key from its file.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::NotAKey`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let pem = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
+        let key = SigningKey::from_pkcs8_pem(&pem)
+            .map_err(|_| not_a_key(path, "it holds no Ed25519 private key (PKCS#8, PEM)"))?;
+        Ok(Self(key))
+    }
+
+    /// The public half.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key())
+    }
+
+    /// The signature of `message`, 64 bytes.
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> [u8; 64] {
+        self.0.sign(message).to_bytes()
+    }
+}
+
+impl PublicKey {
+    /// Reads a public key: 64 hex digits, or the path of a file with one, or of a private key's file.
+    ///
+    /// # Errors
+    /// [`Error::NotAKey`], [`Error::Io`].
+    pub fn read(text: &str) -> Result<Self> {
+        if let Some(key) = Self::from_hex(text) {
+            return Ok(key);
+        }
+        let path = Path::new(text);
+        let pem = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
+        match VerifyingKey::from_public_key_pem(&pem) {
+            Ok(key) => Ok(Self(key)),
+            Err(_) => Key::read(path).map(|key| key.public()),
+        }
+    }
+
+    /// The key that 64 hex digits spell.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        VerifyingKey::from_bytes(&bytes(text)?).ok().map(Self)
+    }
+
+    /// The key as a PEM file holds it.
+    #[must_use]
+    pub fn to_pem(&self) -> String {
+        self.0.to_public_key_pem(LineEnding::LF).expect("32 bytes always make a public key's document")
+    }
+
+    /// Whether `signature` is this key's for `message`.
+    #[must_use]
+    pub fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
+        self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
+    }
+}
+
+/// 64 lower-case hex digits.
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(self.0.as_bytes()))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({self})")
+    }
+}
+
+/// Never shows the key.
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({}, private)", self.public())
+    }
+}
+
+fn not_a_key(path: &Path, what: &'static str) -> Error {
+    Error::NotAKey { path: path.to_owned(), what }
+}
+
+/// Lower-case hex digits of `bytes`.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|digit| char::from_digit(u32::from(digit), 16).expect("four bits are one hex digit"))
+        .collect()
+}
+
+/// The bytes that lower-case hex digits spell, where there are exactly as many as asked for.
+pub(super) fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, []) = hex.as_bytes().as_chunks::<2>() else { return None };
+    let bytes: Option<Vec<u8>> =
+        pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+    bytes?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_what_its_file_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key.pem");
+        let made = Key::make(&path).unwrap();
+        let read = Key::read(&path).unwrap();
+        assert_eq!(made.public(), read.public());
+        assert_eq!(PublicKey::read(&made.public().to_string()).unwrap(), made.public());
+        assert_eq!(PublicKey::read(path.to_str().unwrap()).unwrap(), made.public());
+        let public = folder.path().join("key.pub");
+        std::fs::write(&public, made.public().to_pem()).unwrap();
+        assert_eq!(PublicKey::read(public.to_str().unwrap()).unwrap(), made.public());
+        assert!(matches!(Key::make(&path), Err(Error::WouldOverwrite { .. })));
+        assert!(matches!(Key::read(&public), Err(Error::NotAKey { .. })));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert!(!format!("{made:?}").contains(&hex(&made.0.to_bytes())));
+    }
+
+    /// Test 2 of RFC 8032, section 7.1.
+    #[test]
+    fn a_signature_is_the_one_of_the_standard() {
+        let secret = bytes("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb").unwrap();
+        let key = Key(SigningKey::from_bytes(&secret));
+        assert_eq!(
+            key.public().to_string(),
+            "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c"
+        );
+        let signature = key.sign(&[0x72]);
+        assert_eq!(
+            hex(&signature),
+            "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da\
+             085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
+        );
+        assert!(key.public().verifies(&[0x72], &signature));
+        assert!(!key.public().verifies(&[0x73], &signature));
+    }
+}

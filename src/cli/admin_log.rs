@@ -1,0 +1,82 @@
+//! `annals admin-log`: who did what to the file that no event tells.
+
+use serde_json::{Value, json};
+
+use super::arguments::AdminLog;
+use super::print::{Output, count, one_line, row, table, time};
+use super::{DONE, Place};
+use crate::chain::Digest;
+use crate::error::Result;
+use crate::store::{Act, Receipt};
+
+pub(super) fn run(place: &Place<'_>, command: &AdminLog, output: &Output) -> Result<u8> {
+    let store = place.read()?;
+    let acts = store.admin_log(command.after, command.limit)?;
+    if output.json {
+        for act in &acts {
+            let mut value = value(act);
+            if command.receipts {
+                value["receipts"] = store.receipts(act.number)?.iter().map(receipt).collect();
+            }
+            output.value(&value)?;
+        }
+        return Ok(DONE);
+    }
+    let mut rows = table(&["act", "at", "by", "what", "conversation", "receipts", "reason"], &[0, 5]);
+    for act in &acts {
+        let user = act.actor.user.as_deref().unwrap_or("-");
+        let host = act.actor.host.as_deref().unwrap_or("-");
+        rows.add_row(row([
+            count(act.number),
+            time(act.at),
+            one_line(&format!("{user} at {host}"), 40),
+            act.act.clone(),
+            one_line(act.conversation.as_deref().unwrap_or("-"), 37),
+            count(act.receipts),
+            one_line(act.reason.as_deref().unwrap_or(""), 80),
+        ]));
+    }
+    output.line(rows.trim_fmt())?;
+    if command.receipts {
+        for act in &acts {
+            for receipt in store.receipts(act.number)? {
+                let digest = |digest: Option<Digest>| digest.map_or_else(|| "-".into(), Digest::to_hex);
+                output.line(format!(
+                    "{} {} {} {} {}",
+                    act.number,
+                    receipt.part,
+                    one_line(&receipt.name, 100),
+                    digest(receipt.digest),
+                    digest(receipt.new_digest)
+                ))?;
+            }
+        }
+    }
+    Ok(DONE)
+}
+
+fn value(act: &Act) -> Value {
+    json!({
+        "number": act.number,
+        "at": act.at.to_rfc3339(),
+        "act": act.act,
+        "conversation": act.conversation,
+        "reason": act.reason,
+        "os_user": act.actor.user,
+        "host": act.actor.host,
+        "program": act.actor.program,
+        "detail": serde_json::from_str::<Value>(&act.detail).unwrap_or_default(),
+        "receipt_count": act.receipts,
+        "hash": act.hash.to_hex(),
+    })
+}
+
+fn receipt(receipt: &Receipt) -> Value {
+    json!({
+        "part": receipt.part,
+        "name": receipt.name,
+        "sequence": receipt.sequence,
+        "sha256_before": receipt.digest.map(Digest::to_hex),
+        "sha256_after": receipt.new_digest.map(Digest::to_hex),
+    })
+}

@@ -1,0 +1,90 @@
+//! `annals erase`: a conversation, every byte of it.
+
+use serde_json::{Value, json};
+
+use super::arguments::Erase;
+use super::delete::is_meant;
+use super::print::{Output, plural};
+use super::{Place, REFUSED, vacuum};
+use crate::error::Result;
+use crate::ids::ConversationId;
+use crate::store::{Erasure, Store};
+
+pub(super) fn run(place: &Place<'_>, command: &Erase, output: &Output) -> Result<u8> {
+    let store = place.write()?;
+    let id = store.resolve(&command.id)?;
+    if !command.yes && !is_meant("erase", &store.conversation(&id)?)? {
+        output.remark("nothing was erased; --yes erases without asking");
+        return Ok(REFUSED);
+    }
+    let mut family = vec![id.clone()];
+    if command.sub_agents {
+        family.extend(descendants(&store, &id)?);
+    }
+    let mut erased = Vec::new();
+    for id in family.into_iter().rev() {
+        let erasure = store.erase(&id, &command.reason)?;
+        erased.push((id, erasure));
+    }
+    let log_emptied = erased.last().is_some_and(|(_, erasure)| erasure.log_emptied);
+    let wiped = vacuum::after(&store, &command.wipe, log_emptied)?;
+    if output.json {
+        output.value(&json!({
+            "erased": erased.iter().map(|(id, erasure)| value(id, erasure)).collect::<Value>(),
+            "vacuumed": wiped.vacuumed,
+            "log_emptied": wiped.log_emptied,
+        }))?;
+        return Ok(wiped.remark(output));
+    }
+    for (id, erasure) in &erased {
+        output.line(format!(
+            "{id} is erased, with {} and {}; act {} of the administrative log",
+            plural(erasure.events, "event"),
+            plural(erasure.attachments, "attachment"),
+            erasure.act
+        ))?;
+        for path in &erasure.shared {
+            output.remark(format!("other conversations keep the attachment {path}"));
+        }
+    }
+    let gone: Vec<&ConversationId> = erased.iter().map(|(id, _)| id).collect();
+    let mut related: Vec<&str> = erased
+        .iter()
+        .flat_map(|(_, erasure)| &erasure.related)
+        .filter(|id| !gone.contains(id))
+        .map(ConversationId::as_str)
+        .collect();
+    related.sort_unstable();
+    related.dedup();
+    if !related.is_empty() {
+        output.remark(format!("copies may be in {}", related.join(", ")));
+    }
+    Ok(wiped.remark(output))
+}
+
+fn value(id: &ConversationId, erasure: &Erasure) -> Value {
+    json!({
+        "id": id.as_str(),
+        "act": erasure.act,
+        "events": erasure.events,
+        "payload_bytes": erasure.payload_bytes,
+        "attachments": erasure.attachments,
+        "shared_attachments": erasure.shared,
+        "related": erasure.related.iter().map(ConversationId::as_str).collect::<Value>(),
+    })
+}
+
+/// The conversations of sub-agents, theirs included, parents first.
+fn descendants(store: &Store, id: &ConversationId) -> Result<Vec<ConversationId>> {
+    let mut found = store.children(id)?;
+    let mut next = 0;
+    while let Some(child) = found.get(next).cloned() {
+        for grandchild in store.children(&child)? {
+            if grandchild != *id && !found.contains(&grandchild) {
+                found.push(grandchild);
+            }
+        }
+        next += 1;
+    }
+    Ok(found)
+}

@@ -1,0 +1,116 @@
+//! `annals scan-secrets`: where secrets are, without telling them.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::arguments::{ScanSecrets, Values};
+use super::print::{Output, bytes, count, one_line, plural, row, table};
+use super::{DONE, Place, REFUSED};
+use crate::error::{Error, Result};
+use crate::redact::Finder;
+use crate::store::SecretPlace;
+
+pub(super) fn run(place: &Place<'_>, command: &ScanSecrets, output: &Output) -> Result<u8> {
+    let values = command.values.read()?;
+    let store = place.read()?;
+    let id = command.id.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
+    let bar = output.progress("events");
+    bar.set_length(match &id {
+        Some(id) => store.conversation(id)?.event_count,
+        None => store.head()?.0,
+    });
+    let report = store.scan_secrets(id.as_ref(), &Finder::secrets(), &values, &mut |progress| {
+        bar.set_position(progress.events);
+        bar.set_message(bytes(progress.payload_bytes));
+    })?;
+    bar.finish_and_clear();
+    let code = if report.places.is_empty() { DONE } else { REFUSED };
+    if output.json {
+        output.value(&json!({
+            "places": report.places.iter().map(place_value).collect::<Value>(),
+            "left_off": report.left_off,
+            "secrets": report.secrets,
+            "conversations": report.conversations,
+            "events": report.events,
+            "payload_bytes": report.payload_bytes,
+        }))?;
+        return Ok(code);
+    }
+    if !report.places.is_empty() {
+        output.line(format!("{}\n", places_table(&report.places).trim_fmt()))?;
+    }
+    if report.left_off > 0 {
+        output.line(format!("and {} more", plural(report.left_off, "place")))?;
+    }
+    output.line(format!(
+        "{}, {} ({}) looked through: {}",
+        plural(report.conversations, "conversation"),
+        plural(report.events, "event"),
+        bytes(report.payload_bytes),
+        match report.secrets {
+            0 => "no secret found".into(),
+            secrets => format!(
+                "{} in {}",
+                plural(secrets, "secret"),
+                plural(report.places.len() as u64 + report.left_off, "place")
+            ),
+        }
+    ))?;
+    Ok(code)
+}
+
+impl Values {
+    /// The values, each with what it is called; none where no file was named.
+    pub(super) fn read(&self) -> Result<Vec<(String, String)>> {
+        let Some(path) = &self.values_from else { return Ok(Vec::new()) };
+        let mut text = String::new();
+        if path == Path::new("-") {
+            let read = std::io::stdin().lock().read_to_string(&mut text);
+            read.map_err(Error::io("reading", "standard input"))?;
+        } else {
+            text = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
+        }
+        let lines = text.lines().map(|line| line.trim_end_matches('\r')).filter(|line| !line.is_empty());
+        Ok(lines.enumerate().map(|(index, line)| (format!("value {}", index + 1), line.to_owned())).collect())
+    }
+}
+
+/// A place, as JSON.
+pub(super) fn place_value(place: &SecretPlace) -> Value {
+    json!({
+        "conversation": place.conversation.as_str(),
+        "part": place.part.as_str(),
+        "sequence": place.sequence.map(|sequence| sequence.0),
+        "name": place.name,
+        "path": place.path,
+        "kind": place.kind,
+        "hint": place.hint,
+        "secret": place.secret,
+        "count": place.count,
+    })
+}
+
+/// Places, as a table.
+pub(super) fn places_table(places: &[SecretPlace]) -> comfy_table::Table {
+    let mut rows =
+        table(&["conversation", "in", "event", "kind", "secret", "times", "hint", "where"], &[2, 4, 5]);
+    for place in places {
+        let inner = match (place.name.as_str(), place.sequence) {
+            ("", _) | (_, Some(_)) => place.path.clone(),
+            (name, None) => format!("{name} {}", place.path),
+        };
+        rows.add_row(row([
+            one_line(place.conversation.as_str(), 37),
+            place.part.as_str().replace('_', " "),
+            place.sequence.map_or_else(String::new, |sequence| count(sequence.0)),
+            place.kind.into(),
+            count(place.secret),
+            count(place.count),
+            one_line(&place.hint, 40),
+            one_line(&inner, 80),
+        ]));
+    }
+    rows
+}

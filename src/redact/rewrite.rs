@@ -1,0 +1,562 @@
+//! Writing a text again without what should not be read.
+//!
+//! In JSON only strings change, and within them only what was found: names, order, white space and every
+//! other byte stay. What gives an event its shape stays too ([`Spot`]s of those are told apart), and an
+//! event that SDK 1.58 could read before it can read afterwards. Numbers of six digits and more in what
+//! tools were given or gave become 0 where they match.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+
+use super::finder::{Finder, Found, MATCHED, TEXT};
+use super::shape;
+use super::strings::{self, Leaf, Path, Sort, Step};
+use crate::event::json::Raw;
+use crate::event::{DecodeError, Unfamiliar, decode};
+
+/// What stands where something was taken out.
+pub const REDACTED: &str = "[redacted]";
+
+/// The fewest digits of a number that is looked into.
+const DIGITS_MIN: usize = 6;
+
+/// What is to be taken out.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted<'a> {
+    /// All text.
+    Everything,
+    /// What a finder finds.
+    Matches(&'a Finder),
+}
+
+/// What kind of text it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// An event's payload.
+    Event,
+    /// A base state.
+    BaseState,
+    /// Any other JSON.
+    Document,
+    /// No JSON.
+    Plain,
+}
+
+/// A place where something was found.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Spot {
+    /// Where: `observation.content[0].text`; "" for the text itself. Names that hold a secret are masked.
+    pub path: String,
+    /// Which kind; see [`Found::kind`].
+    pub kind: &'static str,
+    /// What may be shown of it.
+    pub hint: String,
+    /// What was found there, for telling two secrets apart; never shown.
+    pub(crate) value: String,
+}
+
+/// Without the value.
+impl fmt::Debug for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spot")
+            .field("path", &self.path)
+            .field("kind", &self.kind)
+            .field("hint", &self.hint)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A text written again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rewritten {
+    /// The new text; `None` where it would be the same.
+    pub text: Option<String>,
+    /// What was taken out.
+    pub taken: Vec<Spot>,
+    /// What was found and had to stay: part of the shape, or of a number.
+    pub left: Vec<Spot>,
+}
+
+/// Writes `text` again without what is wanted out of it. JSON must have been checked before.
+#[must_use]
+pub fn rewrite(text: &str, form: Form, wanted: Wanted<'_>) -> Rewritten {
+    if form == Form::Plain {
+        return rewrite_plain(text, wanted);
+    }
+    let mut editor = Editor { form, wanted, edits: Vec::new(), left: Vec::new(), names: HashSet::new() };
+    strings::walk(text, &mut |leaf, path| editor.leaf(leaf, path));
+    let Editor { mut edits, mut left, .. } = editor;
+    if edits.is_empty() {
+        return Rewritten { text: None, taken: Vec::new(), left };
+    }
+    let mut new = applied(text, &edits);
+    if form == Form::Event && decode(text, Unfamiliar::Refuse).is_ok() {
+        // A word that the event's own schema asks for is no secret; it goes back.
+        while let Err(error) = decode(&new, Unfamiliar::Refuse) {
+            // Where no place is to blame, a name is: it goes back with all others.
+            let places = match culprit(&edits, &error) {
+                Some(place) => place..place + 1,
+                None => 0..edits.len(),
+            };
+            let is_blamed = |index: usize, edit: &Edit| {
+                places.contains(&index) && (places.len() == 1 || edit.sort == Sort::Name)
+            };
+            let before = edits.len();
+            let mut kept = Vec::with_capacity(before);
+            for (index, mut edit) in edits.into_iter().enumerate() {
+                if is_blamed(index, &edit) {
+                    left.append(&mut edit.spots);
+                } else {
+                    kept.push(edit);
+                }
+            }
+            edits = kept;
+            if edits.len() == before {
+                break;
+            }
+            new = applied(text, &edits);
+        }
+    }
+    let taken = edits.into_iter().flat_map(|edit| edit.spots).collect();
+    Rewritten { text: (new != text).then_some(new), taken, left }
+}
+
+fn rewrite_plain(text: &str, wanted: Wanted<'_>) -> Rewritten {
+    let finder = match wanted {
+        Wanted::Everything if text.is_empty() => return Rewritten::default(),
+        Wanted::Everything => {
+            let spot = Spot { path: String::new(), kind: TEXT, hint: String::new(), value: text.into() };
+            return Rewritten { text: Some(REDACTED.into()), taken: vec![spot], left: Vec::new() };
+        }
+        Wanted::Matches(finder) => finder,
+    };
+    let found = finder.find(None, text);
+    if found.is_empty() {
+        return Rewritten::default();
+    }
+    let mut new = String::with_capacity(text.len());
+    let mut from = 0;
+    for one in &found {
+        new.push_str(&text[from..one.range.start]);
+        new.push_str(REDACTED);
+        from = one.range.end;
+    }
+    new.push_str(&text[from..]);
+    let taken = found.iter().map(|one| spot(String::new(), one, text)).collect();
+    Rewritten { text: Some(new), taken, left: Vec::new() }
+}
+
+/// One change of the text.
+struct Edit {
+    range: Range<usize>,
+    new: String,
+    /// The place as decoding would name it.
+    place: String,
+    sort: Sort,
+    spots: Vec<Spot>,
+}
+
+fn applied(text: &str, edits: &[Edit]) -> String {
+    let mut new = String::with_capacity(text.len());
+    let mut from = 0;
+    for edit in edits {
+        new.push_str(&text[from..edit.range.start]);
+        new.push_str(&edit.new);
+        from = edit.range.end;
+    }
+    new.push_str(&text[from..]);
+    new
+}
+
+/// The edit that makes an event unreadable: the one at the place the error names, or the nearest one
+/// within it.
+fn culprit(edits: &[Edit], error: &DecodeError) -> Option<usize> {
+    let exact = edits.iter().position(|edit| edit.place == error.path);
+    exact.or_else(|| edits.iter().position(|edit| edit.place.starts_with(&error.path)))
+}
+
+struct Editor<'a> {
+    form: Form,
+    wanted: Wanted<'a>,
+    edits: Vec<Edit>,
+    left: Vec<Spot>,
+    /// Names that were given in place of others, so that no two members get the same.
+    names: HashSet<String>,
+}
+
+impl Editor<'_> {
+    fn leaf(&mut self, leaf: Leaf<'_>, path: &Path) {
+        match leaf.sort {
+            Sort::Name => self.name(leaf, path),
+            Sort::Text => self.text(leaf, path),
+            Sort::Number => self.number(leaf, path),
+        }
+    }
+
+    fn text(&mut self, leaf: Leaf<'_>, path: &Path) {
+        let text = strings::decoded(leaf.raw);
+        if text.is_empty() {
+            return;
+        }
+        let stays = shape::is_structural(self.form, path, &text);
+        if !stays
+            && self.form == Form::Event
+            && shape::is_arguments(path)
+            && self.arguments(leaf, path, &text)
+        {
+            return;
+        }
+        let found = match self.wanted {
+            Wanted::Everything if stays || text == REDACTED => return,
+            Wanted::Everything => {
+                let hint = format!("{} characters", text.chars().count());
+                return self.replace(
+                    leaf,
+                    path,
+                    format!("\"{REDACTED}\""),
+                    vec![Found { range: 0..text.len(), kind: TEXT, hint }],
+                );
+            }
+            Wanted::Matches(finder) => finder.find(path.name(), &text),
+        };
+        if found.is_empty() {
+            return;
+        }
+        if stays {
+            self.leave(path, &found, &text);
+        } else {
+            self.replace(leaf, path, splice(leaf.raw, &found), found);
+        }
+    }
+
+    /// Rewrites JSON within a string; false where it is none.
+    fn arguments(&mut self, leaf: Leaf<'_>, path: &Path, text: &str) -> bool {
+        if !Raw::parse(text).is_ok_and(Raw::is_object) {
+            return false;
+        }
+        let mut inner = rewrite(text, Form::Document, self.wanted);
+        let mut new = inner.text.take().unwrap_or_else(|| text.to_owned());
+        if let Wanted::Matches(finder) = self.wanted {
+            // What spans several of its members is found in the text as a whole.
+            let whole = rewrite_plain(&new, Wanted::Matches(finder));
+            match whole.text {
+                Some(spanning) if Raw::parse(&spanning).is_ok() => {
+                    new = spanning;
+                    inner.taken.extend(whole.taken);
+                }
+                Some(_) => inner.left.extend(whole.taken),
+                None => {}
+            }
+        }
+        let within = |mut spot: Spot| {
+            let dot = if spot.path.is_empty() { "" } else { "." };
+            spot.path = format!("{}{dot}{}", self.shown(path), spot.path);
+            spot
+        };
+        let spots: Vec<Spot> = inner.taken.into_iter().map(within).collect();
+        let left: Vec<Spot> = inner.left.into_iter().map(within).collect();
+        self.left.extend(left);
+        if new != text {
+            let new = serde_json::Value::from(new).to_string();
+            self.edits.push(Edit {
+                range: leaf.at..leaf.at + leaf.raw.len(),
+                new,
+                place: path.to_string(),
+                sort: leaf.sort,
+                spots,
+            });
+        }
+        true
+    }
+
+    fn name(&mut self, leaf: Leaf<'_>, path: &Path) {
+        let name = strings::decoded(leaf.raw);
+        let found = match self.wanted {
+            Wanted::Everything
+                if shape::is_word(&name) || name.is_empty() || shape::is_id(self.form, path) =>
+            {
+                return;
+            }
+            Wanted::Everything => vec![Found { range: 0..name.len(), kind: TEXT, hint: String::new() }],
+            Wanted::Matches(finder) => finder.find(None, &name),
+        };
+        if found.is_empty() {
+            return;
+        }
+        let is_ours = self.form != Form::Document && path.steps().len() == 1;
+        if is_ours || (shape::is_word(&name) && found.iter().all(|one| one.kind == MATCHED)) {
+            return self.leave(path, &found, &name);
+        }
+        let mut new = splice(leaf.raw, &found);
+        let mut number = 2;
+        while !self.names.insert(new.clone()) {
+            new = splice(leaf.raw, &found);
+            new.insert_str(new.len() - 1, &format!(" {number}"));
+            number += 1;
+        }
+        self.replace(leaf, path, new, found);
+    }
+
+    fn number(&mut self, leaf: Leaf<'_>, path: &Path) {
+        let digits = leaf.raw.bytes().filter(u8::is_ascii_digit).count();
+        let token_ids = path.name().is_some_and(|name| name.ends_with("token_ids"));
+        if let Wanted::Everything = self.wanted {
+            if leaf.raw != "0" && (token_ids || (digits >= DIGITS_MIN && self.holds_data(path))) {
+                let hint = format!("a number of {digits} digits");
+                self.replace(
+                    leaf,
+                    path,
+                    "0".into(),
+                    vec![Found { range: 0..leaf.raw.len(), kind: TEXT, hint }],
+                );
+            }
+            return;
+        }
+        let Wanted::Matches(finder) = self.wanted else { return };
+        if digits < DIGITS_MIN {
+            return;
+        }
+        let found = finder.find(path.name(), leaf.raw);
+        if found.is_empty() {
+            return;
+        }
+        if self.holds_data(path) {
+            self.replace(leaf, path, "0".into(), found);
+        } else {
+            self.leave(path, &found, leaf.raw);
+        }
+    }
+
+    /// Whether numbers there are content and not figures that something is counted by.
+    fn holds_data(&self, path: &Path) -> bool {
+        match self.form {
+            Form::Event => shape::is_tool_data(path),
+            Form::Document => true,
+            Form::BaseState | Form::Plain => false,
+        }
+    }
+
+    fn replace(&mut self, leaf: Leaf<'_>, path: &Path, new: String, found: Vec<Found>) {
+        let text = if leaf.sort == Sort::Number { leaf.raw.to_owned() } else { strings::decoded(leaf.raw) };
+        let shown = self.shown(path);
+        let spots = found.iter().map(|one| spot(shown.clone(), one, &text)).collect();
+        self.edits.push(Edit {
+            range: leaf.at..leaf.at + leaf.raw.len(),
+            new,
+            place: path.to_string(),
+            sort: leaf.sort,
+            spots,
+        });
+    }
+
+    fn leave(&mut self, path: &Path, found: &[Found], text: &str) {
+        let shown = self.shown(path);
+        self.left.extend(found.iter().map(|one| spot(shown.clone(), one, text)));
+    }
+
+    /// The path as it may be shown: a name can hold a secret.
+    fn shown(&self, path: &Path) -> String {
+        let hides = |step: &Step| match (step, self.wanted) {
+            (Step::Element(_), _) => false,
+            (Step::Member(name), Wanted::Everything) => !shape::is_word(name),
+            (Step::Member(name), Wanted::Matches(finder)) => !finder.find(None, name).is_empty(),
+        };
+        if !path.steps().iter().any(hides) {
+            return path.to_string();
+        }
+        let mut shown = Path::default();
+        for step in path.steps() {
+            shown.push(if hides(step) { Step::Member(REDACTED.into()) } else { step.clone() });
+        }
+        shown.to_string()
+    }
+}
+
+fn spot(path: String, found: &Found, text: &str) -> Spot {
+    Spot { path, kind: found.kind, hint: found.hint.clone(), value: text[found.range.clone()].to_owned() }
+}
+
+/// The string literal `raw` with [`REDACTED`] in place of what was found in the text it stands for; every
+/// other character stays as it is written.
+fn splice(raw: &str, found: &[Found]) -> String {
+    let mut new = String::with_capacity(raw.len());
+    let mut ranges = found.iter().map(|one| one.range.clone()).peekable();
+    let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
+    // `at` counts bytes of the text, `inner` is walked a written character at a time.
+    let (mut at, mut from) = (0, 0);
+    new.push('"');
+    while from < inner.len() {
+        let (written, bytes) = character(&inner[from..]);
+        while ranges.peek().is_some_and(|range| range.end <= at) {
+            ranges.next();
+        }
+        match ranges.peek() {
+            Some(range) if range.start == at => new.push_str(REDACTED),
+            Some(range) if range.start < at => {}
+            _ => new.push_str(&inner[from..from + written]),
+        }
+        at += bytes;
+        from += written;
+    }
+    new.push('"');
+    new
+}
+
+/// How many bytes the first character of a string literal's inside takes as it is written, and as it is.
+fn character(inner: &str) -> (usize, usize) {
+    let first = inner.chars().next().map_or(1, char::len_utf8);
+    if !inner.starts_with('\\') {
+        return (first, first);
+    }
+    let written = match inner.as_bytes().get(1) {
+        Some(b'u') if is_high_surrogate(inner) => 12,
+        Some(b'u') => 6,
+        _ => 2,
+    };
+    let literal = format!("\"{}\"", inner.get(..written).unwrap_or(inner));
+    (written, strings::decoded(&literal).len())
+}
+
+fn is_high_surrogate(escape: &str) -> bool {
+    let code = escape.get(2..6).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    code.is_some_and(|code| (0xd800..0xdc00).contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn without(text: &str, form: Form, expression: &str) -> Rewritten {
+        rewrite(text, form, Wanted::Matches(&Finder::expression(expression).unwrap()))
+    }
+
+    fn paths(spots: &[Spot]) -> Vec<&str> {
+        spots.iter().map(|spot| spot.path.as_str()).collect()
+    }
+
+    #[test]
+    fn only_what_was_found_changes() {
+        let text =
+            "{ \"a\" : \"x canary \\u00e9 canary\\n\", \"canary\":[1,\"\\ud83d\\ude00canary\"] , \"b\":2.50}";
+        let new = without(text, Form::Document, "canary");
+        assert_eq!(
+            new.text.unwrap(),
+            "{ \"a\" : \"x [redacted] \\u00e9 [redacted]\\n\", \"canary\":[1,\"\\ud83d\\ude00[redacted]\"] , \"b\":2.50}"
+        );
+        assert_eq!(paths(&new.taken), ["a", "a", "[redacted][1]"]);
+        assert_eq!(paths(&new.left), ["[redacted]"], "a name that programs use stays");
+        assert_eq!(
+            format!("{:?}", new.taken[0]),
+            r#"Spot { path: "a", kind: "pattern", hint: "… (6 characters)", .. }"#
+        );
+        assert_eq!(without(text, Form::Document, "nothing"), Rewritten::default());
+    }
+
+    #[test]
+    fn ids_and_kinds_and_join_keys_stay() {
+        let text = r#"{"id":"canary-1","kind":"PauseEvent","timestamp":"canary","note":"canary"}"#;
+        let new = without(text, Form::Event, "canary");
+        assert_eq!(
+            new.text.unwrap(),
+            r#"{"id":"canary-1","kind":"PauseEvent","timestamp":"canary","note":"[redacted]"}"#
+        );
+        assert_eq!(paths(&new.left), ["id", "timestamp"]);
+    }
+
+    const ACTION: &str = r#"{"id":"a1","timestamp":"2026-01-01T00:00:00","source":"agent","thought":[{"type":"text","text":"I look at canary"}],"action":{"kind":"FileEditorAction","command":"view","path":"/canary/file"},"tool_name":"file_editor","tool_call_id":"call_1","tool_call":{"id":"call_1","name":"file_editor","arguments":"{\"command\": \"view\", \"path\": \"\\/canary\\/file\", \"pin\": 12345678}","origin":"completion"},"llm_response_id":"r1","security_risk":"LOW","kind":"ActionEvent"}"#;
+
+    #[test]
+    fn an_action_can_be_read_as_before() {
+        assert!(decode(ACTION, Unfamiliar::Refuse).is_ok());
+        let new = without(ACTION, Form::Event, "canary|view|12345678");
+        let text = new.text.unwrap();
+        assert!(decode(&text, Unfamiliar::Refuse).is_ok(), "{text}");
+        assert!(!text.contains("canary"), "{text}");
+        // The verb of the editor is one of five words; in the arguments, which nobody checks, it goes.
+        assert_eq!(paths(&new.left), ["action.command"]);
+        assert!(text.contains(r#""command":"view""#), "{text}");
+        assert!(
+            text.contains(r#"{\"command\": \"[redacted]\", \"path\": \"\\/[redacted]\\/file\", \"pin\": 0}"#),
+            "{text}"
+        );
+        assert!(paths(&new.taken).contains(&"tool_call.arguments.path"));
+    }
+
+    #[test]
+    fn everything_goes_but_the_shape() {
+        let new = rewrite(ACTION, Form::Event, Wanted::Everything);
+        assert_eq!(
+            new.text.unwrap(),
+            r#"{"id":"a1","timestamp":"2026-01-01T00:00:00","source":"agent","thought":[{"type":"text","text":"[redacted]"}],"action":{"kind":"FileEditorAction","command":"view","path":"[redacted]"},"tool_name":"file_editor","tool_call_id":"call_1","tool_call":{"id":"call_1","name":"file_editor","arguments":"{\"command\": \"[redacted]\", \"path\": \"[redacted]\", \"pin\": 0}","origin":"completion"},"llm_response_id":"r1","security_risk":"LOW","kind":"ActionEvent"}"#
+        );
+        let strange = r#"{"id":"x","kind":"FromTheFuture","data":{"type":"t","Dear Bob":"hi","Dear Eve":"ho","ids":[7]},"prompt_token_ids":[15,3]}"#;
+        assert_eq!(
+            rewrite(strange, Form::Event, Wanted::Everything).text.unwrap(),
+            r#"{"id":"x","kind":"FromTheFuture","data":{"type":"t","[redacted]":"[redacted]","[redacted] 2":"[redacted]","ids":[7]},"prompt_token_ids":[0,0]}"#
+        );
+    }
+
+    #[test]
+    fn what_spans_members_of_arguments_is_found() {
+        let text = r#"{"id":"a","kind":"X","tool_call":{"arguments":"{\"user\":\"bob\",\"n\":1}"}}"#;
+        let new = without(text, Form::Event, r#""bob","n""#);
+        assert_eq!(new.text, None);
+        assert_eq!(paths(&new.left), ["tool_call.arguments"], "without it there would be no JSON any more");
+        let finder = Finder::secrets();
+        let text =
+            r#"{"id":"a","kind":"X","tool_call":{"arguments":"{\"api_key\":\"aB3dE5gH7jK9\",\"n\":1}"}}"#;
+        let new = rewrite(text, Form::Event, Wanted::Matches(&finder));
+        assert_eq!(
+            new.text.unwrap(),
+            r#"{"id":"a","kind":"X","tool_call":{"arguments":"{\"api_key\":\"[redacted]\",\"n\":1}"}}"#
+        );
+    }
+
+    #[test]
+    fn a_base_state_keeps_what_it_is_found_by() {
+        let text =
+            r#"{"id":"canary","agent":{"kind":"canary","llm":{"api_key":"canary"}},"tags":{"canary":"1"}}"#;
+        let new = without(text, Form::BaseState, "canary");
+        assert_eq!(
+            new.text.unwrap(),
+            r#"{"id":"canary","agent":{"kind":"canary","llm":{"api_key":"[redacted]"}},"tags":{"canary":"1"}}"#
+        );
+        assert_eq!(paths(&new.left), ["id", "agent.kind", "tags.[redacted]"]);
+    }
+
+    #[test]
+    fn plain_text_needs_no_form() {
+        let new = without("{not json: canary", Form::Plain, "canary");
+        assert_eq!(new.text.unwrap(), "{not json: [redacted]");
+    }
+
+    proptest! {
+        /// Whatever stands around it and however it is written.
+        #[test]
+        fn nothing_is_left_of_what_was_found(before in ".{0,20}", after in ".{0,20}", ascii: bool, nested: bool) {
+            let secret = "cänary😀\"\\\n";
+            let mut value = serde_json::json!({"id": "a", "kind": "X", "text": format!("{before}{secret}{after}")});
+            if nested {
+                value["tool_call"]["arguments"] = serde_json::json!({"a": format!("{before}{secret}{after}")}).to_string().into();
+            }
+            let mut text = value.to_string();
+            if ascii {
+                text = text.chars().map(|c| match c {
+                    ' '..='~' => c.to_string(),
+                    c => c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+                }).collect();
+            }
+            let finder = Finder::default().with_values(&[("v".into(), secret.into())]).unwrap();
+            let new = rewrite(&text, Form::Event, Wanted::Matches(&finder));
+            let read: serde_json::Value = serde_json::from_str(&new.text.unwrap()).unwrap();
+            let expected = format!("{before}{REDACTED}{after}");
+            prop_assert_eq!(&read["text"], &serde_json::Value::from(expected.clone()));
+            if nested {
+                let inner: serde_json::Value = serde_json::from_str(read["tool_call"]["arguments"].as_str().unwrap()).unwrap();
+                prop_assert_eq!(&inner["a"], &serde_json::Value::from(expected));
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Walking over a JSON text that was checked before: every name, string and number, with its place.
+
+/// A way into a JSON text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Path(Vec<Step>);
+
+/// One step of a [`Path`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Into the member of this name.
+    Member(String),
+    /// Into the element of this number, from 0.
+    Element(usize),
+}
+
+impl Path {
+    /// The steps, from the outside in.
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.0
+    }
+
+    /// Goes one step further.
+    pub(super) fn push(&mut self, step: Step) {
+        self.0.push(step);
+    }
+
+    /// The name of the step that many from the outside, where it is into a member.
+    pub(super) fn member(&self, depth: usize) -> Option<&str> {
+        match self.0.get(depth) {
+            Some(Step::Member(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The innermost member's name; an element of an array has that of the array.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.0.iter().rev().find_map(|step| match step {
+            Step::Member(name) => Some(name.as_str()),
+            Step::Element(_) => None,
+        })
+    }
+}
+
+/// As a person writes it: `observation.content[0].text`.
+impl std::fmt::Display for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Member(name) if index == 0 => f.write_str(name)?,
+                Step::Member(name) => write!(f, ".{name}")?,
+                Step::Element(number) => write!(f, "[{number}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What stands at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// A member's name, quotes included.
+    Name,
+    /// A string, quotes included.
+    Text,
+    /// A number.
+    Number,
+}
+
+/// A name, string or number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Leaf<'a> {
+    /// Which of the three.
+    pub sort: Sort,
+    /// Where it begins, in bytes.
+    pub at: usize,
+    /// Its characters as they are written.
+    pub raw: &'a str,
+}
+
+/// Shows every leaf of `text` to `visit`, in order; the path of a name is that of its member.
+///
+/// `text` is one JSON value that was checked before; of anything else it shows what looks like leaves.
+pub(super) fn walk<'a>(text: &'a str, visit: &mut dyn FnMut(Leaf<'a>, &Path)) {
+    let bytes = text.as_bytes();
+    let mut path = Path::default();
+    // For each container that is open: whether it is an object whose next string is a name.
+    let mut names: Vec<Option<bool>> = Vec::new();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                let end = string_end(bytes, at);
+                let raw = &text[at..end];
+                let is_name = matches!(names.last(), Some(Some(true)));
+                if is_name {
+                    path.0.pop();
+                    path.0.push(Step::Member(decoded(raw)));
+                    names.pop();
+                    names.push(Some(false));
+                }
+                visit(Leaf { sort: if is_name { Sort::Name } else { Sort::Text }, at, raw }, &path);
+                at = end;
+            }
+            b'{' => {
+                names.push(Some(true));
+                path.0.push(Step::Member(String::new()));
+                at += 1;
+            }
+            b'[' => {
+                names.push(None);
+                path.0.push(Step::Element(0));
+                at += 1;
+            }
+            b'}' | b']' => {
+                names.pop();
+                path.0.pop();
+                at += 1;
+            }
+            b',' => {
+                match names.last_mut() {
+                    Some(Some(name)) => *name = true,
+                    Some(None) => {
+                        if let Some(Step::Element(number)) = path.0.last_mut() {
+                            *number += 1;
+                        }
+                    }
+                    None => {}
+                }
+                at += 1;
+            }
+            b'-' | b'0'..=b'9' => {
+                let rest = &bytes[at..];
+                let end = rest.iter().position(|byte| b",]} \n\r\t".contains(byte)).unwrap_or(rest.len());
+                visit(Leaf { sort: Sort::Number, at, raw: &text[at..at + end] }, &path);
+                at += end;
+            }
+            _ => at += 1,
+        }
+    }
+}
+
+/// Behind the closing quote of the string that begins at `start`.
+fn string_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// The text that a string literal stands for.
+pub(super) fn decoded(raw: &str) -> String {
+    crate::event::json::Raw::checked(raw).as_str().unwrap_or_default().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_leaf_is_shown_with_its_place() {
+        let text = r#" {"a":"x", "b\n":[1, {"c":-2.5}, ["y"]],"d":{}, "e":[true,"z"]}"#;
+        let mut seen = Vec::new();
+        walk(text, &mut |leaf, path| {
+            assert_eq!(&text[leaf.at..leaf.at + leaf.raw.len()], leaf.raw);
+            seen.push((leaf.sort, leaf.raw, path.to_string()));
+        });
+        assert_eq!(
+            seen,
+            [
+                (Sort::Name, r#""a""#, "a".to_owned()),
+                (Sort::Text, r#""x""#, "a".into()),
+                (Sort::Name, r#""b\n""#, "b\n".into()),
+                (Sort::Number, "1", "b\n[0]".into()),
+                (Sort::Name, r#""c""#, "b\n[1].c".into()),
+                (Sort::Number, "-2.5", "b\n[1].c".into()),
+                (Sort::Text, r#""y""#, "b\n[2][0]".into()),
+                (Sort::Name, r#""d""#, "d".into()),
+                (Sort::Name, r#""e""#, "e".into()),
+                (Sort::Text, r#""z""#, "e[1]".into()),
+            ]
+        );
+        walk(r#""alone""#, &mut |leaf, path| assert_eq!((leaf.raw, path.steps().len()), (r#""alone""#, 0)));
+    }
+}

@@ -1,0 +1,98 @@
+//! Reading payloads, archived or not: everything that reads the log's payloads asks here.
+
+use std::borrow::Cow;
+
+use rusqlite::{Connection, OptionalExtension as _};
+use zstd::bulk::Decompressor;
+
+use super::super::StoredEvent;
+use super::super::engine::Doing as _;
+use super::STUB;
+use crate::error::{Error, Result};
+
+const FETCH: &str = "SELECT p.content, p.bytes, a.dictionary FROM archived_payload AS p \
+     JOIN event AS e ON e.position = p.position \
+     JOIN archived_conversation AS a ON a.conversation = e.conversation WHERE p.position = ?1";
+const DICTIONARY: &str = "SELECT content FROM archive_dictionary WHERE key = ?1";
+
+const DOING: &str = "reading an archived payload";
+
+/// Reads payloads on one connection; keeps the dictionary it used last.
+///
+/// It must be used while the statement that read the row is open, or within the same transaction: only then
+/// do both see the same state.
+pub(in super::super) struct Payloads<'a> {
+    db: &'a Connection,
+    last: Option<(Option<i64>, Decompressor<'static>)>,
+}
+
+impl<'a> Payloads<'a> {
+    pub(in super::super) fn new(db: &'a Connection) -> Self {
+        Self { db, last: None }
+    }
+
+    /// The payload at `position`, of which `stored` is what the log holds.
+    #[inline]
+    pub(in super::super) fn payload<'p>(&mut self, position: i64, stored: &'p str) -> Result<Cow<'p, str>> {
+        if stored != STUB {
+            return Ok(Cow::Borrowed(stored));
+        }
+        Ok(self.fetch(position)?.map_or(Cow::Borrowed(stored), Cow::Owned))
+    }
+
+    /// The archived payload that `stored` is the stub of; `None` where it is none.
+    pub(in super::super) fn unpacked(&mut self, position: i64, stored: &[u8]) -> Result<Option<String>> {
+        if stored == STUB.as_bytes() { self.fetch(position) } else { Ok(None) }
+    }
+
+    /// `event` with its payload, of which it holds what the log does.
+    #[inline]
+    pub(in super::super) fn whole(&mut self, mut event: StoredEvent) -> Result<StoredEvent> {
+        if event.payload == STUB
+            && let Some(payload) = self.fetch(event.position.0.cast_signed())?
+        {
+            event.payload = payload;
+        }
+        Ok(event)
+    }
+
+    /// The archived payload at `position`; `None` where there is none.
+    pub(in super::super) fn fetch(&mut self, position: i64) -> Result<Option<String>> {
+        let found: Option<(Vec<u8>, i64, Option<i64>)> = self
+            .db
+            .prepare_cached(FETCH)
+            .and_then(|mut statement| {
+                statement.query_row([position], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()
+            })
+            .doing(DOING)?;
+        let Some((content, bytes, dictionary)) = found else { return Ok(None) };
+        let decompressor = self.decompressor(dictionary)?;
+        let damaged = |what: &str| Error::Corrupt {
+            what: format!("the archived payload at position {position} {what}"),
+        };
+        let payload = decompressor
+            .decompress(&content, usize::try_from(bytes).unwrap_or(0))
+            .map_err(|_| damaged("cannot be decompressed"))?;
+        String::from_utf8(payload).map(Some).map_err(|_| damaged("is no text"))
+    }
+
+    fn decompressor(&mut self, dictionary: Option<i64>) -> Result<&mut Decompressor<'static>> {
+        let decompressor = match self.last.take() {
+            Some((last, decompressor)) if last == dictionary => decompressor,
+            _ => {
+                let content: Vec<u8> = match dictionary {
+                    None => Vec::new(),
+                    Some(key) => self
+                        .db
+                        .prepare_cached(DICTIONARY)
+                        .and_then(|mut statement| statement.query_row([key], |row| row.get(0)))
+                        .doing(DOING)?,
+                };
+                Decompressor::with_dictionary(&content).map_err(|_| Error::Corrupt {
+                    what: "the dictionary of an archive cannot be read".into(),
+                })?
+            }
+        };
+        Ok(&mut self.last.insert((dictionary, decompressor)).1)
+    }
+}

@@ -1,0 +1,120 @@
+//! What was taken out stays out: an import that brings the same text again is given what stands in its place.
+//!
+//! The administrative log knows the digest of everything that a redaction changed. Events carry theirs
+//! themselves (`log.rs`), attachments are told theirs when they are listed.
+
+use rusqlite::Connection;
+
+use super::admin::{self, ActKind};
+use super::import::Surroundings;
+use super::kept::Part;
+use super::origin::Origin;
+use super::{Store, base_state, catalogue, origin};
+use crate::chain::Digest;
+use crate::error::Result;
+use crate::event::json::Raw;
+use crate::ids::{ConversationId, Timestamp};
+use crate::redact::REDACTED;
+use crate::state::BaseDocument;
+
+/// What an import brings, without what was taken out of it here.
+pub(super) fn surroundings(
+    db: &Connection,
+    id: &ConversationId,
+    key: i64,
+    around: &Surroundings,
+) -> Result<Surroundings> {
+    let mut around = around.clone();
+    if let Some(document) = &around.base_state {
+        around.base_state = Some(self::document(db, id, key, document)?);
+    }
+    if let Some(title) = &around.title
+        && was_taken_out(db, id, Part::Title, "", title)?
+    {
+        around.title = None;
+    }
+    if let Some(tags) = &around.tags
+        && was_taken_out(db, id, Part::Tags, "", tags)?
+    {
+        around.tags = None;
+    }
+    for problem in &mut around.problems {
+        if was_taken_out(db, id, Part::Problem, &problem.path, &problem.problem)? {
+            REDACTED.clone_into(&mut problem.problem);
+        }
+    }
+    if let Some(stored) = origin::load(db, key)? {
+        glue(db, id, &mut around.origin, &stored)?;
+    }
+    Ok(around)
+}
+
+/// The text around events, and where they came from.
+fn glue(db: &Connection, id: &ConversationId, origin: &mut Origin, stored: &Origin) -> Result<()> {
+    if was_taken_out(db, id, Part::Origin, "source", &origin.source)? {
+        origin.source.clone_from(&stored.source);
+    }
+    let new = origin.container.as_mut().and_then(|container| container.glue.as_mut());
+    let old = stored.container.as_ref().and_then(|container| container.glue.as_ref());
+    let (Some(new), Some(old)) = (new, old) else { return Ok(()) };
+    for (name, text, stands) in [
+        ("prefix", &mut new.prefix, &old.prefix),
+        ("separator", &mut new.separator, &old.separator),
+        ("suffix", &mut new.suffix, &old.suffix),
+    ] {
+        if was_taken_out(db, id, Part::Origin, name, text)? {
+            text.clone_from(stands);
+        }
+    }
+    Ok(())
+}
+
+/// A base state in which every field that something was taken out of, and which is still as it was before,
+/// is as it is stored.
+fn document(db: &Connection, id: &ConversationId, key: i64, document: &BaseDocument) -> Result<BaseDocument> {
+    let text = document.as_str();
+    let Some(stored) = base_state::stored_document(db, key)? else { return Ok(document.clone()) };
+    let Ok(whole) = Raw::parse(text) else { return Ok(document.clone()) };
+    let mut new = String::with_capacity(text.len());
+    let mut from = 0;
+    for (field, value) in whole.members() {
+        let Some(stands) = stored.field(&field) else { continue };
+        if was_taken_out(db, id, Part::BaseState, &field, value.text())? {
+            let at = value.offset_in(text);
+            new.push_str(&text[from..at]);
+            new.push_str(stands.text());
+            from = at + value.text().len();
+        }
+    }
+    if from == 0 {
+        return Ok(document.clone());
+    }
+    new.push_str(&text[from..]);
+    Ok(BaseDocument::parse(new)?)
+}
+
+/// Whether this text stood in this part before something was taken out of it.
+fn was_taken_out(db: &Connection, id: &ConversationId, part: Part, name: &str, text: &str) -> Result<bool> {
+    let changes = admin::changes(db, id.as_str(), part.as_str(), name)?;
+    if changes.is_empty() {
+        return Ok(false);
+    }
+    let digest = Digest::of(text.as_bytes());
+    Ok(changes.iter().any(|(old, _)| *old == Some(digest)))
+}
+
+impl Store {
+    /// A base state that an import brings, without what was taken out of it here.
+    pub(crate) fn without_redacted(
+        &self,
+        conversation: &ConversationId,
+        base_state: &BaseDocument,
+    ) -> Result<BaseDocument> {
+        self.snapshot(|db| document(db, conversation, catalogue::key(db, conversation)?, base_state))
+    }
+
+    /// When something was last taken out of a conversation of this id, where it was.
+    pub(crate) fn redacted_at(&self, conversation: &ConversationId) -> Result<Option<Timestamp>> {
+        self.read(|db| admin::last(db, conversation.as_str(), ActKind::Redact))
+    }
+}

@@ -1,0 +1,80 @@
+//! Conversations are checked by several threads at once: each is a chain of its own.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+
+use super::super::Store;
+use super::{Verification, VerifyProgress, chain};
+use crate::error::Result;
+use crate::ids::ConversationId;
+
+/// The most threads.
+const THREADS_MAX: usize = 4;
+
+/// Checks conversations and answers what was seen of each, in their order.
+pub(super) fn verify(
+    store: &Store,
+    conversations: &[(i64, ConversationId)],
+    progress: &mut dyn FnMut(VerifyProgress),
+) -> Result<Vec<Verification>> {
+    let next = AtomicUsize::new(0);
+    let (tell, told) = mpsc::channel();
+    let done: Vec<Result<Vec<(usize, Verification)>>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads(store, conversations.len()))
+            .map(|_| {
+                let (next, tell) = (&next, tell.clone());
+                scope.spawn(move || work(store, conversations, next, &tell))
+            })
+            .collect();
+        drop(tell); // the loop ends when the last worker has ended
+        let mut seen = VerifyProgress { events: 0, payload_bytes: 0 };
+        for step in told {
+            seen.events += step.events;
+            seen.payload_bytes += step.payload_bytes;
+            progress(seen);
+        }
+        let panicked = |panic| std::panic::resume_unwind(panic);
+        workers.into_iter().map(|worker| worker.join().unwrap_or_else(panicked)).collect()
+    });
+    let mut parts: Vec<(usize, Verification)> = Vec::with_capacity(conversations.len());
+    for worker in done {
+        parts.extend(worker?);
+    }
+    parts.sort_unstable_by_key(|(place, _)| *place);
+    Ok(parts.into_iter().map(|(_, part)| part).collect())
+}
+
+/// How many threads: no more than there are processors, and half of the pool's connections are left to others.
+fn threads(store: &Store, conversations: usize) -> usize {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let connections = usize::try_from(store.0.options.pool_size / 2).unwrap_or(usize::MAX);
+    THREADS_MAX.min(processors).min(connections).min(conversations).max(1)
+}
+
+/// Takes one conversation after the other until there are none; answers their places and what was seen.
+fn work(
+    store: &Store,
+    conversations: &[(i64, ConversationId)],
+    next: &AtomicUsize,
+    tell: &Sender<VerifyProgress>,
+) -> Result<Vec<(usize, Verification)>> {
+    let mut parts = Vec::new();
+    loop {
+        let place = next.fetch_add(1, Ordering::Relaxed);
+        let Some((key, id)) = conversations.get(place) else { return Ok(parts) };
+        let mut part = Verification { conversations: 1, ..Verification::default() };
+        let mut last = VerifyProgress { events: 0, payload_bytes: 0 };
+        chain::verify(store, *key, id, &mut part, &mut |now| {
+            let step = VerifyProgress {
+                events: now.events - last.events,
+                payload_bytes: now.payload_bytes - last.payload_bytes,
+            };
+            last = now;
+            // The receiver lives as long as the workers.
+            let _ = tell.send(step);
+        })?;
+        parts.push((place, part));
+    }
+}

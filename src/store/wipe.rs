@@ -1,0 +1,137 @@
+//! Overwriting what was taken out: freed room within the file, the write-ahead log, the whole file.
+//!
+//! Three steps, each stronger than the one before. A transaction of [`Store::overwrite`] fills everything
+//! that it frees with zeros (SQLite's `secure_delete`). [`Store::empty_log`] moves the write-ahead log into
+//! the file and cuts it to nothing, so that no older version of a page stays in it. [`Store::vacuum`] writes
+//! the whole file anew: older copies that earlier versions of a row left in free room go with it.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::admin::{self, ActKind, NewAct};
+use super::engine::Doing as _;
+use super::transaction::{self, Write};
+use super::{Place, Store, archive};
+use crate::error::{Error, Result};
+use crate::ids::Timestamp;
+
+const SIZES: &str = "SELECT page_count, freelist_count, page_size \
+     FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
+
+/// How long to wait between two attempts to empty the log.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What writing the file anew did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VacuumReport {
+    /// The file's size before, in bytes.
+    pub bytes_before: u64,
+    /// Its size now.
+    pub bytes_after: u64,
+    /// Whether the write-ahead log is empty now; a reader of another process can keep it.
+    pub log_emptied: bool,
+}
+
+impl Store {
+    /// Runs `work` in a write transaction that overwrites whatever it frees.
+    pub(super) fn overwrite<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let patience = self.0.options.busy_timeout;
+        let done = self.writer()?.maintain(|db| {
+            set_overwriting(db, "ON")?;
+            let done = Write::begin(db, patience).and_then(|write| {
+                let value = work(&write)?;
+                write.commit()?;
+                Ok(value)
+            });
+            set_overwriting(db, super::database::OVERWRITING)?;
+            done
+        });
+        self.0.signal.ring();
+        done
+    }
+
+    /// Moves the write-ahead log into the file and cuts it to nothing. Waits as long as
+    /// [`Options::busy_timeout`](super::Options::busy_timeout) for readers that still need it; answers
+    /// false where they did not end.
+    ///
+    /// # Errors
+    /// What writing can meet.
+    pub fn empty_log(&self) -> Result<bool> {
+        let deadline = Instant::now() + self.0.options.busy_timeout;
+        loop {
+            let emptied = self.writer()?.maintain(|db| {
+                transaction::be_patient(Duration::ZERO);
+                let busy: i64 = db
+                    .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+                    .doing("emptying the write-ahead log")?;
+                Ok(busy == 0)
+            })?;
+            if emptied || Instant::now() >= deadline {
+                return Ok(emptied);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Writes the whole file anew: without free pages, and without a trace of what was deleted.
+    ///
+    /// Readers go on meanwhile, writers wait. The work takes time and room in proportion to what is stored:
+    /// once in the folder for temporary files, and once beside the database.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] where the disk has not room enough for another copy, [`Error::DiskFull`] where it
+    /// had and ran out; nothing has changed then. [`Error::Busy`], and what writing can meet.
+    pub fn vacuum(&self) -> Result<VacuumReport> {
+        let doing = "writing the file anew";
+        let patience = self.0.options.busy_timeout;
+        let actor = self.0.options.actor.clone();
+        // What an archive's dictionary knows of deleted conversations is no page of theirs.
+        self.overwrite(archive::renew_stale)?;
+        let bytes_before = self.writer()?.maintain(|db| {
+            let (pages, free, page_bytes) = sizes(db)?;
+            self.check_room((pages - free) * page_bytes)?;
+            db.execute_batch("PRAGMA temp_store = FILE").doing(doing)?;
+            transaction::be_patient(patience);
+            let began = Instant::now();
+            let done = db.execute_batch("VACUUM");
+            db.execute_batch("PRAGMA temp_store = MEMORY").doing(doing)?;
+            match done {
+                Err(error) if super::engine::is_busy(&error) => {
+                    let waited_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                    Err(Error::Busy { waited_ms })
+                }
+                done => done.doing(doing).map(|()| pages * page_bytes),
+            }
+        })?;
+        let bytes_after = self.write(|db| {
+            let (pages, _, page_bytes) = sizes(db)?;
+            let detail = serde_json::json!({"bytes_before": bytes_before, "bytes_after": pages * page_bytes});
+            let act =
+                NewAct { act: ActKind::Vacuum, conversation: None, reason: None, detail, receipts: &[] };
+            admin::write(db, &actor, &act, Timestamp::now())?;
+            Ok(pages * page_bytes)
+        })?;
+        Ok(VacuumReport { bytes_before, bytes_after, log_emptied: self.empty_log()? })
+    }
+
+    fn check_room(&self, bytes: u64) -> Result<()> {
+        let Place::File(path) = &self.0.place else { return Ok(()) };
+        match super::place::free_bytes(path) {
+            Some(free) if free < bytes => Err(Error::NoRoom { path: path.clone(), needed: bytes, free }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Pages, free pages, and the size of one.
+fn sizes(db: &Connection) -> Result<(u64, u64, u64)> {
+    let read =
+        |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+    let (pages, free, bytes) = db.query_row(SIZES, [], read).doing("measuring the file")?;
+    Ok((pages.cast_unsigned(), free.cast_unsigned(), bytes.cast_unsigned()))
+}
+
+fn set_overwriting(db: &Connection, how: &str) -> Result<()> {
+    db.query_row(&format!("PRAGMA secure_delete = {how}"), [], |_| Ok(())).doing("setting up the database")
+}

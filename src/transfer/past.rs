@@ -1,0 +1,48 @@
+//! What became here of a conversation that comes again.
+
+use super::discover::Found;
+use super::import::{ImportReport, ImportStatus, Importer};
+use crate::error::Result;
+use crate::ids::ConversationId;
+use crate::store::Problem;
+
+impl Importer<'_> {
+    /// What became here of a conversation that is not here any more: an erased one is refused, and where
+    /// text was taken out of one before it was deleted, that is told.
+    pub(super) fn past(
+        &self,
+        found: &Found,
+        id: &ConversationId,
+        problems: &mut Vec<Problem>,
+    ) -> Result<Option<ImportReport>> {
+        if self.exists(id)? {
+            return Ok(None);
+        }
+        let problem = |problem: String, action: &str| Problem {
+            path: found.path.to_string_lossy().into_owned(),
+            problem,
+            action: action.into(),
+        };
+        if let Some(at) = self.store.erased_at(id)? {
+            let what = format!("it was erased here at {}", at.to_rfc3339());
+            if !self.options.accept_erased {
+                let left = problem(what, "not taken in; --accept-erased takes it in again");
+                return Ok(Some(ImportReport {
+                    id: Some(id.clone()),
+                    path: found.path.clone(),
+                    status: ImportStatus::Conflict,
+                    events: 0,
+                    added: 0,
+                    added_bytes: 0,
+                    problems: vec![left],
+                }));
+            }
+            self.store.note_acceptance(id, "an erased conversation")?;
+            problems.push(problem(what, "taken in again, as it was asked for"));
+        } else if let Some(at) = self.store.redacted_at(id)? {
+            let what = format!("text was taken out of it at {}, before it was deleted here", at.to_rfc3339());
+            problems.push(problem(what, "taken in with that text; redact it again"));
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,335 @@
+//! Texts and folders that nobody would write: each target of `fuzz/` for a moment, on seeds that are changed at random.
+//!
+//! Every run sees the same cases. `ANNALS_FUZZ_SECONDS=60 cargo test --test it fuzz` gives each target a minute of new
+//! ones; a case that fails is kept in the folder of temporary files and named.
+
+#[path = "../../fuzz/targets.rs"]
+mod targets;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use crate::support::folder;
+use crate::support::random::Random;
+
+/// Words that mean something to one of the readers.
+const WORDS: &[&str] = &[
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "UNION ALL",
+    "WITH RECURSIVE",
+    "GROUP BY",
+    "ORDER BY",
+    "LIMIT",
+    "JOIN",
+    "event",
+    "events",
+    "tool_calls",
+    "transcript",
+    "conversations",
+    "confirmations",
+    "usage",
+    "payload",
+    "json_each",
+    "json_extract",
+    "printf",
+    "replace",
+    "substr",
+    "group_concat",
+    "count(*)",
+    "NOT",
+    "NULL",
+    "LIKE",
+    "GLOB",
+    "MATCH",
+    "NEAR",
+    "AND",
+    "OR",
+    "sqlite_schema",
+    "pragma_table_list",
+    "load_extension",
+    "zeroblob",
+    "randomblob",
+    "main",
+    "blob",
+    "attachment",
+    "--",
+    "/*",
+    "*/",
+    ";",
+    "''",
+    "\"\"",
+    ":conversation",
+    "?1",
+    "0",
+    "-1",
+    "1e400",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "0.1",
+    "NaN",
+    "null",
+    "true",
+    "[]",
+    "{}",
+    "[[[[[[",
+    "{\"kind\":",
+    "\"id\"",
+    "\"kind\"",
+    "\"source\"",
+    "\"timestamp\"",
+    "\"parent_id\"",
+    "__root__",
+    "\"ActionEvent\"",
+    "\"ObservationEvent\"",
+    "\"MessageEvent\"",
+    "\"Condensation\"",
+    "\"AgentErrorEvent\"",
+    "\"tool_call_id\"",
+    "\"llm_message\"",
+    "\"content\"",
+    "\\u0000",
+    "\\ud800",
+    "\\",
+    "\"",
+    "\n",
+    "\r\n",
+    "\u{0}",
+    "\u{202e}",
+    "\u{1b}[2J",
+    "é",
+    "日本",
+    "🙏",
+    "\u{feff}",
+    "\t",
+    " ",
+    "../",
+    "events/",
+    "event-00000-a.json",
+    "base_state.json",
+    "meta.json",
+    "\u{1e}",
+    "\u{1f}",
+    ".eventlog.lock",
+    "0000-00-00T00:00:00",
+    "9999-12-31T23:59:59.999999",
+    "whole",
+    "conversation",
+    "annals-head-v1",
+];
+
+/// A seed, changed in up to eight places.
+fn change(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let mut below = |bound: usize| random.below(bound.max(1) as u64) as usize;
+    let mut data = seeds[below(seeds.len())].clone();
+    for _ in 0..below(9) {
+        let from = below(data.len() + 1);
+        let size = 1 << below(10);
+        let to = (from + below(size)).min(data.len());
+        match below(8) {
+            0 if from < data.len() => data[from] ^= 1 << below(8),
+            1 => drop(data.drain(from..to)),
+            2 => {
+                let piece = data[from..to].to_vec();
+                data.splice(from..from, piece);
+            }
+            3 | 4 => drop(data.splice(from..from, WORDS[below(WORDS.len())].bytes())),
+            5 => {
+                let other = &seeds[below(seeds.len())];
+                let start = below(other.len() + 1);
+                let end = (start + below(200)).min(other.len());
+                data.splice(from..to, other[start..end].iter().copied());
+            }
+            6 => {
+                // A word or number in the place of another one.
+                let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+                let start = data[..from].iter().rposition(|byte| !is_word(byte)).map_or(0, |at| at + 1);
+                let end =
+                    data[from..].iter().position(|byte| !is_word(byte)).map_or(data.len(), |at| from + at);
+                data.splice(start..end, WORDS[below(WORDS.len())].bytes());
+            }
+            _ => {
+                let piece = data[from..to].to_vec();
+                if piece.len() < 64 {
+                    data.splice(from..from, piece.repeat(below(100)));
+                }
+            }
+        }
+    }
+    data.truncate(200_000);
+    data
+}
+
+fn lines(text: &str) -> Vec<Vec<u8>> {
+    text.lines().map(|line| line.as_bytes().to_vec()).collect()
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// Payloads of every kind: of the goldens, and of real folders of every age.
+fn payloads() -> Vec<Vec<u8>> {
+    let golden = read("tests/golden/events.jsonl");
+    let payload = |line: &str| {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        value["payload"].as_str().map(|payload| payload.as_bytes().to_vec())
+    };
+    let mut seeds: Vec<Vec<u8>> = golden.lines().filter_map(payload).collect();
+    assert!(seeds.len() > 100);
+    for folder in folders() {
+        let events = folder.into_iter().filter(|(name, _)| name.contains("event-"));
+        seeds.extend(events.map(|(_, content)| content));
+    }
+    seeds
+}
+
+/// Folders of every age and damage.
+fn folders() -> Vec<folder::Tree> {
+    let all = ["conversations", "corrupt", "legacy"].into_iter().flat_map(folder::goldens);
+    all.map(|path| folder::read(&path)).collect()
+}
+
+/// The seeds of a target.
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    match target {
+        "decode" => payloads(),
+        "documents" => {
+            let states = folders().into_iter().filter_map(|mut folder| folder.remove("base_state.json"));
+            let typed = [
+                "2026-01-31T12:00:00.123456",
+                "2026-01-31 12:30",
+                "2026-01-31T12:00:00+02:00",
+                "5610a708-170e-58da-bb08-33350f7cdc03",
+            ];
+            states.chain(typed.map(|text| text.as_bytes().to_vec())).collect()
+        }
+        "sql" => {
+            let document = read("docs/query.md") + &read("docs/format.md");
+            let blocks = document.split("```sql\n").skip(1).map(|block| block.split("```").next().unwrap());
+            let statements = blocks.flat_map(|block| block.split(";\n")).map(|sql| sql.as_bytes().to_vec());
+            let reports = annals::audit::REPORTS.iter().map(|report| {
+                let kept =
+                    report.sql.lines().filter(|line| !line.contains(':') || line.contains(":conversation"));
+                kept.collect::<Vec<_>>().join("\n").into_bytes()
+            });
+            statements.chain(reports).collect()
+        }
+        "search" => lines(
+            "files\nlist the files\n\"the files\"\nfil*\n-list files\nStore::append\nlist -\"the files\" ls*\n日本\nNEAR(list files)\ntext:files",
+        ),
+        "head" => lines("").into_iter().chain(heads()).collect(),
+        "import" => folders().iter().map(pack).collect(),
+        "fold" => folders().iter().map(events_of).collect(),
+        other => panic!("the target {other} has no seeds"),
+    }
+}
+
+/// Heads of a store, signed and not.
+fn heads() -> Vec<Vec<u8>> {
+    use annals::audit::proof::{Head, Key, Scope};
+    let scratch = crate::support::Scratch::new();
+    let store = scratch.open_still();
+    let golden = folder::golden("conversations");
+    annals::transfer::Importer::new(&store, Default::default()).import(&golden, &mut |_| ()).unwrap();
+    let key = Key::make(&scratch.path("key")).unwrap();
+    let head = Head { scope: Scope::Whole, at: annals::Timestamp(1), heads: store.heads(None).unwrap() };
+    vec![head.to_text().into_bytes(), head.to_signed_text(&key).into_bytes()]
+}
+
+/// A folder as the target reads one; small files only, as most of what can go wrong is in names and beginnings.
+fn pack(folder: &folder::Tree) -> Vec<u8> {
+    let mut data = Vec::new();
+    for (name, content) in
+        folder.iter().filter(|(name, content)| content.len() < 4000 && !name.ends_with('/')).take(14)
+    {
+        data.extend([name.as_bytes(), &[0x1f], content, &[0x1e]].concat());
+    }
+    data
+}
+
+/// The events of a folder, one a line.
+fn events_of(folder: &folder::Tree) -> Vec<u8> {
+    let events = folder.iter().filter(|(name, _)| name.starts_with("events/event-"));
+    let lines = events.take(30).map(|(_, content)| String::from_utf8_lossy(content).replace('\n', " "));
+    lines.collect::<Vec<_>>().join("\n").into_bytes()
+}
+
+/// Runs a target on so many cases, or for as long as `ANNALS_FUZZ_SECONDS` says.
+fn run(target: &str, cases: u64) {
+    let (_, work) = targets::TARGETS.iter().find(|(name, _)| *name == target).unwrap();
+    let seeds = seeds(target);
+    assert!(!seeds.is_empty());
+    let seconds: Option<u64> = std::env::var("ANNALS_FUZZ_SECONDS")
+        .ok()
+        .map(|text| text.parse().expect("ANNALS_FUZZ_SECONDS is a number"));
+    let mut random = Random::new(match seconds {
+        Some(_) => annals::Timestamp::now().0.cast_unsigned(),
+        None => 1,
+    });
+    let (began, mut case) = (Instant::now(), 0);
+    loop {
+        let is_done = match seconds {
+            Some(seconds) => began.elapsed() >= Duration::from_secs(seconds),
+            None => case == cases,
+        };
+        if is_done {
+            break;
+        }
+        let data = match seeds.get(case as usize) {
+            Some(seed) => seed.clone(), // unchanged first
+            None => change(&seeds, &mut random),
+        };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&data))) {
+            let kept = std::env::temp_dir().join(format!("annals-fuzz-{target}"));
+            std::fs::write(&kept, &data).unwrap();
+            eprintln!(
+                "case {case} of {target} fails; it is in {}:\n{}",
+                kept.display(),
+                String::from_utf8_lossy(&data)
+            );
+            std::panic::resume_unwind(panic);
+        }
+        case += 1;
+    }
+    if let Some(seconds) = seconds {
+        println!("{target}: {case} cases in {seconds} s");
+    }
+}
+
+#[test]
+fn any_text_is_an_event_or_is_refused() {
+    run("decode", 6_000);
+}
+
+#[test]
+fn any_text_is_a_base_state_a_time_an_id_or_is_refused() {
+    run("documents", 3_000);
+}
+
+#[test]
+fn any_statement_is_answered_or_refused() {
+    run("sql", 600);
+}
+
+#[test]
+fn any_words_can_be_searched_for() {
+    run("search", 1_500);
+}
+
+#[test]
+fn any_text_is_a_head_or_is_refused() {
+    run("head", 3_000);
+}
+
+#[test]
+fn any_folder_comes_back_as_it_was() {
+    run("import", 80);
+}
+
+#[test]
+fn any_events_can_be_told_again() {
+    run("fold", 80);
+}

@@ -1,0 +1,142 @@
+//! Pages that walk through something: what they show is what comes out.
+//!
+//! In a block of the language `console` each line that begins with `$ ` is a command, and the lines behind it are what
+//! it prints. `…` stands for anything within a line, a line of `...` for any lines. `UPDATE_GOLDEN=1 cargo test` writes
+//! anew what a command prints where it differs; what varies from run to run then has to be marked again.
+#![cfg(all(unix, feature = "cli"))]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::support::Scratch;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A folder in which a page's commands are typed: it has the repository's tests, and `annals` is found.
+struct Desk {
+    scratch: Scratch,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        std::os::unix::fs::symlink(root().join("tests"), scratch.path("tests")).unwrap();
+        Self { scratch }
+    }
+
+    /// What a command prints, errors too.
+    fn run(&self, command: &str) -> String {
+        if let Some(rest) = command.strip_prefix("sqlite3 ") {
+            return self.sqlite(rest);
+        }
+        let binary = PathBuf::from(env!("CARGO_BIN_EXE_annals"));
+        let output = Command::new("/bin/sh")
+            .args(["-c", &format!("{{ {command}\n}} 2>&1")])
+            .current_dir(self.scratch.path(""))
+            .env("PATH", binary.parent().unwrap())
+            .env_remove("ANNALS_DB")
+            .env_remove("COLUMNS")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// `sqlite3 FILE "SQL"` as its program does it, which need not be there.
+    fn sqlite(&self, arguments: &str) -> String {
+        let (file, sql) = arguments.split_once(' ').unwrap();
+        let db = rusqlite::Connection::open(self.scratch.path(file)).unwrap();
+        match db.execute_batch(sql.trim_matches('"')) {
+            Ok(()) => String::new(),
+            Err(rusqlite::Error::SqliteFailure(_, Some(message))) => format!("Error: {message}\n"),
+            Err(other) => panic!("{sql}: {other}"),
+        }
+    }
+}
+
+/// Whether a line is the one that was expected.
+fn line_fits(expected: &str, line: &str) -> bool {
+    let mut pieces = expected.split('…');
+    let Some(mut rest) = pieces.next().and_then(|first| line.strip_prefix(first)) else { return false };
+    let pieces: Vec<&str> = pieces.collect();
+    let Some((last, between)) = pieces.split_last() else { return rest.is_empty() };
+    for piece in between {
+        let Some(at) = rest.find(piece) else { return false };
+        rest = &rest[at + piece.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// Whether lines are those that were expected.
+fn fits(expected: &[&str], lines: &[&str]) -> bool {
+    match expected.split_first() {
+        None => lines.is_empty(),
+        Some((&"...", rest)) => (0..=lines.len()).any(|skip| fits(rest, &lines[skip..])),
+        Some((first, rest)) => {
+            lines.split_first().is_some_and(|(line, lines)| line_fits(first, line) && fits(rest, lines))
+        }
+    }
+}
+
+/// Types a page's commands; answers the page with what they printed, where that is not what it says.
+fn typed(page: &str) -> (String, Vec<String>) {
+    let desk = Desk::new();
+    let (mut written, mut wrong, mut lines) = (String::new(), Vec::new(), page.lines().peekable());
+    let mut is_console = false;
+    while let Some(line) = lines.next() {
+        written += line;
+        written += "\n";
+        is_console = if is_console { line != "```" } else { line == "```console" };
+        let Some(command) = line.strip_prefix("$ ").filter(|_| is_console) else { continue };
+        let mut expected = Vec::new();
+        while let Some(line) = lines.next_if(|line| *line != "```" && !line.starts_with("$ ")) {
+            expected.push(line);
+        }
+        let printed = desk.run(command);
+        let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
+        let fits = fits(&expected, &printed);
+        for line in if fits { &expected } else { &printed } {
+            written += line;
+            written += "\n";
+        }
+        if !fits {
+            wrong.push(format!("$ {command}\n{}", printed.join("\n")));
+        }
+    }
+    (written, wrong)
+}
+
+#[track_caller]
+fn assert_page(name: &str) {
+    let path = root().join("docs").join(name);
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (written, wrong) = typed(&page);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, written).unwrap();
+        return;
+    }
+    assert!(wrong.is_empty(), "docs/{name} shows something else than\n{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn an_audit_is_as_its_page_shows() {
+    assert_page("audit.md");
+}
+
+#[test]
+fn what_varies_may_differ_and_nothing_else() {
+    for (expected, printed) in
+        [("a … c", "a b b c"), ("…", ""), ("… s", "0.1 s"), ("a…", "a"), ("x", "x"), ("…b…d", "abcd")]
+    {
+        assert!(line_fits(expected, printed), "{expected:?} {printed:?}");
+    }
+    for (expected, printed) in
+        [("a … c", "a b d"), ("x", "xy"), ("… s", "0.1 ms "), ("a…b", "ab c"), ("…bb", "b")]
+    {
+        assert!(!line_fits(expected, printed), "{expected:?} {printed:?}");
+    }
+    assert!(fits(&["...", "c"], &["a", "b", "c"]) && fits(&["a", "..."], &["a"]));
+    assert!(!fits(&["...", "c"], &["c", "d"]) && !fits(&["a"], &[]) && !fits(&[], &["a"]));
+}

@@ -1,0 +1,438 @@
+//! Proof: heads that are kept elsewhere, signatures, and bundles that standard tools check.
+#![cfg(feature = "proof")]
+
+use std::path::Path;
+use std::process::Command;
+
+use annals::audit::proof::{Head, Key, PublicKey, Scope, SignedHead, compare, write_bundle};
+use annals::store::Finding;
+use annals::transfer::Importer;
+use annals::{ConversationId, Error, Expected, Sequence, Store, Timestamp};
+
+use crate::support::events::{answered, command, pause, printed, said};
+use crate::support::{Scratch, all_events, assert_error, conversation, folder};
+
+const MOMENT: Timestamp = Timestamp(1_769_860_800_000_000); // 2026-01-31T12:00:00Z
+
+fn store(scratch: &Scratch) -> Store {
+    let store = scratch.open_still();
+    let talk = conversation("a talk");
+    store.append(&talk, Expected::Any, &[said("a", "hello"), command("b", "c1", "ls")]).unwrap();
+    store.append(&talk, Expected::Any, &[printed("c", "b", "c1", "x", 0), answered("d", "done")]).unwrap();
+    store.append(&conversation("other"), Expected::Any, &[said("a", "hi")]).unwrap();
+    store
+}
+
+fn head(store: &Store) -> Head {
+    Head { scope: Scope::Whole, at: MOMENT, heads: store.heads(None).unwrap() }
+}
+
+/// Changes the file as its owner can: with the guards off, and the chain made again from there.
+fn rewrite(scratch: &Scratch, sql: &str) {
+    let db = scratch.foreign();
+    db.execute_batch(
+        "PRAGMA foreign_keys = OFF; DROP TRIGGER event_update_guard; DROP TRIGGER event_delete_guard;",
+    )
+    .unwrap();
+    db.execute_batch(sql).unwrap();
+    let mut statement = db
+        .prepare("SELECT e.position, c.id, e.sequence, e.id, e.payload, c.key FROM event AS e JOIN conversation AS c \
+                  ON c.key = e.conversation ORDER BY e.position")
+        .unwrap();
+    let rows: Vec<(i64, String, i64, String, String, i64)> = statement
+        .query_map([], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+        })
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let mut previous = std::collections::HashMap::new();
+    for (position, conversation, sequence, id, payload, key) in rows {
+        use annals::chain::{Digest, link};
+        let before = previous.get(&key).copied().unwrap_or(Digest::START);
+        let hash = link(&conversation, sequence.cast_unsigned(), &id, Digest::of(payload.as_bytes()), before);
+        previous.insert(key, hash);
+        db.execute("UPDATE event SET hash = ?2 WHERE position = ?1", (position, hash.0)).unwrap();
+        db.execute(
+            "UPDATE conversation SET head_hash = ?2, event_count = ?3, payload_bytes = (SELECT sum(length(CAST(payload AS BLOB))) \
+             FROM event WHERE conversation = ?1) WHERE key = ?1",
+            (key, hash.0, sequence + 1),
+        )
+        .unwrap();
+    }
+}
+
+/// What the store finds without a head, but for the guards that were taken off.
+fn without_guards(store: &Store) -> Vec<Finding> {
+    let mut findings = store.verify(None, &mut |_| ()).unwrap().findings;
+    findings.retain(|finding| !finding.what.starts_with("the guard "));
+    findings
+}
+
+#[test]
+fn a_head_says_where_every_chain_ends() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let text = head(&store).to_text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "annals-head-v1");
+    assert_eq!(
+        lines[2..6],
+        ["at 2026-01-31T12:00:00.000000Z", "scope whole", "position 5", "conversations 2"]
+    );
+    let row = store.conversation(&conversation("a talk")).unwrap();
+    assert_eq!(lines[6], format!("4 {} a talk", row.head_hash));
+    assert!(lines[7].ends_with(" other"));
+    assert_eq!(SignedHead::parse(&text).unwrap().head, head(&store));
+}
+
+#[test]
+fn what_only_grew_still_has_everything() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let then = head(&store);
+    assert_eq!(compare(&store, &then).unwrap(), []);
+    store.append(&conversation("other"), Expected::Any, &[pause("p")]).unwrap();
+    store.append(&conversation("new"), Expected::Any, &[pause("p")]).unwrap();
+    assert_eq!(compare(&store, &then).unwrap(), []);
+    // So has a copy.
+    store.backup(scratch.path("copy.db")).unwrap();
+    let copy = Store::open(scratch.path("copy.db")).unwrap();
+    assert_eq!(compare(&copy, &then).unwrap(), []);
+}
+
+/// Everything here passes the chain's own check: only the head that was kept elsewhere tells.
+#[test]
+fn a_chain_that_was_made_again_does_not_pass() {
+    let talk = |sequence: Option<u64>, what: &str| Finding {
+        conversation: Some(conversation("a talk")),
+        sequence: sequence.map(Sequence),
+        what: what.into(),
+    };
+    let rewritten =
+        "its first 4 events are not those it had at 2026-01-31T12:00:00 UTC: its history was rewritten";
+    for (sql, findings) in [
+        (
+            "UPDATE event SET payload = replace(payload, 'ls', 'rm') WHERE position = 2",
+            vec![talk(Some(3), rewritten)],
+        ),
+        (
+            "UPDATE event SET id = 'x', payload = replace(payload, '\"id\":\"d\"', '\"id\":\"x\"') WHERE position = 4; \
+             UPDATE conversation SET leaf_event_id = 'x' WHERE key = 1",
+            vec![talk(Some(3), rewritten)],
+        ),
+        (
+            "DELETE FROM event WHERE position = 4; UPDATE conversation SET leaf_event_id = 'c', status = 'running' WHERE key = 1",
+            vec![talk(
+                None,
+                "it ends after 3 events; at 2026-01-31T12:00:00 UTC it had 4: its end was cut off",
+            )],
+        ),
+        (
+            "DELETE FROM event WHERE conversation = 1; DELETE FROM conversation WHERE key = 1",
+            vec![talk(None, "it is gone; at 2026-01-31T12:00:00 UTC it had 4 events")],
+        ),
+        (
+            "DELETE FROM event WHERE position = 5; UPDATE conversation SET event_count = 0, \
+             payload_bytes = 0, leaf_event_id = NULL, first_message = NULL, first_timestamp = NULL, last_timestamp = NULL, \
+             status = 'idle', updated_minute = 0, head_hash = zeroblob(32) WHERE key = 2",
+            vec![
+                Finding {
+                    conversation: None,
+                    sequence: None,
+                    what: "the log ends at position 4, at 2026-01-31T12:00:00 UTC it had 5: it was set back"
+                        .into(),
+                },
+                Finding {
+                    conversation: Some(conversation("other")),
+                    sequence: None,
+                    what: "it ends after 0 events; at 2026-01-31T12:00:00 UTC it had 1: its end was cut off"
+                        .into(),
+                },
+            ],
+        ),
+    ] {
+        let scratch = Scratch::new();
+        let store = store(&scratch);
+        let then = head(&store);
+        rewrite(&scratch, sql);
+        assert_eq!(without_guards(&store), [], "the chain alone does not tell: {sql}");
+        assert_eq!(compare(&store, &then).unwrap(), findings, "{sql}");
+    }
+}
+
+#[test]
+fn another_store_is_told_apart() {
+    let (one, two) = (Scratch::new(), Scratch::new());
+    let then = head(&store(&one));
+    let findings = compare(&store(&two), &then).unwrap();
+    assert!(findings[0].what.starts_with("the head is of another store"), "{findings:?}");
+}
+
+/// The SHA-256 of `bytes` in hex, by the crate and not by Annals.
+fn sha256(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+}
+
+/// Checks a bundle as its README says, knowing nothing but the README: how many events it has, how many of them
+/// without a payload, and whether it is signed; or the first step that fails.
+/// `tests/oracle/check_bundle.py` does the same with the tools that the README names.
+fn check(folder: &Path) -> Result<(u64, u64, bool), String> {
+    let read = |name: &str| std::fs::read(folder.join(name)).map_err(|error| format!("{name}: {error}"));
+    let text = |name: &str| read(name).map(|bytes| String::from_utf8(bytes).unwrap());
+    let mut sums = Vec::new();
+    for line in text("payloads.sha256")?.lines() {
+        let (digest, name) = line.split_once("  ").ok_or("a torn line in payloads.sha256")?;
+        if sha256(&read(name)?) != digest {
+            return Err(format!("{name} does not have its digest"));
+        }
+        sums.push((digest.to_owned(), name.to_owned()));
+    }
+    let head = text("head.txt")?;
+    let lines: Vec<&str> = head.lines().collect();
+    let (events, rest) = lines[6].split_once(' ').ok_or("no head")?;
+    let (last, id) = rest.split_once(' ').ok_or("no head")?;
+    let (mut previous, mut length, mut chain) = ("0".repeat(64), 0_u64, Vec::new());
+    for line in text("chain.tsv")?.lines() {
+        let fields: Vec<&str> = line.splitn(4, '\t').collect();
+        let [sequence, payload, hash, event] = fields[..] else { return Err("a torn line".into()) };
+        let link = format!("annals-event-v1\n{id}\n{sequence}\n{event}\n{payload}\n{previous}\n");
+        previous = sha256(link.as_bytes());
+        if previous != hash || sequence != length.to_string() {
+            return Err(format!("event {sequence} does not follow"));
+        }
+        chain.push((payload.to_owned(), format!("payloads/{length:06}.json")));
+        length += 1;
+    }
+    if sums.iter().any(|sum| !chain.contains(sum)) {
+        return Err("a payload is not in the chain".into());
+    }
+    if (length.to_string().as_str(), previous.as_str()) != (events, last) {
+        return Err("the chain does not end where the head says".into());
+    }
+    let Some((message, signature)) = head.split_once("key ") else {
+        return Ok((length, length - sums.len() as u64, false));
+    };
+    let (key, signature) = signature.split_once("\nsignature ").ok_or("no signature")?;
+    let key = ed25519_dalek::VerifyingKey::from_bytes(&unhex(key).try_into().unwrap()).unwrap();
+    let signature = ed25519_dalek::Signature::from_slice(&unhex(signature.trim_end())).unwrap();
+    key.verify_strict(message.as_bytes(), &signature).map_err(|_| "the signature is wrong".to_owned())?;
+    Ok((length, length - sums.len() as u64, true))
+}
+
+fn bundle(store: &Store, id: &ConversationId, to: &Path, key: Option<&Key>) -> u64 {
+    write_bundle(store, id, to, key, MOMENT).unwrap().events
+}
+
+#[test]
+fn a_stranger_can_check_a_bundle() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    Importer::new(&store, Default::default()).import(&folder::golden("conversations"), &mut |_| ()).unwrap();
+    // An id and texts that a shell could stumble over, and one without events.
+    let odd = conversation("it's $HOME `odd` \"name\" %s");
+    let events = [said("a b", "line\nbreak"), said("--x", "tab\t"), said("$(touch evil)", "\u{0}\\ 日本")];
+    store.append(&odd, Expected::Any, &events).unwrap();
+    let empty = conversation("empty");
+    store.append(&empty, Expected::Any, &[]).unwrap();
+    let golden = store.resolve("5610a7").unwrap();
+    let key = Key::make(&scratch.path("key")).unwrap();
+    for (name, id, key) in
+        [("odd", &odd, None), ("empty", &empty, Some(&key)), ("golden", &golden, Some(&key))]
+    {
+        let to = scratch.path(name);
+        let count = bundle(&store, id, &to, key);
+        assert_eq!(count, store.conversation(id).unwrap().event_count);
+        assert_eq!(check(&to), Ok((count, 0, key.is_some())), "{name}");
+        for (at, event) in all_events(&store, id).iter().enumerate() {
+            let file = std::fs::read_to_string(to.join(format!("payloads/{at:06}.json"))).unwrap();
+            assert_eq!(file, event.payload, "{name}");
+        }
+    }
+}
+
+/// What somebody does to a bundle, and the step of the check that notices.
+type Change = (&'static str, fn(&Path), &'static str);
+
+fn edit(to: &Path, name: &str, change: impl Fn(String) -> String) {
+    let path = to.join(name);
+    std::fs::write(&path, change(std::fs::read_to_string(&path).unwrap())).unwrap();
+}
+
+/// Puts another command into the second event; answers the payload's digests before and after.
+fn forge(to: &Path) -> (String, String) {
+    let path = to.join("payloads/000001.json");
+    let before = sha256(&std::fs::read(&path).unwrap());
+    edit(to, "payloads/000001.json", |text| text.replace("ls", "rm"));
+    (before, sha256(&std::fs::read(&path).unwrap()))
+}
+
+const CHANGES: &[Change] = &[
+    ("a payload", |to| drop(forge(to)), "does not have its digest"),
+    (
+        "a payload and its sum",
+        |to| {
+            let (before, after) = forge(to);
+            edit(to, "payloads.sha256", |text| text.replace(&before, &after));
+        },
+        "a payload is not in the chain",
+    ),
+    (
+        "a payload, its sum and the chain's",
+        |to| {
+            let (before, after) = forge(to);
+            for name in ["payloads.sha256", "chain.tsv"] {
+                edit(to, name, |text| text.replace(&before, &after));
+            }
+        },
+        "event 1 does not follow",
+    ),
+    (
+        "the order",
+        |to| {
+            edit(to, "chain.tsv", |text| {
+                let mut lines: Vec<&str> = text.lines().collect();
+                lines.swap(1, 2);
+                lines.join("\n") + "\n"
+            });
+        },
+        "event 2 does not follow",
+    ),
+    (
+        "the end",
+        |to| {
+            edit(to, "chain.tsv", |text| text.lines().take(3).map(|line| line.to_owned() + "\n").collect());
+            edit(to, "payloads.sha256", |text| {
+                text.lines().take(3).map(|line| line.to_owned() + "\n").collect()
+            });
+        },
+        "the chain does not end where the head says",
+    ),
+    (
+        "everything",
+        |to| ["chain.tsv", "payloads.sha256"].iter().for_each(|name| edit(to, name, |_| String::new())),
+        "the chain does not end where the head says",
+    ),
+    (
+        "one more payload",
+        |to| {
+            std::fs::write(to.join("payloads/000009.json"), "{}").unwrap();
+            edit(to, "payloads.sha256", |text| format!("{text}{}  payloads/000009.json\n", sha256(b"{}")));
+        },
+        "a payload is not in the chain",
+    ),
+    ("the time", |to| edit(to, "head.txt", |text| text.replace("2026", "2025")), "the signature is wrong"),
+];
+
+#[test]
+fn a_bundle_that_was_changed_does_not_pass() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let key = Key::make(&scratch.path("key")).unwrap();
+    for (what, change, step) in CHANGES {
+        let to = scratch.path(&what.replace(' ', "-"));
+        bundle(&store, &conversation("a talk"), &to, Some(&key));
+        assert_eq!(check(&to), Ok((4, 0, true)));
+        change(&to);
+        let told = check(&to).unwrap_err();
+        assert!(told.contains(step), "{what}: {told}");
+    }
+}
+
+#[test]
+fn a_bundle_is_written_into_an_empty_folder_only() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let to = scratch.path("out");
+    std::fs::create_dir(&to).unwrap();
+    bundle(&store, &conversation("other"), &to, None);
+    assert_error(
+        write_bundle(&store, &conversation("other"), &to, None, MOMENT),
+        &Error::WouldOverwrite { path: to },
+    );
+    let broken = write_bundle(&store, &conversation("nobody"), &scratch.path("none"), None, MOMENT);
+    assert_error(broken, &Error::UnknownConversation { conversation: "nobody".into() });
+    assert!(!scratch.path("none").exists());
+}
+
+/// The pair of RFC 8410, section 10, in the form that OpenSSL reads and writes.
+#[test]
+fn keys_are_those_of_openssl() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("theirs.pem"), "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n").unwrap();
+    std::fs::write(scratch.path("theirs.pub"), "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n").unwrap();
+    let theirs = Key::read(&scratch.path("theirs.pem")).unwrap();
+    let public = PublicKey::read(scratch.path("theirs.pub").to_str().unwrap()).unwrap();
+    assert_eq!(theirs.public(), public);
+    assert_eq!(public.to_pem(), std::fs::read_to_string(scratch.path("theirs.pub")).unwrap());
+}
+
+#[cfg(feature = "cli")]
+mod program {
+    use super::*;
+
+    fn run(scratch: &Scratch, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_annals"))
+            .current_dir(scratch.path(""))
+            .env_remove("ANNALS_DB")
+            .args(arguments)
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    #[test]
+    fn an_auditor_keeps_a_head_and_holds_the_store_to_it() {
+        let scratch = Scratch::new();
+        drop(store(&scratch));
+        let (code, public, _) = run(&scratch, &["keys", "key.pem", "--new"]);
+        assert_eq!((code, public.trim_end().len()), (Some(0), 64));
+        assert_eq!(run(&scratch, &["keys", "key.pem.pub"]).1, public);
+        assert_eq!(run(&scratch, &["keys", "key.pem", "--new"]).0, Some(1));
+        let (code, head, _) = run(&scratch, &["head", "--sign", "key.pem"]);
+        assert_eq!(code, Some(0));
+        std::fs::write(scratch.path("head.txt"), &head).unwrap();
+        let against = ["verify", "--against", "head.txt", "--key", "key.pem.pub"];
+        let (code, told, errors) = run(&scratch, &against);
+        assert_eq!(code, Some(0), "{told}{errors}");
+        assert!(told.contains(&format!("2 conversations (signed by {})", public.trim_end())), "{told}");
+        assert!(told.contains("all as they were written"), "{told}");
+
+        // Another key, a changed head, no head at all.
+        run(&scratch, &["keys", "other.pem", "--new"]);
+        let (code, _, errors) = run(&scratch, &["verify", "--against", "head.txt", "--key", "other.pem"]);
+        assert_eq!(code, Some(2), "{errors}");
+        std::fs::write(scratch.path("changed.txt"), head.replacen("4 ", "3 ", 1)).unwrap();
+        let (code, _, errors) = run(&scratch, &["verify", "--against", "changed.txt"]);
+        assert!(code == Some(2) && errors.contains("the signature is not that of key"), "{errors}");
+        std::fs::write(scratch.path("none.txt"), "hello\n").unwrap();
+        let (code, _, errors) = run(&scratch, &["verify", "--against", "none.txt"]);
+        assert!(code == Some(1) && errors.contains("line 1 of the head"), "{errors}");
+
+        rewrite(&scratch, "UPDATE event SET payload = replace(payload, 'hello', 'bye!!') WHERE position = 1");
+        let (code, told, _) = run(&scratch, &against);
+        assert_eq!(code, Some(2));
+        assert!(told.contains("a talk event 3: its first 4 events are not those it had"), "{told}");
+        let (_, json, _) = run(&scratch, &[&["--json"], &against[..]].concat());
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["sound"], false);
+        assert_eq!(json["against"]["key"], public.trim_end());
+    }
+
+    #[test]
+    fn a_bundle_is_made_by_one_command() {
+        let scratch = Scratch::new();
+        drop(store(&scratch));
+        let (code, told, errors) = run(&scratch, &["bundle", "a talk", "--to", "proof"]);
+        assert_eq!(code, Some(0), "{errors}");
+        assert!(told.starts_with("proof: 4 events ("), "{told}");
+        assert!(scratch.path("proof/README.md").exists());
+        assert_eq!(run(&scratch, &["bundle", "a talk", "--to", "proof"]).0, Some(1));
+    }
+}

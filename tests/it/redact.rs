@@ -1,0 +1,433 @@
+//! Redaction and erasure: what is taken out is in no byte of the file, the rest is as it was, the chain
+//! holds, and nothing brings it back in silence.
+
+use annals::event::{Unfamiliar, decode};
+use annals::redact::{Finder, REDACTED};
+use annals::store::{Redaction, RedactionReport, StoredEvent};
+use annals::transfer::{Exporter, Format, ImportOptions, ImportStatus};
+use annals::{ConversationId, Error, EventId, Expected, Store};
+
+use crate::support::events::{answered, event, said};
+use crate::support::folder::{self, Tree};
+use crate::support::planted::{self, BEGINNING, CANARY, count_bytes, found, plant};
+use crate::support::{Scratch, all_events, assert_error, assert_sound, conversation, number, rows, still};
+
+const PROJECTED: [&str; 6] = [
+    "SELECT name, version, position FROM projection ORDER BY name",
+    "SELECT * FROM transcript_line ORDER BY position",
+    "SELECT * FROM tool_call ORDER BY position",
+    "SELECT * FROM usage_entry ORDER BY conversation, usage_id, position, response_id",
+    "SELECT * FROM usage_total ORDER BY conversation, usage_id",
+    "SELECT * FROM task ORDER BY conversation, place",
+];
+
+fn canary() -> Finder {
+    Finder::expression(CANARY).unwrap()
+}
+
+fn matches(finder: &Finder) -> Redaction<'_> {
+    Redaction::Matches { finder, values: &[], own: false }
+}
+
+#[track_caller]
+fn redact(store: &Store, id: &ConversationId) -> RedactionReport {
+    store.redact(id, matches(&canary()), "a test").unwrap()
+}
+
+fn export(scratch: &Scratch, store: &Store, id: &ConversationId, to: &str) -> Tree {
+    Exporter::new(store, Format::OpenHands).export(id, &scratch.path(to), &mut |_| ()).unwrap();
+    folder::read(&scratch.path(to).join("planted"))
+}
+
+#[test]
+fn no_byte_of_it_is_left_in_file_or_log() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let id = plant(&scratch, &store);
+    assert!(count_bytes(&scratch.database(), BEGINNING) > 20);
+    let report = redact(&store, &id);
+    assert!(report.log_emptied);
+    assert_eq!((report.events, report.attachments), (4, 2));
+    assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
+    let vacuumed = store.vacuum().unwrap();
+    assert!(vacuumed.log_emptied && vacuumed.bytes_after <= vacuumed.bytes_before);
+    assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
+    drop(store);
+    assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
+}
+
+#[test]
+fn what_is_left_is_what_was_there_without_it() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let id = plant(&scratch, &store);
+    let (before, other) = (all_events(&store, &id), all_events(&store, &conversation("other")));
+    let exported = export(&scratch, &store, &id, "before");
+    redact(&store, &id);
+    let after = all_events(&store, &id);
+    assert_eq!(after.len(), before.len());
+    for (before, after) in before.iter().zip(&after) {
+        let expected = StoredEvent {
+            payload: before.payload.replace(CANARY, REDACTED),
+            redacted_digest: Some(annals::chain::Digest::of(before.payload.as_bytes())),
+            ..before.clone()
+        };
+        assert_eq!(*after, expected);
+        let was_readable = decode(&before.payload, Unfamiliar::Refuse).is_ok();
+        assert_eq!(decode(&after.payload, Unfamiliar::Refuse).is_ok(), was_readable, "{}", after.payload);
+    }
+    assert_eq!(all_events(&store, &conversation("other")), other);
+    let row = store.conversation(&id).unwrap();
+    assert_eq!(row.title.as_deref(), Some("about [redacted]"));
+    assert_eq!(row.tags, r#"{"owner":"[redacted]"}"#);
+    let first: String = scratch
+        .foreign()
+        .query_row("SELECT first_message FROM conversation WHERE id = 'planted'", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(first, format!("{} [redacted]", "word ".repeat(38).trim()));
+    let expected = exported.into_iter().map(|(path, content)| {
+        let at = content.windows(CANARY.len()).position(|window| window == CANARY.as_bytes());
+        match at {
+            Some(_) if path == "data.bin" => (path, [b"\xff\xfe\x00", REDACTED.as_bytes(), b"\x80"].concat()),
+            Some(_) => (path, String::from_utf8(content).unwrap().replace(CANARY, REDACTED).into_bytes()),
+            None => (path, content),
+        }
+    });
+    folder::assert_same(&export(&scratch, &store, &id, "after"), &expected.collect());
+    assert_eq!(found(&store), 0);
+    assert_eq!(store.search("line", &Default::default(), 10, &mut |_| ()).unwrap().len(), 1);
+    assert_eq!(store.tasks(&id).unwrap()[0].title, "hide [redacted]");
+    assert_eq!(
+        store.tool_calls(&id, annals::Sequence(0), 10).unwrap()[0].path.as_deref(),
+        Some("/tmp/[redacted]/x")
+    );
+}
+
+#[test]
+fn the_projections_are_what_a_rebuild_makes_of_them() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let id = plant(&scratch, &store);
+    redact(&store, &id);
+    let db = scratch.foreign();
+    let dump = || PROJECTED.iter().map(|sql| rows(&db, sql)).collect::<Vec<_>>();
+    let redacted = dump();
+    let hits = |word: &str| store.search(word, &Default::default(), 100, &mut |_| ()).unwrap();
+    let words = (hits("redacted"), hits("word"), hits("concern"));
+    assert_eq!((words.0.len(), words.1.len(), words.2.len()), (3, 1, 1));
+    store.rebuild(&["transcript", "tool_calls", "usage", "tasks", "search"], &mut |_| ()).unwrap();
+    assert_eq!(dump(), redacted);
+    assert_eq!((hits("redacted"), hits("word"), hits("concern")), words);
+}
+
+#[test]
+fn the_chain_holds_and_says_how_many_are_redacted() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let id = plant(&scratch, &store);
+    let head = store.conversation(&id).unwrap().head_hash;
+    redact(&store, &id);
+    assert_sound(&store);
+    assert_eq!(store.verify(None, &mut |_| ()).unwrap().redacted, 4);
+    assert_eq!(store.conversation(&id).unwrap().head_hash, head);
+    // What was appended before is known, also to a writer that retries with what it once wrote.
+    let first = annals::NewEvent::parse(
+        String::from_utf8(planted::tree()["events/event-00000-e0.json"].clone()).unwrap(),
+    );
+    assert!(store.append(&id, Expected::Any, &[first.unwrap()]).unwrap()[0].known);
+    store.append(&id, Expected::Exact(4), &[answered("e4", "on")]).unwrap();
+    assert_sound(&store);
+}
+
+#[test]
+fn nothing_comes_back_with_the_folder_it_came_from() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let id = plant(&scratch, &store);
+    // The folder has not seen what was changed here; without that the two are one story.
+    let db = scratch.foreign();
+    db.execute_batch(
+        "INSERT INTO maintenance VALUES ('test'); DELETE FROM base_state_change; DELETE FROM maintenance;
+         UPDATE base_state SET version = 0, document_version = 0, document = first_document, first_document = NULL",
+    )
+    .unwrap();
+    redact(&store, &id);
+    let redacted = export(&scratch, &store, &id, "redacted");
+    let report = planted::import(&scratch, &store, &planted::tree());
+    assert_eq!((report.status, report.added, report.problems), (ImportStatus::Unchanged, 0, vec![]));
+    let accepting = ImportOptions { accept_changed_files: true, ..ImportOptions::default() };
+    let report = planted::import_with(&scratch, &store, &planted::tree(), accepting);
+    assert_eq!(report.status, ImportStatus::Unchanged);
+    // Nor with one that has grown, and has other news.
+    let mut grown = planted::tree();
+    grown.insert(
+        "events/event-00004-e4.json".into(),
+        answered("e4", "news").payload().to_owned().into_bytes(),
+    );
+    let state = String::from_utf8(grown["base_state.json"].clone()).unwrap();
+    let state =
+        state.replace("\"/x\"", "\"/y\"").replace("\"leaf_event_id\":\"e3\"", "\"leaf_event_id\":\"e4\"");
+    grown.insert("base_state.json".into(), state.into_bytes());
+    let report = planted::import(&scratch, &store, &grown);
+    assert_eq!((report.status, report.added), (ImportStatus::Updated, 1));
+    store.vacuum().unwrap(); // what was deleted above, nobody has overwritten
+    assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
+    let now = export(&scratch, &store, &id, "grown");
+    let text = |tree: &Tree, path: &str| String::from_utf8(tree[path].clone()).unwrap();
+    let expected = text(&redacted, "base_state.json").replace("\"/x\"", "\"/y\"").replace("e3", "e4");
+    assert_eq!(text(&now, "base_state.json"), expected);
+    assert_eq!(now["notes/todo.txt"], redacted["notes/todo.txt"]);
+    assert_sound(&store);
+    // The redacted folder itself is the same story too.
+    let report = planted::import(&scratch, &store, &now);
+    assert_eq!(report.status, ImportStatus::Unchanged);
+}
+
+#[test]
+fn a_plan_changes_nothing_and_says_what_would_change() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let id = plant(&scratch, &store);
+    let before = (all_events(&store, &id), number(&scratch.foreign(), "PRAGMA data_version"));
+    let plan = store.plan_redaction(&id, matches(&canary())).unwrap();
+    assert_eq!(all_events(&store, &id), before.0);
+    assert_eq!(found(&store), 3);
+    assert_eq!(store.admin_log(0, 10).unwrap(), []);
+    let done = redact(&store, &id);
+    assert_eq!(plan, RedactionReport { act: None, log_emptied: false, ..done.clone() });
+    assert_eq!(done.act, Some(1));
+    let nothing = redact(&store, &id);
+    assert_eq!((nothing.act, nothing.taken, nothing.events), (None, vec![], 0), "it is done");
+    assert_eq!(store.admin_log(0, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn one_event_goes_whole_and_keeps_its_shape() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let id = plant(&scratch, &store);
+    let before = all_events(&store, &id);
+    let one = EventId::new("e2").unwrap();
+    let report = store.redact(&id, Redaction::Event(&one), "a test").unwrap();
+    assert_eq!((report.events, report.attachments), (1, 0));
+    let after = all_events(&store, &id);
+    assert_eq!([&after[0], &after[1], &after[3]], [&before[0], &before[1], &before[3]]);
+    let changed: serde_json::Value = serde_json::from_str(&after[2].payload).unwrap();
+    assert_eq!(changed["observation"]["content"][0]["text"], REDACTED);
+    assert_eq!(changed["observation"]["metadata"]["exit_code"], 0);
+    assert_eq!((&changed["action_id"], &changed["tool_call_id"]), (&"e1".into(), &"c1".into()));
+    assert_sound(&store);
+    let unknown = EventId::new("e9").unwrap();
+    assert_error(
+        store.redact(&id, Redaction::Event(&unknown), "a test"),
+        &Error::UnknownEvent { conversation: id.clone(), event: "e9".into() },
+    );
+    assert_error(
+        store.redact(&conversation("nobody"), matches(&canary()), "a test"),
+        &Error::UnknownConversation { conversation: "nobody".into() },
+    );
+}
+
+#[test]
+fn the_file_that_held_all_events_loses_it_too() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    // The second element is no event, so the whole file is kept beside them.
+    let lines = format!("{}\nnothing\n{}\n", said("a", CANARY).payload(), said("b", "stays").payload());
+    std::fs::create_dir_all(scratch.path("in")).unwrap();
+    std::fs::write(scratch.path("in/talk.jsonl"), &lines).unwrap();
+    let mut importer = annals::transfer::Importer::new(&store, ImportOptions::default());
+    let id = importer.import(&scratch.path("in/talk.jsonl"), &mut |_| ()).unwrap().remove(0).id.unwrap();
+    let report = store.redact(&id, Redaction::Event(&EventId::new("a").unwrap()), "a test").unwrap();
+    assert_eq!((report.events, report.attachments), (1, 1));
+    assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
+    Exporter::new(&store, Format::OpenHands).export(&id, &scratch.path("out"), &mut |_| ()).unwrap();
+    let out = std::fs::read_to_string(scratch.path("out/talk.jsonl")).unwrap();
+    assert_eq!(out, lines.replace(CANARY, REDACTED));
+}
+
+#[test]
+fn text_around_the_events_of_a_file_is_taken_out_and_stays_out() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let file = |events: &[annals::NewEvent]| {
+        let events: Vec<&str> = events.iter().map(|event| event.payload()).collect();
+        format!("[\n  {}\n]\n\n", events.join(",\n  "))
+    };
+    let place = scratch.path("in.json");
+    let import = |text: &str| {
+        std::fs::write(&place, text).unwrap();
+        annals::transfer::Importer::new(&store, ImportOptions::default())
+            .import(&place, &mut |_| ())
+            .unwrap()
+            .remove(0)
+    };
+    let id = import(&file(&[said("a", CANARY), said("b", "x")])).id.unwrap();
+    let finder = Finder::expression("\n\n").unwrap();
+    let report = store.redact(&id, matches(&finder), "a test").unwrap();
+    let places: Vec<_> =
+        report.taken.iter().map(|place| (place.part.as_str(), place.name.as_str())).collect();
+    assert_eq!(places, [("origin", "suffix")]);
+    let again = import(&file(&[said("a", CANARY), said("b", "x"), said("c", "y")]));
+    assert_eq!((again.status, again.added), (ImportStatus::Updated, 1));
+    let origin = store.origin(&id).unwrap().unwrap();
+    assert_eq!(origin.container.unwrap().glue.unwrap().suffix, "\n][redacted]");
+}
+
+#[test]
+fn a_redacted_payload_that_is_changed_again_is_found() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let id = plant(&scratch, &store);
+    redact(&store, &id);
+    let db = scratch.foreign();
+    let tamper = |sql: &str| {
+        db.execute_batch(&format!(
+            "INSERT INTO maintenance VALUES ('test'); {sql}; DELETE FROM maintenance;"
+        ))
+        .unwrap();
+        let findings = store.verify(None, &mut |_| ()).unwrap().findings;
+        findings
+            .into_iter()
+            .map(|finding| (finding.sequence.map(|place| place.0), finding.what))
+            .collect::<Vec<_>>()
+    };
+    let found = tamper("UPDATE event SET payload = replace(payload, '[redacted]', 'forged') WHERE id = 'e2'");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].0, Some(2));
+    assert!(found[0].1.contains("changed after it was redacted"), "{found:?}");
+    tamper("UPDATE event SET payload = replace(payload, 'forged', '[redacted]') WHERE id = 'e2'");
+    assert_sound(&store);
+    // Who says that an event is redacted needs a receipt for it.
+    let digest = annals::chain::Digest::of(said("o", "of no concern").payload().as_bytes());
+    let found = tamper(&format!(
+        "UPDATE event SET redacted_digest = x'{digest}', payload = replace(payload, 'of no', 'of some') WHERE id = 'o'"
+    ));
+    assert!(found[0].1.contains("the administrative log does not"), "{found:?}");
+}
+
+#[test]
+fn the_administrative_log_is_append_only_and_chained() {
+    let scratch = Scratch::new();
+    let options = annals::Options {
+        actor: annals::store::Actor {
+            user: Some("u\n1".into()),
+            host: Some("h".into()),
+            program: "test 1".into(),
+        },
+        ..still()
+    };
+    let store = Store::open_with(scratch.database(), &options).unwrap();
+    let id = plant(&scratch, &store);
+    redact(&store, &id);
+    store.delete(&conversation("other")).unwrap();
+    let acts = store.admin_log(0, 10).unwrap();
+    let told: Vec<_> =
+        acts.iter().map(|act| (act.number, act.act.as_str(), act.conversation.as_deref())).collect();
+    assert_eq!(told, [(1, "redact", Some("planted")), (2, "delete", Some("other"))]);
+    assert_eq!(acts[0].reason.as_deref(), Some("a test"));
+    assert_eq!(acts[0].actor.user.as_deref(), Some("u 1"), "a line of its own is a line of the chain");
+    assert_eq!(store.receipts(1).unwrap().len() as u64, acts[0].receipts);
+    let db = scratch.foreign();
+    for attack in [
+        "DELETE FROM admin_act",
+        "UPDATE admin_act SET reason = 'none'",
+        "INSERT INTO admin_act SELECT 9, at, act, conversation, reason, os_user, host, program, detail, hash FROM admin_act",
+        "DELETE FROM admin_receipt",
+        "UPDATE admin_receipt SET name = 'other'",
+        "INSERT OR REPLACE INTO admin_receipt SELECT * FROM admin_receipt",
+    ] {
+        let error = db.execute_batch(attack).expect_err(attack).to_string();
+        assert!(
+            error.contains("administrative log") || error.contains("no such function"),
+            "{attack}: {error}"
+        );
+    }
+    db.execute_batch(
+        "DROP TRIGGER admin_receipt_update_guard; UPDATE admin_receipt SET name = 'e9' WHERE name = 'e1'",
+    )
+    .unwrap();
+    let findings = store.verify(None, &mut |_| ()).unwrap().findings;
+    let whats: Vec<&str> = findings.iter().map(|finding| finding.what.as_str()).collect();
+    assert!(whats.iter().any(|what| what.contains("act 1 of the administrative log")), "{whats:?}");
+    assert!(
+        whats.iter().any(|what| what.contains("guard admin_receipt_update_guard is missing")),
+        "{whats:?}"
+    );
+}
+
+#[test]
+fn an_erased_conversation_leaves_a_receipt_and_no_byte() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let id = plant(&scratch, &store);
+    let head = store.conversation(&id).unwrap().head_hash;
+    let erasure = store.erase(&id, "asked for").unwrap();
+    assert!(erasure.log_emptied);
+    assert_eq!((erasure.events, erasure.attachments), (4, 3));
+    assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
+    store.vacuum().unwrap();
+    assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0);
+    assert_eq!(found(&store), 0);
+    assert_sound(&store);
+    let act = store.admin_log(0, 1).unwrap().remove(0);
+    assert_eq!((act.act.as_str(), act.reason.as_deref()), ("erase", Some("asked for")));
+    let receipt = store.receipts(erasure.act).unwrap().remove(0);
+    assert_eq!((receipt.part.as_str(), receipt.name.as_str()), ("conversation", "planted"));
+    assert_eq!(receipt.digest, Some(head));
+    // It does not come back unasked.
+    let report = planted::import(&scratch, &store, &planted::tree());
+    assert_eq!(report.status, ImportStatus::Conflict);
+    assert!(report.problems[0].problem.starts_with("it was erased here at"), "{:?}", report.problems);
+    assert_error(store.conversation(&id), &Error::UnknownConversation { conversation: "planted".into() });
+    let accepting = ImportOptions { accept_erased: true, ..ImportOptions::default() };
+    let report = planted::import_with(&scratch, &store, &planted::tree(), accepting);
+    assert_eq!((report.status, report.events), (ImportStatus::Partial, 4));
+    assert_eq!(store.admin_log(0, 10).unwrap().last().unwrap().act, "accept");
+}
+
+#[test]
+fn what_was_redacted_before_it_was_deleted_is_told_when_it_comes_again() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let id = plant(&scratch, &store);
+    redact(&store, &id);
+    store.delete(&id).unwrap();
+    let report = planted::import(&scratch, &store, &planted::tree());
+    assert_eq!(report.status, ImportStatus::Partial);
+    assert!(report.problems[0].problem.starts_with("text was taken out of it at"), "{:?}", report.problems);
+}
+
+#[test]
+fn a_content_that_others_keep_stays_theirs() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let id = plant(&scratch, &store);
+    folder::write(&scratch.path("in2/second"), &planted::tree());
+    let options = ImportOptions { id: Some(conversation("second")), ..ImportOptions::default() };
+    annals::transfer::Importer::new(&store, options)
+        .import(&scratch.path("in2/second"), &mut |_| ())
+        .unwrap();
+    let report = redact(&store, &id);
+    assert_eq!(report.shared, ["data.bin", "notes/todo.txt"]);
+    let mut content = Vec::new();
+    store.read_attachment(&conversation("second"), "notes/todo.txt", &mut content).unwrap();
+    assert_eq!(content, format!("remember {CANARY}\n").into_bytes());
+    assert_sound(&store);
+}
+
+#[test]
+fn copies_elsewhere_are_named() {
+    let store = Store::in_memory(&still()).unwrap();
+    let talk = conversation("talk");
+    store
+        .append(
+            &talk,
+            Expected::Any,
+            &[said("a", CANARY), event("b", "PauseEvent", serde_json::json!({"note": CANARY}))],
+        )
+        .unwrap();
+    let report = redact(&store, &talk);
+    assert_eq!((report.events, report.related.len(), report.log_emptied), (2, 0, true));
+    assert_sound(&store);
+}

@@ -1,0 +1,106 @@
+//! A conversation with a canary in every place that text is kept, and the bytes of its file.
+
+use std::path::Path;
+use std::process::Command;
+
+use annals::state::base::FieldChange;
+use annals::store::BaseStateChange;
+use annals::transfer::{ImportOptions, Importer};
+use annals::{ConversationId, Expected, Store};
+use serde_json::json;
+
+use super::events::{called, payload, printed, said};
+use super::folder::{self, Tree};
+use super::{Scratch, conversation};
+
+/// Nowhere else; one word to the search index.
+pub const CANARY: &str = "zqcanary7731value";
+
+/// What the canary begins with: no part of it may stay either.
+pub const BEGINNING: &[u8] = b"zqcan";
+
+/// A conversation's folder with the canary in its events, its base state and its files.
+pub fn tree() -> Tree {
+    // The catalogue keeps 200 characters of this, which end within the canary.
+    let first = format!("{} {CANARY}, then go on", "word ".repeat(38).trim());
+    let action = json!({"kind": "FileEditorAction", "command": "view", "path": format!("/tmp/{CANARY}/x")});
+    let mut action: serde_json::Value =
+        serde_json::from_str(called("e1", "c1", "file_editor", action.clone()).payload()).unwrap();
+    action["tool_call"] = json!({"id": "c1", "name": "file_editor", "origin": "completion",
+        "arguments": json!({"command": "view", "path": format!("/tmp/{CANARY}/x")}).to_string()});
+    let tasks = json!({"source": "environment", "tool_name": "task_tracker", "tool_call_id": "c2",
+        "action_id": "e1", "observation": {"kind": "TaskTrackerObservation", "command": "plan", "content": [],
+        "task_list": [{"title": format!("hide {CANARY}"), "notes": CANARY, "status": "todo"}]}});
+    let events = [
+        said("e0", &first).payload().to_owned(),
+        action.to_string(),
+        printed("e2", "e1", "c1", &format!("line\n{CANARY}\nline"), 0).payload().to_owned(),
+        payload("e3", "ObservationEvent", tasks),
+    ];
+    let state = format!(
+        r#"{{"id":"planted", "agent":{{"kind":"Agent","llm":{{"model":"m","api_key":"{CANARY}"}}}},"workspace":{{"working_dir":"/x"}}, "tags":{{"owner":"{CANARY}"}},"leaf_event_id":"e3"}}"#
+    );
+    let mut tree = Tree::new();
+    for (index, event) in events.into_iter().enumerate() {
+        tree.insert(format!("events/event-{index:05}-e{index}.json"), event.into_bytes());
+    }
+    tree.insert("base_state.json".into(), state.into_bytes());
+    tree.insert("notes/todo.txt".into(), format!("remember {CANARY}\n").into_bytes());
+    tree.insert("data.bin".into(), [b"\xff\xfe\x00", CANARY.as_bytes(), b"\x80"].concat());
+    tree.insert("plain.txt".into(), b"nothing here".to_vec());
+    tree
+}
+
+/// Imports `tree` from a folder.
+pub fn import(scratch: &Scratch, store: &Store, tree: &Tree) -> annals::transfer::ImportReport {
+    import_with(scratch, store, tree, ImportOptions::default())
+}
+
+pub fn import_with(
+    scratch: &Scratch,
+    store: &Store,
+    tree: &Tree,
+    options: ImportOptions,
+) -> annals::transfer::ImportReport {
+    let place = scratch.path("in/planted");
+    let _ = std::fs::remove_dir_all(&place);
+    folder::write(&place, tree);
+    Importer::new(store, options).import(&place, &mut |_| ()).unwrap().remove(0)
+}
+
+/// The conversation in a store, with what only a store can add: a title, changes of the base state, a
+/// search index that knows the canary.
+pub fn plant(scratch: &Scratch, store: &Store) -> ConversationId {
+    let id = import(scratch, store, &tree()).id.unwrap();
+    store.set_title(&id, Some(&format!("about {CANARY}"))).unwrap();
+    for round in 0..70 {
+        // Enough of them that the document is written anew and the first one kept aside.
+        let value = json!({"round": round, "text": CANARY}).to_string();
+        let fields = vec![FieldChange::set("agent_state", value).unwrap()];
+        store.save_base_state(&id, BaseStateChange { expected: None, fields }).unwrap();
+    }
+    let other = conversation("other");
+    store.append(&other, Expected::Any, &[said("o", "of no concern")]).unwrap();
+    assert_eq!(found(store), 3);
+    store.catch_up().unwrap();
+    id
+}
+
+/// How many events the search index has with the canary.
+pub fn found(store: &Store) -> usize {
+    store.search(CANARY, &Default::default(), 100, &mut |_| ()).unwrap().len()
+}
+
+/// How often `needle` stands in a database and its write-ahead log, in any case of letters.
+///
+/// Another process reads them: a file that this one opened and closed would cost SQLite its locks on it.
+pub fn count_bytes(database: &Path, needle: &[u8]) -> usize {
+    let log = format!("{}-wal", database.display());
+    let mut count = 0;
+    for path in [database.display().to_string(), log] {
+        let output = Command::new("cat").arg(&path).output().unwrap();
+        let bytes = output.stdout.to_ascii_lowercase();
+        count += bytes.windows(needle.len()).filter(|window| *window == needle).count();
+    }
+    count
+}

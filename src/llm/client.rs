@@ -241,7 +241,7 @@ impl Client {
                     // What is no JSON is no piece of a reply: a proxy's greeting, a comment.
                     let Ok(piece) = serde_json::from_str::<Value>(&event.data) else { return Ok(false) };
                     let piece = super::http::refused(piece, provider, &hidden)?;
-                    form.feed(&piece, &mut tell, provider, &hidden)
+                    form.feed(&piece, &event.data, &mut tell, provider, &hidden)
                 })
                 .await?;
             form.finish()?

@@ -116,16 +116,16 @@ impl Answer<'_> {
         self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
     }
 
-    /// The whole body as JSON; an error that comes with success is one all the same.
-    pub async fn json(mut self) -> Result<serde_json::Value, Failure> {
+    /// The whole body, which is JSON; an error that comes with success is one all the same.
+    pub async fn json(mut self) -> Result<String, Failure> {
         let body = match self.body(REPLY_BYTES_MAX).await {
             Ok(body) => body,
             Err((_, failure)) => return Err(failure),
         };
-        match serde_json::from_slice(&body) {
-            Ok(value) => self.checked(value),
+        let text = String::from_utf8_lossy(&body).into_owned();
+        match serde_json::from_str(&text) {
+            Ok(value) => refused(value, self.post.provider, self.post.hidden).map(|_| text),
             Err(_) => {
-                let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]).into_owned();
                 let text = self.post.hidden.hide(cut(&text, 500));
                 let error = format!("{} answered something that is no JSON: {text}", self.post.provider);
                 Err(Failure::passing(LlmError::ServiceUnavailable(error)))
@@ -160,11 +160,6 @@ impl Answer<'_> {
             Some(event) => show(event).map(|_| ()),
             None => Ok(()),
         }
-    }
-
-    /// The value, unless it is an error in the place of a reply.
-    pub fn checked(&self, value: serde_json::Value) -> Result<serde_json::Value, Failure> {
-        refused(value, self.post.provider, self.post.hidden)
     }
 
     /// The body, as long as it is not too long; else what was read of it and why no more was.

@@ -142,11 +142,17 @@ impl Client {
     }
 
     /// Leaves the record of a call, where the settings ask for one. A record that cannot be kept is nobody's failure.
-    fn record(&self, setup: &Setup, sent: &str, outcome: Result<&Reply, &LlmError>, latency: Duration) {
+    fn record(
+        &self,
+        setup: &Setup,
+        prepared: &Prepared,
+        outcome: Result<&Reply, &LlmError>,
+        latency: Duration,
+    ) {
         if !setup.settings.log_completions {
             return;
         }
-        let log = CompletionLog::of(setup, sent, outcome, latency, &self.hidden(setup));
+        let log = CompletionLog::of(setup, &prepared.body.finish(), outcome, latency, &self.hidden(setup));
         match &self.options.log {
             Some(sink) => sink(log),
             None => drop(log.write(Path::new(&*setup.settings.log_completions_folder))),
@@ -174,8 +180,7 @@ impl Client {
         let stream = setup.settings.stream && call.on_delta.is_some();
         let form = Form::of(setup);
         let prepared = form.request(setup, request, stream).map_err(Failure::last)?;
-        let sent = prepared.body.finish();
-        let asked = self.exchange(setup, form, &prepared, sent.clone(), |delta| {
+        let asked = self.exchange(setup, form, &prepared, |delta| {
             told.store(true, Ordering::Relaxed);
             if let Some(tell) = call.on_delta {
                 tell(delta);
@@ -205,7 +210,7 @@ impl Client {
         });
         let latency = started.elapsed();
         let reply = parsed.map(|parsed| self.reply(setup, parsed, latency));
-        self.record(setup, &sent, reply.as_ref().map_err(|failure| &failure.error), latency);
+        self.record(setup, &prepared, reply.as_ref().map_err(|failure| &failure.error), latency);
         reply
     }
 
@@ -215,7 +220,6 @@ impl Client {
         setup: &Setup,
         mut form: Form,
         prepared: &Prepared,
-        body: String,
         mut tell: impl FnMut(Delta),
     ) -> Result<Parsed, Failure> {
         let hidden = self.hidden(setup);
@@ -224,7 +228,7 @@ impl Client {
         let post = Post {
             url: &prepared.url,
             headers: &prepared.headers,
-            body,
+            body: prepared.body.finish(),
             provider: setup.provider.name,
             hidden: &hidden,
             idle: idle.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),

@@ -73,13 +73,18 @@ impl Transport {
         Ok(Self(client))
     }
 
-    /// Asks for what is at an address, as anybody may; a redirection is answered as it is.
-    pub(super) async fn get(&self, url: &str) -> Option<reqwest::Response> {
-        self.0.get(url).send().await.ok()
+    /// Asks for what is at an address, with a key if there is one; a redirection is answered as it is.
+    pub(super) async fn get(&self, url: &str, key: Option<&str>) -> Option<reqwest::Response> {
+        let request = self.0.get(url);
+        let request = match key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        };
+        request.send().await.ok()
     }
 
     /// Sends a request and waits for the head of the answer.
-    pub(super) async fn post<'a>(&self, post: Post<'a>) -> Result<Answer<'a>, Failure> {
+    pub(super) async fn post<'a>(&self, mut post: Post<'a>) -> Result<Answer<'a>, Failure> {
         let mut headers = HeaderMap::with_capacity(post.headers.len());
         for (name, value) in post.headers {
             let (Ok(name), Ok(mut text)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) else {
@@ -89,7 +94,7 @@ impl Transport {
             text.set_sensitive(true);
             headers.insert(name, text);
         }
-        let request = self.0.post(post.url).headers(headers).body(post.body.clone());
+        let request = self.0.post(post.url).headers(headers).body(std::mem::take(&mut post.body));
         let response = request.send().await.map_err(|error| failure(&error, &post))?;
         let mut answer = Answer { response, post };
         if answer.response.status().is_success() {

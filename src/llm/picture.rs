@@ -79,7 +79,7 @@ impl Pictures {
             if !self.private && !is_public(&host, port).await {
                 return None;
             }
-            let mut response = transport.get(&url).await?;
+            let mut response = transport.get(&url, None).await?;
             if response.status().is_redirection() {
                 let to = response.headers().get("location")?.to_str().ok()?;
                 url = response.url().join(to).ok()?.to_string();

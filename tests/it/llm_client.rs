@@ -115,3 +115,32 @@ async fn calls_leave_records_without_keys_where_the_settings_ask_for_them() {
     ask(&client(&server, more, |_| {}), Content::text("x")).await.unwrap();
     assert_eq!(std::fs::read_dir(into).unwrap().count(), 1);
 }
+
+#[tokio::test]
+async fn a_proxy_tells_of_its_models() {
+    let info = json!({ "data": [{ "model_name": "alias", "litellm_params": { "model": "x/y" }, "model_info": {
+        "max_input_tokens": 50_000, "supports_vision": true,
+        "input_cost_per_token": 0.5, "output_cost_per_token": 1.0,
+    } }] });
+    let server = ModelServer::start([
+        Answer::of(Sent::Text(info.to_string())),
+        Answer::text("hi"),
+        Answer::error(500, "no"),
+    ]);
+    let text = json!({ "model": "litellm_proxy/alias", "api_key": "sk-1", "base_url": format!("{}/v1", server.url()) });
+    let settings = Settings::parse(&text.to_string()).unwrap();
+    let transport = Transport::new().unwrap();
+    let options = ClientOptions {
+        models: annals::llm::Models::default().with_proxy(&settings, &transport).await,
+        ..ClientOptions::new(transport.clone())
+    };
+    let client = Client::new(settings.clone(), &options).unwrap();
+    assert_eq!((client.input_tokens_max(), client.has_vision()), (Some(50_000), true));
+    assert_eq!(ask(&client, Content::text("x")).await.unwrap().cost, Some(7.0));
+    let seen = &server.seen()[0];
+    assert_eq!((&*seen.path, seen.header("authorization")), ("/v1/model/info", Some("Bearer sk-1")));
+    // A proxy that says nothing is no failure.
+    let models = annals::llm::Models::default().with_proxy(&settings, &transport).await;
+    let client = Client::new(settings, &ClientOptions { models, ..ClientOptions::new(transport) }).unwrap();
+    assert_eq!(client.input_tokens_max(), None);
+}

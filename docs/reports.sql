@@ -196,7 +196,7 @@ SELECT h.at, h.conversation_id, h.sequence, h.hook_event, h.hook_command, h.tool
        h.reason
 FROM hooks AS h
 WHERE h.blocked = 1
-ORDER BY h.position;
+ORDER BY +h.position;
 
 -- What failed, by class?
 --   class                auth, quota, rate_limit, config, transient, agent_action, internal, unknown, tool

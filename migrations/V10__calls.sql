@@ -6,7 +6,7 @@ DROP VIEW commands;
 CREATE VIEW tool_calls AS
 SELECT c.id                                                             AS conversation_id,
        a.sequence                                                       AS sequence,
-       a.position                                                       AS position,
+       t.position                                                       AS position,
        a.id                                                             AS action_id,
        t.tool                                                           AS tool,
        a.tool_call_id                                                   AS tool_call_id,
@@ -39,7 +39,7 @@ LEFT JOIN event AS r ON r.position = t.result;
 CREATE VIEW commands AS
 SELECT c.id                                                             AS conversation_id,
        a.sequence                                                       AS sequence,
-       a.position                                                       AS position,
+       t.position                                                       AS position,
        a.id                                                             AS action_id,
        t.tool                                                           AS tool,
        coalesce(json_extract(a.payload, '$.action.command'),

@@ -41,6 +41,19 @@ impl Digest {
         bytes.try_into().ok().map(Self)
     }
 
+    /// The digest that `text` spells; `None` unless it is 64 hex digits.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
     /// 64 lower-case hex digits.
     #[must_use]
     pub fn to_hex(self) -> String {

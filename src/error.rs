@@ -73,6 +73,17 @@ pub enum Error {
         /// Where the stored event is.
         sequence: u64,
     },
+    /// The conversation is what another program's log says and stays so; go on from a copy of it.
+    #[error(
+        "{conversation} is a read-only copy of a {format} log; to go on from it, export it with --upgrade and \
+         import that folder under another id"
+    )]
+    ReadOnlyCopy {
+        /// The conversation.
+        conversation: ConversationId,
+        /// The format of that log.
+        format: String,
+    },
     /// An event names a parent that is not in the conversation; nothing was written.
     #[error("{conversation}: event {event} names the parent {parent:?}, which is not in the log")]
     UnknownParent {
@@ -223,6 +234,20 @@ pub enum Error {
         /// Why not.
         source: crate::event::DecodeError,
     },
+    /// Nothing here can mend the finding, or what should have mended it did not.
+    #[error("nothing here mends a finding of the kind {finding}")]
+    NoRemedy {
+        /// The finding's name.
+        finding: &'static str,
+    },
+    /// The text names nothing that the doctor looks for.
+    #[error("{text:?} is nothing the doctor looks for; there are {known}")]
+    UnknownTrouble {
+        /// The text.
+        text: String,
+        /// What there is.
+        known: String,
+    },
     /// There is nothing to look for, or not so.
     #[error("{0}")]
     Finder(#[from] crate::redact::FinderError),
@@ -306,6 +331,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// What is to be carried from one file to another would stay where it is.
+    #[error("{path:?} is the same file on both sides; name two")]
+    SameFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file was made by a newer Annals; use that one.
     #[error("{path:?} has schema {found}, this program knows {known}; use a newer annals")]
     NewerFile {
@@ -368,6 +399,28 @@ pub enum Error {
         /// What was found.
         what: String,
     },
+    /// The backup is not this store's, or not one at all; it was not touched.
+    #[error("{path:?} cannot be used as a backup: {what}")]
+    NotItsBackup {
+        /// The backup.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
+    /// The store does not go on from what the backup holds: one of them was written to apart from the other.
+    #[error("the backup holds events of conversation {conversation} that the store does not have")]
+    BackupAstray {
+        /// A conversation that has gone two ways.
+        conversation: ConversationId,
+    },
+    /// The backup does not reach to the position that was asked for.
+    #[error("the backup reaches to position {head}, not to {position}")]
+    BackupTooShort {
+        /// What was asked for.
+        position: crate::ids::Position,
+        /// The newest position in it.
+        head: crate::ids::Position,
+    },
     /// The engine failed in a way that has no better name.
     #[error("storage failed while {doing}: {source}")]
     Storage {
@@ -385,6 +438,26 @@ pub enum Error {
         path: PathBuf,
         /// The system's account.
         source: std::io::Error,
+    },
+    /// The server would be open to everybody who reaches its address; give it a key.
+    #[error("{host} can be reached from other machines, and there is no session key")]
+    OpenToEverybody {
+        /// The address.
+        host: std::net::IpAddr,
+    },
+    /// The server could not listen, or stopped listening.
+    #[error("while serving on {address}: {source}")]
+    Serve {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The system's account.
+        source: std::io::Error,
+    },
+    /// The program was built without what this needs.
+    #[error("this program was built without it; build it with `--features {feature}`")]
+    NotBuilt {
+        /// The feature of the build.
+        feature: &'static str,
     },
     /// The export would overwrite something that is not the same; nothing was written there.
     #[error("{path:?} is there already and is not what would be written; choose another folder")]

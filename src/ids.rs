@@ -216,12 +216,27 @@ impl Timestamp {
         Self(Utc::now().timestamp_micros())
     }
 
+    /// The time of this machine's clock and zone as the reference writes it into events: without the zone,
+    /// and without the fraction where there is none (`events.md` section 1).
+    #[must_use]
+    pub fn to_local(self) -> String {
+        let Some(time) = DateTime::from_timestamp_micros(self.0) else { return self.to_rfc3339() };
+        let local = time.with_timezone(&Local);
+        let format = if self.0 % 1_000_000 == 0 { "%Y-%m-%dT%H:%M:%S" } else { "%Y-%m-%dT%H:%M:%S%.6f" };
+        local.format(format).to_string()
+    }
+
     /// Reads an ISO 8601 time as events carry it. One without a zone is taken as UTC.
     ///
     /// The reference writes naive local times without naming the zone (`events.md` section 1), so
     /// the result orders and subtracts well within one conversation and is otherwise approximate.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        // ISO 8601 has four digits for a year: what is beyond them could be read and not be written.
+        if text.starts_with(['-', '+']) { None } else { Self::parse_any(text) }
+    }
+
+    fn parse_any(text: &str) -> Option<Self> {
         if let Some(plain) = plain_time(text) {
             return Some(Self(plain.and_utc().timestamp_micros()));
         }
@@ -322,6 +337,9 @@ mod tests {
         assert_eq!(Timestamp::parse("2025-09-25T10:14:56.123456"), Some(moment));
         assert_eq!(Timestamp::parse("2025-09-25T12:14:56.123456+02:00"), Some(moment));
         assert_eq!(Timestamp::parse("2025-09-25T10:14:56"), Some(Timestamp(1_758_795_296_000_000)));
+        let local = moment.to_local();
+        assert_eq!((local.len(), &local[17..]), (26, "56.123456"));
+        assert_eq!(Timestamp(1_758_795_296_000_000).to_local().len(), 19);
         assert_eq!(Timestamp::parse("2025-09-25T10:14:56.1"), Some(Timestamp(1_758_795_296_100_000)));
         assert_eq!(Timestamp::parse("2025-09-25T10:14:56.1234567"), Some(moment));
         assert_eq!(Timestamp::parse("2025-09-25 10:14:56.123456"), Some(moment));

@@ -64,7 +64,10 @@ pub mod audit;
 pub mod chain;
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "agent")]
+pub mod conversation;
 pub mod conversation_state;
+pub mod doctor;
 pub mod error;
 pub mod event;
 #[cfg(feature = "agent")]
@@ -77,6 +80,8 @@ pub mod redact;
 pub mod replay;
 #[cfg(feature = "agent")]
 pub mod secret;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod state;
 pub mod store;
 pub mod stuck;

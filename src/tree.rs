@@ -52,7 +52,8 @@ pub enum TreeError {
 
 /// One branch: a tip, and how it hangs on the rest of the tree.
 ///
-/// A tip is an event that nothing follows but state updates, which are never a part of a branch.
+/// A tip is an event that nothing follows but state updates. One of these is a part of a branch only where
+/// another event follows it, as in old logs that name no parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branch {
     /// Its last event, by place.
@@ -114,8 +115,9 @@ impl Tree {
         }
         self.ids.push(id);
         let event_kind = kind::canonical(event_kind);
-        self.rests_head.push(event_kind != kind::STATE_UPDATE && event_kind != kind::CONVERSATION_ERROR);
-        self.moves_head.push(kind::moves_head(event_kind));
+        let moves_head = kind::moves_head(event_kind);
+        self.rests_head.push(moves_head && event_kind != kind::CONVERSATION_ERROR);
+        self.moves_head.push(moves_head);
     }
 
     /// How many events there are.
@@ -162,6 +164,12 @@ impl Tree {
     #[must_use]
     pub fn head_after(&self, length: usize) -> Option<usize> {
         self.moves_head[..length.min(self.len())].iter().rposition(|moves| *moves)
+    }
+
+    /// Whether HEAD moves to the event at `place` when it is appended: any but a state update.
+    #[must_use]
+    pub fn moves_head(&self, place: usize) -> bool {
+        self.moves_head[place]
     }
 
     /// The event that the one at `place` follows; `None` for the beginning of a tree.
@@ -252,11 +260,12 @@ impl Tree {
     /// Every branch, by the place of its tip. What hangs on a circle or on a missing parent is on none.
     #[must_use]
     pub fn branches(&self) -> Vec<Branch> {
-        let children = Children::of(self);
+        let carries = self.carries();
+        let children = Children::of(self, &carries);
         let mut branches = Vec::new();
         // (event, events from the root to it, the last fork before it, events behind that fork)
         let mut open: Vec<(usize, usize, Option<usize>, usize)> = Vec::new();
-        open.extend(self.roots().filter(|root| self.moves_head[*root]).map(|root| (root, 1, None, 1)));
+        open.extend(self.roots().filter(|root| carries[*root]).map(|root| (root, 1, None, 1)));
         while let Some((mut at, mut length, fork, mut own)) = open.pop() {
             while let [only] = children.of_event(at) {
                 (at, length, own) = (*only, length + 1, own + 1);
@@ -274,6 +283,23 @@ impl Tree {
         self.parents.iter().enumerate().filter(|(_, parent)| **parent == Parent::Root).map(|(place, _)| place)
     }
 
+    /// Whether an event, or one that follows it, is more than a state update.
+    fn carries(&self) -> Vec<bool> {
+        let mut carries = vec![false; self.len()];
+        for place in 0..self.len() {
+            let mut next = self.moves_head[place].then_some(place);
+            while let Some(at) = next
+                && !std::mem::replace(&mut carries[at], true)
+            {
+                next = match self.parents[at] {
+                    Parent::At(parent) => Some(parent),
+                    Parent::Root | Parent::Missing => None,
+                };
+            }
+        }
+        carries
+    }
+
     fn first_met_twice(&self, path: &[usize]) -> TreeError {
         let mut seen = HashSet::new();
         let twice = path.iter().find(|place| !seen.insert(**place)).unwrap_or(&path[0]);
@@ -286,7 +312,7 @@ fn has_twice(path: &[usize]) -> bool {
     path.iter().any(|place| !seen.insert(*place))
 }
 
-/// The children of every event, state updates left out, in the order of the log.
+/// The children of every event that are a part of a branch, in the order of the log.
 struct Children {
     /// Where in `places` those of an event begin; one more than there are events.
     begins: Vec<usize>,
@@ -294,10 +320,10 @@ struct Children {
 }
 
 impl Children {
-    fn of(tree: &Tree) -> Self {
+    fn of(tree: &Tree, carries: &[bool]) -> Self {
         let links = || {
             tree.parents.iter().enumerate().filter_map(|(place, parent)| match parent {
-                Parent::At(parent) if tree.moves_head[place] => Some((*parent, place)),
+                Parent::At(parent) if carries[place] => Some((*parent, place)),
                 Parent::At(_) | Parent::Root | Parent::Missing => None,
             })
         };
@@ -427,6 +453,13 @@ mod tests {
         assert_eq!(log.head_after(4), Some(2));
         assert_eq!(log.head_after(1), None);
         assert!(tree(&[("a", Some("b"), E), ("b", Some("a"), E)]).branches().is_empty());
+    }
+
+    #[test]
+    fn a_state_update_that_is_followed_is_a_part_of_the_branch() {
+        const U: &str = "ConversationStateUpdateEvent";
+        let log = tree(&[("u", None, U), ("a", None, E), ("v", None, U), ("b", None, E), ("w", None, U)]);
+        assert_eq!(log.branches(), [Branch { tip: 3, length: 4, fork: None, own: 4 }]);
     }
 
     #[test]

@@ -3,19 +3,25 @@
 mod audit;
 mod privacy;
 mod retention;
+mod transfer;
 
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use super::replay::Replay;
+#[cfg(feature = "server")]
+mod serve;
+
 pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
+#[cfg(feature = "server")]
+pub(super) use serve::Serve;
+pub(super) use transfer::{Export, Import, Wanted};
 
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::replay::{Memory, Point};
 use crate::store::{Order, Store};
-use crate::transfer;
 pub(super) use privacy::{AdminLog, Erase, Redact, ScanSecrets, Values, Wipe};
 pub(super) use retention::{Archive, Prune, Split, Stats, Unarchive, Which};
 
@@ -67,8 +73,16 @@ pub(super) enum Command {
     Head(Head),
     Keys(Keys),
     Bundle(Bundle),
+    Doctor(super::doctor::Arguments),
     Rebuild(Rebuild),
-    Backup(Backup),
+    #[cfg(feature = "server")]
+    Serve(Serve),
+    Upgrade(super::upgrade::Arguments),
+    Backup(super::backup::Arguments),
+    Restore(super::restore::Arguments),
+    Merge(super::carry::Merge),
+    Split(super::carry::Split),
+    Copy(super::carry::Copy),
     Delete(Delete),
     ScanSecrets(ScanSecrets),
     Redact(Redact),
@@ -80,75 +94,6 @@ pub(super) enum Command {
     /// Write the file anew, without free room and without a trace of what was deleted
     Vacuum,
     Completions(Completions),
-}
-
-/// Take in conversation folders, found by looking, every byte of them
-///
-/// Takes OpenHands conversations of any age (current layout, event_service/, V0 sessions), JSON lines and
-/// JSON arrays of events. What is damaged is taken in as far as it can be read, and what cannot be an event is
-/// kept beside the others. Doing it again adds only what is new.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  annals import ~/.openhands/conversations
-  annals import trajectory.json session/
-  annals --json import backup/ | jq '.conversations[] | select(.status != \"imported\")'")]
-pub(super) struct Import {
-    /// Conversation folders, folders of them, or files of events
-    #[arg(required = true, value_name = "PATH")]
-    pub paths: Vec<PathBuf>,
-    /// Give the conversation this id instead of its own (for a single one)
-    #[arg(long = "as", value_name = "ID")]
-    pub id: Option<String>,
-    /// Take over files beside the events that have changed although no event was added
-    #[arg(long)]
-    pub accept_changed_files: bool,
-    /// Take in conversations again that were erased here
-    #[arg(long)]
-    pub accept_erased: bool,
-}
-
-/// Write conversations out, byte for byte as they came in
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  annals export 5610a7 --to out/
-  annals export --all --to out/
-  annals export 5610a7 --to out/ --format jsonl
-  annals export --all --to today/ --upgrade   what the SDK of today opens")]
-pub(super) struct Export {
-    /// Conversations, by id or the start of one
-    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
-    pub ids: Vec<String>,
-    /// Write every conversation
-    #[arg(long)]
-    pub all: bool,
-    /// The folder to write into; created where it is missing
-    #[arg(long, value_name = "DIR")]
-    pub to: PathBuf,
-    /// What to write
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
-    /// Raise every event and base state to what today's SDK (1.58) opens
-    #[arg(long, conflicts_with = "format")]
-    pub upgrade: bool,
-}
-
-impl Export {
-    pub(super) fn format(&self) -> transfer::Format {
-        match (self.format, self.upgrade) {
-            (Format::Openhands, true) => transfer::Format::Upgraded,
-            (Format::Openhands, false) => transfer::Format::OpenHands,
-            (Format::Jsonl, _) => transfer::Format::Jsonl,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum, Default)]
-pub(super) enum Format {
-    /// The conversation's folder, as the OpenHands SDK reads it
-    #[default]
-    Openhands,
-    /// One file a conversation, one event a line
-    Jsonl,
 }
 
 /// List conversations
@@ -459,13 +404,6 @@ pub(super) struct Rebuild {
     /// transcript, tool_calls, usage, tasks or search; all of them where none is named
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-}
-
-/// Copy the whole file while it is in use; the copy is checked before it gets its name
-#[derive(Debug, Args)]
-pub(super) struct Backup {
-    /// Where to; nothing may be there
-    pub file: PathBuf,
 }
 
 /// Delete a conversation with everything that was kept or derived for it

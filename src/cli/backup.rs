@@ -1,19 +1,93 @@
-//! `annals backup`: a copy of the whole file while it is in use.
+//! `annals backup`: copies of the whole file while it is in use, at once or part by part.
 
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
 use serde_json::json;
 
-use super::arguments::Backup;
-use super::print::{Output, bytes, plural};
+use super::print::{Output, bytes, plural, time};
 use super::{DONE, Place};
 use crate::error::{Error, Result};
+use crate::store::{BackupFolder, BackupStep, Store};
 
-pub(super) fn run(place: &Place<'_>, command: &Backup, output: &Output) -> Result<u8> {
+/// How long one wait for changes lasts; the next begins at once.
+const WAIT: Duration = Duration::from_secs(3600);
+
+/// Copy the whole file while it is in use: to a file, or part by part into a folder
+///
+/// A file is a copy of one moment; --update brings it to the present. A folder (one that is there, or a name
+/// that ends in /) gets a full copy first and then a part with what is new each time; `annals restore` makes
+/// a file of any point of it. All of it is checked before it gets its name, and a backup that is killed leaves
+/// nothing that could be mistaken for one.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals backup copy.db
+  annals backup copy.db --follow               a second file, never more than seconds behind
+  annals backup backups/                       what is new since the last time
+  annals backup backups/ --follow --every 60
+  annals backup backups/ --full --keep 4       a new series; the last four stay")]
+pub(super) struct Arguments {
+    /// A file, where nothing may be without --update, or a folder
+    pub target: PathBuf,
+    /// Bring an earlier copy up to date
+    #[arg(long)]
+    pub update: bool,
+    /// Stay, and write what is new whenever there is something
+    #[arg(long)]
+    pub follow: bool,
+    /// The least time between two writes of --follow
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "follow")]
+    pub every: u64,
+    /// Begin with a full copy again (folders)
+    #[arg(long)]
+    pub full: bool,
+    /// Delete all but the last so many series, a full copy and its parts each, when a new one begins (folders)
+    #[arg(long, value_name = "SERIES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub keep: Option<u64>,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
-    let report = store.backup(&command.file)?;
-    let size = std::fs::metadata(&command.file).map_err(Error::io("reading", &command.file))?.len();
+    let is_folder = command.target.is_dir() || command.target.to_string_lossy().ends_with('/');
+    if !is_folder && !command.update && !command.follow {
+        return copy(&store, &command.target, output);
+    }
+    let mut changes = store.changes();
+    let mut full = command.full;
+    loop {
+        let began = Instant::now();
+        let step = match is_folder {
+            true => {
+                let keep = command.keep.map(|keep| usize::try_from(keep).unwrap_or(usize::MAX));
+                store.back_up_to_folder(&command.target, BackupFolder { full, keep })?
+            }
+            false => store.back_up_to_file(&command.target)?,
+        };
+        full = false;
+        tell(step.as_ref(), &command.target, command.follow, output)?;
+        if !command.follow {
+            return Ok(DONE);
+        }
+        while !changes.wait(WAIT)? {}
+        std::thread::sleep(Duration::from_secs(command.every).saturating_sub(began.elapsed()));
+    }
+}
+
+/// A copy in a file of its own, where nothing is yet.
+fn copy(store: &Store, file: &Path, output: &Output) -> Result<u8> {
+    let report = store.backup(file).inspect_err(|error| {
+        if let Error::WouldOverwrite { .. } = error {
+            output.remark(format!(
+                "`annals backup {} --update` brings an earlier copy up to date",
+                file.display()
+            ));
+        }
+    })?;
+    let size = std::fs::metadata(file).map_err(Error::io("reading", file))?.len();
     if output.json {
         output.value(&json!({
-            "file": command.file.to_string_lossy(),
+            "file": file.to_string_lossy(),
             "bytes": size,
             "position": report.head.0,
             "conversations": report.conversations,
@@ -23,10 +97,67 @@ pub(super) fn run(place: &Place<'_>, command: &Backup, output: &Output) -> Resul
     }
     output.line(format!(
         "{}: {} with {} ({}), checked",
-        command.file.display(),
+        file.display(),
         plural(report.conversations, "conversation"),
         plural(report.events, "event"),
         bytes(size),
     ))?;
     Ok(DONE)
+}
+
+/// Tells what was written; one who follows is told nothing of nothing.
+fn tell(step: Option<&BackupStep>, target: &Path, follows: bool, output: &Output) -> Result<()> {
+    let Some(step) = step else {
+        return match (follows, output.json) {
+            (true, _) => Ok(()),
+            (false, true) => output.value(&json!({"file": null, "target": target.to_string_lossy()})),
+            (false, false) => output.line(format!("{}: nothing is new", target.display())),
+        };
+    };
+    if output.json {
+        return output.value(&json!({
+            "file": step.path.to_string_lossy(),
+            "full": step.is_full,
+            "taken_at": step.taken_at.to_rfc3339(),
+            "after": step.from.0,
+            "position": step.to.0,
+            "conversations": step.changed,
+            "removed": step.removed,
+            "events": step.events,
+            "pruned": step.pruned,
+            "outdated": step.outdated,
+            "bytes": step.bytes,
+        }));
+    }
+    let what = if step.is_full {
+        format!("{} with {}", plural(step.changed, "conversation"), plural(step.events, "event"))
+    } else {
+        let changed = format!("{} changed", plural(step.changed, "conversation"));
+        let parts = [
+            (step.events, format!("{} new", plural(step.events, "event"))),
+            (step.changed, changed),
+            (step.removed, format!("{} gone", plural(step.removed, "conversation"))),
+        ];
+        let parts: Vec<String> =
+            parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, part)| part).collect();
+        if parts.is_empty() { "acts of the administrative log".to_owned() } else { parts.join(", ") }
+    };
+    output.line(format!(
+        "{}: {what}, up to position {} at {} UTC ({})",
+        step.path.display(),
+        step.to,
+        time(step.taken_at),
+        bytes(step.bytes),
+    ))?;
+    if step.pruned > 0 {
+        output.line(format!("{} of older series deleted", plural(step.pruned as u64, "file")))?;
+    }
+    if step.outdated > 0 {
+        output.line(format!(
+            "all of it anew, because something was erased or redacted since; {} made before may still hold it \
+             (--full --keep 1 deletes them)",
+            plural(step.outdated as u64, "backup"),
+        ))?;
+    }
+    Ok(())
 }

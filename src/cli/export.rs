@@ -4,18 +4,23 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::arguments::Export;
+use super::arguments::{Export, Wanted};
 use super::print::{Output, bytes, count, one_line, plural, row, table};
 use super::{DONE, FAILED, Place, REFUSED};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
-use crate::transfer::{ExportReport, ExportStatus, Exporter, Format, UpgradeReport};
+use crate::transfer::{Dataset, ExportReport, ExportStatus, Exporter, Format, UpgradeReport, export_dataset};
 
 pub(super) fn run(place: &Place<'_>, command: &Export, output: &Output) -> Result<u8> {
+    let format = match command.wanted() {
+        Ok(Wanted::Each(format)) => format,
+        Ok(Wanted::Together(dataset)) => return together(place, command, dataset, output),
+        Err(feature) => return Err(Error::NotBuilt { feature }),
+    };
     let store = place.read()?;
-    let ids = if command.all { all(&store, command.format())? } else { named(&store, &command.ids)? };
-    let exporter = Exporter::new(&store, command.format());
+    let ids = if command.all { all(&store, format)? } else { named(&store, &command.ids)? };
+    let exporter = Exporter::new(&store, format);
     let started = Instant::now();
     let bar = output.progress("conversations");
     bar.set_length(ids.len() as u64);
@@ -45,7 +50,7 @@ pub(super) fn run(place: &Place<'_>, command: &Export, output: &Output) -> Resul
         output.value(&json!({ "conversations": conversations }))?;
     } else {
         print(&reports, started.elapsed().as_secs_f64(), output)?;
-        if command.format() == Format::Upgraded {
+        if format == Format::Upgraded {
             print_upgrade(&reports, output)?;
         }
         for (id, error) in &refused {
@@ -57,6 +62,43 @@ pub(super) fn run(place: &Place<'_>, command: &Export, output: &Output) -> Resul
         Some(_) => REFUSED,
         None => DONE,
     })
+}
+
+/// Writes all conversations into one file.
+fn together(place: &Place<'_>, command: &Export, dataset: Dataset, output: &Output) -> Result<u8> {
+    let store = place.read()?;
+    // Of a training set a sub-agent's conversation is a row like any other.
+    let ids = if command.all { all(&store, Format::Jsonl)? } else { named(&store, &command.ids)? };
+    let started = Instant::now();
+    let bar = output.progress("conversations");
+    bar.set_length(ids.len() as u64);
+    let report = export_dataset(&store, &ids, &command.to, dataset, &mut |done| bar.set_position(done))?;
+    bar.finish_and_clear();
+    if output.json {
+        output.value(&json!({
+            "path": report.path.to_string_lossy(),
+            "status": word(report.status),
+            "conversations": report.conversations,
+            "rows": report.rows,
+            "left_out": report.left_out,
+            "bytes": report.bytes,
+        }))?;
+        return Ok(DONE);
+    }
+    output.line(format!(
+        "{}: {}, {} of {} ({}) in {:.1} s",
+        report.path.to_string_lossy(),
+        word(report.status),
+        plural(report.rows, "row"),
+        plural(report.conversations, "conversation"),
+        bytes(report.bytes),
+        started.elapsed().as_secs_f64(),
+    ))?;
+    if report.left_out > 0 {
+        let branches = if report.left_out == 1 { "branch" } else { "branches" };
+        output.line(format!("{} {branches} without a word of a model left out", count(report.left_out)))?;
+    }
+    Ok(DONE)
 }
 
 fn named(store: &Store, prefixes: &[String]) -> Result<Vec<ConversationId>> {

@@ -1,5 +1,6 @@
 //! `annals import`: conversation folders in, and what became of each.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -27,6 +28,7 @@ pub(super) fn run(place: &Place<'_>, command: &Import, output: &Output) -> Resul
         id,
         accept_changed_files: command.accept_changed_files,
         accept_erased: command.accept_erased,
+        format: command.format(),
     };
     let mut importer = Importer::new(&store, options);
     let started = Instant::now();
@@ -78,14 +80,48 @@ fn value(report: &ImportReport) -> Value {
         "events": report.events,
         "added": report.added,
         "problems": problems,
+        "format": report.format,
+        "records": report.records,
+        "unread": report.unread,
     })
 }
 
+/// What other programs' logs say that no event here could say: it is kept, as events of kinds of its own.
+fn print_unread(reports: &[ImportReport], output: &Output) -> Result<()> {
+    let mut all: BTreeMap<&str, (u64, u64, BTreeMap<&str, u64>)> = BTreeMap::new();
+    for report in reports.iter().filter(|report| report.records > 0) {
+        let (logs, records, unread) = all.entry(report.format).or_default();
+        *logs += 1;
+        *records += report.records;
+        for (name, number) in &report.unread {
+            *unread.entry(name).or_default() += number;
+        }
+    }
+    for (format, (logs, records, unread)) in all {
+        let kept: u64 = unread.values().sum();
+        let mut names: Vec<(&str, u64)> = unread.into_iter().collect();
+        names.sort_by_key(|(name, number)| (std::cmp::Reverse(*number), *name));
+        let names: Vec<String> =
+            names.iter().map(|(name, number)| format!("{name} {}", count(*number))).collect();
+        output.line(format!(
+            "\n{format}: {} with {}, {} of them kept without a counterpart",
+            plural(logs, "log"),
+            plural(records, "record"),
+            count(kept),
+        ))?;
+        if !names.is_empty() {
+            output.line(output.dim(&one_line(&format!("  {}", names.join(", ")), 400)))?;
+        }
+    }
+    Ok(())
+}
+
 fn print(place: &Place<'_>, reports: &[ImportReport], seconds: f64, output: &Output) -> Result<()> {
-    let mut rows = table(&["id", "status", "events", "new", "problems", "from"], &[2, 3, 4]);
+    let mut rows = table(&["id", "format", "status", "events", "new", "problems", "from"], &[3, 4, 5]);
     for report in reports {
         rows.add_row(row([
             report.id.as_ref().map_or_else(|| "-".into(), |id| one_line(id.as_str(), 37)),
+            report.format.into(),
             report.status.as_str().into(),
             count(report.events),
             count(report.added),
@@ -119,6 +155,7 @@ fn print(place: &Place<'_>, reports: &[ImportReport], seconds: f64, output: &Out
             plural(unlisted as u64, "more conversation")
         ))?;
     }
+    print_unread(reports, output)?;
     let added: u64 = reports.iter().map(|report| report.added).sum();
     let added_bytes: u64 = reports.iter().map(|report| report.added_bytes).sum();
     output.line(format!(

@@ -49,13 +49,9 @@ pub(super) fn run(place: &Place<'_>, command: &List, output: &Output) -> Result<
 
 fn filter(store: &Store, command: &List) -> Result<ConversationFilter> {
     let parent = command.parent.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
-    let tags = command.tag.iter().map(|tag| match tag.split_once('=') {
-        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-        None => (tag.clone(), None),
-    });
     Ok(ConversationFilter {
         statuses: command.status.clone(),
-        tags: tags.collect(),
+        tags: tags(&command.tag),
         title: command.title.clone(),
         updated_from: command.since.as_deref().map(moment).transpose()?,
         updated_before: command.before.as_deref().map(moment).transpose()?,
@@ -64,8 +60,17 @@ fn filter(store: &Store, command: &List) -> Result<ConversationFilter> {
     })
 }
 
+/// Tags as a person types them: `team`, or `team=core`.
+pub(super) fn tags(typed: &[String]) -> Vec<(String, Option<String>)> {
+    let tag = |tag: &String| match tag.split_once('=') {
+        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+        None => (tag.clone(), None),
+    };
+    typed.iter().map(tag).collect()
+}
+
 /// A time as a person types it: a date, or a date and a time of day; without a zone it is UTC.
-fn moment(text: &str) -> Result<Timestamp> {
+pub(super) fn moment(text: &str) -> Result<Timestamp> {
     Timestamp::parse_typed(text).ok_or_else(|| Error::NotATime { text: text.to_owned() })
 }
 

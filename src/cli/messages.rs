@@ -82,6 +82,7 @@ fn print(messages: &[Message], wire: &WireOptions, output: &Output) -> Result<u8
                 tool_calling: true,
                 strings: wire.strings,
                 reasoning: wire.reasoning,
+                whole: false,
             };
             message::chat(messages, flags).map_err(|source| Error::NotSent { source })?.into()
         }

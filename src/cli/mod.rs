@@ -10,8 +10,10 @@ mod archive;
 mod arguments;
 mod backup;
 mod branches;
+mod carry;
 mod delete;
 mod diff;
+mod doctor;
 mod erase;
 mod events;
 mod export;
@@ -26,13 +28,17 @@ mod rebuild;
 mod redact;
 mod replay;
 mod report;
+mod restore;
 mod scan_secrets;
 mod search;
+#[cfg(feature = "server")]
+mod serve;
 mod show;
 mod state;
 mod stats;
 mod tail;
 mod transcript;
+mod upgrade;
 mod vacuum;
 mod verify;
 mod view;
@@ -100,8 +106,16 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Head(command) => proof::head(&place, command, output),
         Command::Keys(command) => proof::keys(command, output),
         Command::Bundle(command) => proof::bundle(&place, command, output),
+        Command::Doctor(command) => doctor::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
+        #[cfg(feature = "server")]
+        Command::Serve(command) => serve::run(&place, command, output),
+        Command::Upgrade(command) => upgrade::run(&place, command, output),
         Command::Backup(command) => backup::run(&place, command, output),
+        Command::Restore(command) => restore::run(command, output),
+        Command::Merge(command) => carry::merge(command, output),
+        Command::Split(command) => carry::split(&place, command, output),
+        Command::Copy(command) => carry::copy(&place, command, output),
         Command::Delete(command) => delete::run(&place, command, output),
         Command::ScanSecrets(command) => scan_secrets::run(&place, command, output),
         Command::Redact(command) => redact::run(&place, command, output),
@@ -153,7 +167,9 @@ impl Place<'_> {
     }
 
     fn open(&self, options: &Options) -> Result<Store> {
-        Store::open_with(self.path, &Options { actor: actor::who(), ..options.clone() })
+        let store = Store::open_with(self.path, &Options { actor: actor::who(), ..options.clone() })?;
+        upgrade::tell(&store, self.path);
+        Ok(store)
     }
 }
 
@@ -168,6 +184,7 @@ fn code_of(error: &Error) -> u8 {
         | Error::Corrupt { .. }
         | Error::DiskFull { .. }
         | Error::Busy { .. }
+        | Error::Serve { .. }
         | Error::WrongSignature { .. } => FAILED,
         Error::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => FAILED,
         _ => REFUSED,
@@ -188,10 +205,23 @@ fn hint(error: &Error) -> Option<String> {
         Error::Corrupt { .. } => "`annals verify` says where; a backup may have what is lost".into(),
         Error::NoRoom { .. } => "make room on that disk; what was taken out so far stays taken out".into(),
         Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
+        Error::OlderFile { path, .. } => {
+            format!("`annals --db {} upgrade` brings it up to date, with a backup first", quoted(path))
+        }
+        Error::NotItsBackup { .. } => "name another folder or file; this one was not touched".into(),
+        Error::BackupAstray { .. } => {
+            "one of them was put back or written to apart from the other: begin anew, in a folder with --full"
+                .into()
+        }
+        Error::NoRemedy { .. } => "`annals doctor` says what to do about it".into(),
         Error::QueryRefused { hint, .. } => return hint.clone(),
         Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),
         Error::QueryTooLarge { what: "a single value", .. } => "build smaller values (substr, LIMIT)".into(),
         Error::QueryTooLarge { .. } => "narrow it (WHERE, LIMIT), or allow it more with --memory".into(),
+        Error::OpenToEverybody { .. } => "give it one with --api-key KEY, or say --without-key".into(),
+        Error::Serve { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            "another program listens there; choose another --port, or 0 for a free one".into()
+        }
         Error::NotAHead { .. } => "a head is what `annals head` prints, unchanged".into(),
         Error::WrongSignature { .. } => {
             "the head was changed after it was signed: it proves nothing; ask for it again".into()

@@ -15,9 +15,15 @@ use super::model::Field;
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     text: String,
+    nulls: bool,
 }
 
 impl Out {
+    /// For a text in which members that are null are written.
+    pub fn with_nulls() -> Self {
+        Self { nulls: true, ..Self::default() }
+    }
+
     /// The text.
     pub fn finish(self) -> String {
         self.text
@@ -53,9 +59,9 @@ impl Out {
         self.text(value);
     }
 
-    /// A member of a model, left out where it is null.
+    /// A member of a model; where it is null it is left out, unless nulls are written.
     pub fn member(&mut self, name: &str, value: &impl Field) {
-        if value.is_none() {
+        if value.is_none() && !self.nulls {
             return;
         }
         self.key(name);

@@ -103,6 +103,9 @@ impl ErrorClassification {
     /// The agent can do better: a malformed call, an argument a tool refuses.
     pub const AGENT_ACTION: Self = Self::of(FailureKind::AgentAction, true, UserAction::Retry);
 
+    /// A defect, or a process that died: what a server says of a call that a restart cut short.
+    pub const INTERNAL: Self = Self::of(FailureKind::Internal, false, UserAction::None);
+
     /// Trying again may help.
     pub(super) const fn retry(kind: FailureKind) -> Self {
         Self::of(kind, true, UserAction::Retry)

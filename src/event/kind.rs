@@ -1,5 +1,7 @@
 //! The names of kinds: what the reference calls its event classes, and the seed's older names for them.
 
+use super::foreign::ForeignFormat;
+
 /// An event said by a person, the agent or the environment.
 pub const MESSAGE: &str = "MessageEvent";
 /// The agent asks for a tool.
@@ -59,8 +61,9 @@ pub fn canonical(kind: &str) -> &str {
 
 /// Whether appending an event of this kind moves HEAD to it.
 ///
-/// Source: `events.md` section 1: everything does, except a state update.
+/// Source: `events.md` section 1: everything does, except a state update. Nor does another program's record that
+/// says nothing of the conversation (`claude-code:progress`).
 #[must_use]
 pub fn moves_head(kind: &str) -> bool {
-    canonical(kind) != STATE_UPDATE
+    canonical(kind) != STATE_UPDATE && ForeignFormat::of_kind(kind).is_none()
 }

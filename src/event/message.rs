@@ -209,6 +209,13 @@ impl Content {
         Self::Text(TextContent::new(text))
     }
 
+    /// The part as the reference dumps it.
+    pub(crate) fn to_json(&self) -> String {
+        let mut out = Out::default();
+        self.write(&mut out);
+        out.finish()
+    }
+
     /// The text, where the part is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {

@@ -16,9 +16,10 @@ pub(crate) mod dump;
 pub mod envelope;
 mod failure;
 mod field;
+pub mod foreign;
 pub mod json;
 pub mod kind;
-mod message;
+pub(crate) mod message;
 pub(crate) mod model;
 pub mod new_event;
 mod observation;
@@ -294,7 +295,16 @@ impl Event {
     /// What the reference wrote comes out byte for byte. An unknown event is its own payload.
     #[must_use]
     pub fn dump(&self) -> String {
-        let mut out = Out::default();
+        self.written(Out::default())
+    }
+
+    /// The event as JSON text with members that are null: the reference's `model_dump_json()`.
+    #[must_use]
+    pub fn dump_with_nulls(&self) -> String {
+        self.written(Out::with_nulls())
+    }
+
+    fn written(&self, mut out: Out) -> String {
         match self {
             Self::Message(event) => event.write(&mut out),
             Self::Action(event) => event.write(&mut out),

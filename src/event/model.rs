@@ -260,6 +260,14 @@ macro_rules! kinds {
                     Self::Unknown(unknown) => unknown.kind(),
                 }
             }
+
+            /// It as one JSON object, in the reference's form.
+            #[must_use]
+            pub fn to_json(&self) -> $crate::event::model::Json {
+                let mut out = $crate::event::dump::Out::default();
+                $crate::event::model::Field::write(self, &mut out);
+                $crate::event::model::Json::written(out)
+            }
         }
 
         impl $crate::event::model::Field for $name {

@@ -71,6 +71,16 @@ impl ToolDefinition {
     }
 }
 
+impl ToolDefinition {
+    /// It as one JSON object, in the reference's form.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let mut out = Out::default();
+        self.write(&mut out);
+        Json::written(out)
+    }
+}
+
 impl Field for ToolDefinition {
     fn read(raw: Raw<'_>, reading: Reading) -> Result<Self, DecodeError> {
         let members = super::model::members(raw)?;

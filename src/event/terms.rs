@@ -125,8 +125,11 @@ impl Query {
             return Err(EmptyQuery { text: text.to_owned() });
         }
         let mut expression = wanted.join(" AND ");
-        for term in unwanted {
-            expression = format!("({expression}) NOT {term}");
+        // One NOT: each more would be a bracket deeper, and the index's parser has a bottom.
+        match unwanted.as_slice() {
+            [] => {}
+            [term] => expression = format!("({expression}) NOT {term}"),
+            terms => expression = format!("({expression}) NOT ({})", terms.join(" OR ")),
         }
         Ok(Self { expression, literals })
     }

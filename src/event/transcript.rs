@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use super::foreign::ForeignFormat;
 use super::json::{Object, Raw};
 use super::kind;
 
@@ -85,6 +86,7 @@ impl<'a> Line<'a> {
                 }
             }
             kind::COMPLETION_LOG => line.members(Role::Environment, payload, &["filename", "model_name"]),
+            _ if ForeignFormat::of_kind(kind).is_some() => line.record(payload),
             _ => line.unfamiliar(kind, payload),
         }
         line
@@ -147,6 +149,14 @@ impl<'a> Line<'a> {
             {
                 self.text(payload.get(member));
             }
+        }
+    }
+
+    /// What another program's record, kept as it is, says to a person.
+    fn record(&mut self, payload: &Object<'a>) {
+        let record = payload.get("provenance").and_then(|provenance| provenance.get("record"));
+        for member in ["content", "summary"] {
+            self.text(record.and_then(|record| record.get(member)));
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::decode::{DecodeError, Mismatch, Unfamiliar};
+use super::draft::Members;
 use super::dump::Out;
 use super::field::Reading;
 use super::json::{Fault, Raw};
@@ -171,6 +172,11 @@ impl Untabled {
     #[must_use]
     pub fn json(&self) -> &Json {
         &self.json
+    }
+
+    /// A value of the kind `kind` with these members; none of them is called `kind`.
+    pub(crate) fn new(kind: &str, members: Members<'_>) -> Self {
+        Self { kind: kind.into(), json: Json(members.tagged(kind).to_json().into()) }
     }
 
     pub(crate) fn read(

@@ -35,6 +35,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
         tool_calling: true,
         strings: false,
         reasoning: false,
+        whole: false,
     };
     let messages = chat(&request.messages, flags).map_err(|error| LlmError::BadRequest(error.to_string()))?;
     let said = Said::of(&messages);

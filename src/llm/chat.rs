@@ -34,6 +34,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
         tool_calling: settings.native_tool_calling,
         strings: features.strings,
         reasoning: features.send_reasoning,
+        whole: false,
     };
     let messages = chat(&request.messages, flags).map_err(|error| LlmError::BadRequest(error.to_string()))?;
     let mut body = Body::default();

@@ -33,6 +33,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
         tool_calling: true,
         strings: false,
         reasoning: false,
+        whole: false,
     };
     let messages = chat(&request.messages, flags).map_err(|error| LlmError::BadRequest(error.to_string()))?;
     let newest = setup.model.contains("gemini-3") || setup.model.contains("gemini-4");

@@ -182,7 +182,8 @@ impl Gate {
         self.0.open.add_permits(1);
     }
 
-    async fn pass(&self) {
+    /// Stands at the gate until it is open.
+    pub async fn pass(&self) {
         self.0.reached.add_permits(1);
         // The permit goes back, so that the gate stays open.
         drop(self.0.open.acquire().await);

@@ -18,6 +18,8 @@ pub struct ChatFlags {
     pub strings: bool,
     /// Sends what the model thought back to it.
     pub reasoning: bool,
+    /// Sends long answers of tools whole; otherwise their middle is cut out, as the reference does.
+    pub whole: bool,
 }
 
 /// Why messages cannot be sent.
@@ -81,7 +83,7 @@ fn one(message: &Message, place: usize, marks: &Marks, flags: ChatFlags) -> Resu
     let pictures = flags.vision && message.contains_image();
     let lists = !flags.strings && (flags.caching || flags.vision || flags.tool_calling);
     let mut wire =
-        if lists || pictures { list(message, place, marks, flags.vision) } else { string(message) };
+        if lists || pictures { list(message, place, marks, flags) } else { string(message, flags.whole) };
     let calls = message.tool_calls.as_deref().filter(|calls| !calls.is_empty());
     match calls.filter(|_| message.role == Role::Assistant) {
         Some(calls) => {
@@ -108,16 +110,16 @@ fn one(message: &Message, place: usize, marks: &Marks, flags: ChatFlags) -> Resu
     Ok(Value::Object(wire))
 }
 
-fn string(message: &Message) -> Map<String, Value> {
+fn string(message: &Message, whole: bool) -> Map<String, Value> {
     let texts: Vec<&str> = message.content.iter().filter_map(Content::as_text).collect();
     let mut text = texts.join("\n").into();
-    if message.role == Role::Tool {
+    if message.role == Role::Tool && !whole {
         text = middle_out(&text, TEXT_CHARACTERS_MAX, None);
     }
     object(json!({ "content": &*text, "role": message.role.as_str() }))
 }
 
-fn list(message: &Message, place: usize, marks: &Marks, vision: bool) -> Map<String, Value> {
+fn list(message: &Message, place: usize, marks: &Marks, flags: ChatFlags) -> Map<String, Value> {
     let is_tool = message.role == Role::Tool;
     let mut parts = Vec::with_capacity(message.content.len());
     let mut marked = false;
@@ -130,7 +132,7 @@ fn list(message: &Message, place: usize, marks: &Marks, vision: bool) -> Map<Str
         let mark = marks.has(message, place, at, own);
         // A tool's answer carries the mark itself; its parts do not.
         marked |= mark && is_tool;
-        parts.extend(wire_parts(part, is_tool, vision, mark && !is_tool));
+        parts.extend(wire_parts(part, is_tool && !flags.whole, flags.vision, mark && !is_tool));
     }
     let mut wire = object(json!({ "content": parts, "role": message.role.as_str() }));
     if marked {
@@ -142,11 +144,11 @@ fn list(message: &Message, place: usize, marks: &Marks, vision: bool) -> Map<Str
     wire
 }
 
-fn wire_parts(part: &Content, is_tool: bool, vision: bool, mark: bool) -> Vec<Value> {
+fn wire_parts(part: &Content, is_cut: bool, vision: bool, mark: bool) -> Vec<Value> {
     let mut wire = match part {
         Content::Text(part) => {
             let text =
-                if is_tool { middle_out(&part.text, TEXT_CHARACTERS_MAX, None) } else { part.text.clone() };
+                if is_cut { middle_out(&part.text, TEXT_CHARACTERS_MAX, None) } else { part.text.clone() };
             vec![json!({ "type": "text", "text": &*text })]
         }
         Content::Image(part) if vision => {

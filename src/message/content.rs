@@ -3,6 +3,7 @@
 //! Most tools say what they have to say; a few have words of their own for it (`events.md` section 3).
 
 use super::truncate::{Spilled, TERMINAL_CHARACTERS_MAX, TEXT_CHARACTERS_MAX, file_name, middle_out};
+use crate::event::foreign::ForeignFormat;
 use crate::event::tool::{
     BrowserObservation, ConsultTomObservation, SleeptimeComputeObservation, TaskObservation,
     TerminalObservation,
@@ -48,7 +49,9 @@ pub fn content(observation: &Observation) -> Vec<Content> {
         | Observation::VisionInspect(_)
         | Observation::Unknown(_) => {
             let (parts, is_error) = observation.content();
-            with_header(is_error, parts.iter().cloned())
+            // Another program's model was told what its tool said, and no more.
+            let is_foreign = ForeignFormat::of_kind(observation.kind()).is_some();
+            with_header(is_error && !is_foreign, parts.iter().cloned())
         }
     }
 }

@@ -14,6 +14,8 @@ use std::iter::Peekable;
 pub use chat::{ChatFlags, WireError, chat};
 pub use content::{ERROR_HEADER, content, spilled};
 pub use responses::{ResponsesInput, responses, responses_input};
+#[cfg(feature = "agent")]
+pub(crate) use truncate::{NOTICE as CLIPPED, clip, clip_saved};
 pub use truncate::{Spilled, TERMINAL_CHARACTERS_MAX, TEXT_CHARACTERS_MAX};
 
 use crate::event::{
@@ -134,7 +136,12 @@ fn observation(event: &ObservationEvent) -> Message {
 }
 
 fn rejection(event: &UserRejectObservation) -> Message {
-    let text = Content::text(format!("Action rejected: {}", event.rejection_reason));
+    // Of another program's refusal the reason is all that its model was told.
+    let is_foreign = event.extra.iter().any(|(name, _)| name == "provenance");
+    let text = match is_foreign {
+        true => Content::text(event.rejection_reason.clone()),
+        false => Content::text(format!("Action rejected: {}", event.rejection_reason)),
+    };
     answer(&event.tool_name, &event.tool_call_id, vec![text])
 }
 

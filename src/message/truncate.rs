@@ -2,6 +2,9 @@
 //!
 //! Lengths are characters (Unicode code points), as Python counts them. Source: `events.md` sections 3 and 4.
 
+#[cfg(feature = "agent")]
+use std::borrow::Cow;
+
 use sha2::{Digest, Sha256};
 
 use crate::event::Text;
@@ -13,7 +16,7 @@ pub const TEXT_CHARACTERS_MAX: usize = 50_000;
 pub const TERMINAL_CHARACTERS_MAX: usize = 30_000;
 
 /// What stands where text was left out.
-const NOTICE: &str = "<response clipped><NOTE>Due to the max output limit, only part of the full response has been \
+pub(crate) const NOTICE: &str = "<response clipped><NOTE>Due to the max output limit, only part of the full response has been \
                       shown to you.</NOTE>";
 
 /// Text or a picture that a model is told of by the name of a file, and what that file holds.
@@ -32,31 +35,65 @@ pub struct Spilled {
 /// With a `file` the notice tells of it and of the line where text is missing. `characters_max` must leave room for
 /// the notice; the limits used here do, unless the file's name is longer than they are.
 pub(super) fn middle_out(text: &Text, characters_max: usize, file: Option<&str>) -> Text {
-    if text.len() <= characters_max || text.chars().count() <= characters_max {
+    if fits(text, characters_max) {
         return text.clone();
     }
-    let head_max = (characters_max - NOTICE.len()).div_ceil(2);
-    let notice = match file {
-        Some(file) => format!(
-            "<response clipped><NOTE>Due to the max output limit, only part of the full response has been shown to \
-             you. The complete output has been saved to {file} - you can use other tools to view the full content \
-             (truncated part starts around line {}).</NOTE>",
-            lines(before(text, head_max)) + 1
-        ),
-        None => NOTICE.to_owned(),
-    };
-    let notice_length = notice.chars().count();
-    if notice_length >= characters_max {
-        return before(&notice, characters_max).into();
+    match file {
+        Some(file) => clip_at(text, characters_max, &saved_notice(text, characters_max, file)).into(),
+        None => clip_at(text, characters_max, NOTICE).into(),
     }
-    let room = characters_max - notice_length;
-    let head = head_max.min(room);
-    let tail = room - head;
-    let mut cut = String::with_capacity(characters_max);
-    cut.push_str(before(text, head));
-    cut.push_str(&notice);
-    cut.push_str(after(text, tail));
-    cut.into()
+}
+
+/// What stands where text was left out that is kept whole in `file`: which line it begins at, roughly.
+fn saved_notice(text: &str, characters_max: usize, file: &str) -> String {
+    format!(
+        "<response clipped><NOTE>Due to the max output limit, only part of the full response has been shown to you. \
+         The complete output has been saved to {file} - you can use other tools to view the full content (truncated \
+         part starts around line {}).</NOTE>",
+        lines(before(text, head_max(characters_max))) + 1
+    )
+}
+
+/// How many characters stand before the plain notice; with a longer one the end has the fewer.
+fn head_max(characters_max: usize) -> usize {
+    (characters_max - NOTICE.len()).div_ceil(2)
+}
+
+/// The text without its middle.
+fn clip_at(text: &str, characters_max: usize, notice: &str) -> String {
+    let length = notice.chars().count();
+    if length >= characters_max {
+        return before(notice, characters_max).to_owned();
+    }
+    let room = characters_max - length;
+    let head = head_max(characters_max).min(room);
+    [before(text, head), notice, after(text, room - head)].concat()
+}
+
+/// `text` with `notice` in the place of its middle where it is longer than `characters_max`.
+///
+/// `characters_max` must leave room for the notice.
+#[cfg(feature = "agent")]
+pub(crate) fn clip<'t>(text: &'t str, characters_max: usize, notice: &str) -> Cow<'t, str> {
+    if fits(text, characters_max) {
+        return Cow::Borrowed(text);
+    }
+    let room = characters_max.saturating_sub(notice.chars().count());
+    let head = room.div_ceil(2);
+    Cow::Owned([before(text, head), notice, after(text, room - head)].concat())
+}
+
+/// `text` with a notice in the place of its middle where it is longer than `characters_max`: that `file` has all of it.
+#[cfg(feature = "agent")]
+pub(crate) fn clip_saved<'t>(text: &'t str, characters_max: usize, file: &str) -> Cow<'t, str> {
+    if fits(text, characters_max) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(clip_at(text, characters_max, &saved_notice(text, characters_max, file)))
+}
+
+fn fits(text: &str, characters_max: usize) -> bool {
+    text.len() <= characters_max || text.chars().count() <= characters_max
 }
 
 /// The first characters of a text.

@@ -45,6 +45,12 @@ impl Mask {
         }
     }
 
+    /// The length of the longest value, in bytes; 0 where there is none.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        self.longest
+    }
+
     /// A mask for one text that comes in pieces.
     #[must_use]
     pub fn stream(&self) -> StreamMask {

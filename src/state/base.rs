@@ -10,6 +10,32 @@ use crate::event::json::{self, Fault, Raw};
 /// The largest base-state document, in bytes: 64 MiB.
 pub const DOCUMENT_BYTES_MAX: usize = 64 << 20;
 
+/// The fields in the order in which the reference writes them (`events.md` section 7).
+pub const FIELDS: &[&str] = &[
+    "id",
+    "agent",
+    "workspace",
+    "persistence_dir",
+    "max_iterations",
+    "stuck_detection",
+    "execution_status",
+    "confirmation_policy",
+    "security_analyzer",
+    "activated_knowledge_skills",
+    "activated_path_rules",
+    "invoked_skills",
+    "blocked_actions",
+    "blocked_messages",
+    "last_user_message_id",
+    "leaf_event_id",
+    "head_is_empty",
+    "stats",
+    "secret_registry",
+    "tags",
+    "agent_state",
+    "hook_config",
+];
+
 /// A JSON object whose members are the fields of a conversation's base state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseDocument(String);
@@ -117,8 +143,9 @@ impl BaseDocument {
         (leaf, empty)
     }
 
-    /// The document after `changes`, in order. Members that stay keep their text and their place, new
-    /// ones go to the end, and nothing stands between members but a comma.
+    /// The document after `changes`, in order. Members that stay keep their text and their place; a new one goes
+    /// where the reference has it, before the first that follows it there, else to the end. Nothing stands
+    /// between members but a comma.
     #[must_use]
     pub fn with(&self, changes: &[FieldChange]) -> Self {
         let mut members: Vec<(String, Cow<'_, str>)> = Raw::parse(&self.0)
@@ -128,7 +155,12 @@ impl BaseDocument {
             let place = members.iter().rposition(|(key, _)| *key == change.field);
             match (place, &change.value) {
                 (Some(place), Some(value)) => members[place].1 = value.as_str().into(),
-                (None, Some(value)) => members.push((change.field.clone(), value.as_str().into())),
+                (None, Some(value)) => {
+                    let own = rank(&change.field);
+                    let later = |(key, _): &(String, _)| own.is_some() && rank(key) > own;
+                    let place = members.iter().position(later).unwrap_or(members.len());
+                    members.insert(place, (change.field.clone(), value.as_str().into()));
+                }
                 (_, None) => members.retain(|(key, _)| *key != change.field),
             }
         }
@@ -157,6 +189,11 @@ impl BaseDocument {
     }
 }
 
+/// Where the reference has a field; `None` for one that it does not know.
+fn rank(field: &str) -> Option<usize> {
+    FIELDS.iter().position(|known| *known == field)
+}
+
 /// `text` as a JSON string.
 #[must_use]
 pub fn quoted(text: &str) -> String {
@@ -178,6 +215,20 @@ mod tests {
             document.with(&[set("tags", r#"{"k":"v"}"#), FieldChange::remove("id"), set("new", "null")]);
         assert_eq!(changed.as_str(), r#"{"stats":{"cost": 1.50},"tags":{"k":"v"},"new":null}"#);
         assert_eq!(BaseDocument::parse("{}").unwrap().with(&[FieldChange::remove("x")]).as_str(), "{}");
+    }
+
+    #[test]
+    fn a_new_field_goes_where_the_reference_has_it() {
+        let document =
+            BaseDocument::parse(r#"{"id":"a","ours":1,"blocked_messages":{},"stats":{}}"#).unwrap();
+        let changes = [set("last_user_message_id", "\"m\""), set("ours_too", "2"), set("hook_config", "{}")];
+        assert_eq!(
+            document.with(&changes).with_head(Some("e"), false).as_str(),
+            concat!(
+                r#"{"id":"a","ours":1,"blocked_messages":{},"last_user_message_id":"m","#,
+                r#""leaf_event_id":"e","head_is_empty":false,"stats":{},"ours_too":2,"hook_config":{}}"#
+            )
+        );
     }
 
     #[test]

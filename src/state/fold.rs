@@ -78,6 +78,9 @@ impl State {
             None => drop(self.kind_counts.insert(event.kind().to_owned(), 1)),
         }
         self.pending.apply(event);
+        if let Some((format, usage)) = event.foreign_usage() {
+            self.stats.get_or_insert_default().spend(format.as_str(), &usage);
+        }
         match event {
             Event::Message(message) => self.message(message),
             Event::Action(action) => self.action(action),

@@ -6,6 +6,7 @@
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
+use crate::event::foreign::ForeignUsage;
 use crate::event::json::Raw;
 
 /// Tokens of one call, or of several.
@@ -179,6 +180,28 @@ impl Metrics {
 }
 
 impl Stats {
+    /// Adds what another program's log says of one call.
+    pub fn spend(&mut self, usage_id: &str, usage: &ForeignUsage) {
+        let known = self.usage_to_metrics.iter().position(|(id, _)| id == usage_id);
+        let place = known.unwrap_or_else(|| {
+            let metrics = Metrics { model_name: usage.model.clone(), ..Metrics::default() };
+            self.usage_to_metrics.push((usage_id.to_owned(), metrics));
+            self.usage_to_metrics.len() - 1
+        });
+        let metrics = &mut self.usage_to_metrics[place].1;
+        let count = |tokens: i64| tokens.max(0).unsigned_abs();
+        metrics.accumulated_cost += usage.cost.unwrap_or(0.0);
+        metrics.accumulated_token_usage.add(&TokenUsage {
+            prompt_tokens: count(usage.prompt_tokens),
+            completion_tokens: count(usage.completion_tokens),
+            cache_read_tokens: count(usage.cache_read_tokens),
+            cache_write_tokens: count(usage.cache_write_tokens),
+            reasoning_tokens: count(usage.reasoning_tokens),
+            per_turn_token: count(usage.prompt_tokens.saturating_add(usage.completion_tokens)),
+            ..TokenUsage::default()
+        });
+    }
+
     /// Reads an object with `usage_to_metrics`; anything else is nothing.
     #[must_use]
     pub fn read(raw: Raw<'_>) -> Self {

@@ -34,6 +34,9 @@ const RECEIPTS: &str =
 const OF_PART: &str = "SELECT r.digest, r.new_digest FROM admin_receipt AS r \
      JOIN admin_act AS a ON a.number = r.act WHERE r.part = ?1 AND r.name = ?2 AND a.conversation = ?3 \
      ORDER BY r.act, r.place";
+const ACTS_OF: &str = "SELECT number, at, act, conversation, reason, os_user, host, program, detail, hash, \
+     (SELECT count(*) FROM admin_receipt WHERE act = number) FROM admin_act \
+     WHERE conversation = ?1 AND act = ?2 ORDER BY number";
 const LAST_OF: &str =
     "SELECT at FROM admin_act WHERE conversation = ?1 AND act = ?2 ORDER BY number DESC LIMIT 1";
 
@@ -304,6 +307,13 @@ pub(super) fn changes(
             })?;
             rows.collect()
         })
+        .doing(READING)
+}
+
+/// Every time this was done to a conversation of that id, the first first.
+pub(super) fn acts_of(db: &Connection, conversation: &str, kind: ActKind) -> Result<Vec<Act>> {
+    db.prepare_cached(ACTS_OF)
+        .and_then(|mut statement| statement.query_map([conversation, kind.as_str()], act)?.collect())
         .doing(READING)
 }
 

@@ -156,6 +156,7 @@ impl<'a> Session<'a> {
             self.entries.insert(conversation.clone(), Open { entry, changed: false });
         }
         let stored = self.entries.get(conversation);
+        stored.map_or(Ok(()), |open| open.entry.refuse_copy(conversation))?;
         let actual = stored.map_or(0, |open| open.entry.event_count);
         let met = match request.append.expected {
             Expected::Any => true,

@@ -97,6 +97,28 @@ pub(super) fn attach(
     Ok(())
 }
 
+/// Attaches what a conversation of another file has attached, in place of what it has here.
+pub(super) fn carry(here: (&Connection, i64), from: &Connection, attachments: &[Attachment]) -> Result<()> {
+    let (db, conversation) = here;
+    delete(db, conversation)?;
+    for attachment in attachments {
+        let new = NewAttachment {
+            path: &attachment.path,
+            bytes: attachment.bytes,
+            digest: attachment.digest,
+            reason: attachment.reason.as_deref(),
+        };
+        let doing = "taking an attachment over";
+        let blob: i64 = from
+            .prepare_cached(FIND)
+            .and_then(|mut statement| statement.query_row([attachment.digest.0], |row| row.get(0)))
+            .doing(doing)?;
+        let mut content = from.blob_open(MAIN_DB, "blob", "content", blob, true).doing(doing)?;
+        attach(db, conversation, &new, &mut content)?;
+    }
+    Ok(())
+}
+
 /// Copies everything, a buffer at a time; answers how much.
 fn copy(from: &mut dyn Read, to: &mut dyn Write) -> std::io::Result<u64> {
     let mut buffer = vec![0; COPY_BYTES];
@@ -214,6 +236,16 @@ impl Store {
     /// [`Error::UnknownConversation`].
     pub fn attachments(&self, conversation: &ConversationId) -> Result<Vec<Attachment>> {
         self.snapshot(|db| list(db, catalogue::key(db, conversation)?))
+    }
+
+    /// Keeps a file beside a conversation's events, in the place of what was kept under that path.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], [`Error::AttachmentTooLarge`], and what writing can meet.
+    pub fn attach(&self, conversation: &ConversationId, path: &str, content: &[u8]) -> Result<()> {
+        let new =
+            NewAttachment { path, bytes: content.len() as u64, digest: Digest::of(content), reason: None };
+        self.write(|db| attach(db, catalogue::key(db, conversation)?, &new, &mut &*content))
     }
 
     /// Writes an attachment's content to `to`, without holding it in memory.

@@ -6,13 +6,15 @@
 //! one is kept aside, so that the state as of any event can be told for ever. HEAD lives in the catalogue
 //! and is written into the document when it is read.
 
+pub(super) mod carry;
 mod check;
+pub(super) mod history;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::append::BaseStateChange;
 use super::catalogue::{self, Entry};
-use super::engine::Doing as _;
+use super::engine::{self, Doing as _};
 use super::kept::{Edit, Kept, Part};
 use crate::error::{Error, Result};
 use crate::event::json::{Object, Raw};
@@ -236,7 +238,7 @@ pub(super) fn last_head_move(
                 let behind = u64::try_from(row.get::<_, i64>(0)?).ok().map(Sequence);
                 Ok((behind, row.get(1)?))
             };
-            statement.query_row(params![key, sequence.0.cast_signed()], row).optional()
+            statement.query_row(params![key, engine::place(sequence.0)], row).optional()
         })
         .doing("reading where HEAD was")
 }
@@ -251,7 +253,7 @@ pub(super) fn last_change(
 ) -> Result<Option<Option<String>>> {
     db.prepare_cached(LAST_CHANGE)
         .and_then(|mut s| {
-            s.query_row(params![key, field, sequence.0.cast_signed()], |row| row.get(0)).optional()
+            s.query_row(params![key, field, engine::place(sequence.0)], |row| row.get(0)).optional()
         })
         .doing("reading the history of a base state")
 }
@@ -281,7 +283,7 @@ pub(super) fn load_at(db: &Connection, key: i64, sequence: Sequence) -> Result<O
     }
     let version: Option<i64> = db
         .prepare_cached(AS_OF)
-        .and_then(|mut s| s.query_row(params![key, sequence.0.cast_signed()], |row| row.get(0)))
+        .and_then(|mut s| s.query_row(params![key, engine::place(sequence.0)], |row| row.get(0)))
         .doing("reading the history of a base state")?;
     let version = version.unwrap_or(0);
     Ok(Some(BaseState {

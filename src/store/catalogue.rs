@@ -3,6 +3,7 @@
 //! What lists, searches and counts read. It is a projection that can never lag: rebuilt from the log it
 //! would be the same, and `verify` checks that.
 
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::engine::Doing as _;
@@ -18,7 +19,7 @@ use crate::state::status::Effect;
 const LOAD: &str = "SELECT key, event_count, payload_bytes, head_hash, leaf_event_id, head_is_empty, status, \
      first_message IS NOT NULL, first_timestamp, created_at, \
      EXISTS (SELECT 1 FROM base_state WHERE conversation = key), action_count, observation_count, \
-     updated_minute FROM conversation WHERE id = ?1";
+     updated_minute, foreign_format, updated_at FROM conversation WHERE id = ?1";
 const CREATE: &str =
     "INSERT INTO conversation (id, head_hash, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
 /// Leaves `updated_minute`, and thereby its index, where it is.
@@ -37,7 +38,16 @@ const SET_PARENT: &str = "WITH RECURSIVE above (key) AS (SELECT key FROM convers
      UPDATE conversation SET parent = (SELECT key FROM conversation WHERE id = ?2) \
      WHERE key = ?1 AND ?1 NOT IN (SELECT key FROM above)";
 const SET_FORK: &str = "UPDATE conversation SET forked_from = ?2, forked_at = ?3 WHERE key = ?1";
+const SET_FOREIGN: &str = "UPDATE conversation SET foreign_format = ?2 WHERE key = ?1";
 const SET_CREATED: &str = "UPDATE conversation SET created_at = ?2 WHERE key = ?1";
+const WHOLE: &str = "SELECT event_count, head_hash, leaf_event_id, head_is_empty, status, title, first_message, tags, \
+     created_at, updated_at, updated_minute, first_timestamp, last_timestamp, forked_from, forked_at \
+     FROM conversation WHERE key = ?1";
+const WHOLE_COLUMNS: usize = 15;
+const ADOPT: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3, status = ?4, title = ?5, \
+     first_message = ?6, tags = ?7, created_at = ?8, updated_at = ?9, updated_minute = ?10, first_timestamp = ?11, \
+     last_timestamp = ?12, forked_from = ?13, forked_at = ?14 WHERE key = ?1";
+const FORGET: &str = "UPDATE conversation SET first_message = NULL, last_timestamp = NULL WHERE key = ?1";
 const SET_FIRST_MESSAGE: &str = "UPDATE conversation SET first_message = ?2 WHERE key = ?1";
 const TEXTS: &str = "SELECT title, first_message, tags FROM conversation WHERE key = ?1";
 const HAS_FIRST_MESSAGE: &str = "SELECT 1 FROM conversation WHERE key = ?1 AND first_message IS NOT NULL";
@@ -62,6 +72,8 @@ pub(super) struct Entry {
     pub head_hash: Digest,
     pub leaf: Option<String>,
     pub head_is_empty: bool,
+    /// The format of the other program's log that it is a copy of.
+    pub foreign: Option<String>,
     payload_bytes: i64,
     status: String,
     has_first_message: bool,
@@ -71,6 +83,8 @@ pub(super) struct Entry {
     created_at: Timestamp,
     created_at_is_new: bool,
     updated_at: Option<Timestamp>,
+    /// As it is stored.
+    last_updated_at: Option<Timestamp>,
     updated_minute: i64,
     has_base_state: bool,
     action_count: i64,
@@ -116,7 +130,19 @@ impl Entry {
             action_count: row.get(11)?,
             observation_count: row.get(12)?,
             updated_minute: row.get(13)?,
+            foreign: row.get(14)?,
+            last_updated_at: Some(Timestamp(row.get(15)?)),
         })
+    }
+
+    /// Refuses to write to a copy of another program's log.
+    pub(super) fn refuse_copy(&self, conversation: &ConversationId) -> Result<()> {
+        match &self.foreign {
+            None => Ok(()),
+            Some(format) => {
+                Err(Error::ReadOnlyCopy { conversation: conversation.clone(), format: format.clone() })
+            }
+        }
     }
 
     /// The sequence of the next event.
@@ -157,7 +183,10 @@ impl Entry {
             self.first_message = first_message(envelope, payload);
             self.has_first_message = self.first_message.is_some();
         }
-        let time = envelope.timestamp.as_deref().and_then(Timestamp::parse).unwrap_or(now);
+        let told = envelope.timestamp.as_deref().and_then(Timestamp::parse);
+        // A record of another program's log that tells no time has not just happened.
+        let before = self.updated_at.or(self.last_updated_at).filter(|_| self.event_count > 1);
+        let time = told.or(before.filter(|_| self.foreign.is_some())).unwrap_or(now);
         if self.event_count == 1 {
             self.created_at = time;
             self.created_at_is_new = true;
@@ -226,6 +255,7 @@ impl Entry {
             head_hash: Digest::START,
             leaf: None,
             head_is_empty: false,
+            foreign: self.foreign.clone(),
             payload_bytes: 0,
             status: ExecutionStatus::default().as_str().to_owned(),
             has_first_message: false,
@@ -235,6 +265,7 @@ impl Entry {
             created_at: self.created_at,
             created_at_is_new: false,
             updated_at: None,
+            last_updated_at: None,
             updated_minute: 0,
             has_base_state: false,
             action_count: 0,
@@ -274,6 +305,55 @@ impl Entry {
         ];
         Ok(columns.into_iter().find(|(_, same)| !same).map(|(column, _)| column))
     }
+}
+
+/// Makes the row of `stored` what its events (`replayed`) and its base state say, after some were cut off.
+/// What an import told of its beginning stays.
+pub(super) fn put_back(
+    db: &Connection,
+    stored: &Entry,
+    mut replayed: Entry,
+    status: Option<String>,
+    is_imported: bool,
+) -> Result<()> {
+    if is_imported {
+        replayed.created_at = stored.created_at;
+    }
+    if let Some(status) = status {
+        replayed.status = status;
+    }
+    set(db, FORGET, [stored.key])?;
+    // HEAD is put back by the base state's own file.
+    replayed.save(db, replayed.created_at)
+}
+
+/// A conversation's row as one value, but for its key and whose sub-agent it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Whole {
+    pub event_count: u64,
+    pub head_hash: Digest,
+    columns: Vec<Value>,
+}
+
+/// The row of a conversation.
+pub(super) fn whole(db: &Connection, key: i64) -> Result<Whole> {
+    db.prepare_cached(WHOLE)
+        .and_then(|mut statement| {
+            statement.query_row([key], |row| {
+                let hash: [u8; 32] = row.get(1)?;
+                let columns = (2..WHOLE_COLUMNS).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+                let event_count = row.get::<_, i64>(0)?.cast_unsigned();
+                Ok(Whole { event_count, head_hash: Digest(hash), columns })
+            })
+        })
+        .doing("reading a conversation's row")
+}
+
+/// Makes the row of a conversation that has the same events say what `whole` says.
+pub(super) fn adopt(db: &Connection, key: i64, whole: &Whole) -> Result<()> {
+    let mut parameters = vec![Value::from(key)];
+    parameters.extend_from_slice(&whole.columns);
+    set(db, ADOPT, rusqlite::params_from_iter(parameters))
 }
 
 /// The start of a user message in one line.
@@ -338,6 +418,11 @@ pub(super) fn set_parent(db: &Connection, key: i64, parent: &ConversationId) -> 
 /// Says which conversation this one is a fork of, and at which event.
 pub(super) fn set_fork(db: &Connection, key: i64, from: &str, at: Option<&str>) -> Result<()> {
     set(db, SET_FORK, params![key, from, at])
+}
+
+/// Makes the conversation a copy of another program's log of this format: nothing can be appended to it.
+pub(super) fn set_foreign(db: &Connection, key: i64, format: &str) -> Result<()> {
+    set(db, SET_FOREIGN, params![key, format])
 }
 
 /// Sets when the conversation began, where something knows better than its first event.

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use super::engine::{Doing as _, is_busy, translate};
 use super::options::{Durability, Options};
 use super::place::{self, Place};
-use super::{checkpoint, transaction};
+use super::{checkpoint, log, transaction};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 
@@ -23,7 +23,7 @@ mod migrations {
 pub const APPLICATION_ID: i32 = 0x414e_4c53;
 
 /// The schema this program writes, in `PRAGMA user_version`; one more for every migration.
-pub const SCHEMA_VERSION: u32 = 10;
+pub const SCHEMA_VERSION: u32 = 11;
 
 /// How thoroughly freed room is overwritten as a rule: where that costs no further writing.
 pub(super) const OVERWRITING: &str = "FAST";
@@ -34,6 +34,11 @@ const ENGINE_MIN: (i32, &str) = (3_051_003, "3.51.3");
 
 /// Opens the connection that writes, creating or upgrading the schema.
 pub(super) fn open_writer(place: &Place, options: &Options) -> Result<Connection> {
+    open_or_upgrade(place, options).map(|(db, _)| db)
+}
+
+/// The same, and the older schema that the file had until now, where it had one.
+pub(super) fn open_or_upgrade(place: &Place, options: &Options) -> Result<(Connection, Option<u32>)> {
     refuse_unsafe_engine()?;
     if let Place::File(path) = place {
         place::prepare(path, options.create)?;
@@ -53,7 +58,7 @@ pub(super) fn open_writer(place: &Place, options: &Options) -> Result<Connection
     }
 }
 
-fn try_open_writer(place: &Place, options: &Options) -> Result<Connection> {
+fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Option<u32>)> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_URI
@@ -87,18 +92,44 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<Connection> {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
+    // A larger cache costs more than it saves: after every append that split a page of an index, SQLite looks
+    // at each page in it once. What a large transaction changes may still stay in memory.
     db.execute_batch(&format!(
-        "PRAGMA synchronous = {synchronous}; PRAGMA secure_delete = {OVERWRITING}; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
-         PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = {};",
+        "PRAGMA synchronous = {synchronous}; PRAGMA secure_delete = {OVERWRITING}; PRAGMA fullfsync = ON;
+         PRAGMA checkpoint_fullfsync = ON;
+         PRAGMA cache_size = -4096; PRAGMA cache_spill = 4096; PRAGMA temp_store = MEMORY;
+         PRAGMA journal_size_limit = {};",
         u64::from(checkpoint::FRAMES_SOON) * 2 * 4096
     ))
     .doing("setting up the database")?;
     if known < SCHEMA_VERSION {
         migrate(&mut db)?;
     }
+    log::carry_guards(&db)?;
     db.wal_hook(Some(checkpoint::note));
     db.busy_handler(Some(transaction::wait)).doing("setting up the database")?;
-    Ok(db)
+    Ok((db, (1..SCHEMA_VERSION).contains(&known).then_some(known)))
+}
+
+/// A connection that only reads a file of any schema that this program knows, and that schema; 0 is an empty
+/// file.
+pub(super) fn open_as_it_is(place: &Place) -> Result<(Connection, u32)> {
+    refuse_unsafe_engine()?;
+    if let Place::File(path) = place {
+        place::prepare(path, false)?;
+    }
+    let db = connect(place, &place.uri("?mode=ro"), READER_FLAGS)?;
+    let found = recognise(&db, place)?;
+    Ok((db, found))
+}
+
+/// What each migration behind a schema is called, in order.
+pub(super) fn migrations_after(schema: u32) -> Vec<String> {
+    let runner = migrations::migrations::runner();
+    let mut migrations: Vec<_> = runner.get_migrations().iter().collect();
+    migrations.sort_by_key(|migration| migration.version());
+    let later = migrations.into_iter().filter(|migration| i64::from(migration.version()) > i64::from(schema));
+    later.map(|migration| migration.name().replace('_', " ")).collect()
 }
 
 /// What a connection that only reads is opened with.
@@ -164,7 +195,8 @@ pub(super) fn set_up_comparison(db: &Connection, options: &Options) -> rusqlite:
     )
 }
 
-fn set_up(db: &Connection) -> Result<()> {
+/// Sets up a connection that writes.
+pub(super) fn set_up(db: &Connection) -> Result<()> {
     #[cfg(test)]
     super::plans::note(db);
     // The guard of the event table asks for it; other programs' connections do not have it.

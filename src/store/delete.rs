@@ -3,7 +3,8 @@
 use rusqlite::Connection;
 
 use super::admin::{self, ActKind, NewAct, Receipt};
-use super::{Store, archive, attachment, base_state, catalogue, log, origin, projection};
+use super::carry::Parcel;
+use super::{Store, archive, arrival, attachment, base_state, catalogue, log, origin, projection};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 
@@ -47,6 +48,27 @@ impl Store {
             };
             admin::write(db, actor, &act, Timestamp::now())?;
             Ok(gone.events)
+        })
+    }
+
+    /// Deletes a conversation that is still as a parcel has it, because it is in another file now; answers
+    /// whether it was.
+    pub(crate) fn delete_carried(&self, parcel: &Parcel) -> Result<bool> {
+        let actor = &self.0.options.actor;
+        self.write(|db| {
+            let is_same = parcel.is_still(db, catalogue::key(db, &parcel.id)?)?;
+            if is_same {
+                let gone = take_out(db, &parcel.id)?;
+                let act = NewAct {
+                    act: ActKind::Delete,
+                    conversation: Some(parcel.id.as_str()),
+                    reason: Some("moved to another file"),
+                    detail: gone.detail(),
+                    receipts: &[gone.receipt],
+                };
+                admin::write(db, actor, &act, Timestamp::now())?;
+            }
+            Ok(is_same)
         })
     }
 
@@ -125,6 +147,7 @@ pub(super) fn take_out(db: &Connection, conversation: &ConversationId) -> Result
     projection::delete(db, key)?;
     archive::forget(db, key)?;
     origin::delete(db, key)?;
+    arrival::end(db, key)?;
     attachment::delete(db, key)?;
     base_state::delete(db, key)?;
     let events = log::delete(db, key)?;

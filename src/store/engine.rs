@@ -93,6 +93,12 @@ pub(super) fn is_known_id(error: &rusqlite::Error) -> bool {
     }
 }
 
+/// A sequence or a position as the engine takes it. One that is beyond its numbers is beyond every log, too,
+/// and stays so.
+pub(super) fn place(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
 /// Whether the connection should not be trusted any more: the disk or the file failed beneath it.
 pub(super) fn is_fatal(error: &Error) -> bool {
     let source = match error {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::archive::Payloads;
-use super::engine::Doing as _;
+use super::engine::{self, Doing as _};
 use super::log::{self, StoredEvent};
 use super::options::PAGE_MAX;
 use super::signal::Signal;
@@ -99,7 +99,7 @@ impl Store {
                 Cursor::Everything { after } => {
                     let mut statement = db.prepare_cached(AFTER).doing(doing)?;
                     let rows = statement
-                        .query_map(params![after.0.cast_signed(), limit], |row| {
+                        .query_map(params![engine::place(after.0), limit], |row| {
                             Ok((row.get::<_, String>(14)?, log::stored(row)?))
                         })
                         .doing(doing)?;
@@ -114,7 +114,7 @@ impl Store {
                     let key = catalogue::key(db, id)?;
                     let mut statement = db.prepare_cached(FROM).doing(doing)?;
                     let rows = statement
-                        .query_map(params![key, from.0.cast_signed(), limit], log::stored)
+                        .query_map(params![key, engine::place(from.0), limit], log::stored)
                         .doing(doing)?;
                     rows.map(|row| {
                         let event = payloads.whole(row.doing(doing)?)?;
@@ -134,7 +134,7 @@ impl Follower {
     /// # Errors
     /// [`Error::UnknownConversation`] where the one that is followed is not there (any more).
     pub fn next_page(&mut self, limit: usize, timeout: Duration) -> Result<Vec<FeedEvent>> {
-        let deadline = Instant::now() + timeout;
+        let deadline = Instant::now().checked_add(timeout); // none: for ever
         let limit = limit.clamp(1, PAGE_MAX) as i64;
         let signal = Arc::clone(&self.store.0.signal);
         loop {
@@ -148,14 +148,13 @@ impl Follower {
                 }
                 return Ok(page);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || signal.is_closed() {
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) || signal.is_closed() {
                 return Ok(page);
             }
             if let Place::File(_) = self.store.0.place {
                 self.store.0.watch.start(&signal)?;
             }
-            signal.wait(seen, left);
+            signal.wait(seen, deadline);
         }
     }
 
@@ -188,7 +187,12 @@ impl Watch {
         Connection::open_with_flags(&self.uri, self.flags)
     }
 
-    fn start(&self, signal: &Arc<Signal>) -> Result<()> {
+    /// The name by which the file is opened to read it.
+    pub(super) fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    pub(super) fn start(&self, signal: &Arc<Signal>) -> Result<()> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_some() {
             return Ok(());

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::archive::Payloads;
 use super::catalogue::Entry;
 use super::engine::Doing as _;
 use super::{Store, catalogue, log};
@@ -12,7 +13,7 @@ use crate::ids::{ConversationId, Position, Sequence};
 const STORE: &str = "SELECT store_id FROM log";
 const HEADS: &str = "SELECT id, event_count, head_hash FROM conversation ORDER BY id";
 const HASH: &str = "SELECT hash FROM event WHERE conversation = ?1 AND sequence = ?2";
-const LINKS: &str = "SELECT sequence, id, hash, redacted_digest, payload FROM event \
+const LINKS: &str = "SELECT sequence, id, hash, redacted_digest, payload, position FROM event \
      WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
 
 /// How many links one read transaction covers.
@@ -107,6 +108,7 @@ impl Store {
                 let key = catalogue::key(db, conversation)?;
                 let mut statement = db.prepare_cached(LINKS).doing(DOING)?;
                 let mut rows = statement.query(params![key, next, PAGE]).doing(DOING)?;
+                let mut payloads = Payloads::new(db);
                 let mut shown = 0;
                 while let Some(row) = rows.next().doing(DOING)? {
                     let text =
@@ -122,12 +124,13 @@ impl Store {
                     let torn = || Error::Corrupt {
                         what: format!("{conversation}: the hash of event {sequence} is torn"),
                     };
+                    let payload = payloads.payload(row.get(5).doing(DOING)?, text(4)?)?;
                     visit(ChainLink {
                         sequence: Sequence(sequence.cast_unsigned()),
                         id: text(1)?,
                         hash: digest(2)?.ok_or_else(torn)?,
                         redacted: digest(3)?,
-                        payload: text(4)?,
+                        payload: &payload,
                     })?;
                     next = sequence + 1;
                     shown += 1;

@@ -6,18 +6,20 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use super::admin::{self, ActKind, NewAct};
+use super::append::Head;
 use super::attachment::{self, NewAttachment};
 use super::catalogue::{self, Entry};
 use super::origin::{self, Origin, Problem};
-use super::{Store, append, base_state, log, stay_out};
+use super::{Store, append, arrival, base_state, log, stay_out};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
-use crate::ids::{ConversationId, Timestamp};
+use crate::event::foreign::ForeignFormat;
+use crate::ids::{ConversationId, EventId, Sequence, Timestamp};
 use crate::state::BaseDocument;
 use crate::state::status::Effect;
 
@@ -30,6 +32,17 @@ pub(crate) struct Arrival {
     pub file: Option<String>,
 }
 
+/// What became of an event that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Landing {
+    /// Where the event of its id is.
+    pub sequence: Sequence,
+    /// Whether it was written just now.
+    pub written: bool,
+    /// Whether the event there has its bytes.
+    pub same: bool,
+}
+
 /// A file to keep beside the events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArrivingFile {
@@ -37,6 +50,8 @@ pub(crate) struct ArrivingFile {
     pub path: String,
     /// Where it is now.
     pub from: PathBuf,
+    /// Where in that file it begins, where it is only a part of it.
+    pub offset: Option<u64>,
     /// Its size in bytes.
     pub bytes: u64,
     /// The SHA-256 of its content.
@@ -57,6 +72,25 @@ pub(crate) struct Surroundings {
     pub created_at: Option<Timestamp>,
     pub parent: Option<ConversationId>,
     pub forked_from: Option<(String, Option<String>)>,
+    pub copy: Option<LogCopy>,
+}
+
+/// What is told of a conversation that is a copy of another program's log.
+#[derive(Debug, Clone)]
+pub(crate) struct LogCopy {
+    /// The format of that log.
+    pub format: ForeignFormat,
+    /// The last event of the branch that was the live one there; `None` where there is none.
+    pub head: Option<EventId>,
+}
+
+/// By which door events come in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Door<'a> {
+    /// From a folder or a file of our own format, whose path this is.
+    Folder(&'a str),
+    /// From another program's log.
+    Log(ForeignFormat),
 }
 
 impl Store {
@@ -75,12 +109,15 @@ impl Store {
         })
     }
 
-    /// Appends imported events; answers for each whether it was stored, or its id was there already.
+    /// Appends imported events; answers for each where it is, or where the event is that has its id. From a folder
+    /// the conversation counts as one on its way in until [`Store::finish_import`]; from another program's
+    /// log it is a copy of that from now on.
     pub(crate) fn import_events(
         &self,
         conversation: &ConversationId,
+        door: Door<'_>,
         arrivals: &[Arrival],
-    ) -> Result<Vec<bool>> {
+    ) -> Result<Vec<Landing>> {
         let effects: Vec<Effect> =
             arrivals.iter().map(|new| Effect::of(new.event.envelope(), new.event.payload())).collect();
         self.write(|db| {
@@ -89,26 +126,37 @@ impl Store {
                 Some(entry) => entry,
                 None => Entry::create(db, conversation, now)?,
             };
+            match door {
+                Door::Folder(source) => arrival::begin(db, entry.key, source, now)?,
+                Door::Log(format) if entry.foreign.as_deref() != Some(format.as_str()) => {
+                    catalogue::set_foreign(db, entry.key, format.as_str())?;
+                    entry.foreign = Some(format.as_str().to_owned());
+                }
+                Door::Log(_) => {}
+            }
             let mut position = log::head(db)?;
-            let mut stored = Vec::with_capacity(arrivals.len());
+            let mut landings = Vec::with_capacity(arrivals.len());
             for (arrival, effect) in arrivals.iter().zip(effects) {
                 let event = &arrival.event;
                 match append::append_event(db, conversation, &mut entry, &mut position, event, effect, now) {
-                    Ok(place) if !place.known => {
-                        if let Some(file) = &arrival.file {
+                    Ok(place) => {
+                        let written = !place.known;
+                        if let Some(file) = arrival.file.as_ref().filter(|_| written) {
                             origin::name_file(db, place.position.0.cast_signed(), file)?;
                         }
-                        stored.push(true);
+                        landings.push(Landing { sequence: place.sequence, written, same: true });
                     }
-                    Ok(_) | Err(Error::DuplicateEvent { .. }) => stored.push(false),
+                    Err(Error::DuplicateEvent { sequence, .. }) => {
+                        landings.push(Landing { sequence: Sequence(sequence), written: false, same: false });
+                    }
                     Err(error) => return Err(error),
                 }
             }
             // Where nothing was new, nothing happened, and least of all just now.
-            if stored.contains(&true) {
+            if landings.iter().any(|landing| landing.written) {
                 entry.save(db, now)?;
             }
-            Ok(stored)
+            Ok(landings)
         })
     }
 
@@ -153,10 +201,25 @@ impl Store {
                     attachment::attach(db, entry.key, &new, &mut std::io::empty())?;
                     continue;
                 }
-                let content = File::open(&file.from).map_err(Error::io("reading", &file.from))?;
-                attachment::attach(db, entry.key, &new, &mut content.take(file.bytes + 1))?;
+                let mut content = File::open(&file.from).map_err(Error::io("reading", &file.from))?;
+                let bytes = match file.offset {
+                    Some(offset) => {
+                        content.seek(SeekFrom::Start(offset)).map_err(Error::io("reading", &file.from))?;
+                        file.bytes
+                    }
+                    // One more, to see whether the file has grown since it was measured.
+                    None => file.bytes + 1,
+                };
+                attachment::attach(db, entry.key, &new, &mut content.take(bytes))?;
             }
             origin::save_problems(db, entry.key, &around.problems, now)?;
+            if let Some(LogCopy { format, head }) = &around.copy {
+                catalogue::set_foreign(db, entry.key, format.as_str())?;
+                let moved = head.as_ref().filter(|head| entry.leaf.as_deref() != Some(head.as_str()));
+                if let Some(head) = moved {
+                    append::set_head(db, conversation, &entry, &Head::At(head.clone()), now)?;
+                }
+            }
             if let Some(title) = &around.title {
                 catalogue::set_title(db, entry.key, Some(title))?;
             }
@@ -172,6 +235,7 @@ impl Store {
             if let Some((from, at)) = &around.forked_from {
                 catalogue::set_fork(db, entry.key, from, at.as_deref())?;
             }
+            arrival::end(db, entry.key)?;
             origin::save(db, entry.key, &around.origin, now)
         })
     }

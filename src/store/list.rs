@@ -14,7 +14,8 @@ use crate::ids::{ConversationId, Timestamp};
 const COLUMNS: &str = "c.id, coalesce(c.title, c.first_message), c.status, c.tags, c.event_count, \
      c.payload_bytes, c.created_at, c.updated_at, c.first_timestamp, c.last_timestamp, c.leaf_event_id, \
      c.head_is_empty, (SELECT id FROM conversation WHERE key = c.parent), c.forked_from, c.forked_at, c.head_hash, \
-     c.title IS NOT NULL, (SELECT archived_at FROM archived_conversation WHERE conversation = c.key)";
+     c.title IS NOT NULL, (SELECT archived_at FROM archived_conversation WHERE conversation = c.key), \
+     c.foreign_format";
 const CHILDREN: &str = "SELECT id FROM conversation WHERE parent = ?1 ORDER BY key";
 const IDS_LIKE: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 6";
 
@@ -53,6 +54,8 @@ pub struct Conversation {
     pub forked_from: Option<String>,
     /// The event it was forked at.
     pub forked_at: Option<String>,
+    /// The format of the other program's log that it is a read-only copy of; `None` where it is none.
+    pub foreign_format: Option<String>,
     /// The last link of its hash chain.
     pub head_hash: Digest,
     /// When its payloads were compressed, where they are.
@@ -300,6 +303,7 @@ fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
         head_hash: Digest(hash),
         is_titled: row.get(16)?,
         archived_at: row.get::<_, Option<i64>>(17)?.map(Timestamp),
+        foreign_format: row.get(18)?,
     })
 }
 

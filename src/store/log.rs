@@ -4,10 +4,12 @@
 //! `(conversation, id)` are unique; `payload` is the event byte for byte. The table's triggers refuse
 //! updates, deletes, gaps and `INSERT OR REPLACE`; only a row in `maintenance` lets them pass.
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::archive::Payloads;
+use super::carry::StoredRow;
 use super::engine::{Doing as _, is_known_id};
 use super::kept::{Edit, Kept, Part};
 use crate::chain::Digest;
@@ -18,6 +20,9 @@ use crate::ids::{EventId, Position, Sequence, Timestamp};
 const INSERT: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
      parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, payload) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+const INSERT_ROW: &str = "INSERT OR FAIL INTO event (position, conversation, sequence, id, kind, source, timestamp, \
+     parent_id, tool_call_id, action_id, llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
 const HEAD: &str =
     "SELECT max(coalesce((SELECT max(position) FROM event), 0), (SELECT position_floor FROM log))";
 const FIND: &str = "SELECT position, sequence, redacted_digest, payload FROM event \
@@ -27,6 +32,8 @@ const PAYLOADS: &str = "SELECT position, sequence, id, payload FROM event \
 const REPLACE: &str = "UPDATE event SET payload = ?2, redacted_digest = coalesce(redacted_digest, ?3) \
      WHERE position = ?1";
 const PUT: &str = "UPDATE event SET payload = ?2 WHERE position = ?1";
+const IS_REDACTED: &str =
+    "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2 AND redacted_digest IS NOT NULL";
 const HAS: &str = "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2";
 
 /// How many payload bytes are looked through at a time, unless a single event has more: 8 MiB.
@@ -36,8 +43,11 @@ const UNKNOWN: &str = "WITH RECURSIVE named (key) AS (SELECT min(conversation) F
      SELECT (SELECT min(conversation) FROM event WHERE conversation > named.key) FROM named WHERE key IS NOT NULL) \
      SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) AND key IS NOT NULL ORDER BY key";
 
+/// The guard that no other program's insert passes; Annals' own always does.
+const INSERT_GUARD: &str = "event_insert_guard";
+
 /// The triggers that keep other programs from changing what is append-only, and where they are made.
-const GUARDS: [(&str, &str); 11] = [
+const GUARDS: [(&str, &str); 13] = [
     ("admin_act_delete_guard", include_str!("../../migrations/V8__administration.sql")),
     ("admin_act_insert_guard", include_str!("../../migrations/V8__administration.sql")),
     ("admin_act_update_guard", include_str!("../../migrations/V8__administration.sql")),
@@ -47,8 +57,10 @@ const GUARDS: [(&str, &str); 11] = [
     ("base_state_change_delete_guard", include_str!("../../migrations/V2__base_state.sql")),
     ("base_state_change_update_guard", include_str!("../../migrations/V2__base_state.sql")),
     ("event_delete_guard", include_str!("../../migrations/V1__event_log.sql")),
-    ("event_insert_guard", include_str!("../../migrations/V1__event_log.sql")),
+    (INSERT_GUARD, include_str!("../../migrations/V1__event_log.sql")),
     ("event_update_guard", include_str!("../../migrations/V1__event_log.sql")),
+    ("repair_delete_guard", include_str!("../../migrations/V9__repairs.sql")),
+    ("repair_update_guard", include_str!("../../migrations/V9__repairs.sql")),
 ];
 
 /// The columns of a [`StoredEvent`], for every statement that reads them.
@@ -187,6 +199,33 @@ pub(super) fn insert(db: &Connection, spot: &Spot, event: &NewEvent) -> Result<b
     }
 }
 
+/// Writes one event's row as another file has it.
+pub(super) fn insert_row(db: &Connection, spot: &Spot, row: &StoredRow) -> Result<()> {
+    db.prepare_cached(INSERT_ROW)
+        .and_then(|mut statement| {
+            statement.execute(params![
+                spot.position.0.cast_signed(),
+                spot.conversation,
+                spot.sequence.0.cast_signed(),
+                row.id,
+                row.kind,
+                row.source,
+                row.timestamp,
+                row.parent_id,
+                row.tool_call_id,
+                row.action_id,
+                row.llm_response_id,
+                row.tool_name,
+                spot.recorded_at.0,
+                spot.hash.0,
+                row.redacted_digest.map(|digest| digest.0),
+                row.payload,
+            ])
+        })
+        .doing("taking an event over")?;
+    Ok(())
+}
+
 /// Where the event of this id is, and whether it holds the same bytes as `event`.
 pub(super) struct Known {
     pub position: Position,
@@ -216,11 +255,46 @@ pub(super) fn find(db: &Connection, conversation: i64, event: &NewEvent) -> Resu
     }))
 }
 
+/// Whether the conversation has an event of this id that is redacted.
+pub(super) fn is_redacted(db: &Connection, conversation: i64, id: &str) -> Result<bool> {
+    db.prepare_cached(IS_REDACTED)
+        .and_then(|mut statement| statement.exists(params![conversation, id]))
+        .doing("looking for a redacted event")
+}
+
 /// Whether the conversation has an event of this id.
 pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> {
     db.prepare_cached(HAS)
         .and_then(|mut statement| statement.exists(params![conversation, id]))
         .doing("looking for a parent")
+}
+
+/// Makes the guards this connection's own and switches those of the file off on it: for the one that writes.
+///
+/// SQLite prepares to undo every statement that sets off a trigger which asks for a function: it would copy
+/// four pages an event aside, and none of them was ever needed, as whatever can be wrong with an event is found
+/// before the first page changes. The function of the insert guard is one that this connection always has. All
+/// the other guards stay, as temporary triggers with the text of the migrations, whatever the file says. Where
+/// the file has a trigger that is not known here, it stays as it is: everything is in force, and slower.
+pub(super) fn carry_guards(db: &Connection) -> Result<()> {
+    let doing = "taking over the guards";
+    let stored: Vec<String> = db
+        .prepare("SELECT name FROM main.sqlite_schema WHERE type = 'trigger'")
+        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+        .doing(doing)?;
+    if !stored.iter().all(|name| is_guard(name)) {
+        return Ok(());
+    }
+    for (name, migration) in GUARDS.iter().filter(|(name, _)| *name != INSERT_GUARD) {
+        let body = migration
+            .split_once(&format!("CREATE TRIGGER {name} "))
+            .and_then(|(_, rest)| rest.split_once("END;"))
+            .map(|(body, _)| body)
+            .ok_or_else(|| Error::Corrupt { what: format!("no migration makes the guard {name}") })?;
+        db.execute_batch(&format!("CREATE TEMP TRIGGER {name} {body}END")).doing(doing)?;
+    }
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).doing(doing)?;
+    Ok(())
 }
 
 /// Shows a page of payloads to `edit`, from `from` on, and puts what it answers in their place, each with
@@ -329,7 +403,103 @@ pub(super) fn delete(db: &Connection, conversation: i64) -> Result<u64> {
     Ok(deleted as u64)
 }
 
+/// Deletes the events of a conversation behind its first `length`; answers how many.
+pub(super) fn cut(db: &Connection, conversation: i64, length: u64) -> Result<u64> {
+    let sql = "DELETE FROM event WHERE conversation = ?1 AND sequence >= ?2";
+    let cut = db.execute(sql, params![conversation, length.cast_signed()]).doing("cutting events off")?;
+    Ok(cut as u64)
+}
+
+/// Makes the file a store of its own, the next event of which follows `head`; answers its id until now.
+pub(super) fn found_anew(db: &Connection, head: Position) -> Result<String> {
+    let doing = "naming the store anew";
+    let before = db.query_row("SELECT store_id FROM log", [], |row| row.get(0)).doing(doing)?;
+    let id = uuid::Uuid::new_v4().to_string();
+    db.execute("UPDATE log SET store_id = ?1, position_floor = ?2", params![id, head.0.cast_signed()])
+        .doing(doing)?;
+    Ok(before)
+}
+
 /// A page's worth of what an error can say of an id that is not there.
 pub(super) fn not_found(conversation: &crate::ids::ConversationId, event: &str) -> Error {
     Error::UnknownEvent { conversation: conversation.clone(), event: event.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConversationId, Expected, Options, Store};
+
+    /// A store with one event.
+    fn store() -> Store {
+        let store = Store::in_memory(&Options::default()).unwrap();
+        let event = NewEvent::parse(r#"{"id":"e","kind":"PauseEvent"}"#).unwrap();
+        store.append(&ConversationId::new("c").unwrap(), Expected::Any, &[event]).unwrap();
+        store
+    }
+
+    #[test]
+    fn the_writer_is_guarded_by_triggers_of_its_own_and_appends_without_any() {
+        store()
+            .writer()
+            .unwrap()
+            .maintain(|db| {
+                let enabled = |flag| db.db_config(flag).doing("asking");
+                assert!(!enabled(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)?);
+                for sql in [
+                    "UPDATE event SET payload = '{}'",
+                    "DELETE FROM event",
+                    "DELETE FROM event WHERE id = 'e'",
+                ] {
+                    let refused = db.execute(sql, []).unwrap_err().to_string();
+                    assert_eq!(refused, "annals: the log is append-only", "{sql}");
+                }
+                let carried: Vec<String> = db
+                    .prepare("SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' ORDER BY name")
+                    .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+                    .doing("asking")?;
+                let named = GUARDS.iter().map(|(name, _)| *name).filter(|name| *name != INSERT_GUARD);
+                assert_eq!(carried, named.collect::<Vec<_>>());
+                let calls: Vec<String> = db
+                    .prepare(&format!("EXPLAIN {INSERT}"))
+                    .and_then(|mut s| {
+                        s.query_map([(); 15].map(|()| None::<i64>), |row| row.get(1))?.collect()
+                    })
+                    .doing("asking")?;
+                assert!(calls.len() > 20 && !calls.contains(&"Program".to_owned()), "a trigger is set off");
+                Ok(())
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn a_trigger_that_is_not_known_stays_in_force_with_all_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        drop(Store::open(&path).unwrap());
+        let foreign = Connection::open(&path).unwrap();
+        foreign
+            .execute_batch(
+                "CREATE TRIGGER theirs BEFORE INSERT ON maintenance BEGIN SELECT RAISE(ABORT, 'no'); END",
+            )
+            .unwrap();
+        drop(foreign);
+        let store = Store::open(&path).unwrap();
+        let refused = store.write(|db| permit(db, "test")).unwrap_err();
+        assert!(
+            std::error::Error::source(&refused).is_some_and(|source| source.to_string() == "no"),
+            "{refused:?}"
+        );
+        let event = NewEvent::parse(r#"{"id":"e","kind":"PauseEvent"}"#).unwrap();
+        store.append(&ConversationId::new("c").unwrap(), Expected::Any, &[event]).unwrap();
+        store
+            .write(|db| {
+                assert_eq!(
+                    db.execute("DELETE FROM event", []).unwrap_err().to_string(),
+                    "annals: the log is append-only"
+                );
+                Ok(())
+            })
+            .unwrap();
+    }
 }

@@ -11,16 +11,20 @@
 mod admin;
 mod append;
 mod archive;
+mod arrival;
 mod attachment;
 mod backup;
 mod base_state;
 mod breakdown;
+mod carry;
 mod catalogue;
 mod checkpoint;
 mod database;
 mod delete;
 mod engine;
+mod examine;
 mod feed;
+mod foreign;
 mod guard;
 mod heads;
 mod history;
@@ -28,6 +32,7 @@ mod import;
 mod kept;
 mod list;
 mod log;
+mod mark;
 mod options;
 mod origin;
 mod place;
@@ -38,6 +43,7 @@ mod projection;
 mod projector;
 mod read;
 mod redact;
+mod repair;
 mod retention;
 mod search;
 mod secrets;
@@ -45,6 +51,7 @@ mod signal;
 mod stay_out;
 mod transaction;
 mod tree;
+mod upgrade;
 mod verify;
 mod wipe;
 mod writer;
@@ -60,23 +67,30 @@ use rusqlite::Connection;
 pub use admin::{Act, ActKind, Actor, Receipt};
 pub use append::{Append, Appended, BaseStateChange, Head};
 pub use archive::{ArchiveProgress, ArchiveReport};
+pub use arrival::Unfinished;
 pub use attachment::Attachment;
-pub use backup::BackupReport;
+pub use backup::{
+    BackupFile, BackupFolder, BackupReport, BackupStep, Changes, Moment, Restoration, Restored,
+};
 pub use base_state::BaseState;
 pub use breakdown::{By, Share};
+pub(crate) use carry::{Beside, Parcel, Step};
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub use delete::Erasure;
+pub(crate) use examine::Bone;
 pub use feed::{FeedEvent, Follower};
+pub(crate) use foreign::{ForeignDatabase, ForeignTable, ForeignValue, NewForeignDatabase};
 pub(crate) use guard::nearest;
 pub use guard::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
 pub use heads::{ChainHead, ChainLink, Heads};
 pub use history::HeadMove;
-pub(crate) use import::{Arrival, ArrivingFile, Surroundings};
+pub(crate) use import::{Arrival, ArrivingFile, Door, LogCopy, Surroundings};
 pub use kept::Part;
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
 pub use log::StoredEvent;
+pub use mark::Mark;
 pub use options::{ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX};
 pub use origin::{Container, Glue, Origin, Problem};
 pub use projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
@@ -84,9 +98,11 @@ pub use projection::ProjectionStatus;
 pub use projection::rebuild::RebuildProgress;
 pub use read::{EventPage, EventQuery, EventRef};
 pub use redact::{Redaction, RedactionReport};
+pub use repair::{Mending, Repair};
 pub use retention::{PrunePlan, PruneRules, Pruned};
 pub use search::{Hit, SearchFilter};
 pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
+pub use upgrade::Upgrade;
 pub use verify::{Finding, Verification, VerifyProgress};
 pub use wipe::VacuumReport;
 
@@ -125,6 +141,8 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     place: Place,
     options: Options,
+    /// The older schema that the file had before it was opened here.
+    upgraded_from: Option<u32>,
     readers: Pool<SqliteConnectionManager>,
     writer: Option<Arc<Writer>>,
     signal: Arc<Signal>,
@@ -161,11 +179,15 @@ impl Store {
     }
 
     fn open_place(place: Place, options: &Options) -> Result<Self> {
+        let busy_timeout = options.busy_timeout.min(options::PATIENCE_MAX);
+        let options = &Options { busy_timeout, ..options.clone() };
         let signal = Arc::new(Signal::default());
+        let mut upgraded_from = None;
         let (uri, writer) = if options.read_only {
             (database::reader_uri(&place)?, None)
         } else {
-            let connection = database::open_writer(&place, options)?;
+            let (connection, older) = database::open_or_upgrade(&place, options)?;
+            upgraded_from = older;
             let writer = Writer::new(place.clone(), options.clone(), connection, Arc::clone(&signal));
             (place.uri("?mode=ro"), Some(Arc::new(writer)))
         };
@@ -196,7 +218,8 @@ impl Store {
             _ => None,
         };
         let watch = feed::Watch::new(uri, flags);
-        let inner = Inner { place, options: options.clone(), readers, writer, signal, projector, watch };
+        let options = options.clone();
+        let inner = Inner { place, options, upgraded_from, readers, writer, signal, projector, watch };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -204,6 +227,13 @@ impl Store {
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.0.place.path()
+    }
+
+    /// The schema that the file had when it was opened, where that was an older one: opening brought it up to
+    /// [`SCHEMA_VERSION`].
+    #[must_use]
+    pub fn upgraded_from(&self) -> Option<u32> {
+        self.0.upgraded_from
     }
 
     /// Whether this handle can only read.
@@ -221,7 +251,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Conflict`] where `expected` does not hold, [`Error::DuplicateEvent`] where an id is there
-    /// with other bytes, [`Error::UnknownParent`], [`Error::BatchTooLarge`], [`Error::Busy`],
+    /// with other bytes, [`Error::UnknownParent`], [`Error::ReadOnlyCopy`], [`Error::BatchTooLarge`], [`Error::Busy`],
     /// [`Error::DiskFull`], [`Error::ReadOnly`]. Nothing was written then.
     pub fn append(
         &self,
@@ -296,6 +326,7 @@ impl Store {
         self.write(|db| {
             let entry = catalogue::Entry::load(db, conversation)?
                 .ok_or_else(|| Error::UnknownConversation { conversation: conversation.to_string() })?;
+            entry.refuse_copy(conversation)?;
             base_state::change(db, conversation, &entry, &change, crate::ids::Timestamp::now())
         })
     }
@@ -306,6 +337,37 @@ impl Store {
     /// [`Error::UnknownConversation`], and what writing can meet.
     pub fn set_title(&self, conversation: &ConversationId, title: Option<&str>) -> Result<()> {
         self.write(|db| catalogue::set_title(db, catalogue::key(db, conversation)?, title))
+    }
+
+    /// How far the conversation has come: whoever remembers it can tell at little cost whether anything was written
+    /// since.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn mark(&self, conversation: &ConversationId) -> Result<Mark> {
+        self.read(|db| mark::mark(db, conversation))
+    }
+
+    /// Says that the conversation is a fork of `from`; at `at`, where only the branch up to it was copied.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and what writing can meet.
+    pub fn set_fork(
+        &self,
+        conversation: &ConversationId,
+        from: &ConversationId,
+        at: Option<&crate::ids::EventId>,
+    ) -> Result<()> {
+        let at = at.map(crate::ids::EventId::as_str);
+        self.write(|db| catalogue::set_fork(db, catalogue::key(db, conversation)?, from.as_str(), at))
+    }
+
+    /// Says that the conversation is a sub-agent's of `parent`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and what writing can meet.
+    pub fn set_parent(&self, conversation: &ConversationId, parent: &ConversationId) -> Result<()> {
+        self.write(|db| catalogue::set_parent(db, catalogue::key(db, conversation)?, parent))
     }
 
     fn writer(&self) -> Result<&Arc<Writer>> {

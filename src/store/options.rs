@@ -16,6 +16,9 @@ pub const PAGE_MAX: usize = 10_000;
 /// The largest attachment, in bytes: 512 MiB.
 pub const ATTACHMENT_BYTES_MAX: u64 = 512 << 20;
 
+/// The longest wait for a lock: the engine counts milliseconds in 31 bits.
+pub(super) const PATIENCE_MAX: Duration = Duration::from_millis(i32::MAX as u64);
+
 /// What an acknowledged append survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
@@ -42,7 +45,8 @@ pub struct Options {
     pub durability: Durability,
     /// The most connections that read at once, at least 1; further readers wait. Default 8.
     pub pool_size: u32,
-    /// How long to wait for another process's write lock before [`Busy`](crate::Error::Busy). Default 10 s.
+    /// How long to wait for another process's write lock before [`Busy`](crate::Error::Busy), at most 24 days.
+    /// Default 10 s.
     pub busy_timeout: Duration,
     /// Open for reading only; the file must exist and is not touched. Default false.
     pub read_only: bool,

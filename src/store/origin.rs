@@ -150,6 +150,31 @@ pub(super) fn save_problems(db: &Connection, key: i64, problems: &[Problem], now
     Ok(())
 }
 
+/// What was found wrong, in the order it was found.
+pub(super) fn problems(db: &Connection, key: i64) -> Result<Vec<Problem>> {
+    db.prepare_cached(PROBLEMS)
+        .and_then(|mut statement| {
+            let rows = statement.query_map([key], |row| {
+                Ok(Problem { path: row.get(0)?, problem: row.get(1)?, action: row.get(2)? })
+            })?;
+            rows.collect()
+        })
+        .doing("reading problems")
+}
+
+/// Forgets the files of events behind the first `length`, and that so many came from there; the events must
+/// still be there.
+pub(super) fn cut(db: &Connection, key: i64, length: u64) -> Result<()> {
+    for sql in [
+        "DELETE FROM event_file WHERE position IN \
+         (SELECT position FROM event WHERE conversation = ?1 AND sequence >= ?2)",
+        "UPDATE origin SET events = min(events, ?2) WHERE conversation = ?1",
+    ] {
+        db.execute(sql, params![key, length.cast_signed()]).doing("cutting off what was imported")?;
+    }
+    Ok(())
+}
+
 /// Shows where the conversation came from, the text around its events and its problems to `edit`, and puts
 /// what it answers in their place.
 pub(super) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
@@ -209,17 +234,7 @@ impl Store {
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
     pub fn problems(&self, conversation: &ConversationId) -> Result<Vec<Problem>> {
-        self.snapshot(|db| {
-            let key = catalogue::key(db, conversation)?;
-            db.prepare_cached(PROBLEMS)
-                .and_then(|mut statement| {
-                    let rows = statement.query_map([key], |row| {
-                        Ok(Problem { path: row.get(0)?, problem: row.get(1)?, action: row.get(2)? })
-                    })?;
-                    rows.collect()
-                })
-                .doing("reading problems")
-        })
+        self.snapshot(|db| problems(db, catalogue::key(db, conversation)?))
     }
 
     /// The conversations whose folder, or file, had this name, the oldest first.

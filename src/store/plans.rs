@@ -186,6 +186,12 @@ mod tests {
             store.base_state_field_at(talk, "a", Sequence(1)).unwrap();
             store.tree_until(talk, 1).unwrap();
         });
+        assert_indexed(&stage, "the administrative log", |store, talk| {
+            store.admin_log(0, 100).unwrap();
+            store.receipts(1).unwrap();
+            store.erased_at(talk).unwrap();
+            store.is_archived(talk).unwrap();
+        });
         assert_indexed(&stage, "a proof", |store, talk| {
             store.heads(Some(talk)).unwrap();
             store.hash_at(talk, Sequence(0)).unwrap();
@@ -203,7 +209,25 @@ mod tests {
         "verify_projections",  // everything again
         "rebuild",
         "backup",
+        "back_up_to_file",   // what was added since the last part
+        "back_up_to_folder", // the same
+        "find_in_backup",    // another file, once
+        "restore",           // the whole file
         "delete",
+        "erase",
+        "redact",         // every place that an event is in
+        "plan_redaction", // the same
+        "scan_secrets",   // every payload
+        "archive",        // every payload of the conversations asked for
+        "unarchive",
+        "plan_pruning", // by a filter of any column
+        "prune",
+        "breakdown",       // figures over all
+        "vacuum",          // every free page
+        "check_structure", // every page
+        "upgrade",
+        "schema_of", // the schema, of a file that is not open
+        "upgrade_steps",
         // These read nothing, or what a read above reads.
         "path",
         "is_read_only",
@@ -213,6 +237,20 @@ mod tests {
         "save_base_state",
         "set_head",
         "set_title",
+        "set_fork",
+        "set_parent",
+        "attach",
+        "mark", // a row, by the conversation's id
+        "mend",
+        "note_repair",
+        "empty_log",
+        "store_id",
+        "upgraded_from",
+        // A row for each time that somebody did something of the kind: few, and by number.
+        "backups",
+        "repairs",
+        "unfinished",
+        "changes",
     ];
 
     /// A read that is added has its plan looked at here, or a reason why not.

@@ -5,7 +5,7 @@
 use rusqlite::{Row, params};
 
 use super::archive::{self, Shown};
-use super::engine::Doing as _;
+use super::engine::{self, Doing as _};
 use super::options::PAGE_MAX;
 use super::{Store, catalogue};
 use crate::error::Result;
@@ -251,7 +251,7 @@ impl Store {
             let rows: Vec<T> = db
                 .prepare_cached(sql)
                 .and_then(|mut statement| {
-                    let from = from.0.cast_signed();
+                    let from = engine::place(from.0);
                     statement.query_map(params![conversation.as_str(), from, limit], read)?.collect()
                 })
                 .doing("reading a projection")?;

@@ -52,14 +52,14 @@ fn follow(writer: &Writer, signal: &Signal) {
         if signal.is_closed() {
             return;
         }
-        let rung = signal.wait(seen, Duration::from_secs(3600));
+        let rung = signal.wait(seen, None);
         if rung == seen {
             continue;
         }
         let begun = Instant::now();
         seen = rung;
         while begun.elapsed() < PATIENCE && !signal.is_closed() {
-            let rung = signal.wait(seen, QUIET);
+            let rung = signal.wait(seen, Some(Instant::now() + QUIET));
             if rung == seen {
                 break;
             }

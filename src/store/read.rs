@@ -6,7 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Rows, params, params_from_iter};
 
 use super::archive::Payloads;
-use super::engine::Doing as _;
+use super::engine::{self, Doing as _};
 use super::log::{self, StoredEvent};
 use super::options::PAGE_MAX;
 use super::{Store, catalogue};
@@ -122,7 +122,7 @@ impl EventQuery {
         for (fragment, bound) in [(" AND sequence >= ?", self.from), (" AND sequence <= ?", self.to)] {
             if let Some(bound) = bound {
                 sql.push_str(fragment);
-                values.push(Value::from(bound.0.cast_signed()));
+                values.push(Value::from(engine::place(bound.0)));
             }
         }
         (sql, values)
@@ -250,7 +250,7 @@ impl Store {
         from: Sequence,
         mut visit: impl FnMut(EventRef<'_>) -> Result<bool>,
     ) -> Result<()> {
-        let mut next = from.0.cast_signed();
+        let mut next = engine::place(from.0);
         loop {
             let page = self.read(|db| {
                 let key = catalogue::key(db, conversation)?;

@@ -4,7 +4,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 use super::archive::Payloads;
-use super::engine::Doing as _;
+use super::engine::{self, Doing as _};
 use super::options::PAGE_MAX;
 use super::projection::rebuild::RebuildProgress;
 use super::projection::search as index;
@@ -101,7 +101,7 @@ fn find(
     let mut values = vec![Value::from(query.expression.clone())];
     if let Some(before) = filter.before {
         sql.push_str(" AND s.rowid < ?");
-        values.push(Value::from(before.0.cast_signed()));
+        values.push(Value::from(engine::place(before.0)));
     }
     if let Some(conversation) = &filter.conversation {
         sql.push_str(" AND e.conversation = ?");

@@ -50,13 +50,13 @@ impl Signal {
         self.state().closed
     }
 
-    /// Waits until the bell has rung more often than `seen`, the store closes, or `timeout` passes;
-    /// answers how often it has rung.
-    pub(super) fn wait(&self, seen: Rings, timeout: Duration) -> Rings {
-        let deadline = Instant::now() + timeout;
+    /// Waits until the bell has rung more often than `seen`, the store closes, or `deadline` passes,
+    /// where there is one; answers how often it has rung.
+    pub(super) fn wait(&self, seen: Rings, deadline: Option<Instant>) -> Rings {
         let mut state = self.state();
         while state.rings == seen && !state.closed {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left =
+                deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 break;
             }

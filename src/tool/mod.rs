@@ -1,17 +1,54 @@
-//! What an agent can do: the contract of a tool, then one tool a file.
+//! What an agent can do: the contract of a tool, how tools are made and run, then one tool a file.
 //!
 //! A tool checks the arguments that a model gave ([`Tool::action`]) and carries the action out
 //! ([`Tool::execute`]). It knows neither the log nor who asked. Its invariant: whatever a command prints or a
-//! server answers, the observation is bounded, is valid text and holds no secret of the registry.
+//! server answers, the observation is bounded, is valid text and, once it came through [`run`], holds no secret.
 
+mod arguments;
+mod client;
+mod file;
+mod file_editor;
+mod finish;
+mod glob;
+mod grep;
+mod invoke_skill;
+pub mod locks;
+mod manual;
+mod registry;
+mod run;
+mod schema;
+mod search;
+mod task_tracker;
+#[cfg(unix)]
+mod terminal;
+mod think;
+mod worker;
+
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use client::ClientTool;
+pub use file_editor::FileEditor;
+pub use finish::Finish;
+pub use glob::Glob;
+pub use grep::Grep;
+pub use invoke_skill::{InvokeSkill, SkillSource};
+pub use locks::Locks;
+pub use registry::{Maker, Making, Registry, RegistryError, Spec, Toolbox};
+pub use run::run;
+pub use schema::{RiskField, schema_for_model};
+pub use task_tracker::TaskTracker;
+#[cfg(unix)]
+pub use terminal::{Terminal, TerminalSetting};
+pub use think::Think;
 use tokio_util::sync::CancellationToken;
+pub use worker::blocking;
 
 use crate::event::json::Raw;
 use crate::event::{Action, Observation, ToolDefinition};
 use crate::llm::{Boxed, ToolSchema};
+use crate::secret::Mask;
 
 /// Why a tool did not do it. The text is what the model reads of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +71,13 @@ pub enum ToolError {
     Cancelled,
 }
 
+impl ToolError {
+    /// The action is another tool's.
+    fn foreign(tool: &dyn Tool, action: &Action) -> Self {
+        Self::Internal(format!("{} is no action of the tool '{}'", action.kind(), tool.name()))
+    }
+}
+
 /// What an action needs for itself while it runs (`runtime.md` section 12.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resources {
@@ -45,11 +89,43 @@ pub enum Resources {
 
 /// Values that commands may need and nobody may read.
 pub trait Secrets: Send + Sync {
-    /// The values of the secrets whose names the command mentions, as `(name, value)`.
-    fn for_command(&self, command: &str) -> Vec<(String, String)>;
+    /// The values of the secrets whose names the command mentions, as `(name, value)`. A source that has to be
+    /// asked first is asked now.
+    fn for_command<'a>(&'a self, command: &'a str) -> Boxed<'a, Vec<(String, String)>>;
 
     /// The text with every known value replaced by `<secret-hidden>`.
-    fn mask(&self, text: &str) -> String;
+    fn mask<'t>(&self, text: &'t str) -> Cow<'t, str>;
+
+    /// The length of the longest known value in bytes; 0 where there is none. Text that comes in pieces is
+    /// masked with an overlap of this.
+    fn bytes_max(&self) -> usize;
+
+    /// All known values as a mask that can work piece by piece. Without one, long outputs are not kept in files.
+    fn known(&self) -> Option<Mask> {
+        None
+    }
+}
+
+/// No secrets: nothing is exported and nothing is masked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NoSecrets;
+
+impl Secrets for NoSecrets {
+    fn for_command<'a>(&'a self, _command: &'a str) -> Boxed<'a, Vec<(String, String)>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        Cow::Borrowed(text)
+    }
+
+    fn bytes_max(&self) -> usize {
+        0
+    }
+
+    fn known(&self) -> Option<Mask> {
+        Some(Mask::default())
+    }
 }
 
 /// Where a call happens.
@@ -85,7 +161,7 @@ pub trait Tool: Send + Sync {
     /// What the action needs for itself.
     fn resources(&self, action: &Action) -> Resources;
 
-    /// Carries the action out. Anything that blocks runs on a thread of its own.
+    /// Carries the action out. Anything that blocks runs on a thread of its own. Called through [`run`].
     ///
     /// # Errors
     /// [`ToolError`]; a failure that the tool's observation can tell is an observation.
@@ -98,5 +174,13 @@ pub trait Tool: Send + Sync {
     /// Ends what it holds: the shell, the connection. Called once, at the end of the conversation.
     fn close(&self) -> Boxed<'_, ()> {
         Box::pin(std::future::ready(()))
+    }
+}
+
+impl dyn Tool + '_ {
+    /// Whether it says of itself that it changes nothing.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.definition().fields.annotations.as_ref().is_some_and(|annotations| annotations.read_only)
     }
 }

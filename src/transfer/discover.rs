@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::foreign::{self, recognise::Looks};
 use super::layout;
 use crate::error::{Error, Result};
+use crate::event::foreign::ForeignFormat;
 use crate::event::json::{Object, Raw};
 
 /// How deep folders are searched below the one that was named.
@@ -46,6 +48,22 @@ pub enum Shape {
     },
     /// A file that holds all events, alone.
     File,
+    /// Another program's log.
+    Log {
+        /// Its format.
+        format: ForeignFormat,
+        /// Which of a database's conversations it is; `None` for a session file.
+        key: Option<String>,
+    },
+}
+
+/// What files are to be taken for, whatever they look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceFormat {
+    /// OpenHands conversations of any age, JSON lines and arrays of events.
+    OpenHands,
+    /// Another program's logs.
+    Foreign(ForeignFormat),
 }
 
 /// What was found.
@@ -57,18 +75,33 @@ pub struct Discovery {
     pub ignored: Vec<PathBuf>,
 }
 
-/// Finds the conversations at and below `path`, in the order of their names.
+/// Finds the conversations at and below `path`, in the order of their names; in each folder files come before
+/// folders, so that a sub-agent's log comes after that of the session it belongs to. With a `format`, only what
+/// can be of that one is found, and a file that is named is taken for it without a look.
 ///
 /// # Errors
 /// [`Error::Io`] where `path` is not there or a folder cannot be listed.
-pub fn discover(path: &Path) -> Result<Discovery> {
+pub fn discover(path: &Path, format: Option<SourceFormat>) -> Result<Discovery> {
     let mut discovery = Discovery::default();
     let kind = fs::metadata(path).map_err(Error::io("looking at", path))?;
     if kind.is_dir() {
-        search(path, None, DEPTH_MAX, &mut discovery)?;
+        let mut search = Search { format, discovery: &mut discovery };
+        search.folder(path, None, DEPTH_MAX)?;
     } else {
         // Whoever names a file means it.
-        discovery.found(path, Shape::File, None);
+        let looks = foreign::recognise::look(path);
+        match (format, looks) {
+            (_, Looks::Database) => discovery.found_database(path, format, None)?,
+            (Some(SourceFormat::Foreign(format)), _) | (None, Looks::Lines(format)) => {
+                discovery.found(path, Shape::Log { format, key: None }, None);
+                let subagents = path.with_extension("").join(layout::SUBAGENTS);
+                if format == ForeignFormat::ClaudeCode && subagents.is_dir() {
+                    Search { format: Some(SourceFormat::Foreign(format)), discovery: &mut discovery }
+                        .folder(&subagents, None, DEPTH_MAX)?;
+                }
+            }
+            _ => discovery.found(path, Shape::File, None),
+        }
     }
     Ok(discovery)
 }
@@ -87,34 +120,98 @@ impl Discovery {
         };
         self.found.push(Found { path: path.to_owned(), shape, parent, folder });
     }
+
+    /// Finds the conversations in a database; none in one of anything else.
+    fn found_database(
+        &mut self,
+        path: &Path,
+        wanted: Option<SourceFormat>,
+        parent: Option<usize>,
+    ) -> Result<()> {
+        let all = foreign::conversations(path)?;
+        for (format, key) in all {
+            if wanted.is_none_or(|wanted| wanted == SourceFormat::Foreign(format)) {
+                self.found(path, Shape::Log { format, key: Some(key) }, parent);
+            }
+        }
+        Ok(())
+    }
 }
 
-fn search(folder: &Path, parent: Option<usize>, depth: usize, discovery: &mut Discovery) -> Result<()> {
-    let entries = list(folder)?;
-    if let Some(shape) = shape_of(folder, &entries)? {
-        let index = discovery.found.len();
-        discovery.found(folder, shape, parent);
-        for subagents in [layout::SUBAGENTS, "event_service/subagents/"] {
-            let subagents = folder.join(subagents);
-            if subagents.is_dir() && depth > 0 {
-                search(&subagents, Some(index), depth - 1, discovery)?;
+/// Endings of SQLite files.
+const DATABASES: &[&str] = &["db", "db3", "sqlite", "sqlite3"];
+
+/// A walk through folders.
+struct Search<'d> {
+    format: Option<SourceFormat>,
+    discovery: &'d mut Discovery,
+}
+
+impl Search<'_> {
+    fn folder(&mut self, folder: &Path, parent: Option<usize>, depth: usize) -> Result<()> {
+        let mut entries = list(folder)?;
+        let own = matches!(self.format, None | Some(SourceFormat::OpenHands));
+        if own && let Some(shape) = shape_of(folder, &entries)? {
+            let index = self.discovery.found.len();
+            self.discovery.found(folder, shape, parent);
+            for subagents in [layout::SUBAGENTS, "event_service/subagents/"] {
+                let subagents = folder.join(subagents);
+                if subagents.is_dir() && depth > 0 {
+                    self.folder(&subagents, Some(index), depth - 1)?;
+                }
+            }
+            return Ok(());
+        }
+        // A sub-agent's log comes after its session's, which it names.
+        entries.sort_by_key(|entry| (entry.is_dir, entry.name.starts_with("agent-")));
+        let mut sessions = Vec::new();
+        for entry in entries {
+            let path = folder.join(&entry.name);
+            if !entry.is_dir {
+                if let Some(Shape::Log { .. }) = self.file(&path, parent) {
+                    sessions.push(path.with_extension(""));
+                }
+            } else if depth > 0 {
+                // Beside a session lie results of its tools, which may look like anything.
+                let subagents = path.join(layout::SUBAGENTS);
+                match sessions.contains(&path) {
+                    true if subagents.is_dir() => self.folder(&subagents, parent, depth - 1)?,
+                    true => {}
+                    false => self.folder(&path, parent, depth - 1)?,
+                }
             }
         }
-        return Ok(());
+        Ok(())
     }
-    for entry in entries {
-        let path = folder.join(&entry.name);
-        if entry.is_dir {
-            if depth > 0 {
-                search(&path, parent, depth - 1, discovery)?;
+
+    /// Looks at a file; answers what it was found to be.
+    fn file(&mut self, path: &Path, parent: Option<usize>) -> Option<Shape> {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        let is_candidate = ending == "jsonl" || DATABASES.contains(&ending);
+        let looks = if is_candidate { foreign::recognise::look(path) } else { Looks::Other };
+        let shape = match (looks, self.format) {
+            (Looks::Database, format) => {
+                let before = self.discovery.found.len();
+                // A database that cannot be read keeps nothing else out.
+                let read = self.discovery.found_database(path, format, parent);
+                if read.is_err() || self.discovery.found.len() == before {
+                    self.discovery.ignored.push(path.to_owned());
+                }
+                return None;
             }
-        } else if holds_events(&path) {
-            discovery.found(&path, Shape::File, parent);
-        } else {
-            discovery.ignored.push(path);
+            (Looks::Lines(format), None) => Some(Shape::Log { format, key: None }),
+            (Looks::Lines(format), Some(SourceFormat::Foreign(wanted))) if format == wanted => {
+                Some(Shape::Log { format, key: None })
+            }
+            (_, None | Some(SourceFormat::OpenHands)) if holds_events(path) => Some(Shape::File),
+            _ => None,
+        };
+        match &shape {
+            Some(shape) => self.discovery.found(path, shape.clone(), parent),
+            None => self.discovery.ignored.push(path.to_owned()),
         }
+        shape
     }
-    Ok(())
 }
 
 struct Entry {
@@ -230,7 +327,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        let found = discover(root.path()).unwrap().found;
+        let found = discover(root.path(), None).unwrap().found;
         let name = |path: &Path| path.strip_prefix(root.path()).unwrap().to_string_lossy().into_owned();
         found.into_iter().map(|found| (name(&found.path), found.shape)).collect()
     }

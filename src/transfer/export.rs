@@ -85,8 +85,14 @@ impl<'a> Exporter<'a> {
     ) -> Result<ExportReport> {
         fs::create_dir_all(to).map_err(Error::io("creating", to))?;
         let origin = self.origin(conversation)?;
+        let is_copy = self.store.conversation(conversation)?.foreign_format.is_some();
         let name = match (&origin, self.format) {
             (_, Format::Jsonl) => format!("{}.jsonl", conversation.folder_name()),
+            // A database's conversations lie in folders of their own, or one file would be in another's way.
+            (
+                Some(Origin { container: Some(Container { glue: None, .. }), is_file: false, .. }),
+                Format::OpenHands,
+            ) if is_copy => conversation.folder_name(),
             (Some(origin), Format::OpenHands) => last_name(&origin.folder).to_owned(),
             (None, Format::OpenHands) | (_, Format::Upgraded) => conversation.folder_name(),
         };
@@ -113,6 +119,9 @@ impl<'a> Exporter<'a> {
         }
         let report = finished?;
         if self.format == Format::OpenHands {
+            if is_copy {
+                self.write_beside(conversation, to)?;
+            }
             for child in self.store.children(conversation)? {
                 if !lies_within(self.store.origin(&child)?.as_ref()) {
                     self.export(&child, to, progress)?;
@@ -128,6 +137,9 @@ impl<'a> Exporter<'a> {
     /// came later need files of their own. And a single file has no room for a base state.
     fn origin(&self, conversation: &ConversationId) -> Result<Option<Origin>> {
         let Some(mut origin) = self.store.origin(conversation)? else { return Ok(None) };
+        if self.store.conversation(conversation)?.foreign_format.is_some() {
+            return Ok(Some(origin));
+        }
         let fixed = origin.container.as_ref().is_some_and(|container| container.glue.is_none());
         let went_on = fixed && self.store.conversation(conversation)?.event_count > origin.events;
         if went_on {
@@ -151,6 +163,9 @@ impl<'a> Exporter<'a> {
     ) -> Result<u64> {
         if self.format == Format::Jsonl {
             return self.write_lines(conversation, target, progress);
+        }
+        if self.store.conversation(conversation)?.foreign_format.is_some() {
+            return self.write_log(conversation, origin, target, progress);
         }
         if let Some(origin) = origin.filter(|origin| origin.is_file) {
             let Some(container) = &origin.container else { return Ok(0) };
@@ -324,8 +339,8 @@ fn lies_within(origin: Option<&Origin>) -> bool {
 
 /// Where files are written until they are whole.
 pub(super) struct Target {
-    root: PathBuf,
-    files: u64,
+    pub(super) root: PathBuf,
+    pub(super) files: u64,
     pub(super) bytes: u64,
 }
 
@@ -360,6 +375,16 @@ impl Target {
         Ok(BufWriter::new(File::create(&place).map_err(Error::io("creating", place))?))
     }
 
+    /// A place for a file that someone else writes.
+    pub(super) fn reserve(&mut self, path: &str) -> Result<PathBuf> {
+        let place = self.place(path)?;
+        if let Some(folder) = place.parent() {
+            fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+        }
+        self.files += 1;
+        Ok(place)
+    }
+
     pub(super) fn write(&mut self, path: &str, content: &[u8]) -> Result<()> {
         let place = self.place(path)?;
         self.files += 1;
@@ -376,7 +401,7 @@ impl Target {
 }
 
 /// Gives what was written its name, or finds it there already, byte for byte.
-fn put(partial: &Path, target: &Path) -> Result<ExportStatus> {
+pub(super) fn put(partial: &Path, target: &Path) -> Result<ExportStatus> {
     let empty_folder =
         target.is_dir() && fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
     if !target.exists() || empty_folder {
@@ -423,7 +448,7 @@ fn first_difference(wanted: &Path, target: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-fn remove(path: &Path) -> Result<()> {
+pub(super) fn remove(path: &Path) -> Result<()> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -110,5 +110,5 @@ pub(super) fn measure(folder: &Path, path: &str, reason: Option<String>) -> Resu
         }
     }
     let digest = Digest(hasher.finalize().into());
-    Ok(ArrivingFile { path: path.to_owned(), from, bytes, digest, reason })
+    Ok(ArrivingFile { path: path.to_owned(), from, offset: None, bytes, digest, reason })
 }

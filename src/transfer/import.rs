@@ -1,98 +1,18 @@
 //! Taking conversations in.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::compare::{Match, Stored, changed_files};
+use super::compare::{Stored, changed_files};
 use super::discover::{Found, Shape, discover};
-use super::layout;
+use super::intake::Intake;
 use super::meta::Meta;
-use super::source::{Candidate, Source};
+use super::report::{ImportOptions, ImportProgress, ImportReport, ImportStatus, OnProgress};
+use super::source::Source;
+use super::{foreign, layout};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::state::BaseDocument;
-use crate::store::{Arrival, Attachment, Problem, Store, Surroundings};
-
-/// How much is written in one transaction.
-const CHUNK_EVENTS: usize = 1000;
-const CHUNK_BYTES: usize = 4 << 20;
-
-/// How to import.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ImportOptions {
-    /// Give the conversation this id instead of its own; for a single one.
-    pub id: Option<ConversationId>,
-    /// Take over files beside the events that have changed although no event was added.
-    pub accept_changed_files: bool,
-    /// Take in conversations again that were erased here.
-    pub accept_erased: bool,
-}
-
-/// What became of a conversation that was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImportStatus {
-    /// It is new here, and all of it was taken in.
-    Imported,
-    /// It is here already, and is the same.
-    Unchanged,
-    /// It was here and has grown; what is new was added.
-    Updated,
-    /// It is new here; something in it could not be an event, or is not as it should be.
-    Partial,
-    /// It is here and differs; nothing was touched.
-    Conflict,
-    /// It could not be read at all.
-    Failed,
-}
-
-impl ImportStatus {
-    /// The name in JSON and on the command line.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Imported => "imported",
-            Self::Unchanged => "unchanged",
-            Self::Updated => "updated",
-            Self::Partial => "partial",
-            Self::Conflict => "conflict",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// What became of one conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImportReport {
-    /// Its id here; `None` where it has none because it failed.
-    pub id: Option<ConversationId>,
-    /// Where it was found.
-    pub path: PathBuf,
-    /// What became of it.
-    pub status: ImportStatus,
-    /// How many of its events are here now.
-    pub events: u64,
-    /// How many of them this import added.
-    pub added: u64,
-    /// Payload bytes that this import added.
-    pub added_bytes: u64,
-    /// What is wrong with it, and what was done about that.
-    pub problems: Vec<Problem>,
-}
-
-/// How far an import is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImportProgress<'a> {
-    /// The conversation that is read.
-    pub path: &'a Path,
-    /// Its number, from 0.
-    pub conversation: usize,
-    /// How many were found.
-    pub conversations: usize,
-    /// Events read so far, in all of them.
-    pub events: u64,
-    /// Payload bytes read so far, in all of them.
-    pub bytes: u64,
-}
+use crate::store::{Problem, Store, Surroundings};
 
 /// Takes conversations into a store.
 #[derive(Debug)]
@@ -107,9 +27,6 @@ struct Read {
     events: u64,
     bytes: u64,
 }
-
-/// Told how far an import is.
-pub type OnProgress<'p> = &'p mut dyn FnMut(ImportProgress<'_>);
 
 impl<'a> Importer<'a> {
     /// An importer into `store`.
@@ -126,7 +43,7 @@ impl<'a> Importer<'a> {
     /// # Errors
     /// [`Error::Io`] where `path` is not there, and what writing to the store can meet.
     pub fn import(&mut self, path: &Path, progress: OnProgress<'_>) -> Result<Vec<ImportReport>> {
-        let found = discover(path)?.found;
+        let found = discover(path, self.options.format)?.found;
         let mut reports: Vec<ImportReport> = Vec::with_capacity(found.len());
         for (index, one) in found.iter().enumerate() {
             let parent = one.parent.and_then(|parent| reports[parent].id.clone());
@@ -163,6 +80,23 @@ impl<'a> Importer<'a> {
         apart: &[PathBuf],
         tell: &mut dyn FnMut(Read),
     ) -> Result<ImportReport> {
+        if let Shape::Log { format, key } = &found.shape {
+            let log = foreign::Log { found, format: *format, key: key.as_deref() };
+            let id = foreign::choose_id(self.store, &self.options, &log)?;
+            let mut problems = Vec::new();
+            if let Some(refusal) = self.past(found, &id, &mut problems)? {
+                return Ok(refusal);
+            }
+            let read = &mut self.read;
+            let mut tell_bytes = |bytes| {
+                read.events += 1;
+                read.bytes += bytes;
+                if read.events.is_multiple_of(256) {
+                    tell(*read);
+                }
+            };
+            return foreign::import(self.store, &log, &id, problems, &mut tell_bytes);
+        }
         let source = Source::open(found, apart)?;
         let (base_state, mut problems) = source.base_state()?;
         let meta = source.meta()?;
@@ -171,7 +105,7 @@ impl<'a> Importer<'a> {
         if let Some(refusal) = self.past(found, &id, &mut problems)? {
             return Ok(refusal);
         }
-        let mut intake = Intake::new(self.store, &id, problems);
+        let mut intake = Intake::new(self.store, &id, source.place(), problems);
         let read = &mut self.read;
         let shape = source.each(&mut |candidate| {
             read.events += 1;
@@ -184,13 +118,10 @@ impl<'a> Importer<'a> {
         intake.write_chunk()?;
         let Intake { aside, mut problems, stored, added, added_bytes, conflict, .. } = intake;
         let mut report = ImportReport {
-            id: Some(id.clone()),
-            path: found.path.clone(),
-            status: ImportStatus::Conflict,
             events: stored.matched + added,
             added,
             added_bytes,
-            problems: Vec::new(),
+            ..ImportReport::of(found, Some(id.clone()), ImportStatus::Conflict)
         };
         if let Some(conflict) = conflict {
             problems.push(conflict);
@@ -209,6 +140,7 @@ impl<'a> Importer<'a> {
             created_at: meta.created_at,
             parent: parent.cloned().or(meta.parent),
             forked_from: meta.forked_from,
+            copy: None,
         };
         report.problems = problems;
         self.settle(&id, stored, &around, report)
@@ -310,6 +242,8 @@ impl<'a> Importer<'a> {
         let canonical = |folder: &str| ConversationId::new(folder).ok().as_ref() == Some(&own);
         match self.store.origin(&own)? {
             Some(_) if parent.is_some() => {}
+            // Another import of this folder may have ended since `known` was asked for.
+            Some(origin) if origin.folder == source.folder => return Ok(own),
             Some(origin) if named.as_ref() != Some(&own) && !canonical(&origin.folder) => {}
             _ => return Ok(own),
         }
@@ -328,130 +262,6 @@ impl<'a> Importer<'a> {
     }
 }
 
-/// Takes in one conversation's events: those that are stored are compared, the others written.
-struct Intake<'a> {
-    store: &'a Store,
-    id: &'a ConversationId,
-    stored: Stored<'a>,
-    /// Where files with a reason are that an earlier import kept aside.
-    known_aside: HashMap<String, Attachment>,
-    chunk: Vec<Arrival>,
-    /// The files of the chunk's events, as they are told in problems.
-    chunk_paths: Vec<String>,
-    chunk_bytes: usize,
-    aside: Vec<(String, String)>,
-    problems: Vec<Problem>,
-    conflict: Option<Problem>,
-    added: u64,
-    added_bytes: u64,
-}
-
-impl<'a> Intake<'a> {
-    fn new(store: &'a Store, id: &'a ConversationId, problems: Vec<Problem>) -> Self {
-        let exists = store.conversation(id).is_ok();
-        let known_aside = if exists { store.attachments(id).unwrap_or_default() } else { Vec::new() };
-        let mut stored = Stored::new(store, id);
-        if !exists {
-            stored.nothing();
-        }
-        Self {
-            store,
-            id,
-            stored,
-            known_aside: known_aside
-                .into_iter()
-                .filter(|file| file.reason.is_some())
-                .map(|file| (file.path.clone(), file))
-                .collect(),
-            chunk: Vec::new(),
-            chunk_paths: Vec::new(),
-            chunk_bytes: 0,
-            aside: Vec::new(),
-            problems,
-            conflict: None,
-            added: 0,
-            added_bytes: 0,
-        }
-    }
-
-    fn take(&mut self, candidate: Candidate) -> Result<()> {
-        if self.conflict.is_some() {
-            return Ok(());
-        }
-        self.problems.extend(candidate.problems);
-        let event = match candidate.event {
-            Ok(event) => event,
-            Err(reason) => {
-                self.keep_aside(candidate.path, reason);
-                return Ok(());
-            }
-        };
-        if self.known_aside.get(&candidate.path).is_some_and(|file| file.is_or_was(event.digest())) {
-            self.keep_aside(candidate.path, second_event(event.id().as_str()));
-            return Ok(());
-        }
-        match self.stored.compare(&event)? {
-            Match::Same => Ok(()),
-            Match::Different(stored) => {
-                let problem = if stored.id == *event.id() {
-                    format!("event {} has another payload than the stored one", event.id())
-                } else {
-                    format!(
-                        "event {} stands where {} is stored (sequence {})",
-                        event.id(),
-                        stored.id,
-                        stored.sequence
-                    )
-                };
-                let action = "left as stored; import it under another id with --as to have both".into();
-                self.conflict = Some(Problem { path: candidate.path, problem, action });
-                Ok(())
-            }
-            Match::New => {
-                self.chunk_bytes += event.payload().len();
-                self.chunk.push(Arrival { event, file: candidate.file });
-                self.chunk_paths.push(candidate.path);
-                if self.chunk.len() >= CHUNK_EVENTS || self.chunk_bytes >= CHUNK_BYTES {
-                    self.write_chunk()?;
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn write_chunk(&mut self) -> Result<()> {
-        if self.chunk.is_empty() {
-            return Ok(());
-        }
-        let written = self.store.import_events(self.id, &self.chunk)?;
-        self.chunk_bytes = 0;
-        let paths = std::mem::take(&mut self.chunk_paths);
-        for ((arrival, path), written) in std::mem::take(&mut self.chunk).into_iter().zip(paths).zip(written)
-        {
-            if written {
-                self.added += 1;
-                self.added_bytes += arrival.event.payload().len() as u64;
-            } else {
-                self.keep_aside(path, second_event(arrival.event.id().as_str()));
-            }
-        }
-        Ok(())
-    }
-
-    fn keep_aside(&mut self, path: String, reason: String) {
-        self.problems.push(Problem {
-            path: path.clone(),
-            problem: reason.clone(),
-            action: "kept as an attachment".into(),
-        });
-        self.aside.push((path, reason));
-    }
-}
-
-fn second_event(id: &str) -> String {
-    format!("a second event with the id {id}")
-}
-
 /// Whether a failure is one conversation's and the others can still be taken in.
 fn concerns_one_conversation(error: &Error) -> bool {
     matches!(
@@ -465,19 +275,13 @@ fn concerns_one_conversation(error: &Error) -> bool {
 }
 
 fn failed(found: &Found, error: &Error) -> ImportReport {
-    ImportReport {
-        id: None,
-        path: found.path.clone(),
-        status: ImportStatus::Failed,
-        events: 0,
-        added: 0,
-        added_bytes: 0,
-        problems: vec![Problem {
-            path: found.path.to_string_lossy().into_owned(),
-            problem: error.to_string(),
-            action: "nothing of it was finished; import it again once this is mended".into(),
-        }],
-    }
+    let mut report = ImportReport::of(found, None, ImportStatus::Failed);
+    report.problems.push(Problem {
+        path: found.path.to_string_lossy().into_owned(),
+        problem: error.to_string(),
+        action: "nothing of it was finished; import it again once this is mended".into(),
+    });
+    report
 }
 
 impl Found {

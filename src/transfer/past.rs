@@ -1,7 +1,8 @@
 //! What became here of a conversation that comes again.
 
 use super::discover::Found;
-use super::import::{ImportReport, ImportStatus, Importer};
+use super::import::Importer;
+use super::report::{ImportReport, ImportStatus};
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::Problem;
@@ -27,15 +28,9 @@ impl Importer<'_> {
             let what = format!("it was erased here at {}", at.to_rfc3339());
             if !self.options.accept_erased {
                 let left = problem(what, "not taken in; --accept-erased takes it in again");
-                return Ok(Some(ImportReport {
-                    id: Some(id.clone()),
-                    path: found.path.clone(),
-                    status: ImportStatus::Conflict,
-                    events: 0,
-                    added: 0,
-                    added_bytes: 0,
-                    problems: vec![left],
-                }));
+                let mut report = ImportReport::of(found, Some(id.clone()), ImportStatus::Conflict);
+                report.problems.push(left);
+                return Ok(Some(report));
             }
             self.store.note_acceptance(id, "an erased conversation")?;
             problems.push(problem(what, "taken in again, as it was asked for"));

@@ -51,9 +51,15 @@ impl<'a> Source<'a> {
                 folder::list(&found.path, Some(events_directory), apart)?
             }
             Shape::Container { .. } => folder::list(&found.path, None, apart)?,
-            Shape::File => Listing::default(),
+            Shape::File | Shape::Log { .. } => Listing::default(),
         };
         Ok(Self { found, folder: found.folder.clone(), listing })
+    }
+
+    /// The path it is read from, in full.
+    pub(super) fn place(&self) -> String {
+        let path = std::path::absolute(&self.found.path).unwrap_or_else(|_| self.found.path.clone());
+        path.to_string_lossy().into_owned()
     }
 
     /// What the conversation is called where nothing in it tells: its folder, or its file without the ending.
@@ -138,7 +144,9 @@ impl<'a> Source<'a> {
             Shape::Container { file } => {
                 self.each_element(&self.found.path.join(file), file, visit).map(Some)
             }
-            Shape::File => self.each_element(&self.found.path, self.last_name(), visit).map(Some),
+            Shape::File | Shape::Log { .. } => {
+                self.each_element(&self.found.path, self.last_name(), visit).map(Some)
+            }
         }
     }
 
@@ -201,11 +209,11 @@ impl<'a> Source<'a> {
         let base_state = base_state_is_one.then(|| self.base_state_path());
         let container = match &self.found.shape {
             Shape::Container { file } => Some(file.clone()),
-            Shape::File => Some(self.last_name().to_owned()),
+            Shape::File | Shape::Log { .. } => Some(self.last_name().to_owned()),
             Shape::Files { .. } => None,
         };
         let folder = match &self.found.shape {
-            Shape::File => self.found.path.parent().unwrap_or(Path::new("")),
+            Shape::File | Shape::Log { .. } => self.found.path.parent().unwrap_or(Path::new("")),
             _ => &self.found.path,
         };
         let mut files = Vec::new();
@@ -243,15 +251,14 @@ impl<'a> Source<'a> {
         let container = match &self.found.shape {
             Shape::Files { .. } => None,
             Shape::Container { file } => Some(Container { file: file.clone(), glue }),
-            Shape::File => Some(Container { file: self.last_name().to_owned(), glue }),
+            Shape::File | Shape::Log { .. } => Some(Container { file: self.last_name().to_owned(), glue }),
         };
         let events_directory = match &self.found.shape {
             Shape::Files { events_directory, .. } => events_directory.clone(),
             _ => String::new(),
         };
-        let source = std::path::absolute(&self.found.path).unwrap_or_else(|_| self.found.path.clone());
         Origin {
-            source: source.to_string_lossy().into_owned(),
+            source: self.place(),
             folder: self.folder.clone(),
             is_file: self.found.is_file(),
             events_directory,

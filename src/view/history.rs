@@ -1,7 +1,7 @@
 //! What enforcement has to know of everything that happened on a branch, seen by the model or not: which
 //! actions were one reply of the model, and which events were one tool loop.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::part::{Effect, Part};
 use crate::event::Event;
@@ -17,6 +17,8 @@ pub struct History {
     /// The events of each tool loop, in order.
     pub(super) loops: Vec<Vec<Box<str>>>,
     in_loop: bool,
+    /// The calls whose answers are still to come.
+    pub(super) awaited: HashSet<Box<str>>,
 }
 
 impl History {
@@ -24,6 +26,11 @@ impl History {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Lets the call of this name have its answer later: its action waits for somebody, and is not one that was lost.
+    pub fn await_answer(&mut self, call: &str) {
+        self.awaited.insert(call.into());
     }
 
     /// Takes the next event of the branch.

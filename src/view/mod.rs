@@ -74,6 +74,24 @@ impl View {
         view
     }
 
+    /// The view that a process goes on with after a restart: reloaded, but that actions whose calls are `awaited`
+    /// stay, as they do for a process that never stopped. The reference drops them, and then sends the model
+    /// answers to calls that it does not see.
+    #[must_use]
+    pub fn resumed<'e>(
+        branch: impl IntoIterator<Item = &'e Event>,
+        awaited: impl IntoIterator<Item = &'e str>,
+    ) -> Self {
+        let (mut view, mut history) = (Self::new(), History::new());
+        awaited.into_iter().for_each(|call| history.await_answer(call));
+        for event in branch {
+            history.apply(event);
+            view.apply(event);
+        }
+        view.enforce(&history);
+        view
+    }
+
     /// Takes the next event of the branch.
     pub fn apply(&mut self, event: &Event) {
         let place = self.applied;

@@ -218,6 +218,7 @@ fn head_catalogue_and_base_state_move_with_the_events() {
         parent: None,
         forked_from: None,
         forked_at: None,
+        foreign_format: None,
         head_hash: row.head_hash,
         archived_at: None,
     };
@@ -226,7 +227,7 @@ fn head_catalogue_and_base_state_move_with_the_events() {
     assert_eq!(state.version, Version(1));
     assert_eq!(
         state.document.as_str(),
-        r#"{"execution_status":"paused","tags":{"team":"blue"},"leaf_event_id":"a","head_is_empty":false}"#
+        r#"{"execution_status":"paused","leaf_event_id":"a","head_is_empty":false,"tags":{"team":"blue"}}"#
     );
 }
 

@@ -58,7 +58,10 @@ impl Program {
 fn an_import_ends_with_what_to_type_next() {
     let program = Program::new();
     let text = program.done(&["import", golden("conversations/coding-task").to_str().unwrap()]);
-    assert!(text.contains("5610a708-170e-58da-bb08-33350f7cdc03  imported      36   36"), "{text}");
+    assert!(
+        text.contains("5610a708-170e-58da-bb08-33350f7cdc03  openhands  imported      36   36"),
+        "{text}"
+    );
     assert!(text.contains("annals show 5610a708-170e-58da-bb08-33350f7cdc03"), "{text}");
     assert!(program.done(&["show", "5610"]).contains("Write a fibonacci module"));
 }
@@ -216,6 +219,85 @@ fn tampering_ends_with_2() {
     assert_eq!(found["sound"], false);
     assert_eq!(found["findings"][0]["conversation"], "5610a708-170e-58da-bb08-33350f7cdc03");
     assert_eq!(found["findings"][0]["sequence"], 1);
+}
+
+#[test]
+fn the_doctor_explains_mends_and_leaves_receipts() {
+    let program = Program::new();
+    program.done(&["import", golden("corrupt/torn-partial-last").to_str().unwrap(), "--as", "torn"]);
+    let output = program.run(&["doctor"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for told in ["unknown-head", "means: ", "do: ", "--repair moves HEAD to 8c5c5c7f", "2 findings, 1 note"] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    let report = program.json(&["doctor", "torn", "--repair"]);
+    assert_eq!(report["healthy"], true);
+    let finding = &report["findings"][0];
+    assert_eq!((&finding["finding"], &finding["note"]), (&"unknown-head".into(), &false.into()));
+    assert_eq!(finding["conversation"], "torn");
+    let repair = &report["repairs"][0];
+    assert_eq!(repair["head_after"], "8c5c5c7f-0ff9-4221-872d-05ecbaf7ef49");
+    assert_eq!(report["repairs"][1]["event_ids"].as_array().unwrap().len(), 1);
+    assert_eq!(report["left"].as_array().unwrap().len(), 1, "{report}");
+    assert_eq!(program.json(&["doctor"])["healthy"], true);
+    assert_eq!(program.json(&["verify"])["sound"], true);
+    let (code, errors) = program.fails(&["doctor", "--only", "plague"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("dangling-call"), "{errors}");
+}
+
+#[test]
+fn files_are_merged_split_and_copied() {
+    let program = Program::with_goldens();
+    let copied = program.json(&["copy", "5610", "--to", "one.db"]);
+    assert_eq!(copied["conversations"][0]["status"], "copied");
+    assert_eq!(copied["conversations"][0]["added"], 36);
+    let split = program.json(&["split", "--tag", "team=fixtures", "--to", "tagged.db", "--move"]);
+    let [conversation] = split["conversations"].as_array().unwrap().as_slice() else { panic!("{split}") };
+    assert_eq!((&conversation["status"], &conversation["moved"]), (&"copied".into(), &true.into()));
+    assert_eq!(program.json(&["list"])["total"], 9);
+
+    let dry = program.json(&["merge", "one.db", "tagged.db", "--into", "all.db", "--dry-run"]);
+    assert_eq!(dry["conversations"].as_array().unwrap().len(), 2);
+    assert!(!program.folder.path().join("all.db").exists());
+    program.json(&["merge", "annals.db", "one.db", "tagged.db", "--into", "all.db"]);
+    assert_eq!(program.json(&["--db", "all.db", "list"])["total"], 10);
+    assert_eq!(program.json(&["--db", "all.db", "verify"])["sound"], true);
+    let again = program.json(&["merge", "annals.db", "one.db", "tagged.db", "--into", "all.db"]);
+    assert!(again["conversations"].as_array().unwrap().iter().all(|one| one["status"] == "unchanged"));
+
+    for (arguments, message) in [
+        (vec!["merge", "annals.db", "--into", "./annals.db"], "is the same file on both sides"),
+        (vec!["split", "--to", "x.db"], "required"),
+        (vec!["copy", "5610", "--to", "annals.db"], "is the same file"),
+        (vec!["merge", "none.db", "--into", "x.db"], "there is no such file"),
+    ] {
+        let (code, errors) = program.fails(&arguments);
+        assert_eq!(code, 1, "{arguments:?}: {errors}");
+        assert!(errors.contains(message), "{arguments:?}: {errors}");
+    }
+    assert!(!program.folder.path().join("x.db").exists());
+}
+
+#[test]
+fn an_older_file_is_upgraded_and_told_so() {
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old/schema-5.db");
+    let program = Program::new();
+    std::fs::copy(&old, program.folder.path().join("annals.db")).unwrap();
+    assert_eq!(program.json(&["upgrade", "--check"])["schema"], 5);
+    let done = program.json(&["upgrade"]);
+    assert_eq!((&done["from"], &done["backup"]), (&5.into(), &"annals.db.schema5".into()));
+    assert_eq!(done["events"], 42);
+    assert!(program.done(&["upgrade"]).contains("which is the newest"));
+    assert_eq!(std::fs::read(program.folder.path().join("annals.db.schema5")).unwrap().len() % 4096, 0);
+
+    std::fs::copy(&old, program.folder.path().join("other.db")).unwrap();
+    let output = program.run(&["--db", "other.db", "list"]);
+    assert_eq!(output.status.code(), Some(0));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("other.db had schema 5 and was brought to"), "{errors}");
+    assert!(!String::from_utf8_lossy(&program.run(&["--db", "other.db", "list"]).stderr).contains("schema"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals::store::{FeedEvent, Follower};
+use annals::store::{EventQuery, FeedEvent, Follower};
 use annals::{ConversationId, Error, Expected, Options, Position, Sequence, Store};
 
 use crate::support::child::{self, Running};
@@ -154,4 +154,30 @@ fn events_of_another_process_reach_followers_of_every_kind_of_store() {
         write(store, "meanwhile", 30);
     });
     children.into_iter().for_each(|child| assert_eq!(child.finish(), Vec::<String>::new()));
+}
+
+#[test]
+fn a_follower_may_wait_for_ever_and_ask_from_beyond_every_log() {
+    let store = Store::in_memory(&Options { busy_timeout: Duration::MAX, ..Options::default() }).unwrap();
+    let mut feed = store.follow(Position::START);
+    std::thread::scope(|scope| {
+        scope.spawn(|| write(&store, "a", 1));
+        assert_eq!(feed.next_page(10, Duration::MAX).unwrap().len(), 1);
+    });
+    let talk = conversation("talk-0");
+    for far in [u64::MAX, i64::MAX as u64 + 1, i64::MAX as u64] {
+        assert_eq!(store.follow(Position(far)).next_page(10, Duration::ZERO).unwrap(), []);
+        let mut one = store.follow_conversation(&talk, Sequence(far));
+        assert_eq!(one.next_page(10, Duration::ZERO).unwrap(), []);
+        let from = EventQuery { from: Some(Sequence(far)), ..EventQuery::default() };
+        assert_eq!(store.events(&talk, &from, 10).unwrap().events, []);
+        assert_eq!(store.count_events(&talk, &from).unwrap(), 0);
+        let to = EventQuery { to: Some(Sequence(far)), ..EventQuery::default() };
+        assert_eq!(store.events(&talk, &to, 10).unwrap().events.len(), 1);
+        store.scan(&talk, Sequence(far), |_| panic!("there is no such event")).unwrap();
+        assert_eq!(store.transcript(&talk, Sequence(far), 10).unwrap(), []);
+        assert_eq!(store.tool_calls(&talk, Sequence(far), 10).unwrap(), []);
+        let state = store.base_state_at(&talk, Sequence(far)).unwrap();
+        assert_eq!(state, store.base_state(&talk).unwrap());
+    }
 }

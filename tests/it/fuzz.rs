@@ -1,7 +1,7 @@
 //! Texts and folders that nobody would write: each target of `fuzz/` for a moment, on seeds that are changed at random.
 //!
-//! Every run sees the same cases. `ANNALS_FUZZ_SECONDS=60 cargo test --test it fuzz` gives each target a minute of new
-//! ones; a case that fails is kept in the folder of temporary files and named.
+//! Every run sees the same cases; `fuzz/README.md` says how to have others and more. A case that fails is kept in the
+//! folder of temporary files and named.
 
 #[path = "../../fuzz/targets.rs"]
 mod targets;
@@ -262,6 +262,13 @@ fn run(target: &str, cases: u64) {
     let (_, work) = targets::TARGETS.iter().find(|(name, _)| *name == target).unwrap();
     let seeds = seeds(target);
     assert!(!seeds.is_empty());
+    if let Some(corpus) = std::env::var_os("ANNALS_FUZZ_CORPUS") {
+        let folder = std::path::Path::new(&corpus).join(target);
+        std::fs::create_dir_all(&folder).unwrap();
+        for (number, seed) in seeds.iter().enumerate() {
+            std::fs::write(folder.join(format!("seed-{number}")), seed).unwrap();
+        }
+    }
     let seconds: Option<u64> = std::env::var("ANNALS_FUZZ_SECONDS")
         .ok()
         .map(|text| text.parse().expect("ANNALS_FUZZ_SECONDS is a number"));

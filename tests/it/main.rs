@@ -8,12 +8,26 @@ mod branch;
 mod cli;
 mod cli_privacy;
 mod concurrent;
+#[cfg(feature = "agent")]
+mod conversation_aside;
+#[cfg(feature = "agent")]
+mod conversation_confirm;
+#[cfg(feature = "agent")]
+mod conversation_control;
+#[cfg(feature = "agent")]
+mod conversation_crash;
+#[cfg(feature = "agent")]
+mod conversation_run;
+#[cfg(feature = "agent")]
+mod conversation_scenarios;
 mod conversation_state;
 mod crash;
 mod delete;
+mod doctor;
 mod drawing;
 mod events;
 mod feed;
+mod foreign;
 mod full;
 #[cfg(feature = "proof")]
 mod fuzz;
@@ -34,6 +48,7 @@ mod llm_requests;
 #[cfg(feature = "agent")]
 mod llm_settings;
 mod log;
+mod merge;
 mod messages;
 mod old;
 mod open;
@@ -44,12 +59,15 @@ mod recording;
 mod redact;
 mod replay;
 mod report;
+mod restore;
 mod search;
 mod secrets;
 mod sql;
 mod state;
 mod stuck;
 mod support;
+mod tool_golden;
 mod transfer;
+mod upgrade;
 mod verify;
 mod view;

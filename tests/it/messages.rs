@@ -25,7 +25,7 @@ const FLAGS: &[(&str, [bool; 5])] = &[
 fn flags(name: &str) -> ChatFlags {
     let known = FLAGS.iter().find(|(known, _)| *known == name);
     let [caching, vision, tool_calling, strings, reasoning] = known.expect("flags of that name").1;
-    ChatFlags { caching, vision, tool_calling, strings, reasoning }
+    ChatFlags { caching, vision, tool_calling, strings, reasoning, whole: false }
 }
 
 /// The same value with long texts told by length and digest, as the cases tell them.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use annals::audit::proof::{Head, Key, PublicKey, Scope, SignedHead, compare, write_bundle};
-use annals::store::Finding;
+use annals::store::{Finding, Redaction};
 use annals::transfer::Importer;
 use annals::{ConversationId, Error, Expected, Sequence, Store, Timestamp};
 
@@ -254,6 +254,27 @@ fn a_stranger_can_check_a_bundle() {
             assert_eq!(file, event.payload, "{name}");
         }
     }
+}
+
+#[test]
+fn a_bundle_has_archived_payloads_and_only_digests_of_redacted_ones() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let talk = conversation("a talk");
+    let before = all_events(&store, &talk);
+    store.archive(std::slice::from_ref(&talk), None, &mut |_| ()).unwrap();
+    bundle(&store, &talk, &scratch.path("archived"), None);
+    assert_eq!(check(&scratch.path("archived")), Ok((4, 0, false)));
+    for (at, event) in before.iter().enumerate() {
+        let path = scratch.path("archived").join(format!("payloads/{at:06}.json"));
+        assert_eq!(std::fs::read_to_string(path).unwrap(), event.payload);
+    }
+    let then = head(&store);
+    store.redact(&talk, Redaction::Event(&before[1].id), "a test").unwrap();
+    assert_eq!(compare(&store, &then).unwrap(), []);
+    bundle(&store, &talk, &scratch.path("redacted"), None);
+    assert_eq!(check(&scratch.path("redacted")), Ok((4, 1, false)));
+    assert!(!scratch.path("redacted/payloads/000001.json").exists());
 }
 
 /// What somebody does to a bundle, and the step of the check that notices.

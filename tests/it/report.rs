@@ -464,6 +464,7 @@ fn a_page_has_figures_charts_and_reports() {
     assert!(page.contains("<b>235</b>events"), "{page}");
     assert_eq!(page.matches("<svg").count(), 6);
     assert!(page.contains("rm -rf /workspace/nothing"));
+    assert!(page.contains(&format!("<td class=\"code\" title=\"{CONFIRM}\">a974c9f5</td>")));
     assert!(!page.contains("http-equiv=\"refresh\"") && !page.contains("src=") && !page.contains("@import"));
     let later =
         audit::page(&store, &given(&[("since", "2030-01-01")]), SqlLimits::default(), Timestamp(0)).unwrap();

@@ -250,3 +250,15 @@ fn what_is_found_does_not_depend_on_when_it_was_indexed() {
     }
     assert!(hits >= 50, "{hits}");
 }
+
+#[test]
+fn any_number_of_words_may_be_wanted_or_not() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let many = |word: &str| vec![word; 2000].join(" ");
+    for text in
+        [many("list"), format!("list {}", many("-files")), format!("a {}", many("-\"the files\" ls*"))]
+    {
+        assert_eq!(store.search(&text, &SearchFilter::default(), 10, &mut |_| ()).unwrap(), []);
+    }
+}

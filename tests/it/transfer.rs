@@ -642,7 +642,7 @@ fn a_conversation_that_went_on_here_is_not_set_back_by_its_old_folder() {
 
     // What was appended here has the name the reference would give it, and HEAD is told.
     folder.insert("events/event-00002-cccccccc-1.json".into(), said("cccccccc-1", "go on").payload().into());
-    let state = r#"{"id":"11111111-2222-4333-8444-555555555555","execution_status":"idle","tags":{},"leaf_event_id":"cccccccc-1","head_is_empty":false}"#;
+    let state = r#"{"id":"11111111-2222-4333-8444-555555555555","execution_status":"idle","leaf_event_id":"cccccccc-1","head_is_empty":false,"tags":{}}"#;
     folder.insert("base_state.json".into(), state.into());
     assert_same(&folder::read(&scratch.path("out/talk")), &folder);
 
@@ -795,6 +795,34 @@ fn more_events_than_one_transaction_takes_come_in_and_out_in_order() {
     assert_sound(&store);
     export_all(&store, &scratch.path("out"));
     assert_same(&folder::read(&scratch.path("out")), &folder::read(&scratch.path("in")));
+}
+
+#[test]
+fn two_imports_of_one_folder_at_the_same_moment_are_one_import() {
+    let scratch = Scratch::new();
+    let mut folder = whole(0);
+    for number in 0..2500 {
+        folder.insert(file(number, number), text(&id(number)).into_bytes());
+    }
+    folder.insert(file(2500, 7), text(&id(7)).into_bytes()); // a second event with that id, for both of them
+    folder::write(&scratch.path("in/talk"), &folder);
+    let start = std::sync::Barrier::new(3);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let store = scratch.open_still();
+                start.wait();
+                let report = import_one(&store, &scratch.path("in/talk"));
+                assert_eq!(report.problems.len(), 1, "{:?}", &report.problems[..2]);
+                assert_eq!(report.events, 2500);
+            });
+        }
+    });
+    let store = scratch.open_still();
+    assert_eq!(import_one(&store, &scratch.path("in/talk")).status, ImportStatus::Unchanged);
+    export_all(&store, &scratch.path("out"));
+    assert_same(&folder::read(&scratch.path("out/talk")), &folder);
+    assert_sound(&store);
 }
 
 /// Something that happens to a folder.

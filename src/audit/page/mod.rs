@@ -139,9 +139,12 @@ fn write(
     for (report, answer) in &answers.tables {
         section(&mut html, report, answer);
     }
-    html.push_str("<p class=\"soft\">Times are as the events tell them, usually local time without a zone. \
+    html.push_str(
+        "<p class=\"soft\">Times are as the events tell them, usually local time without a zone. \
          <code>annals verify</code> says whether the file is as it was written; \
-         <code>annals events ID --from N --to N</code> shows the event at a sequence.</p>\n</body>\n</html>\n");
+         <code>annals events ID --from N --to N</code> shows the event at a sequence; \
+         the beginning of an ID is enough.</p>\n</body>\n</html>\n",
+    );
     html
 }
 
@@ -317,6 +320,11 @@ fn entry(column: &str, value: &SqlValue, is_number: bool) -> String {
         && let Some(moment) = moment(&text)
     {
         return format!("<td title=\"{}\">{moment}</td>", escape(&text));
+    }
+    if column == "conversation_id" && uuid::Uuid::try_parse(&text).is_ok() {
+        // Its beginning is enough to ask for it, and leaves room for the columns that say something.
+        let (short, full) = (escape(text.get(..8).unwrap_or(&text)), escape(&text));
+        return format!("<td class=\"code\" title=\"{full}\">{short}</td>");
     }
     let is_code = CODE.contains(&column);
     let class = match (is_code, text.chars().count() > SHORT) {

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 pub(super) use read::Payloads;
 pub(super) use shown::{Shown, whole_call, whole_line};
-pub(super) use write::{forget, leave, renew_stale};
+pub(super) use write::{cut, forget, leave, renew_stale};
 
 use super::admin::{self, ActKind, NewAct};
 use super::engine::Doing as _;

@@ -9,6 +9,7 @@ use super::super::StoredEvent;
 use super::super::engine::Doing as _;
 use super::STUB;
 use crate::error::{Error, Result};
+use crate::event::PAYLOAD_BYTES_MAX;
 
 const FETCH: &str = "SELECT p.content, p.bytes, a.dictionary FROM archived_payload AS p \
      JOIN event AS e ON e.position = p.position \
@@ -70,9 +71,10 @@ impl<'a> Payloads<'a> {
         let damaged = |what: &str| Error::Corrupt {
             what: format!("the archived payload at position {position} {what}"),
         };
-        let payload = decompressor
-            .decompress(&content, usize::try_from(bytes).unwrap_or(0))
-            .map_err(|_| damaged("cannot be decompressed"))?;
+        // So much room is asked for, whatever somebody wrote into the row.
+        let room = usize::try_from(bytes).unwrap_or(0).min(PAYLOAD_BYTES_MAX);
+        let payload =
+            decompressor.decompress(&content, room).map_err(|_| damaged("cannot be decompressed"))?;
         String::from_utf8(payload).map(Some).map_err(|_| damaged("is no text"))
     }
 

@@ -18,6 +18,8 @@ const PUT: &str = "INSERT INTO archived_payload (position, bytes, content) VALUE
 const CHANGE: &str = "UPDATE archived_payload SET content = ?2 WHERE position = ?1";
 const TAKE: &str = "DELETE FROM archived_payload WHERE position IN \
      (SELECT position FROM event WHERE conversation = ?1)";
+const CUT: &str = "DELETE FROM archived_payload WHERE position IN \
+     (SELECT position FROM event WHERE conversation = ?1 AND sequence >= ?2)";
 const BEGIN: &str =
     "INSERT INTO archived_conversation (conversation, dictionary, archived_at) VALUES (?1, ?2, ?3)";
 const END: &str = "DELETE FROM archived_conversation WHERE conversation = ?1";
@@ -224,6 +226,11 @@ pub(in super::super) fn forget(db: &Connection, conversation: i64) -> Result<()>
     run(db, MARK_STALE, [conversation])?;
     run(db, FORGET_SOURCE, [conversation])?;
     drop_unused(db)
+}
+
+/// Deletes what is archived of the events behind the first `length`, which must still be there.
+pub(in super::super) fn cut(db: &Connection, conversation: i64, length: u64) -> Result<()> {
+    run(db, CUT, params![conversation, length.cast_signed()])
 }
 
 /// Renews every stale dictionary.

@@ -8,6 +8,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
 
 use super::super::engine::{self, Doing as _};
+use super::super::options::PATIENCE_MAX;
 use super::super::{Place, Store, database};
 use super::admission::{self, Door};
 use super::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Truncation, functions, teach};
@@ -62,13 +63,14 @@ impl ToSql for SqlValue {
 /// Runs a statement that passed the first door.
 pub(super) fn run(store: &Store, query: &SqlQuery<'_>, values: &[SqlValue]) -> Result<SqlAnswer> {
     let limits = query.limits;
-    let deadline = Instant::now() + limits.time_max;
+    let time_max = limits.time_max.min(PATIENCE_MAX);
+    let deadline = Instant::now() + time_max;
     let mut db = store.0.watch.connect().doing(DOING)?;
     database::set_up_reader(&mut db, &store.0.options).doing(DOING)?;
     db.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096").doing(DOING)?;
     if matches!(store.0.place, Place::Memory(_)) {
         // Committing to a database in memory waits for its readers, which do not wait for long either.
-        db.busy_timeout(limits.time_max).doing(DOING)?;
+        db.busy_timeout(time_max).doing(DOING)?;
     }
     let modules = admission::modules(&db)?;
     admission::confine(&db, limits.value_bytes_max)?;

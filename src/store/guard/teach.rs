@@ -18,6 +18,7 @@ const BENEATH: &[(&str, &str)] = &[
     ("attachment", "attachments"),
     ("blob", "attachments"),
     ("problem", "problems"),
+    ("repair", "repairs"),
     ("head_change", "head_moves"),
     ("origin", "imports"),
 ];

@@ -165,6 +165,21 @@ pub const VIEWS: &[SqlView] = &[
         columns: &["conversation_id", "path", "problem", "action", "found_at"],
     },
     SqlView {
+        name: "repairs",
+        row: "something `annals doctor` mended",
+        columns: &[
+            "conversation_id",
+            "finding",
+            "found",
+            "done",
+            "event_ids",
+            "head_before",
+            "head_after",
+            "program",
+            "repaired_at",
+        ],
+    },
+    SqlView {
         name: "commands",
         row: "a shell command and how it ended",
         columns: &[
@@ -274,7 +289,7 @@ pub const VIEWS: &[SqlView] = &[
     SqlView {
         name: "imports",
         row: "where a conversation was read from",
-        columns: &["conversation_id", "source", "events", "imported_at"],
+        columns: &["conversation_id", "source", "events", "imported_at", "format"],
     },
     SqlView {
         name: "admin_log",

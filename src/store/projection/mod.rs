@@ -10,6 +10,7 @@
 
 pub(super) mod compare;
 pub(super) mod rebuild;
+pub(super) mod sample;
 mod schema;
 pub(super) mod search;
 mod tasks;
@@ -307,6 +308,24 @@ pub(super) fn is_torn(db: &Connection) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Lets every projection, and the search index where it is in use, start afresh at the next step.
+pub(super) fn start_over(db: &Connection) -> Result<()> {
+    for projection in all() {
+        db.execute(FORGET, [projection.name()]).doing("starting projections over")?;
+    }
+    match search::checkpoint(db)? {
+        Some(_) => search::restart(db),
+        None => Ok(()),
+    }
+}
+
+/// The tables of every projection, and of the search index.
+#[cfg(test)]
+pub(super) fn tables() -> Vec<&'static str> {
+    let tables = all().into_iter().flat_map(|projection| projection.tables().to_vec());
+    tables.chain(["transcript_search"]).collect()
 }
 
 /// Deletes every row of a conversation; its events must still be there.

@@ -55,6 +55,7 @@ pub(in super::super) fn rebuild(
     done
 }
 
+/// Makes an empty temporary table that stands before the file's own of the same name.
 pub(super) fn make_shadow(db: &Connection, table: &str) -> Result<()> {
     for statement in schema::statements(table) {
         // Temporary tables cannot refer to the file's; the swap's own tables check the references.

@@ -71,7 +71,7 @@ impl Projection for ToolCalls {
     }
 
     fn version(&self) -> i64 {
-        1
+        2
     }
 
     fn tables(&self) -> &'static [&'static str] {
@@ -159,7 +159,9 @@ impl Projection for ToolCalls {
 impl ToolCalls {
     fn call(&mut self, event: &LogEvent<'_>, arguments: Option<Raw<'_>>, answer: Option<Answer>) {
         let index = self.calls.len();
-        let path = arguments.and_then(|arguments| arguments.get("path")).and_then(Raw::as_text);
+        // Other agents call it otherwise.
+        let named = |name| arguments.and_then(|arguments| arguments.get(name)).and_then(Raw::as_text);
+        let path = ["path", "file_path", "notebook_path"].into_iter().find_map(named);
         self.calls.push(Call {
             position: event.position,
             conversation: event.conversation,

@@ -4,7 +4,8 @@
 //! are the whole truth of that conversation; what its lists leave unexplained becomes one more row.
 //! Otherwise the cumulative snapshots that state updates carry are taken apart: a row is what a snapshot
 //! says beyond the one before it, so a repeated snapshot adds nothing. Where a base state ceases to tell
-//! figures, the snapshots count again.
+//! figures, the snapshots count again. A copy of another program's log has a row for each record that tells what
+//! a call took.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,6 +16,7 @@ use super::super::engine::Doing as _;
 use super::super::{base_state, log};
 use super::{LogEvent, Projection};
 use crate::error::Result;
+use crate::event::foreign::ForeignUsage;
 use crate::event::json::{Object, Raw};
 use crate::event::kind;
 use crate::ids::Timestamp;
@@ -126,7 +128,7 @@ impl Projection for Usage {
     }
 
     fn version(&self) -> i64 {
-        1
+        2
     }
 
     fn tables(&self) -> &'static [&'static str] {
@@ -140,7 +142,7 @@ impl Projection for Usage {
 
     fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
         if kind::canonical(event.kind) != kind::STATE_UPDATE {
-            return Ok(());
+            return spent(db, event);
         }
         let Some(usages) = told_usages(event.members) else { return Ok(()) };
         let told =
@@ -185,6 +187,30 @@ fn told_usages<'a>(members: &Object<'a>) -> Option<Raw<'a>> {
         _ => None,
     };
     stats.and_then(|stats| stats.get("usage_to_metrics"))
+}
+
+/// Writes what another program's record says of a call: beyond what records before it said, as it came in.
+fn spent(db: &Connection, event: &LogEvent<'_>) -> Result<()> {
+    let Some((format, usage)) = event.members.get("provenance").and_then(ForeignUsage::of) else {
+        return Ok(());
+    };
+    let entry = Entry {
+        usage_id: format.as_str(),
+        model: &usage.model,
+        response_id: usage.response_id.as_deref(),
+        position: Some(event.position),
+        at: event.timestamp.and_then(Timestamp::parse),
+        figures: Figures {
+            prompt: usage.prompt_tokens.max(0),
+            completion: usage.completion_tokens.max(0),
+            cache_read: usage.cache_read_tokens,
+            cache_write: usage.cache_write_tokens,
+            reasoning: usage.reasoning_tokens,
+            cost: usage.cost.unwrap_or(0.0),
+        },
+        latency: None,
+    };
+    insert(db, event.conversation, &entry)
 }
 
 impl Usage {
@@ -252,7 +278,8 @@ pub(super) fn renew_stale(db: &Connection) -> Result<()> {
     }
 }
 
-fn renew(db: &Connection, conversation: i64) -> Result<()> {
+/// Writes the rows of a conversation from the figures of its base state, where that tells any.
+pub(super) fn renew(db: &Connection, conversation: i64) -> Result<()> {
     let Some(state) = base_state::load(db, conversation)? else { return Ok(()) };
     let usages = state.document.field("stats").and_then(|stats| stats.get("usage_to_metrics"));
     let Some(usages) = usages.filter(|usages| usages.members().next().is_some()) else {

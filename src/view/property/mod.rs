@@ -80,7 +80,7 @@ pub(super) fn enforce(entries: &mut Entries, history: &History) {
     let mut properties: [Box<dyn Property>; 4] = [
         Box::new(unique::Unique),
         Box::new(batch::Batches::of(&seen, history)),
-        Box::new(pairing::Pairing::of(&seen)),
+        Box::new(pairing::Pairing::of(&seen, history)),
         Box::new(tool_loop::ToolLoops::of(&seen, history)),
     ];
     let mut doomed = Vec::new();

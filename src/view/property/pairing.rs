@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Name, Property, Seen};
+use crate::view::history::History;
 use crate::view::indices::Indices;
 use crate::view::part::Part;
 
@@ -34,7 +35,7 @@ pub(super) struct Pairing {
 }
 
 impl Pairing {
-    pub(super) fn of(seen: &Seen<'_>) -> Self {
+    pub(super) fn of(seen: &Seen<'_>, history: &History) -> Self {
         let mut numbers: HashMap<&str, usize> = HashMap::new();
         let mut calls: Vec<Call> = Vec::new();
         let mut of_entry = Vec::with_capacity(seen.parts.len());
@@ -56,6 +57,11 @@ impl Pairing {
                 call.answers_left += 1;
             }
             of_entry.push(Some(number));
+        }
+        for awaited in &history.awaited {
+            if let Some(number) = numbers.get(&**awaited) {
+                calls[*number].answers_left += 1;
+            }
         }
         Self { calls, of_entry }
     }

@@ -10,6 +10,10 @@ mod model_wire;
 pub mod planted;
 pub mod projected;
 pub mod random;
+#[cfg(feature = "agent")]
+pub mod scenario;
+#[cfg(feature = "agent")]
+pub mod stage;
 
 use std::fmt::Debug;
 use std::path::PathBuf;

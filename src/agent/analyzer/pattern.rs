@@ -1,0 +1,151 @@
+//! Known patterns: of dangerous commands in what an action would do, of attempts to take the model over in all it says.
+//!
+//! Source: the default patterns of the reference's `PatternSecurityAnalyzer`, and asking it about many commands.
+
+use std::sync::LazyLock;
+
+use regex::{Regex, RegexBuilder};
+
+use super::command::Run;
+use super::segments::{executable, plain, said};
+use super::shell;
+use crate::event::json::Raw;
+use crate::event::{ActionEvent, Risk};
+
+/// How deep a source within a source is looked into.
+pub(super) const DEPTH_MAX: usize = 4;
+
+const HIGH: &[(&str, &str, &str)] = &[
+    (
+        r"\brm\s+(?:-[frR]{2,}|-[rR]\s+-f|-f\s+-[rR]|--recursive\s+--force|--force\s+--recursive)\b",
+        "Recursive force-delete (rm -rf variants)",
+        "exec.destruct.rm_rf",
+    ),
+    (r"\bsudo\s+rm\b", "Privileged file deletion", "exec.destruct.sudo_rm"),
+    (r"\bmkfs\.\w+", "Filesystem format command", "exec.destruct.mkfs"),
+    (r"\bdd\b.{0,100}of=/dev/", "Raw disk write", "exec.destruct.dd_raw_disk"),
+    (r"\beval\s*\(", "Dynamic code evaluation", "exec.code.eval_call"),
+    (r"\bexec\s*\(", "Dynamic code execution", "exec.code.exec_call"),
+    (r"\bos\.system\s*\(", "OS-level command execution", "exec.code.os_system"),
+    (
+        r"\bsubprocess\.(?:call|run|Popen|check_output|check_call)\s*\(",
+        "Subprocess invocation",
+        "exec.code.subprocess",
+    ),
+    (r"\bcurl\b[^|]{0,200}\|\s*(?:ba)?sh\b", "Download and run (curl | sh)", "exec.net.curl_pipe_exec"),
+    (r"\bwget\b[^|]{0,200}\|\s*(?:ba)?sh\b", "Download and run (wget | sh)", "exec.net.wget_pipe_exec"),
+];
+
+const MEDIUM: &[(&str, &str, &str)] = &[
+    (r"\bcurl\b.{0,100}https?://", "HTTP request via curl", "exec.net.curl"),
+    (r"\bwget\b.{0,100}https?://", "Download via wget", "exec.net.wget"),
+];
+
+const INJECTION_HIGH: &[(&str, &str, &str)] = &[(
+    r"\b(?:ignore|disregard|forget|override|bypass)\s+(?:all\s+)?(?:previous|prior|above)\s+(?:instructions?|prompts?|rules?|directives?)\b",
+    "Instruction override attempt",
+    "inject.override",
+)];
+
+const INJECTION_MEDIUM: &[(&str, &str, &str)] = &[
+    (r"\byou\s+are\s+now\s+(?:in\s+)?(?:\w+\s+)?mode\b", "Mode switching attempt", "inject.mode_switch"),
+    (r"\bpretend\s+(?:you\s+are|to\s+be)\s+(?:a\s+)?different\b", "Identity manipulation", "inject.identity"),
+];
+
+/// An expression, what it finds for people, and its name.
+type Pattern = (&'static str, &'static str, &'static str);
+
+/// The four lists by the names that the reference's settings have for them.
+const LISTS: [(&str, &[Pattern]); 4] = [
+    ("high_patterns", HIGH),
+    ("medium_patterns", MEDIUM),
+    ("injection_high_patterns", INJECTION_HIGH),
+    ("injection_medium_patterns", INJECTION_MEDIUM),
+];
+
+static COMPILED: LazyLock<[Vec<Regex>; 4]> = LazyLock::new(|| {
+    LISTS.map(|(_, patterns)| {
+        let compile = |(pattern, _, _): &(&str, &str, &str)| {
+            let built = RegexBuilder::new(pattern).case_insensitive(true).build();
+            built.expect("the patterns are constants, and a test compiles them")
+        };
+        patterns.iter().map(compile).collect()
+    })
+});
+
+/// How risky an action is.
+pub(super) fn risk(action: &ActionEvent) -> Risk {
+    let segments = executable(action);
+    let does = plain(&segments.join(" "));
+    let everything = plain(&segments.iter().cloned().chain(said(action)).collect::<Vec<_>>().join(" "));
+    let [high, medium, injection_high, injection_medium] = &*COMPILED;
+    let matches = |patterns: &[Regex], text: &str| patterns.iter().any(|pattern| pattern.is_match(text));
+    if matches(high, &does) || matches(injection_high, &everything) {
+        return Risk::High;
+    }
+    let deletions: Vec<Deletion> = segments.iter().map(|segment| deletion(segment, DEPTH_MAX)).collect();
+    if deletions.contains(&Deletion::Found) {
+        return Risk::High;
+    }
+    if matches(medium, &does) || matches(injection_medium, &everything) {
+        return Risk::Medium;
+    }
+    if deletions.contains(&Deletion::Possible) { Risk::Unknown } else { Risk::Low }
+}
+
+/// Whether a source deletes whole folders without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Deletion {
+    None,
+    /// A command that only a running shell would know is told to.
+    Possible,
+    Found,
+}
+
+fn deletion(source: &str, depth: usize) -> Deletion {
+    let Some(depth) = depth.checked_sub(1) else { return Deletion::None };
+    let mut worst = Deletion::None;
+    for command in shell::pipelines(source).iter().flatten() {
+        for nested in &command.nested {
+            worst = worst.max(deletion(nested, depth));
+        }
+        for run in Run::of(command) {
+            if let Some(source) = &run.source {
+                worst = worst.max(deletion(source, depth));
+            }
+            if run.is_recursive_and_forced() {
+                worst = worst.max(match run.name.as_deref() {
+                    Some("rm") => Deletion::Found,
+                    Some(_) => Deletion::None,
+                    None => Deletion::Possible,
+                });
+            }
+        }
+    }
+    worst
+}
+
+/// Whether settings are those that are built in: without patterns of their own, or with the same.
+pub(super) fn is_default(raw: Raw<'_>) -> bool {
+    LISTS.iter().all(|(name, patterns)| {
+        let Some(told) = raw.get(name) else { return true };
+        let mut told = told.elements();
+        let same = patterns.iter().all(|(pattern, _, _)| {
+            told.next().and_then(|entry| entry.elements().next()).and_then(Raw::as_str).as_deref()
+                == Some(*pattern)
+        });
+        same && told.next().is_none()
+    })
+}
+
+/// The settings as the reference writes them.
+pub(super) fn to_json() -> String {
+    let text = |text: &str| serde_json::Value::from(text).to_string();
+    let lists = LISTS.iter().map(|(name, patterns)| {
+        let entries = patterns.iter().map(|(pattern, description, id)| {
+            format!("[{},{},{}]", text(pattern), text(description), text(id))
+        });
+        format!("{}:[{}]", text(name), entries.collect::<Vec<_>>().join(","))
+    });
+    format!("{{{},\"kind\":\"PatternSecurityAnalyzer\"}}", lists.collect::<Vec<_>>().join(","))
+}

@@ -1,0 +1,33 @@
+//! The arguments of `annals serve`.
+
+use std::net::IpAddr;
+
+use clap::Args;
+
+/// Serves the OpenHands agent-server API over the database
+///
+/// The real OpenHands clients work against it unchanged. It listens on this machine only, unless `--host`
+/// says otherwise; then it wants a session key. The reference's environment names are read too:
+/// OH_SESSION_API_KEYS_0, _1, .. and SESSION_API_KEY.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    annals serve\n  \
+    annals --db team.db serve --port 8000 --api-key \"$KEY\"\n  \
+    annals serve --host 0.0.0.0 --api-key \"$KEY\"")]
+pub(in crate::cli) struct Serve {
+    /// The address to listen on
+    #[arg(long, default_value = "127.0.0.1", env = "ANNALS_HOST")]
+    pub host: IpAddr,
+    /// The port to listen on; 0 takes a free one and says which
+    #[arg(long, short, default_value_t = 8000, env = "PORT")]
+    pub port: u16,
+    /// A session key that clients have to show; may be given several times
+    #[arg(long = "api-key", value_name = "KEY")]
+    pub api_keys: Vec<String>,
+    /// An origin of pages in a browser that may call; may be given several times
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    pub origins: Vec<String>,
+    /// Listen on other addresses than this machine's without any key: everybody who reaches it may run commands
+    #[arg(long)]
+    pub without_key: bool,
+}

@@ -1,0 +1,227 @@
+//! `annals doctor`: what is wrong with a file, what that means, and mending it.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::print::{Output, count, harmless, plural};
+use super::{DONE, FAILED, Place};
+use crate::doctor::{Comparison, Doctor, DoctorOptions, Examination, Finding, Trouble};
+use crate::error::Result;
+use crate::store::Repair;
+
+/// How many findings of one kind a person is shown.
+const FINDINGS_SHOWN: usize = 20;
+
+/// Find out what is wrong, explain it, and mend what can be mended without taking anything away
+///
+/// Looks for lost events, circles and lost parents in the tree, a HEAD that is wrong or behind, calls without
+/// an answer, runs and imports that were cut short, events that cannot be read, derived tables that do not say
+/// what the log says. Whether bytes were changed is what `annals verify` says.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals doctor                                  the whole file
+  annals doctor 5610a7 --repair                  mend one conversation; each repair leaves a receipt
+  annals doctor --only head-behind --repair      also where someone may have gone back on purpose
+  sqlite3 annals.db 'SELECT * FROM repairs'      the receipts
+
+Exit codes: 0 nothing is wrong (any more), 2 something is.")]
+pub(super) struct Arguments {
+    /// Only this conversation, by id or the start of one
+    pub id: Option<String>,
+    /// Mend what can be mended: append an answer or a stand-in, move HEAD, rebuild, go on importing
+    #[arg(long)]
+    pub repair: bool,
+    /// Look for these only, and mean them to be mended (names as in the output)
+    #[arg(long, value_name = "FINDING", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Compare derived tables with the log in every conversation instead of a sample of 100,000 events
+    #[arg(long)]
+    pub full: bool,
+    /// Mend nothing of a conversation in which something happened within so many minutes
+    #[arg(long, value_name = "MINUTES", default_value_t = 10)]
+    pub quiet_for: u64,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
+    let store = if command.repair { place.write()? } else { place.read()? };
+    let id = command.id.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
+    let only = command.only.iter().map(|name| name.parse()).collect::<Result<Vec<Trouble>>>()?;
+    let defaults = DoctorOptions::default();
+    let options = DoctorOptions {
+        only,
+        comparison: if command.full { Comparison::Everything } else { defaults.comparison },
+        quiet_for_us: i64::try_from(command.quiet_for.saturating_mul(60_000_000)).unwrap_or(i64::MAX),
+    };
+    let doctor = Doctor::new(&store, options);
+    let total = match &id {
+        Some(id) => store.conversation(id)?.event_count,
+        None => store.head()?.0,
+    };
+    let bar = output.progress("events");
+    bar.set_length(total);
+    let examine = || doctor.examine(id.as_ref(), &mut |events| bar.set_position(events));
+    let mut seen = examine()?;
+    let found = seen.findings.clone();
+    let mut repairs = Vec::new();
+    if command.repair {
+        for finding in found.iter().filter(|finding| finding.remedy.is_some()) {
+            repairs.push((finding, doctor.repair(finding)));
+        }
+        if !repairs.is_empty() {
+            seen = examine()?;
+        }
+    }
+    bar.finish_and_clear();
+    let repairs: Vec<(&Finding, Result<Repair>)> = repairs;
+    if output.json {
+        let value = json!({
+            "healthy": seen.is_healthy(),
+            "conversations": seen.conversations,
+            "events": seen.events,
+            "compared": seen.compared,
+            "findings": found.iter().map(finding_value).collect::<Vec<_>>(),
+            "repairs": repairs.iter().map(repair_value).collect::<Vec<_>>(),
+            "left": if command.repair {
+                seen.findings.iter().map(finding_value).collect::<Vec<_>>().into()
+            } else {
+                Value::Null
+            },
+        });
+        output.value(&value)?;
+    } else {
+        print(place, command, &found, &repairs, &seen, output)?;
+    }
+    Ok(if seen.is_healthy() { DONE } else { FAILED })
+}
+
+fn finding_value(finding: &Finding) -> Value {
+    json!({
+        "finding": finding.trouble.as_str(),
+        "note": finding.is_note,
+        "conversation": finding.conversation.as_ref().map(ToString::to_string),
+        "sequence": finding.sequence.map(|sequence| sequence.0),
+        "event": finding.event,
+        "what": finding.what,
+        "meaning": finding.trouble.meaning(),
+        "advice": finding.trouble.advice(),
+        "repair": finding.remedy.as_ref().map(|remedy| remedy.describe()),
+    })
+}
+
+fn repair_value((finding, repair): &(&Finding, Result<Repair>)) -> Value {
+    match repair {
+        Ok(receipt) => receipt_value(receipt),
+        Err(error) => json!({
+            "finding": finding.trouble.as_str(),
+            "conversation": finding.conversation.as_ref().map(ToString::to_string),
+            "error": error.to_string(),
+        }),
+    }
+}
+
+/// A receipt as JSON.
+fn receipt_value(receipt: &Repair) -> Value {
+    json!({
+        "finding": receipt.finding,
+        "conversation": receipt.conversation,
+        "found": receipt.found,
+        "done": receipt.done,
+        "event_ids": receipt.event_ids,
+        "head_before": receipt.head_before,
+        "head_after": receipt.head_after,
+        "program": receipt.program,
+        "repaired_at": receipt.repaired_at.to_rfc3339(),
+    })
+}
+
+fn print(
+    place: &Place<'_>,
+    command: &Arguments,
+    found: &[Finding],
+    repairs: &[(&Finding, Result<Repair>)],
+    seen: &Examination,
+    output: &Output,
+) -> Result<()> {
+    let mut trouble = None;
+    let mut shown = 0;
+    for finding in found {
+        if trouble != Some(finding.trouble) {
+            trouble = Some(finding.trouble);
+            shown = 0;
+            heading(finding.trouble, output)?;
+        }
+        shown += 1;
+        if shown > FINDINGS_SHOWN {
+            if shown == FINDINGS_SHOWN + 1 {
+                let all = found.iter().filter(|other| other.trouble == finding.trouble).count();
+                let more = count((all - FINDINGS_SHOWN) as u64);
+                output.line(output.dim(&format!("  and {more} more (--json has all of them)")))?;
+            }
+            continue;
+        }
+        output.line(format!("  {}{}", where_it_is(finding), harmless(&finding.what)))?;
+        if let Some(remedy) = finding.remedy.as_ref().filter(|_| !command.repair) {
+            output.line(output.dim(&format!("    --repair {}", remedy.describe())))?;
+        }
+    }
+    if !repairs.is_empty() {
+        output.line(format!("\n{}", output.bold("repaired")))?;
+    }
+    for (finding, repair) in repairs {
+        match repair {
+            Ok(receipt) => {
+                let moved = match (&receipt.head_before, &receipt.head_after) {
+                    (Some(before), Some(after)) => format!(" (HEAD: {} -> {})", named(before), named(after)),
+                    _ => String::new(),
+                };
+                output.line(format!("  {}{}{moved}", where_it_is(finding), harmless(&receipt.done)))?;
+            }
+            Err(error) => output.line(format!("  {}not mended: {error}", where_it_is(finding)))?,
+        }
+    }
+    let checked = format!(
+        "{}, {}, derived tables of {} compared",
+        plural(seen.conversations, "conversation"),
+        plural(seen.events, "event"),
+        count(seen.compared),
+    );
+    let (serious, notes): (Vec<_>, Vec<_>) = seen.findings.iter().partition(|finding| !finding.is_note);
+    let verdict = match (serious.len() as u64, notes.len() as u64) {
+        (0, 0) => "nothing is wrong".to_owned(),
+        (0, notes) => format!("nothing is wrong, {} worth knowing", plural(notes, "thing")),
+        (serious, 0) => plural(serious, "finding"),
+        (serious, notes) => format!("{}, {}", plural(serious, "finding"), plural(notes, "note")),
+    };
+    let left = if repairs.is_empty() { "" } else { " left" };
+    output.line(format!("{}{checked}: {verdict}{left}", if found.is_empty() { "" } else { "\n" }))?;
+    let mendable = found.iter().filter(|finding| finding.remedy.is_some()).count() as u64;
+    if mendable > 0 && !command.repair {
+        output.remark(format!(
+            "\n`annals{} doctor{} --repair` mends {} of them; it takes nothing away",
+            place.option(),
+            command.id.as_ref().map_or_else(String::new, |id| format!(" {id}")),
+            count(mendable)
+        ));
+    }
+    Ok(())
+}
+
+fn heading(trouble: Trouble, output: &Output) -> Result<()> {
+    let kind = if trouble.is_note() { " (note)" } else { "" };
+    output.line(format!("\n{}{kind}", output.bold(trouble.as_str())))?;
+    output.line(format!("  {}", output.dim(&format!("means: {}", trouble.meaning()))))?;
+    output.line(format!("  {}", output.dim(&format!("do: {}", trouble.advice()))))
+}
+
+fn where_it_is(finding: &Finding) -> String {
+    let Some(conversation) = &finding.conversation else { return String::new() };
+    match (finding.sequence, &finding.event) {
+        (Some(sequence), Some(event)) => format!("{conversation} event {sequence} ({event}): "),
+        (Some(sequence), None) => format!("{conversation} event {sequence}: "),
+        (None, _) => format!("{conversation}: "),
+    }
+}
+
+fn named(head: &str) -> &str {
+    if head.is_empty() { "not set" } else { head }
+}

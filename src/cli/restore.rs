@@ -1,0 +1,266 @@
+//! `annals restore`: a file from a backup, as of its end or any point before, verified.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::print::{Output, bytes, count, plural, row, table, time};
+use super::{DONE, FAILED, Place, REFUSED, actor};
+use crate::error::{Error, Result};
+use crate::ids::{ConversationId, Position, Timestamp};
+use crate::replay::Point;
+use crate::store::{BackupFile, Moment, Restoration, Restored, Store, Verification};
+use crate::transfer::{CopyReport, CopyStatus, bring_back};
+
+/// Make a file from a backup, as of its end or of any point before, and verify all of it
+///
+/// FROM is a folder of backups or a single file. Nothing of the backup is changed, and nothing that stands at
+/// TO is written over. With --id one conversation is brought back into TO, which may be the file in use; one
+/// that was deleted comes as it was last.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals restore backups/ annals.db
+  annals restore backups/ before.db --at 2026-01-31T12:00   by the clock of the machine that kept it (UTC)
+  annals restore backups/ before.db --at 81234              up to this position
+  annals restore backups/ annals.db --id 5610a7             one conversation back into the file in use
+  annals restore backups/ draft.db --id 5610a7 --at 40      and only up to its event 40
+  annals restore backups/ --list
+  annals restore backups/ --check                           restore and verify, and keep nothing")]
+pub(super) struct Arguments {
+    /// A folder of backups, or a single file
+    pub from: PathBuf,
+    /// The file to make
+    #[arg(required_unless_present_any = ["list", "check"], conflicts_with_all = ["list", "check"])]
+    pub to: Option<PathBuf>,
+    /// As of a position, or a time of the machine's clock (UTC where no zone is named); with --id a sequence, an
+    /// event's id, or a time of the events' own clocks
+    #[arg(long, value_name = "POINT")]
+    pub at: Option<String>,
+    /// Only this conversation, by id or the start of one
+    #[arg(long, value_name = "ID", conflicts_with_all = ["list", "check"])]
+    pub id: Option<String>,
+    /// Show what is in a folder of backups
+    #[arg(long, conflicts_with_all = ["check", "at"])]
+    pub list: bool,
+    /// Restore and verify, and keep nothing
+    #[arg(long)]
+    pub check: bool,
+}
+
+pub(super) fn run(command: &Arguments, output: &Output) -> Result<u8> {
+    if command.list {
+        return list(&command.from, output);
+    }
+    if !command.from.exists() {
+        let what = "there is nothing at this path".to_owned();
+        return Err(Error::NotItsBackup { path: command.from.clone(), what });
+    }
+    match (&command.to, &command.id) {
+        (Some(to), Some(id)) => one(command, to, id, output),
+        (Some(to), None) => {
+            let moment = moment(command.at.as_deref())?;
+            let restored = restore(&command.from, to, &moment, output)?;
+            tell(&restored, Some(to), output)
+        }
+        (None, _) => {
+            let moment = moment(command.at.as_deref())?;
+            let scratch = Scratch::beside(&command.from);
+            let restored = restore(&command.from, &scratch.0, &moment, output)?;
+            tell(&restored, None, output)
+        }
+    }
+}
+
+fn moment(text: Option<&str>) -> Result<Moment> {
+    let Some(text) = text.map(str::trim) else { return Ok(Moment::Newest) };
+    if let Ok(position) = text.parse() {
+        return Ok(Moment::Position(Position(position)));
+    }
+    let time = Timestamp::parse_typed(text);
+    time.map(Moment::Time).ok_or_else(|| Error::NotATime { text: text.to_owned() })
+}
+
+fn restore(from: &Path, to: &Path, moment: &Moment, output: &Output) -> Result<Restored> {
+    let bar = output.progress("events verified");
+    let how = Restoration { moment: moment.clone(), actor: actor::who() };
+    let restored = Store::restore(from, to, &how, &mut |progress| bar.set_position(progress.events))?;
+    bar.finish_and_clear();
+    Ok(restored)
+}
+
+/// A file that goes again.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn beside(path: &Path) -> Self {
+        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
+        Self(folder.join(format!(".restored-{}.db", uuid::Uuid::new_v4().simple())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        for ending in ["", "-wal", "-shm"] {
+            let mut path = self.0.clone().into_os_string();
+            path.push(ending);
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Brings one conversation into a file, which may have others.
+fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> {
+    let id = Store::find_in_backup(&command.from, id)?;
+    let target = Place { path: to }.create()?;
+    let length = |source: &Store| match &command.at {
+        None => Ok(None),
+        Some(at) => {
+            let events = source.conversation(&id)?.event_count;
+            Ok(Some(Point::parse(source, &id, at)?.length(events)))
+        }
+    };
+    let report = bring_back(&command.from, &id, length, &target)?;
+    target.catch_up()?;
+    let verification = match report.status.is_whole() {
+        true => target.verify(Some(&id), &mut |_| ())?,
+        false => Verification::default(),
+    };
+    if output.json {
+        output.value(&json!({
+            "file": to.to_string_lossy(),
+            "id": id.as_str(),
+            "status": report.status.as_str(),
+            "events": report.events,
+            "added": report.added,
+            "problems": report.problems,
+            "findings": verification.findings.iter().map(|finding| &finding.what).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        output.line(said(to, &id, &report))?;
+        for problem in report.problems.iter().chain(verification.findings.iter().map(|finding| &finding.what))
+        {
+            output.line(format!("  {problem}"))?;
+        }
+    }
+    Ok(match report.status {
+        _ if !verification.findings.is_empty() => FAILED,
+        CopyStatus::Conflict | CopyStatus::Erased => REFUSED,
+        CopyStatus::Damaged => FAILED,
+        CopyStatus::Copied | CopyStatus::Unchanged | CopyStatus::Updated | CopyStatus::Ahead => DONE,
+    })
+}
+
+fn said(to: &Path, id: &ConversationId, report: &CopyReport) -> String {
+    let to = to.display();
+    match report.status {
+        CopyStatus::Copied => format!("{to}: {id} is back with {}, verified", plural(report.events, "event")),
+        CopyStatus::Updated => {
+            format!("{to}: {id} has {} more from the backup, verified", plural(report.added, "event"))
+        }
+        CopyStatus::Unchanged => format!("{to}: {id} is there already and the same"),
+        CopyStatus::Ahead => format!("{to}: {id} is there already and goes on from what the backup holds"),
+        CopyStatus::Erased => format!(
+            "{to}: {id} was erased from this file, and what is erased stays out; restore it into another"
+        ),
+        CopyStatus::Conflict => {
+            format!("{to}: {id} is there and another story; it was left (restore into a file of its own)")
+        }
+        CopyStatus::Damaged => format!("{to}: {id} is damaged in the backup; it was not brought back"),
+    }
+}
+
+fn tell(restored: &Restored, to: Option<&Path>, output: &Output) -> Result<u8> {
+    let seen = &restored.verification;
+    let code = if seen.findings.is_empty() { DONE } else { FAILED };
+    if output.json {
+        let findings: Vec<Value> = seen
+            .findings
+            .iter()
+            .map(|finding| {
+                json!({
+                    "conversation": finding.conversation.as_ref().map(ConversationId::as_str),
+                    "sequence": finding.sequence.map(|sequence| sequence.0),
+                    "what": finding.what,
+                })
+            })
+            .collect();
+        output.value(&json!({
+            "file": to.map(Path::to_string_lossy),
+            "taken_at": restored.taken_at.map(Timestamp::to_rfc3339),
+            "files": restored.files,
+            "position": restored.head.0,
+            "conversations": seen.conversations,
+            "events": seen.events,
+            "cut": restored.cut,
+            "spared": restored.spared,
+            "bytes": restored.bytes,
+            "findings": findings,
+        }))?;
+        return Ok(code);
+    }
+    let name = to.map_or_else(|| "the backup".to_owned(), |to| to.display().to_string());
+    output.line(format!(
+        "{name}: {} with {} up to position {}{}{} ({})",
+        plural(seen.conversations, "conversation"),
+        plural(seen.events, "event"),
+        restored.head,
+        restored.taken_at.map(|at| format!(", from a backup of {} UTC", time(at))).unwrap_or_default(),
+        if restored.files > 1 {
+            format!(" in {} files", count(restored.files as u64))
+        } else {
+            String::new()
+        },
+        bytes(restored.bytes),
+    ))?;
+    if restored.cut > 0 {
+        output.line(format!("{} behind that point were left out", plural(restored.cut, "event")))?;
+    }
+    for id in &restored.spared {
+        output.line(format!("{id} was deleted before the next backup was taken; it is in the file"))?;
+    }
+    if seen.findings.is_empty() {
+        output.line("every event, attachment and derived table is verified")?;
+        return Ok(code);
+    }
+    output.line(format!("\nthe verification found {}:", plural(seen.findings.len() as u64, "fault")))?;
+    for finding in seen.findings.iter().take(25) {
+        let id = finding.conversation.as_ref().map_or("the file", ConversationId::as_str);
+        output.line(format!("  {id}: {}", finding.what))?;
+    }
+    Ok(code)
+}
+
+fn list(folder: &Path, output: &Output) -> Result<u8> {
+    let files = Store::backups(folder)?;
+    if output.json {
+        for file in &files {
+            output.value(&json!({
+                "number": file.number,
+                "full": file.is_full,
+                "taken_at": file.taken_at.to_rfc3339(),
+                "position": file.to.0,
+                "bytes": file.bytes,
+                "file": file.path.to_string_lossy(),
+            }))?;
+        }
+        return Ok(DONE);
+    }
+    let mut rows = table(&["number", "kind", "taken at (UTC)", "position", "size", "file"], &[0, 3, 4]);
+    for file in &files {
+        let BackupFile { number, is_full, taken_at, to, path, bytes: size } = file;
+        rows.add_row(row([
+            count(*number),
+            if *is_full { "full" } else { "part" }.to_owned(),
+            time(*taken_at),
+            count(to.0),
+            bytes(*size),
+            path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        ]));
+    }
+    if files.is_empty() {
+        return output.line(format!("{}: there is no backup in it", folder.display())).map(|()| DONE);
+    }
+    output.line(rows.trim_fmt())?;
+    Ok(DONE)
+}

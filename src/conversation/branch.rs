@@ -1,0 +1,110 @@
+//! What follows from the active branch: what the model may see, what waits for an answer, how it ends.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::event::{ActionEvent, Content, Event, Source};
+use crate::state::title;
+use crate::stuck;
+use crate::view::View;
+
+/// The folds over the events of the active branch, root first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Branch {
+    /// What the model may see.
+    pub view: View,
+    /// The last events, as many as the search for circles looks at.
+    recent: VecDeque<Event>,
+    /// The actions that nothing has answered, in order.
+    pending: Vec<Arc<ActionEvent>>,
+    /// The first message that a title can be made of.
+    opening: Option<String>,
+    /// Whether the last that was said is an answer of the agent's: nobody has to be asked anything.
+    answered: bool,
+}
+
+impl Branch {
+    /// The branch of `events`, as a process goes on with it after a restart.
+    pub fn resumed(events: &[Event]) -> Self {
+        let mut branch = Self::default();
+        events.iter().for_each(|event| branch.follow(event));
+        let awaited = branch.pending.iter().map(|action| &*action.tool_call_id);
+        branch.view = View::resumed(events, awaited);
+        branch
+    }
+
+    /// Takes the next event.
+    pub fn apply(&mut self, event: &Event) {
+        self.view.apply(event);
+        self.follow(event);
+    }
+
+    fn follow(&mut self, event: &Event) {
+        if self.recent.len() == stuck::WINDOW {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(event.clone());
+        match event {
+            Event::Action(action) if action.action.is_some() => self.pending.push(Arc::clone(action)),
+            Event::Observation(answer) => {
+                self.answer(|action| *action.common.id.as_str() == *answer.action_id)
+            }
+            Event::UserReject(answer) => {
+                self.answer(|action| *action.common.id.as_str() == *answer.action_id)
+            }
+            Event::AgentError(answer) => self.answer(|action| action.tool_call_id == answer.tool_call_id),
+            Event::Message(message) => {
+                if self.opening.is_none() {
+                    self.opening = title::candidate(message);
+                }
+                let texts = message.llm_message.content.iter().filter_map(Content::as_text);
+                self.answered = message.common.source == Source::Agent
+                    && texts.into_iter().any(|text| !title::is_blank(text));
+            }
+            Event::Action(_)
+            | Event::SystemPrompt(_)
+            | Event::Condensation(_)
+            | Event::CondensationRequest(_)
+            | Event::CondensationSummary(_)
+            | Event::StateUpdate(_)
+            | Event::ConversationError(_)
+            | Event::Pause(_)
+            | Event::Interrupt(_)
+            | Event::SecurityAnalysis(_)
+            | Event::Hook(_)
+            | Event::Token(_)
+            | Event::CompletionLog(_)
+            | Event::StreamingDelta(_)
+            | Event::AcpToolCall(_)
+            | Event::ServerError(_)
+            | Event::Unknown(_) => {}
+        }
+        if let Event::Action(_) | Event::CondensationRequest(_) = event {
+            self.answered = false;
+        }
+    }
+
+    fn answer(&mut self, answers: impl Fn(&ActionEvent) -> bool) {
+        self.pending.retain(|action| !answers(action));
+    }
+
+    /// The last events, in order.
+    pub fn recent(&self) -> impl DoubleEndedIterator<Item = &Event> + Clone {
+        self.recent.iter()
+    }
+
+    /// The actions that nothing has answered, in order.
+    pub fn pending(&self) -> &[Arc<ActionEvent>] {
+        &self.pending
+    }
+
+    /// The first message that a title can be made of.
+    pub fn opening(&self) -> Option<&str> {
+        self.opening.as_deref()
+    }
+
+    /// Whether the last that was said is an answer of the agent's.
+    pub fn is_answered(&self) -> bool {
+        self.answered
+    }
+}

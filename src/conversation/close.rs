@@ -1,0 +1,37 @@
+//! The end of a conversation in this process.
+
+use std::sync::atomic::Ordering;
+
+use super::{Conversation, Result};
+use crate::event::HookType;
+
+impl Conversation {
+    /// Ends what the conversation holds here: a run is interrupted, hooks hear of the end, tools let go of their shells
+    /// and connections. What is stored stays, and can be opened again. Closing twice is closing once.
+    ///
+    /// # Errors
+    /// What the store can meet while it writes down what hooks said; everything is ended all the same.
+    pub async fn close(&self) -> Result<()> {
+        let local = &self.0;
+        if local.is_closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if let Some(running) = local.running() {
+            running.cancel.cancel();
+            running.ended.cancelled().await;
+        }
+        let Some(equipment) = local.equipment() else { return Ok(()) };
+        let answer = equipment.session(HookType::SessionEnd).await;
+        let written = async {
+            let mut live = local.lock().await?;
+            live.push_hooks(answer.events);
+            local.commit(&mut live).await
+        }
+        .await;
+        if let Some(hooks) = &equipment.hooks {
+            hooks.close();
+        }
+        equipment.toolbox.close().await;
+        written
+    }
+}

@@ -1,0 +1,127 @@
+//! Making what the model sees shorter: when it is time, and when somebody asks for it.
+
+use tokio_util::sync::CancellationToken;
+
+use super::base::Change;
+use super::branch::Branch;
+use super::equip::Equipment;
+use super::live::{Live, common};
+use super::run::Run;
+use super::step::spent;
+use super::{Conversation, ConversationError, Local, Result, load};
+use crate::agent::aside::Aside;
+use crate::agent::condenser::{self, CondenseError, Condensed};
+use crate::event::json::Raw;
+use crate::event::{Condensation, CondensationRequest, Source};
+use crate::llm::{Model, Reply};
+use crate::message;
+use crate::state::ModelCall;
+use crate::view::{Tokens, View};
+
+impl Conversation {
+    /// Has what the model sees summed up now, whatever its length. The status stays. Where actions wait for an answer
+    /// it is only asked for, and done with the run's next step: a call may not stand without its answer.
+    ///
+    /// # Errors
+    /// [`ConversationError::NoCondenser`], in which case nothing is written; [`ConversationError::Condense`] where no
+    /// summary could be had; what the store can meet.
+    pub async fn condense(&self) -> Result<()> {
+        let local = &self.0;
+        local.refuse_closed()?;
+        let equipment = local.ready().await?;
+        let mut live = local.lock().await?;
+        if equipment.condensers.is_empty() {
+            return Err(ConversationError::NoCondenser { what: without(&live) });
+        }
+        live.push(CondensationRequest::new(common(Source::Environment)));
+        local.commit(&mut live).await?;
+        if !live.branch.pending().is_empty() {
+            return Ok(());
+        }
+        let (view, moves) = (live.branch.view.clone(), live.moves);
+        drop(live);
+        let (condensed, calls) = local.condense_until(&view, &CancellationToken::new(), &equipment).await;
+        let mut live = local.lock().await?;
+        for call in calls {
+            live.set(Change::Spent(Box::new(call)));
+        }
+        let outcome = condensed.map(|condensation| {
+            if let Some(condensation) = condensation.filter(|_| live.moves == moves) {
+                live.push(condensation);
+            }
+        });
+        local.commit(&mut live).await?;
+        Ok(outcome?)
+    }
+}
+
+/// What an agent has in the place of a condenser that can be asked.
+fn without(live: &Live) -> String {
+    match live.base.agent.condenser().and_then(|condenser| condenser.get("kind")).and_then(Raw::as_str) {
+        Some(kind) => format!("Condenser {kind} does not handle condensation requests"),
+        None => "No condenser configured".to_owned(),
+    }
+}
+
+impl Local {
+    /// Has the view summed up where it is time for that; what was spent on it comes along.
+    pub(super) async fn condense_view(
+        &self,
+        view: &View,
+        run: &Run,
+        equipment: &Equipment,
+    ) -> (Result<Option<Condensation>, CondenseError>, Vec<ModelCall>) {
+        if equipment.condensers.is_empty() {
+            return (Ok(None), Vec::new());
+        }
+        self.condense_until(view, &run.cancel, equipment).await
+    }
+
+    async fn condense_until(
+        &self,
+        view: &View,
+        cancel: &CancellationToken,
+        equipment: &Equipment,
+    ) -> (Result<Option<Condensation>, CondenseError>, Vec<ModelCall>) {
+        let model = &*equipment.model;
+        let count = |length: usize| {
+            let messages = message::messages(view.events().take(length)).unwrap_or_default();
+            model.count_tokens(&messages, &equipment.schemas)
+        };
+        let minds = equipment.condensers.iter().any(|condenser| condenser.settings.max_tokens.is_some());
+        let tokens = (minds || model.input_tokens_max().is_some())
+            .then_some(Tokens { model_limit: model.input_tokens_max(), count: &count });
+        let plans = condenser::plans(&equipment.condensers, view, tokens);
+        let common = common(Source::Environment);
+        let conversation: crate::event::Text = self.id.as_str().into();
+        let aside = Aside {
+            cache_key: Some(conversation.clone()),
+            session: Some(conversation),
+            ..Aside::new(cancel)
+        };
+        let asked = condenser::condense(&equipment.condensers, plans, view, &common, &aside);
+        let Condensed { event, replies } = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Condensed { event: Err(CondenseError::Cancelled), replies: Vec::new() },
+            condensed = asked => condensed,
+        };
+        let calls = replies.iter().map(|reply| spent(asked_by(equipment, reply), reply)).collect();
+        (event, calls)
+    }
+
+    /// Makes the view anew, with everything that must hold in one.
+    pub(super) async fn rebuild(&self, live: &mut Live) -> Result<()> {
+        let unknown = || crate::Error::UnknownConversation { conversation: self.id.to_string() };
+        let mut stored = load::stored(&self.host, &self.id).await?.ok_or_else(unknown)?;
+        stored.leaf = live.leaf.clone();
+        live.branch = Branch::resumed(&stored.branch(&self.id)?);
+        Ok(())
+    }
+}
+
+/// Which of the condensers' models gave a reply.
+fn asked_by<'e>(equipment: &'e Equipment, reply: &Reply) -> &'e dyn Model {
+    let models = || equipment.condensers.iter().map(|condenser| &*condenser.model);
+    let named = models().find(|model| model.name() == reply.usage.model);
+    named.or_else(|| models().next()).unwrap_or(&*equipment.model)
+}

@@ -1,0 +1,198 @@
+//! Carrying out the actions of one reply.
+//!
+//! Several at once where the agent's settings allow it, else one after the other; answers are written in the order of
+//! the actions, each as soon as those before it are. What stands behind `finish` in a reply is not carried out, and is
+//! answered so: the reference leaves it open and carries it out in the next run. Source: `runtime.md` section 3.7.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::base::Change;
+use super::equip::Equipment;
+use super::live::{Live, common};
+use super::run::{INTERRUPTED, Run};
+use super::step::finish;
+use super::{Local, Result};
+use crate::event::{
+    ActionEvent, AgentErrorEvent, ErrorClassification, Observation, ObservationEvent, RejectionSource,
+    Source, UserRejectObservation,
+};
+use crate::tool::{self, Context, Tool, ToolError};
+
+/// The tool that ends a turn.
+const FINISH: &str = "finish";
+
+/// What is said of a call behind the one that ended the turn.
+const AFTER_FINISH: &str = "Tool call not executed: the agent finished in the same response.";
+
+/// What is said of a call that an interruption kept from beginning.
+const NOT_BEGUN: &str = "Tool call cancelled by interrupt.";
+
+/// How a call ended.
+enum Ended {
+    Answered(Box<Observation>),
+    Failed(ToolError),
+    NotBegun,
+    Interrupted,
+    Panicked,
+}
+
+/// A call that is due: refused by a hook, or under way.
+enum Due {
+    Refused(crate::event::Text),
+    Begun(JoinHandle<Ended>),
+    Unknown,
+}
+
+impl Local {
+    /// Carries out `actions` and writes their answers down.
+    pub(super) async fn execute(
+        self: &Arc<Self>,
+        live: &mut Live,
+        run: &Run,
+        equipment: &Arc<Equipment>,
+        actions: &[Arc<ActionEvent>],
+    ) -> Result<()> {
+        let last = actions.iter().position(|action| &*action.tool_name == FINISH);
+        let (due, behind) = actions.split_at(last.map_or(actions.len(), |last| last + 1));
+        let at_once = if due.len() > 1 { equipment.tools_at_once } else { 1 };
+        let gate = Arc::new(Semaphore::new(at_once));
+        let context = self.context(run);
+        let begin = |live: &Live, action: &Arc<ActionEvent>| {
+            if let Some(reason) = live.base.blocked_action(action.common.id.as_str()) {
+                return Due::Refused(reason.clone());
+            }
+            match equipment.toolbox.get(&action.tool_name) {
+                Some(tool) => Due::Begun(tokio::spawn(call(
+                    Arc::clone(tool),
+                    Arc::clone(action),
+                    context.clone(),
+                    Arc::clone(&gate),
+                ))),
+                None => Due::Unknown,
+            }
+        };
+        let mut begun: Vec<Due> = Vec::new();
+        if at_once > 1 {
+            begun.extend(due.iter().map(|action| begin(live, action)));
+        }
+        let mut begun = begun.into_iter();
+        for (place, action) in due.iter().enumerate() {
+            let is_last = last == Some(place);
+            if is_last {
+                behind.iter().for_each(|action| {
+                    push_failure(live, action, AFTER_FINISH, ErrorClassification::AGENT_ACTION)
+                });
+            }
+            let this = match begun.next() {
+                Some(this) => this,
+                None => begin(live, action),
+            };
+            let has_answered = self.answer(live, equipment, action, this).await?;
+            if is_last && has_answered {
+                finish(live);
+            }
+            self.commit(live).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a call to end and takes in its answer; whether it was carried out.
+    async fn answer(
+        &self,
+        live: &mut Live,
+        equipment: &Equipment,
+        action: &Arc<ActionEvent>,
+        due: Due,
+    ) -> Result<bool> {
+        let name = &action.tool_name;
+        let ended = match due {
+            Due::Refused(reason) => {
+                live.set(Change::UnblockAction(action.common.id.as_str().into()));
+                live.push(UserRejectObservation::new(
+                    common(Source::Environment),
+                    action,
+                    reason,
+                    RejectionSource::Hook,
+                ));
+                return Ok(false);
+            }
+            Due::Unknown => {
+                let available = equipment.toolbox.names().map(|name| format!("'{name}'"));
+                let available = available.collect::<Vec<_>>().join(", ");
+                let error = format!("Tool '{name}' not found. Available: [{available}]");
+                push_failure(live, action, &error, ErrorClassification::AGENT_ACTION);
+                return Ok(false);
+            }
+            Due::Begun(call) => call.await.unwrap_or(Ended::Panicked),
+        };
+        let failed = |text: &str| format!("Error executing tool '{name}': {text}");
+        match ended {
+            Ended::Answered(observation) => {
+                let event = ObservationEvent::new(common(Source::Environment), action, *observation);
+                let answer = equipment.post_tool_use(action, &event).await;
+                live.push_hooks_aside(answer.events);
+                live.push(event);
+                return Ok(true);
+            }
+            Ended::Failed(ToolError::Arguments(text) | ToolError::Failed(text)) => {
+                push_failure(live, action, &failed(&text), ErrorClassification::AGENT_ACTION);
+            }
+            Ended::Failed(ToolError::Internal(text) | ToolError::ResourceTimeout(text)) => {
+                push_failure(live, action, &failed(&text), ErrorClassification::INTERNAL);
+            }
+            Ended::Failed(ToolError::Cancelled) | Ended::Interrupted => {
+                push_failure(live, action, INTERRUPTED, ErrorClassification::AGENT_ACTION);
+            }
+            Ended::NotBegun => push_failure(live, action, NOT_BEGUN, ErrorClassification::AGENT_ACTION),
+            Ended::Panicked => {
+                push_failure(live, action, &failed("the tool panicked"), ErrorClassification::INTERNAL);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Where calls happen.
+    fn context(&self, run: &Run) -> Context {
+        self.context_with(run.cancel.clone())
+    }
+
+    pub(super) fn context_with(&self, cancel: tokio_util::sync::CancellationToken) -> Context {
+        Context {
+            working_dir: self.working_dir.clone(),
+            keep_dir: self.keep_dir.clone(),
+            secrets: Arc::new(super::secrets::Shared(self.secrets.clone())),
+            cancel,
+        }
+    }
+}
+
+/// One call, once it is its turn.
+async fn call(
+    tool: Arc<dyn Tool>,
+    action: Arc<ActionEvent>,
+    context: Context,
+    gate: Arc<Semaphore>,
+) -> Ended {
+    let permit = tokio::select! {
+        biased;
+        () = context.cancel.cancelled() => None,
+        permit = gate.acquire_owned() => permit.ok(),
+    };
+    let (Some(_permit), Some(action)) = (permit, &action.action) else { return Ended::NotBegun };
+    match tool::run(&*tool, action, &context).await {
+        Ok(observation) => Ended::Answered(Box::new(observation)),
+        Err(ToolError::Cancelled) => Ended::Interrupted,
+        Err(error) => Ended::Failed(error),
+    }
+}
+
+fn push_failure(live: &mut Live, action: &ActionEvent, error: &str, classification: ErrorClassification) {
+    live.push(AgentErrorEvent {
+        tool_name: action.tool_name.clone(),
+        classification,
+        ..AgentErrorEvent::new(common(Source::Agent), &action.tool_call, error)
+    });
+}

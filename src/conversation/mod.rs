@@ -1,0 +1,147 @@
+//! The loop: where the store, the agent, its model and its tools meet, and nowhere else.
+//!
+//! A [`Conversation`] is a handle on one conversation that can run: cheap to clone, usable from any task. Whatever
+//! changes it waits in line, first come first served; reading never waits. Everything that happens is an
+//! event in the store before anybody hears of it, together with HEAD and the base state it leads to.
+//!
+//! Source: `runtime.md`, but for what `docs/conformance.md` lists as mended.
+
+mod ask;
+mod base;
+mod branch;
+mod builder;
+mod close;
+mod commit;
+mod condense;
+mod control;
+mod equip;
+mod error;
+mod execute;
+mod fork;
+mod hooks;
+mod host;
+mod live;
+mod load;
+mod navigate;
+mod ready;
+mod recover;
+mod run;
+mod say;
+mod secrets;
+mod settings;
+mod step;
+mod switch;
+mod tool;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, RwLock};
+
+pub use builder::{Builder, ModelMaker};
+pub use error::{ConversationError, Result};
+pub use fork::{ForkMetrics, ForkOptions};
+pub use host::Host;
+pub use live::StateUpdates;
+pub use run::RunOptions;
+pub use say::UserMessage;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::event::Event;
+use crate::ids::{ConversationId, EventId};
+use crate::llm::Delta;
+use crate::state::ExecutionStatus;
+use equip::Equipment;
+use live::Live;
+
+/// Hears every event once it is committed, in order. Called while the conversation waits: it must be quick, and must
+/// not wait for the conversation.
+pub type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// Hears the pieces of a reply on their way, with the id of the event that will hold the whole.
+pub type DeltaCallback = Arc<dyn Fn(&EventId, &Delta) + Send + Sync>;
+
+/// A conversation that can run.
+#[derive(Debug, Clone)]
+pub struct Conversation(Arc<Local>);
+
+/// What a conversation looks like from outside at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// How it goes.
+    pub status: ExecutionStatus,
+    /// How many events there are.
+    pub event_count: u64,
+    /// Where HEAD is; `None` before everything.
+    pub head: Option<EventId>,
+    /// A person's last message.
+    pub last_user_message: Option<EventId>,
+}
+
+/// A conversation that runs in this process.
+struct Local {
+    id: ConversationId,
+    host: Host,
+    live: tokio::sync::Mutex<Live>,
+    shown: watch::Sender<Snapshot>,
+    working_dir: PathBuf,
+    keep_dir: Option<PathBuf>,
+    secrets: crate::secret::Registry,
+    parts: builder::Parts,
+    /// What it runs with, once it was made.
+    equipment: RwLock<Option<Arc<Equipment>>>,
+    /// The run that is under way.
+    running: Mutex<Option<Running>>,
+    is_closed: AtomicBool,
+}
+
+/// A run that is under way: what ends it, and what tells that it has ended.
+#[derive(Debug, Clone)]
+struct Running {
+    cancel: CancellationToken,
+    ended: CancellationToken,
+}
+
+impl fmt::Debug for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Local").field("id", &self.id).field("shown", &*self.shown.borrow()).finish()
+    }
+}
+
+impl Conversation {
+    /// Opens a conversation: [`Builder`] says how.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &ConversationId {
+        &self.0.id
+    }
+
+    /// Where it is kept.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.0.host
+    }
+
+    /// What it looks like now. Never waits.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.shown.borrow().clone()
+    }
+
+    /// How it goes now. Never waits.
+    #[must_use]
+    pub fn status(&self) -> ExecutionStatus {
+        self.0.shown.borrow().status
+    }
+
+    /// Its snapshots, as they change.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Snapshot> {
+        self.0.shown.subscribe()
+    }
+}

@@ -1,0 +1,83 @@
+//! What a person says.
+
+use super::base::Change;
+use super::equip::Equipment;
+use super::live::{Live, common};
+use super::{Conversation, Local, Result};
+use crate::event::{Content, Event, Message, MessageEvent, Role, Source, Text, TextContent};
+use crate::ids::EventId;
+use crate::state::ExecutionStatus;
+
+/// Something to say to the agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UserMessage {
+    /// Its parts: text and pictures. May be empty.
+    pub content: Vec<Content>,
+    /// Who sends it, where several may.
+    pub sender: Option<Text>,
+}
+
+impl From<&str> for UserMessage {
+    fn from(text: &str) -> Self {
+        Self { content: vec![Content::text(text)], sender: None }
+    }
+}
+
+impl From<String> for UserMessage {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl Conversation {
+    /// Says something to the agent; answers the event's id. Nothing runs by it: see [`Conversation::run`].
+    ///
+    /// It is taken in whatever the status is; what was finished or stuck is idle after it. While tools are at
+    /// work it waits for them, as an answer has to stand next to its call.
+    ///
+    /// # Errors
+    /// What getting ready and the store can meet. Nothing was said then.
+    pub async fn send_message(&self, message: impl Into<UserMessage>) -> Result<EventId> {
+        self.0.refuse_closed()?;
+        self.0.say(message.into()).await
+    }
+}
+
+impl Local {
+    async fn say(&self, message: UserMessage) -> Result<EventId> {
+        let mut live = self.lock().await?;
+        let equipment = self.ready_within(&mut live).await?;
+        if matches!(live.base.status, ExecutionStatus::Finished | ExecutionStatus::Stuck) {
+            live.set(Change::Status(ExecutionStatus::Idle));
+        }
+        let event = MessageEvent {
+            sender: message.sender,
+            ..MessageEvent::new(common(Source::User), Message::new(Role::User, message.content))
+        };
+        let id = event.common.id.clone();
+        equipment.push_user_message(&mut live, event).await;
+        self.commit(&mut live).await?;
+        Ok(id)
+    }
+}
+
+impl Equipment {
+    /// Takes in a message of source `user`, asking hooks first. What they add to it makes them a part of the branch,
+    /// as in the reference; what they block is kept from the model.
+    pub async fn push_user_message(&self, live: &mut Live, mut message: MessageEvent) {
+        let answer = self.user_prompt_submit(&message).await;
+        let id = message.common.id.clone();
+        match answer.context {
+            Some(context) => {
+                message.extended_content.push(TextContent::new(context));
+                live.push_hooks(answer.events);
+            }
+            None => live.push_hooks_aside(answer.events),
+        }
+        if let Some(reason) = answer.blocked {
+            live.set(Change::BlockMessage(id.as_str().into(), reason));
+        }
+        live.push(Event::from(message));
+        live.set(Change::LastUserMessage(id));
+    }
+}

@@ -1,0 +1,71 @@
+//! What can be changed of a conversation while it goes on.
+
+use super::base::Change;
+use super::builder::check_tags;
+use super::{Conversation, Result};
+use crate::agent::{Analyzer, Policy};
+use crate::secret::Source;
+
+impl Conversation {
+    /// Sets which actions wait for a person, from the next reply on.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn set_confirmation_policy(&self, policy: Policy) -> Result<()> {
+        self.change(Change::Policy(policy)).await
+    }
+
+    /// Sets who judges risks; `None` for nobody.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn set_security_analyzer(&self, analyzer: Option<Analyzer>) -> Result<()> {
+        self.change(Change::Analyzer(analyzer)).await
+    }
+
+    /// Sets the tags, all of them.
+    ///
+    /// # Errors
+    /// [`ConversationError::Tag`](super::ConversationError::Tag), and what the store can meet.
+    pub async fn set_tags(&self, tags: Vec<(String, String)>) -> Result<()> {
+        check_tags(&tags)?;
+        self.change(Change::Tags(tags)).await
+    }
+
+    /// Adds secrets, or puts them in the place of those with their names. They are sealed at once.
+    ///
+    /// # Errors
+    /// What the store can meet; then they are known to this process only.
+    pub async fn update_secrets(&self, secrets: Vec<(String, Source)>) -> Result<()> {
+        self.0.refuse_closed()?;
+        let mut live = self.0.lock().await?;
+        self.0.secrets.update(secrets);
+        live.set(Change::Secrets);
+        self.0.commit(&mut live).await
+    }
+
+    /// Which actions wait for a person.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn confirmation_policy(&self) -> Result<Policy> {
+        Ok(self.0.lock().await?.base.policy.clone())
+    }
+
+    /// Whether risks are judged and a person may be asked: what the reference shows to people. Whether one is asked
+    /// follows from the policy alone, as an action that nobody judges has a risk that is not known.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn is_confirmation_mode_active(&self) -> Result<bool> {
+        let live = self.0.lock().await?;
+        Ok(live.base.analyzer.is_some() && live.base.policy != Policy::Never)
+    }
+
+    async fn change(&self, change: Change) -> Result<()> {
+        self.0.refuse_closed()?;
+        let mut live = self.0.lock().await?;
+        live.set(change);
+        self.0.commit(&mut live).await
+    }
+}

@@ -1,0 +1,187 @@
+//! A conversation reduced to what holds it together, in one pass: parents, calls and answers, and which of
+//! its payloads cannot be read.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::event::{Event, Given, kind, upcast};
+use crate::ids::{ConversationId, EventId, Timestamp};
+use crate::store::{Bone, Store};
+use crate::tree::Tree;
+
+/// What an event is to the calls of a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    /// It calls a tool.
+    Call {
+        /// The model's name for the call.
+        call: Box<str>,
+        /// The tool.
+        tool: Box<str>,
+        /// Whether the call was valid and so awaits an answer.
+        awaits: bool,
+    },
+    /// It answers a call.
+    Answer {
+        /// The model's name for the call.
+        call: Box<str>,
+        /// The action it names; an error names none.
+        action: Option<Box<str>>,
+    },
+    /// Neither.
+    Other,
+}
+
+/// Events of one kind that have one thing wrong with them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Odd {
+    /// The first one's sequence and id.
+    pub first: (u64, String),
+    /// How many.
+    pub count: u64,
+    /// Why the first one cannot be read; empty for a kind that is merely unfamiliar.
+    pub why: String,
+}
+
+/// What holds a conversation together. Places count the events that are there, from 0.
+#[derive(Debug, Default)]
+pub(super) struct Skeleton {
+    pub tree: Tree,
+    pub parts: Vec<Part>,
+    /// The sequence of each place; empty as long as sequences are dense.
+    sequences: Vec<u64>,
+    /// The first missing sequence and the one behind the gap, gap by gap.
+    pub gaps: Vec<(u64, u64)>,
+    /// Payloads that cannot be read, by kind.
+    pub unreadable: BTreeMap<String, Odd>,
+    /// Kinds that nobody here knows.
+    pub unfamiliar: BTreeMap<String, Odd>,
+    /// When the last event was taken in.
+    pub recorded_at: Option<Timestamp>,
+}
+
+impl Skeleton {
+    /// Reads the first `length` events; `seen` is told after each.
+    pub(super) fn read(
+        store: &Store,
+        id: &ConversationId,
+        length: u64,
+        seen: &mut dyn FnMut(),
+    ) -> Result<Self> {
+        let mut skeleton = Self::default();
+        let mut next = 0;
+        store.bones(id, length, &mut |bone| {
+            if bone.sequence != next {
+                skeleton.gaps.push((next, bone.sequence));
+            }
+            next = bone.sequence + 1;
+            skeleton.push(&bone);
+            seen();
+            Ok(())
+        })?;
+        if next < length {
+            skeleton.gaps.push((next, length));
+        }
+        Ok(skeleton)
+    }
+
+    fn push(&mut self, bone: &Bone<'_>) {
+        let place = self.tree.len() as u64;
+        if !self.sequences.is_empty() || bone.sequence != place {
+            if self.sequences.is_empty() {
+                self.sequences = (0..place).collect();
+            }
+            self.sequences.push(bone.sequence);
+        }
+        self.tree.push(bone.id, bone.parent_id, bone.kind);
+        self.recorded_at = Some(bone.recorded_at);
+        let part = if bone.is_redacted { part_of_columns(bone) } else { self.part(bone) };
+        self.parts.push(part);
+    }
+
+    /// The sequence of the event at `place`.
+    pub(super) fn sequence(&self, place: usize) -> u64 {
+        self.sequences.get(place).copied().unwrap_or(place as u64)
+    }
+
+    fn part(&mut self, bone: &Bone<'_>) -> Part {
+        let given_id = EventId::new(bone.id).ok();
+        let given = Given { id: given_id.as_ref(), timestamp: None };
+        let Some(payload) = bone.payload else {
+            note(&mut self.unreadable, bone, "it is not text".into());
+            return Part::Other;
+        };
+        match upcast::read(payload, &given).map(|raised| raised.event) {
+            Ok(event) => {
+                if let Event::Unknown(unknown) = &event {
+                    match &unknown.fault {
+                        Some(fault) => note(&mut self.unreadable, bone, fault.to_string()),
+                        None if is_archived(bone.kind) => {}
+                        None => note(&mut self.unfamiliar, bone, String::new()),
+                    }
+                    return part_of_columns(bone);
+                }
+                part_of(&event)
+            }
+            Err(error) => {
+                note(&mut self.unreadable, bone, error.to_string());
+                part_of_columns(bone)
+            }
+        }
+    }
+}
+
+/// Kinds of other programs, which are kept as archives and meant to be no kinds of the SDK: OpenHands V0's
+/// `action:run`, other agents' `claude-code:user`.
+fn is_archived(kind: &str) -> bool {
+    kind.contains(':')
+}
+
+fn note(odd: &mut BTreeMap<String, Odd>, bone: &Bone<'_>, why: String) {
+    let first = || Odd { first: (bone.sequence, bone.id.to_owned()), count: 0, why };
+    odd.entry(bone.kind.to_owned()).or_insert_with(first).count += 1;
+}
+
+/// What an event whose payload had to go, or cannot be read, is to the calls: an action stays one, though
+/// nobody could carry out one that cannot be read, and whatever else names a call is taken for its answer.
+fn part_of_columns(bone: &Bone<'_>) -> Part {
+    let Some(call) = bone.tool_call_id else { return Part::Other };
+    match kind::canonical(bone.kind) {
+        kind::ACTION => Part::Call { call: call.into(), tool: "a tool".into(), awaits: bone.is_redacted },
+        _ => Part::Answer { call: call.into(), action: None },
+    }
+}
+
+fn part_of(event: &Event) -> Part {
+    match event {
+        Event::Action(action) => Part::Call {
+            call: (&*action.tool_call_id).into(),
+            tool: (&*action.tool_name).into(),
+            awaits: action.action.is_some(),
+        },
+        Event::Observation(answer) => {
+            Part::Answer { call: (&*answer.tool_call_id).into(), action: Some((&*answer.action_id).into()) }
+        }
+        Event::UserReject(answer) => {
+            Part::Answer { call: (&*answer.tool_call_id).into(), action: Some((&*answer.action_id).into()) }
+        }
+        Event::AgentError(answer) => Part::Answer { call: (&*answer.tool_call_id).into(), action: None },
+        Event::Message(_)
+        | Event::SystemPrompt(_)
+        | Event::Condensation(_)
+        | Event::CondensationRequest(_)
+        | Event::CondensationSummary(_)
+        | Event::StateUpdate(_)
+        | Event::ConversationError(_)
+        | Event::Pause(_)
+        | Event::Interrupt(_)
+        | Event::SecurityAnalysis(_)
+        | Event::Hook(_)
+        | Event::Token(_)
+        | Event::CompletionLog(_)
+        | Event::StreamingDelta(_)
+        | Event::AcpToolCall(_)
+        | Event::ServerError(_)
+        | Event::Unknown(_) => Part::Other,
+    }
+}

@@ -1,0 +1,100 @@
+//! The file as a whole: its structure, imports that never ended, derived tables against the log.
+
+use std::path::Path;
+
+use super::{Comparison, Doctor, Examination, Finding, Remedy, Trouble};
+use crate::error::Result;
+use crate::ids::ConversationId;
+use crate::store::{ConversationFilter, Order};
+
+impl Doctor<'_> {
+    pub(super) fn examine_file(&self, seen: &mut Examination) -> Result<()> {
+        if self.looks_for(Trouble::Structure) {
+            let wrong = self.store.check_structure()?;
+            seen.findings
+                .extend(wrong.into_iter().map(|what| Finding::new(Trouble::Structure, None, what, None)));
+        }
+        for unfinished in self.store.unfinished()? {
+            let is_busy = self.may_run(unfinished.began_at);
+            let is_there = Path::new(&unfinished.source).exists();
+            let what = format!(
+                "it began to come in from {:?} at {}{}",
+                unfinished.source,
+                unfinished.began_at,
+                match (is_busy, is_there) {
+                    (true, _) => "; that may still go on",
+                    (false, true) => "",
+                    (false, false) => ", which is not there any more",
+                }
+            );
+            let remedy = Remedy::ImportAgain { from: unfinished.source };
+            let remedy = Some(remedy).filter(|_| !is_busy && is_there);
+            let conversation = Some(unfinished.conversation);
+            seen.findings.push(Finding::new(Trouble::UnfinishedImport, conversation, what, remedy));
+        }
+        Ok(())
+    }
+
+    /// Compares derived tables with the log, conversation by conversation; one finding a projection.
+    pub(super) fn compare_projections(
+        &self,
+        conversation: Option<&ConversationId>,
+        seen: &mut Examination,
+    ) -> Result<()> {
+        if !self.looks_for(Trouble::DriftedProjection) {
+            return Ok(());
+        }
+        self.store.catch_up()?;
+        let comparer = self.store.comparer()?;
+        let mut drifts: Vec<(&'static str, ConversationId, u64, u64, u64)> = Vec::new();
+        let mut compare = |id: &ConversationId| -> Result<()> {
+            seen.compared += 1;
+            for drift in comparer.compare(id)? {
+                let known = drifts.iter_mut().find(|(name, ..)| *name == drift.projection);
+                match known {
+                    Some((_, _, count, too_many, missing)) => {
+                        *count += 1;
+                        *too_many += drift.too_many;
+                        *missing += drift.missing;
+                    }
+                    None => drifts.push((drift.projection, id.clone(), 1, drift.too_many, drift.missing)),
+                }
+            }
+            Ok(())
+        };
+        match (conversation, self.options.comparison) {
+            (Some(id), _) => compare(id)?,
+            (None, Comparison::Everything) => self.each_conversation(compare)?,
+            (None, Comparison::Sample(events)) => self.sample(events, compare)?,
+        }
+        for (projection, first, conversations, too_many, missing) in drifts {
+            let what = format!(
+                "{projection}: {too_many} rows that the log does not give, {missing} that it gives are not there, \
+                 in {conversations} of the conversations compared"
+            );
+            let remedy = Some(Remedy::Rebuild { projection });
+            seen.findings.push(Finding::new(Trouble::DriftedProjection, Some(first), what, remedy));
+        }
+        Ok(())
+    }
+
+    /// Shows the conversations that went on last, until they have so many events together.
+    fn sample(&self, events: u64, mut visit: impl FnMut(&ConversationId) -> Result<()>) -> Result<()> {
+        let (mut after, mut left) = (None, events);
+        loop {
+            let filter = ConversationFilter::default();
+            let page = self.store.conversations(&filter, Order::UpdatedDescending, after.as_ref(), 1000)?;
+            for conversation in page.conversations {
+                if left == 0 {
+                    return Ok(());
+                }
+                visit(&conversation.id)?;
+                left = left.saturating_sub(conversation.event_count.max(1));
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Events that stand for the records of another program's log, and what they carry of it.
+//!
+//! Such an event has one member more than its kind: `provenance`, with the format, the file, the line or row
+//! and the SHA-256 of the record, and, in the first event that a record became, the record itself. A record
+//! that has no counterpart among the kinds here is an event of a kind of its own, `FORMAT:TYPE`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::dump::Out;
+use super::json::{Object, Raw};
+use super::{Event, Extra};
+use crate::chain::Digest;
+
+/// Another program's way to write its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ForeignFormat {
+    /// Claude Code's session files: `~/.claude/projects/*/*.jsonl`.
+    ClaudeCode,
+    /// Codex's session files: `~/.codex/sessions/**/rollout-*.jsonl`.
+    Codex,
+    /// LangGraph's checkpoints in SQLite.
+    LangGraph,
+    /// The OpenAI Agents SDK's sessions in SQLite.
+    OpenAiAgents,
+}
+
+/// A text that names no format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a format; there are claude-code, codex, langgraph, openai-agents")]
+pub struct UnknownFormat {
+    /// The text.
+    pub text: String,
+}
+
+impl ForeignFormat {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::ClaudeCode, Self::Codex, Self::LangGraph, Self::OpenAiAgents];
+
+    /// The name in events, SQL, JSON and on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::LangGraph => "langgraph",
+            Self::OpenAiAgents => "openai-agents",
+        }
+    }
+
+    /// The format whose record an event of this kind is, as it came: `claude-code:progress`.
+    #[must_use]
+    pub fn of_kind(kind: &str) -> Option<Self> {
+        kind.split_once(':').and_then(|(format, _)| format.parse().ok())
+    }
+}
+
+impl fmt::Display for ForeignFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for ForeignFormat {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        let known = Self::ALL.into_iter().find(|format| format.as_str() == text);
+        known.ok_or_else(|| UnknownFormat { text: text.to_owned() })
+    }
+}
+
+/// A record as an event carries it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// A JSON value, verbatim: member `record`.
+    Json(Cow<'a, str>),
+    /// Text that is no JSON, or nests too deep to stand within an event: member `record_text`.
+    Text(Cow<'a, str>),
+    /// Bytes that are no text: member `record_base64`.
+    Bytes(Vec<u8>),
+    /// Kept beside the events, being too large for one: member `record_attachment`, the attachment's path.
+    Attached(Cow<'a, str>),
+}
+
+/// What a call of a model took, as a record tells it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ForeignUsage {
+    /// The model.
+    pub model: String,
+    /// The call, where it has a name.
+    pub response_id: Option<String>,
+    /// Tokens sent, cached ones included.
+    pub prompt_tokens: i64,
+    /// Tokens answered, thinking included.
+    pub completion_tokens: i64,
+    /// Of those sent: read from a cache.
+    pub cache_read_tokens: i64,
+    /// Of those sent: written to a cache.
+    pub cache_write_tokens: i64,
+    /// Of those answered: thinking.
+    pub reasoning_tokens: i64,
+    /// What it cost in US dollars, where the record says.
+    pub cost: Option<f64>,
+}
+
+/// Where an event came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Provenance<'a> {
+    /// The format.
+    pub format: ForeignFormat,
+    /// The file's name, without its folder.
+    pub file: Cow<'a, str>,
+    /// The table, where the file is a database.
+    pub table: Option<Cow<'a, str>>,
+    /// The line, from 1; where the file is a database, the row's own number in the table.
+    pub place: i64,
+    /// Which of the record's events it is, from 1.
+    pub part: u64,
+    /// What stands between the record before and this one, where that is not one line feed (nothing, before
+    /// the first).
+    pub before: Option<Cow<'a, str>>,
+    /// The SHA-256 of the record's bytes; of a row, of `record` as it stands here.
+    pub digest: Digest,
+    /// The record; in the first of its events only.
+    pub record: Option<Record<'a>>,
+    /// What the record says that a call of a model took, beyond what records before it said.
+    pub usage: Option<ForeignUsage>,
+}
+
+impl<'a> Provenance<'a> {
+    /// Reads the provenance of an event; `None` where it has none.
+    #[must_use]
+    pub fn of(event: &Object<'a>) -> Option<Self> {
+        let members = event.get("provenance").filter(|value| value.is_object())?.to_object();
+        let text = |member: &str| members.get(member).and_then(Raw::as_str);
+        let place = members.get("line").or_else(|| members.get("row")).and_then(Raw::as_i64)?;
+        let record = match (members.get("record"), text("record_text"), text("record_attachment")) {
+            (Some(json), _, _) => Some(Record::Json(Cow::Borrowed(json.text()))),
+            (_, Some(text), _) => Some(Record::Text(text)),
+            (_, _, Some(path)) => Some(Record::Attached(path)),
+            _ => text("record_base64").and_then(|text| base64_decode(&text)).map(Record::Bytes),
+        };
+        Some(Self {
+            format: text("format")?.parse().ok()?,
+            file: text("file")?,
+            table: text("table"),
+            place,
+            part: members.get("part").and_then(Raw::as_i64).map_or(1, i64::unsigned_abs),
+            before: text("before"),
+            digest: Digest::from_hex(&text("sha256")?)?,
+            record,
+            usage: members.get("usage").map(ForeignUsage::read),
+        })
+    }
+
+    /// Adds the member `provenance` to an event that has none: a JSON object without white space behind it.
+    pub(crate) fn write_into(&self, event: &str) -> String {
+        let mut out = Out::default();
+        out.raw(event.strip_suffix('}').unwrap_or(event));
+        out.key("provenance");
+        out.open("{");
+        out.constant("format", self.format.as_str());
+        out.constant("file", &self.file);
+        if let Some(table) = &self.table {
+            out.constant("table", table);
+        }
+        out.key(if self.table.is_some() { "row" } else { "line" });
+        out.raw(&self.place.to_string());
+        if self.part > 1 {
+            out.key("part");
+            out.raw(&self.part.to_string());
+        }
+        if let Some(before) = &self.before {
+            out.constant("before", before);
+        }
+        out.constant("sha256", &self.digest.to_hex());
+        if let Some(usage) = &self.usage {
+            out.key("usage");
+            usage.write(&mut out);
+        }
+        match &self.record {
+            Some(Record::Json(json)) => {
+                out.key("record");
+                out.raw(json);
+            }
+            Some(Record::Text(text)) => out.constant("record_text", text),
+            Some(Record::Bytes(bytes)) => out.constant("record_base64", &base64_encode(bytes)),
+            Some(Record::Attached(path)) => out.constant("record_attachment", path),
+            None => {}
+        }
+        out.close("}");
+        out.close("}");
+        out.finish()
+    }
+}
+
+impl Event {
+    /// What the record behind the event says that a call of a model took, and the record's format.
+    #[must_use]
+    pub fn foreign_usage(&self) -> Option<(ForeignFormat, ForeignUsage)> {
+        let provenance = match self {
+            Self::Message(event) => of_extra(&event.extra),
+            Self::Action(event) => of_extra(&event.extra),
+            Self::Observation(event) => of_extra(&event.extra),
+            Self::UserReject(event) => of_extra(&event.extra),
+            Self::Unknown(event) if ForeignFormat::of_kind(&event.kind).is_some() => {
+                event.payload.raw().get("provenance")
+            }
+            Self::AgentError(_)
+            | Self::SystemPrompt(_)
+            | Self::Condensation(_)
+            | Self::CondensationRequest(_)
+            | Self::CondensationSummary(_)
+            | Self::StateUpdate(_)
+            | Self::ConversationError(_)
+            | Self::Pause(_)
+            | Self::Interrupt(_)
+            | Self::SecurityAnalysis(_)
+            | Self::Hook(_)
+            | Self::Token(_)
+            | Self::CompletionLog(_)
+            | Self::StreamingDelta(_)
+            | Self::AcpToolCall(_)
+            | Self::ServerError(_)
+            | Self::Unknown(_) => None,
+        }?;
+        ForeignUsage::of(provenance)
+    }
+}
+
+fn of_extra(extra: &Extra) -> Option<Raw<'_>> {
+    extra.iter().find(|(name, _)| *name == "provenance").map(|(_, json)| json.raw())
+}
+
+impl ForeignUsage {
+    /// Reads what a provenance says of usage.
+    pub(crate) fn of(provenance: Raw<'_>) -> Option<(ForeignFormat, Self)> {
+        let members = provenance.to_object();
+        Some((members.text("format")?.parse().ok()?, Self::read(members.get("usage")?)))
+    }
+
+    fn read(raw: Raw<'_>) -> Self {
+        let members = raw.to_object();
+        let count = |member: &str| members.get(member).and_then(Raw::as_i64).unwrap_or(0);
+        Self {
+            model: members.text("model").map(Cow::into_owned).unwrap_or_default(),
+            response_id: members.text("response_id").map(Cow::into_owned),
+            prompt_tokens: count("prompt_tokens"),
+            completion_tokens: count("completion_tokens"),
+            cache_read_tokens: count("cache_read_tokens"),
+            cache_write_tokens: count("cache_write_tokens"),
+            reasoning_tokens: count("reasoning_tokens"),
+            cost: members.get("cost").and_then(Raw::as_f64),
+        }
+    }
+
+    fn write(&self, out: &mut Out) {
+        out.open("{");
+        out.constant("model", &self.model);
+        if let Some(id) = &self.response_id {
+            out.constant("response_id", id);
+        }
+        for (name, count) in [
+            ("prompt_tokens", self.prompt_tokens),
+            ("completion_tokens", self.completion_tokens),
+            ("cache_read_tokens", self.cache_read_tokens),
+            ("cache_write_tokens", self.cache_write_tokens),
+            ("reasoning_tokens", self.reasoning_tokens),
+        ] {
+            out.key(name);
+            out.raw(&count.to_string());
+        }
+        if let Some(cost) = self.cost.filter(|cost| cost.is_finite()) {
+            out.key("cost");
+            out.float(cost);
+        }
+        out.close("}");
+    }
+
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        let counts =
+            [self.prompt_tokens, self.completion_tokens, self.cache_read_tokens, self.cache_write_tokens];
+        counts.iter().chain([&self.reasoning_tokens]).all(|count| *count == 0)
+            && self.cost.is_none_or(|cost| cost == 0.0)
+    }
+}
+
+/// Bytes as text (RFC 4648, section 4, with padding).
+#[must_use]
+pub fn base64_encode(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// The bytes that such a text stands for; `None` where it is none.
+#[must_use]
+pub fn base64_decode(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_event_carries_is_read_as_it_was_written() {
+        let digest = Digest::of(b"{\"a\": 1}");
+        for record in [
+            Some(Record::Json(Cow::Borrowed("{\"a\": 1}"))),
+            Some(Record::Text(Cow::Borrowed("{\"a\": \n"))),
+            Some(Record::Bytes(vec![0xff, 0, 7])),
+            Some(Record::Attached(Cow::Borrowed("a.jsonl.line-7"))),
+            None,
+        ] {
+            let provenance = Provenance {
+                format: ForeignFormat::Codex,
+                file: Cow::Borrowed("a.jsonl"),
+                table: None,
+                place: 7,
+                part: 2,
+                before: Some(Cow::Borrowed("\r\n")),
+                digest,
+                record,
+                usage: Some(ForeignUsage {
+                    model: "m".into(),
+                    prompt_tokens: 3,
+                    cost: Some(0.5),
+                    ..Default::default()
+                }),
+            };
+            let event = provenance.write_into(r#"{"id":"e"}"#);
+            assert_eq!(Provenance::of(&Object::of(&event)), Some(provenance), "{event}");
+        }
+        assert_eq!(Provenance::of(&Object::of(r#"{"provenance":{"format":"codex"}}"#)), None);
+        assert_eq!(ForeignFormat::of_kind("codex:turn_context"), Some(ForeignFormat::Codex));
+        assert_eq!(ForeignFormat::of_kind("action:run"), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! What was run and what it printed, in order, bounded.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+use tokio::sync::{broadcast, watch};
+use uuid::Uuid;
+
+use super::{BashEvent, BashOutput};
+
+/// The most bytes of output that are kept; the oldest go first.
+const BYTES_MAX: usize = 64 << 20;
+
+/// The most events that are kept.
+const EVENTS_MAX: usize = 100_000;
+
+/// How many events a slow listener may be behind.
+const LISTENER_LAG: usize = 1024;
+
+/// What to look for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    pub kind: Option<String>,
+    pub command_id: Option<Uuid>,
+    pub timestamp_from: Option<DateTime<Utc>>,
+    pub timestamp_before: Option<DateTime<Utc>>,
+    pub order_above: Option<u64>,
+    pub descending: bool,
+}
+
+impl Wanted {
+    fn fits(&self, event: &BashEvent) -> bool {
+        self.kind.as_ref().is_none_or(|kind| kind == event.kind())
+            && self.command_id.is_none_or(|id| id == event.command_id())
+            && self.timestamp_from.is_none_or(|from| event.timestamp() >= from)
+            && self.timestamp_before.is_none_or(|before| event.timestamp() < before)
+            && self.order_above.is_none_or(|above| event.order().is_none_or(|order| order > above))
+    }
+}
+
+/// What was run, shared by all requests.
+#[derive(Clone)]
+pub(in crate::server) struct History(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    listeners: broadcast::Sender<BashEvent>,
+}
+
+#[derive(Default)]
+struct State {
+    events: VecDeque<BashEvent>,
+    bytes: usize,
+    /// Commands that run, with the way to stop them.
+    running: HashMap<Uuid, watch::Sender<Stop>>,
+    /// Commands that ended.
+    ended: HashMap<Uuid, ()>,
+}
+
+/// Whether a command is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    No,
+    Yes,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        let (listeners, _) = broadcast::channel(LISTENER_LAG);
+        Self(Arc::new(Shared { state: Mutex::default(), listeners }))
+    }
+}
+
+impl History {
+    /// Keeps an event and tells those who listen.
+    pub fn add(&self, event: BashEvent) {
+        let mut state = self.lock();
+        state.bytes += bytes(&event);
+        state.events.push_back(event.clone());
+        while state.bytes > BYTES_MAX || state.events.len() > EVENTS_MAX {
+            let Some(oldest) = state.events.pop_front() else { break };
+            state.bytes -= bytes(&oldest);
+            if let BashEvent::Output(BashOutput { command_id, exit_code: Some(_), .. }) = oldest {
+                state.ended.remove(&command_id);
+            }
+        }
+        drop(state);
+        // Nobody listens as a rule.
+        let _nobody = self.0.listeners.send(event);
+    }
+
+    /// Events from now on.
+    pub fn listen(&self) -> broadcast::Receiver<BashEvent> {
+        self.0.listeners.subscribe()
+    }
+
+    /// A command begins: what tells it to end.
+    pub(super) fn begin(&self, command: Uuid) -> watch::Receiver<Stop> {
+        let (stop, told) = watch::channel(Stop::No);
+        self.lock().running.insert(command, stop);
+        told
+    }
+
+    /// A command has ended.
+    pub(super) fn end(&self, command: Uuid) {
+        let mut state = self.lock();
+        state.running.remove(&command);
+        state.ended.insert(command, ());
+    }
+
+    /// Tells a command to end; what shows when it has. `None` where nobody knows it.
+    pub(super) fn stop(&self, command: Uuid) -> Option<Option<watch::Sender<Stop>>> {
+        let state = self.lock();
+        if let Some(stop) = state.running.get(&command) {
+            stop.send_replace(Stop::Yes);
+            return Some(Some(stop.clone()));
+        }
+        state.ended.contains_key(&command).then_some(None)
+    }
+
+    /// A page: the events, and the place of the first of the next.
+    pub(super) fn page(
+        &self,
+        wanted: &Wanted,
+        first: Option<Uuid>,
+        limit: usize,
+    ) -> (Vec<BashEvent>, Option<Uuid>) {
+        let state = self.lock();
+        let fitting = state.events.iter().filter(|event| wanted.fits(event));
+        let mut ordered: Vec<&BashEvent> = fitting.collect();
+        if wanted.descending {
+            ordered.reverse();
+        }
+        let from = first.and_then(|id| ordered.iter().position(|event| event.id() == id)).unwrap_or_default();
+        let next = ordered.get(from + limit).map(|event| event.id());
+        (ordered.into_iter().skip(from).take(limit).cloned().collect(), next)
+    }
+
+    /// All events.
+    pub fn all(&self) -> Vec<BashEvent> {
+        self.lock().events.iter().cloned().collect()
+    }
+
+    /// The event of that id.
+    pub(super) fn get(&self, id: Uuid) -> Option<BashEvent> {
+        self.lock().events.iter().find(|event| event.id() == id).cloned()
+    }
+
+    /// Forgets everything; how many events that were.
+    pub(super) fn clear(&self) -> usize {
+        let mut state = self.lock();
+        state.bytes = 0;
+        state.ended.clear();
+        std::mem::take(&mut state.events).len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn bytes(event: &BashEvent) -> usize {
+    match event {
+        BashEvent::Command(command) => command.command.len(),
+        BashEvent::Output(output) => {
+            [&output.stdout, &output.stderr].into_iter().flatten().map(String::len).sum()
+        }
+    }
+}

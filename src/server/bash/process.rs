@@ -1,0 +1,180 @@
+//! Running one command to its end.
+
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use chrono::Utc;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::history::Stop;
+use super::{BashCommand, BashEvent, BashOutput, History};
+use crate::secret::never_inherited;
+
+/// What may gather before it is shown: 1 MiB of one stream.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Between the request to end and the end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Begins a command; its outputs go to the history. `workspace` is where one runs that names no folder.
+pub(super) fn start(history: &History, command: &BashCommand, workspace: Option<&Path>) {
+    let (history, command) = (history.clone(), command.clone());
+    let workspace = workspace.map(Path::to_path_buf);
+    history.add(BashEvent::Command(command.clone()));
+    let told = history.begin(command.id);
+    tokio::spawn(async move {
+        let mut pieces = Pieces { history: history.clone(), command_id: command.id, order: 0 };
+        match spawn(&command, workspace.as_deref()) {
+            Ok(child) => run(child, &command, told, &mut pieces).await,
+            Err(error) => {
+                pieces.show(Vec::new(), format!("Error executing command: {error}").into_bytes(), Some(-1));
+            }
+        }
+        history.end(command.id);
+    });
+}
+
+fn spawn(command: &BashCommand, workspace: Option<&Path>) -> std::io::Result<Child> {
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(&command.command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(folder) = command.cwd.as_deref().map(Path::new).or(workspace) {
+        shell.current_dir(folder);
+    }
+    for name in never_inherited() {
+        shell.env_remove(name);
+    }
+    #[cfg(unix)]
+    shell.process_group(0);
+    shell.kill_on_drop(true).spawn()
+}
+
+async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<Stop>, pieces: &mut Pieces) {
+    let group = child.id();
+    let mut streams = (child.stdout.take(), child.stderr.take());
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let deadline = tokio::time::sleep(Duration::from_secs(command.timeout));
+    tokio::pin!(deadline);
+    let mut is_late = false;
+    let mut kill_at: Option<tokio::time::Instant> = None;
+    let mut buffers = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    let mut status: Option<std::io::Result<ExitStatus>> = None;
+    while status.is_none() || streams.0.is_some() || streams.1.is_some() {
+        tokio::select! {
+            n_bytes = read(&mut streams.0, &mut buffers.0), if streams.0.is_some() => match n_bytes {
+                0 => streams.0 = None,
+                n_bytes => stdout.extend_from_slice(&buffers.0[..n_bytes]),
+            },
+            n_bytes = read(&mut streams.1, &mut buffers.1), if streams.1.is_some() => match n_bytes {
+                0 => streams.1 = None,
+                n_bytes => stderr.extend_from_slice(&buffers.1[..n_bytes]),
+            },
+            ended = child.wait(), if status.is_none() => {
+                status = Some(ended);
+                // A child of its own that holds the pipes must not hold the answer.
+                kill_at.get_or_insert(tokio::time::Instant::now() + GRACE);
+            },
+            () = &mut deadline, if kill_at.is_none() => {
+                is_late = true;
+                signal(group, Signal::Term);
+                kill_at = Some(tokio::time::Instant::now() + GRACE);
+            },
+            () = stop(&mut told), if kill_at.is_none() => {
+                signal(group, Signal::Term);
+                kill_at = Some(tokio::time::Instant::now() + GRACE);
+            },
+            () = until(kill_at), if kill_at.is_some() => {
+                if status.is_some() {
+                    streams = (None, None);
+                } else {
+                    signal(group, Signal::Kill);
+                    kill_at = Some(tokio::time::Instant::now() + GRACE);
+                }
+            },
+        }
+        if stdout.len() > PIECE_BYTES || stderr.len() > PIECE_BYTES {
+            pieces.show(std::mem::take(&mut stdout), std::mem::take(&mut stderr), None);
+        }
+    }
+    let code = match status {
+        Some(Ok(status)) if !is_late => code(status),
+        Some(Ok(_) | Err(_)) | None => -1,
+    };
+    pieces.show(stdout, stderr, Some(code));
+}
+
+/// The next bytes; 0 at the end, and where it cannot be read.
+async fn read(stream: &mut Option<impl AsyncReadExt + Unpin>, buffer: &mut [u8]) -> usize {
+    match stream {
+        Some(stream) => stream.read(buffer).await.unwrap_or_default(),
+        None => 0,
+    }
+}
+
+async fn stop(told: &mut watch::Receiver<Stop>) {
+    if told.wait_for(|stop| *stop == Stop::Yes).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn until(time: Option<tokio::time::Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+enum Signal {
+    Term,
+    Kill,
+}
+
+#[cfg(unix)]
+fn signal(group: Option<u32>, which: Signal) {
+    let pid = group.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
+    let signal = match which {
+        Signal::Term => rustix::process::Signal::TERM,
+        Signal::Kill => rustix::process::Signal::KILL,
+    };
+    if let Some(pid) = pid {
+        let _gone_already = rustix::process::kill_process_group(pid, signal);
+    }
+}
+
+#[cfg(not(unix))]
+fn signal(_: Option<u32>, _: Signal) {}
+
+/// Its exit code; less than 0 for the signal that ended it.
+fn code(status: ExitStatus) -> i64 {
+    #[cfg(unix)]
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status).map(|signal| -i64::from(signal));
+    #[cfg(not(unix))]
+    let signal = None;
+    status.code().map(i64::from).or(signal).unwrap_or(-1)
+}
+
+/// The outputs of one command, numbered.
+struct Pieces {
+    history: History,
+    command_id: Uuid,
+    order: u64,
+}
+
+impl Pieces {
+    fn show(&mut self, stdout: Vec<u8>, stderr: Vec<u8>, exit_code: Option<i64>) {
+        let text = |bytes: Vec<u8>| (!bytes.is_empty()).then(|| String::from_utf8_lossy(&bytes).into_owned());
+        self.history.add(BashEvent::Output(BashOutput {
+            id: Uuid::new_v4(),
+            timestamp: Utc::now(),
+            command_id: self.command_id,
+            order: self.order,
+            exit_code,
+            stdout: text(stdout),
+            stderr: text(stderr),
+        }));
+        self.order += 1;
+    }
+}

@@ -1,0 +1,146 @@
+//! The routes under `/bash`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::history::Wanted;
+use super::{BashCommand, BashEvent, process};
+use crate::ids::Timestamp;
+use crate::server::App;
+use crate::server::failure::{Failure, Problem, success};
+use crate::server::request::{self, Params};
+
+const TIMEOUT_SECONDS: u64 = 300;
+
+/// How long a request to stop waits for the end.
+const STOP_PATIENCE: Duration = Duration::from_secs(3);
+
+pub(in crate::server) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/start_bash_command", post(start))
+        .route("/execute_bash_command", post(execute))
+        .route("/bash_events/search", get(search))
+        .route("/bash_events", axum::routing::delete(clear))
+        .route("/bash_events/", get(batch))
+        .route("/bash_events/{event_id}", get(one))
+        .route("/bash_commands/{command_id}/stop", post(stop))
+}
+
+/// The command of a body.
+fn command(body: &Bytes) -> Result<BashCommand, Failure> {
+    let members = request::object(body)?;
+    let timeout = match members.get("timeout") {
+        None | Some(Value::Null) => TIMEOUT_SECONDS,
+        Some(value) => value.as_u64().ok_or_else(|| {
+            Problem::new("int_type", &["body", "timeout"], "Input should be a valid integer")
+        })?,
+    };
+    Ok(BashCommand {
+        id: Uuid::new_v4(),
+        timestamp: Utc::now(),
+        command: request::required(&members, "command")?.to_owned(),
+        cwd: request::text(&members, "cwd")?.map(str::to_owned),
+        timeout,
+    })
+}
+
+fn begin(app: &App, body: &Bytes) -> Result<BashCommand, Failure> {
+    let command = command(body)?;
+    app.touch();
+    process::start(&app.bash, &command, app.config().workspace_dir.as_deref());
+    Ok(command)
+}
+
+async fn start(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
+    Ok(Json(BashEvent::Command(begin(&app, &body)?).to_json()))
+}
+
+async fn execute(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
+    let mut events = app.bash.listen();
+    let command = begin(&app, &body)?;
+    let last = |event: &BashEvent| match event {
+        BashEvent::Output(output) => output.command_id == command.id && output.exit_code.is_some(),
+        BashEvent::Command(_) => false,
+    };
+    loop {
+        match events.recv().await {
+            Ok(event) if last(&event) => return Ok(Json(event.to_json())),
+            Ok(_) => {}
+            // Too far behind: it may be among what was missed.
+            Err(_) => {
+                if let Some(event) = app.bash.all().into_iter().find(last) {
+                    return Ok(Json(event.to_json()));
+                }
+            }
+        }
+    }
+}
+
+async fn search(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
+    let order = [("TIMESTAMP", false), ("TIMESTAMP_DESC", true)];
+    let wanted = Wanted {
+        kind: params
+            .word("kind__eq", &[("BashCommand", "BashCommand"), ("BashOutput", "BashOutput")])?
+            .map(Into::into),
+        command_id: params.get("command_id__eq").map(|id| uuid(id, "query", "command_id__eq")).transpose()?,
+        timestamp_from: time(&params, "timestamp__gte")?,
+        timestamp_before: time(&params, "timestamp__lt")?,
+        order_above: match params.get("order__gt") {
+            Some("-1") | None => None,
+            Some(_) => Some(params.number("order__gt", 0, u64::MAX, 0)?),
+        },
+        descending: params.word("sort_order", &order)?.unwrap_or_default(),
+    };
+    let limit = params.number("limit", 1, 100, 100)? as usize;
+    let first = params.get("page_id").and_then(|id| Uuid::try_parse(id).ok());
+    let (items, next) = app.bash.page(&wanted, first, limit);
+    let items: Vec<Value> = items.iter().map(BashEvent::to_json).collect();
+    Ok(Json(json!({"items": items, "next_page_id": next.map(|id| id.simple().to_string())})))
+}
+
+async fn batch(State(app): State<Arc<App>>, params: Params) -> Json<Value> {
+    let events = params.all("event_ids").map(|id| Uuid::try_parse(id).ok().and_then(|id| app.bash.get(id)));
+    Json(events.map(|event| event.map_or(Value::Null, |event| event.to_json())).collect())
+}
+
+async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>, Failure> {
+    let event = Uuid::try_parse(&id).ok().and_then(|id| app.bash.get(id));
+    event.map(|event| Json(event.to_json())).ok_or_else(|| Failure::not_found("Item not found"))
+}
+
+async fn clear(State(app): State<Arc<App>>) -> Json<Value> {
+    Json(json!({"cleared_count": app.bash.clear()}))
+}
+
+async fn stop(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>, Failure> {
+    let id = uuid(&id, "path", "command_id")?;
+    let ending = app.bash.stop(id).ok_or_else(|| Failure::not_found("Command not found"))?;
+    if let Some(ending) = ending {
+        // The command's own task lets go of its end when the process is dead.
+        let _still_dying = tokio::time::timeout(STOP_PATIENCE, ending.closed()).await;
+    }
+    Ok(success())
+}
+
+fn uuid(text: &str, place: &str, name: &str) -> Result<Uuid, Failure> {
+    Uuid::try_parse(text).map_err(|_| {
+        Problem::new("uuid_parsing", &[place, name], "Input should be a valid UUID").with_input(text).into()
+    })
+}
+
+fn time(params: &Params, name: &str) -> Result<Option<DateTime<Utc>>, Failure> {
+    let Some(text) = params.get(name) else { return Ok(None) };
+    let parsed = Timestamp::parse_typed(text).and_then(|time| DateTime::from_timestamp_micros(time.0));
+    parsed.map(Some).ok_or_else(|| {
+        let message = "Input should be a valid datetime or date";
+        Problem::new("datetime_from_date_parsing", &["query", name], message).with_input(text).into()
+    })
+}

@@ -1,0 +1,167 @@
+//! What a conversation is told to do (`api.md` sections 3.9 to 3.21).
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use super::App;
+use super::create;
+use super::failure::{Failure, Problem, success};
+use super::fork;
+use super::info::{Runtime, Skills};
+use super::request::{self, PathId};
+use super::sessions::{Busy, Session, read};
+use crate::event::{Event, Json as EventJson, Source};
+use crate::ids::{ConversationId, EventId};
+use crate::replay::{Moment, Point};
+use crate::state::State as Fold;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/run", post(run))
+        .route("/pause", post(pause))
+        .route("/interrupt", post(interrupt))
+        .route("/secrets", post(secrets))
+        .route("/confirmation_policy", post(policy))
+        .route("/security_analyzer", post(analyzer))
+        .route("/navigate", post(navigate))
+        .route("/agent_final_response", get(final_response))
+        .route("/switch_llm", post(switch_llm))
+        .route("/fork", post(fork::fork))
+}
+
+async fn session(app: &Arc<App>, id: &ConversationId) -> Result<Arc<Session>, Failure> {
+    app.touch();
+    app.sessions().open(app, id).await
+}
+
+async fn run(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
+    session(&app, &id).await?.start(&app, Busy::Refuse)?;
+    Ok(success())
+}
+
+async fn pause(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
+    let session = session(&app, &id).await?;
+    session.conversation.pause().await?;
+    session.publish_state(&app).await;
+    Ok(success())
+}
+
+async fn interrupt(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
+    let session = session(&app, &id).await?;
+    session.conversation.interrupt().await?;
+    session.publish_state(&app).await;
+    Ok(success())
+}
+
+async fn secrets(
+    State(app): State<Arc<App>>,
+    PathId(id): PathId,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let missing = || Problem::new("missing", &["body", "secrets"], "Field required");
+    let secrets = members.get("secrets").ok_or_else(missing)?.as_object().ok_or_else(|| {
+        Problem::new("dict_type", &["body", "secrets"], "Input should be a valid dictionary")
+    })?;
+    let sources: Result<Vec<_>, Failure> =
+        secrets.iter().map(|(name, value)| Ok((name.clone(), create::source(name, value, None)?))).collect();
+    session(&app, &id).await?.conversation.update_secrets(sources?).await?;
+    Ok(success())
+}
+
+async fn policy(
+    State(app): State<Arc<App>>,
+    PathId(id): PathId,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let missing = || Problem::new("missing", &["body", "policy"], "Field required");
+    let policy = create::policy(members.get("policy").ok_or_else(missing)?)?;
+    session(&app, &id).await?.conversation.set_confirmation_policy(policy).await?;
+    Ok(success())
+}
+
+async fn analyzer(
+    State(app): State<Arc<App>>,
+    PathId(id): PathId,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let missing = || Problem::new("missing", &["body", "security_analyzer"], "Field required");
+    let value = members.get("security_analyzer").ok_or_else(missing)?;
+    let analyzer = (!value.is_null()).then(|| create::analyzer(value)).transpose()?;
+    session(&app, &id).await?.conversation.set_security_analyzer(analyzer).await?;
+    Ok(success())
+}
+
+async fn navigate(
+    State(app): State<Arc<App>>,
+    PathId(id): PathId,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let event = request::text(&members, "event_id")?;
+    let unknown = || Failure::not_found(format!("Unknown event_id: {}", event.unwrap_or_default()));
+    let target = event.map(|event| EventId::new(event.to_owned()).map_err(|_| unknown())).transpose()?;
+    let session = session(&app, &id).await.map_err(named)?;
+    session.conversation.navigate_to(target.as_ref()).await?;
+    let stored = app.ask(move |store| read(store, &id)).await?;
+    Ok(Json(stored.info(Skills::Hidden, Runtime::Untold)))
+}
+
+/// The text of these routes where there is no such conversation.
+fn named(failure: Failure) -> Failure {
+    match failure {
+        Failure::Refused(StatusCode::NOT_FOUND, _) => Failure::not_found("Conversation not found"),
+        other => other,
+    }
+}
+
+async fn final_response(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
+    let response = app.ask(move |store| {
+        let moment = Moment::new(store, &id, Point::End)?;
+        let branch = moment.branch()?;
+        let mut response = None;
+        // From HEAD backwards: the answer is near it as a rule.
+        for place in branch.into_iter().rev() {
+            moment.each_of(&[place], |_, event| {
+                response = answer(&event);
+                Ok(())
+            })?;
+            if response.is_some() {
+                break;
+            }
+        }
+        Ok(response.unwrap_or_default())
+    });
+    Ok(Json(json!({"response": response.await?})))
+}
+
+/// What an event says as the agent's last word: a finish action's message, or what the agent said.
+fn answer(event: &Event) -> Option<String> {
+    let mut state = Fold::new();
+    state.apply(event);
+    let is_last_word = matches!(event, Event::Action(action) if &*action.tool_name == "finish")
+        || matches!(event, Event::Message(message) if message.common.source == Source::Agent);
+    is_last_word.then(|| state.final_response().to_owned())
+}
+
+async fn switch_llm(
+    State(app): State<Arc<App>>,
+    PathId(id): PathId,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let missing = || Problem::new("missing", &["body", "llm"], "Field required");
+    let llm = members.get("llm").ok_or_else(missing)?.to_string();
+    let problem = |_| Problem::new("value_error", &["body", "llm"], "Value error, not JSON");
+    let llm = EventJson::parse(&llm).map_err(problem)?;
+    session(&app, &id).await?.conversation.switch_llm(&llm).await?;
+    Ok(success())
+}

@@ -1,0 +1,41 @@
+//! How a server is set up. Where each value comes from is the command line's business.
+
+use std::path::PathBuf;
+
+use crate::secret::Cipher;
+
+/// How many conversations may run at once where nobody says; the reference's number.
+pub const RUNS_MAX: usize = 10;
+
+/// How a server is set up.
+#[derive(Clone)]
+pub struct Config {
+    /// Who has one of these may do everything. Empty: anybody may.
+    pub session_keys: Vec<String>,
+    /// Origins that a browser may call from besides those of this machine.
+    pub origins: Vec<String>,
+    /// Where tools keep what belongs to a conversation: a folder each.
+    pub conversations_dir: PathBuf,
+    /// What seals secrets on the disk; without it they are kept in memory only.
+    pub cipher: Option<Cipher>,
+    /// How many conversations may run at once.
+    pub runs_max: usize,
+    /// Where commands run that name no folder: the server's own where it is none.
+    pub workspace_dir: Option<PathBuf>,
+    /// The home folder of whoever runs the server.
+    pub home_dir: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            session_keys: Vec::new(),
+            origins: Vec::new(),
+            conversations_dir: PathBuf::from("conversations"),
+            cipher: None,
+            runs_max: RUNS_MAX,
+            workspace_dir: None,
+            home_dir: None,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Which pages in a browser may call: those of this machine, and those the configuration names (`api.md` 2.4).
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::App;
+
+const METHODS: &str = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
+const MAX_AGE_SECONDS: &str = "600";
+
+/// Answers the question a browser asks before a request, and marks the answers of those it may read.
+pub(super) async fn answer(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let Some(origin) = request.headers().get(header::ORIGIN).cloned() else { return next.run(request).await };
+    let is_allowed = origin.to_str().is_ok_and(|origin| may(&app.config().origins, origin));
+    let asks_first = request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    if !asks_first {
+        let mut response = next.run(request).await;
+        if is_allowed {
+            allow(response.headers_mut(), origin);
+        }
+        return response;
+    }
+    if !is_allowed {
+        return (StatusCode::BAD_REQUEST, "Disallowed CORS origin").into_response();
+    }
+    let wanted = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let mut response = "OK".into_response();
+    let headers = response.headers_mut();
+    allow(headers, origin);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE_SECONDS));
+    if let Some(wanted) = wanted {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted);
+    }
+    response
+}
+
+fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+}
+
+/// Whether a page of this origin may read answers.
+fn may(configured: &[String], origin: &str) -> bool {
+    let host = origin.split_once("://").map_or(origin, |(_, rest)| rest);
+    // An address in brackets has colons of its own; such origins are allowed by configuration only.
+    let host = host.split(['/', ':']).next().unwrap_or_default();
+    host == "localhost" || host == "127.0.0.1" || configured.iter().any(|known| known == origin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_this_machine_and_configured_ones_may_read() {
+        let configured = ["https://app.example".to_owned()];
+        for (origin, expected) in [
+            ("http://localhost:3000", true),
+            ("https://127.0.0.1", true),
+            ("https://app.example", true),
+            ("http://app.example", false),
+            ("http://localhost.evil.example", false),
+            ("http://evil.example/localhost", false),
+            ("null", false),
+        ] {
+            assert_eq!(may(&configured, origin), expected, "{origin}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! A new conversation, or the one of that id (`api.md` section 3.2).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Map, Value, json};
+
+use super::App;
+use super::conversations::{made, skills, tags};
+use super::failure::{Failure, Problem};
+use super::message;
+use super::meta::Meta;
+use super::request::{self, Params, conversation_id};
+use super::sessions::Busy;
+use crate::agent::{AgentDocument, Analyzer, Policy};
+use crate::conversation::{Builder, UserMessage};
+use crate::event::Json;
+use crate::event::json::Raw;
+use crate::hook;
+use crate::ids::ConversationId;
+use crate::secret::document::{self, Form};
+use crate::secret::{Cipher, Source};
+
+const SPAN_NAME_BYTES_MAX: usize = 128;
+const PROMPT_CHARACTERS_MAX: usize = 2000;
+
+/// What a request asks for, checked.
+struct Wanted {
+    id: ConversationId,
+    agent: AgentDocument,
+    working_dir: PathBuf,
+    parent: Option<ConversationId>,
+    max_iterations: u64,
+    stuck_detection: bool,
+    policy: Policy,
+    analyzer: Option<Analyzer>,
+    secrets: Vec<(String, Source)>,
+    hooks: Option<hook::Config>,
+    tags: Vec<(String, String)>,
+    message: Option<UserMessage>,
+    meta: Map<String, Value>,
+}
+
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    params: Params,
+    body: Bytes,
+) -> Result<Response, Failure> {
+    let skills = skills(&params)?;
+    let mut wanted = Wanted::of(&request::object(&body)?, app.sessions().cipher())?;
+    let id = wanted.id.clone();
+    let known = id.clone();
+    let is_known = app.ask(move |store| Ok(store.conversation(&known).is_ok())).await?;
+    if is_known {
+        return made(&app, &id, StatusCode::OK, skills).await;
+    }
+    if let Some(parent) = wanted.parent.clone() {
+        wanted.check_parent(&app, &parent).await?;
+    }
+    // A slot is there for the run that may follow; without one nothing is kept.
+    drop(app.sessions().slot()?);
+    app.touch();
+    prepare(&wanted.working_dir).await?;
+    let (message, parent) = (wanted.message.take(), wanted.parent.clone());
+    let meta = Meta::of(std::mem::take(&mut wanted.meta));
+    let Some(session) = app.sessions().create(&app, &id, meta, |builder| wanted.set(builder)).await? else {
+        return made(&app, &id, StatusCode::OK, skills).await;
+    };
+    if let Some(parent) = parent {
+        let child = id.clone();
+        app.ask(move |store| store.set_parent(&child, &parent)).await?;
+    }
+    let answer = made(&app, &id, StatusCode::CREATED, skills).await?;
+    session.publish_state(&app).await;
+    if let Some(message) = message {
+        session.conversation.send_message(message).await?;
+        session.start(&app, Busy::FollowUp)?;
+    }
+    Ok(answer)
+}
+
+/// Makes the folder to work in, and a repository of it where it is in none.
+async fn prepare(folder: &std::path::Path) -> Result<(), Failure> {
+    let refused =
+        |error: std::io::Error| Failure::unprocessable(format!("working_dir cannot be used: {error}"));
+    tokio::fs::create_dir_all(folder).await.map_err(refused)?;
+    super::git::ensure_repository(folder).await;
+    Ok(())
+}
+
+impl Wanted {
+    fn of(body: &Map<String, Value>, cipher: Option<&Cipher>) -> Result<Self, Failure> {
+        let given = |name: &str| body.get(name).filter(|value| !value.is_null());
+        let is_encrypted = flag(body, "secrets_encrypted")?.unwrap_or_default();
+        let opening = cipher.filter(|_| is_encrypted);
+        let workspace = given("workspace").ok_or_else(|| missing("workspace"))?;
+        let working_dir = workspace.get("working_dir").and_then(Value::as_str).ok_or_else(|| {
+            Problem::new("missing", &["body", "workspace", "working_dir"], "Field required")
+        })?;
+        let id = match request::text(body, "conversation_id")? {
+            Some(id) => conversation_id(id, &["body", "conversation_id"])?,
+            None => ConversationId::mint(),
+        };
+        if let Some(runtime) = given("conversation_runtime").filter(|runtime| *runtime != "local") {
+            let _other = runtime;
+            return Err(Failure::unprocessable("This server only runs local conversations"));
+        }
+        for strict in ["agent_launch_additions", "container", "worktree_options"] {
+            known_members(body, strict)?;
+        }
+        bounded(body, "prompt", PROMPT_CHARACTERS_MAX)?;
+        bounded(body, "observability_span_name", SPAN_NAME_BYTES_MAX)?;
+        let tags = given("tags").map_or_else(|| Ok(Default::default()), tags)?;
+        let agent = agent(given("agent").or(given("agent_settings")), opening)?;
+        let policy = given("confirmation_policy").map_or(Ok(Policy::Never), policy)?;
+        let analyzer = given("security_analyzer").map(analyzer).transpose()?;
+        let hooks = given("hook_config").map(|config| hook::Config::parse(&config.to_string())).transpose();
+        let hooks = hooks.map_err(|error| {
+            Problem::new("value_error", &["body", "hook_config"], format!("Value error, {error}"))
+        })?;
+        let message = given("initial_message").map(|message| message::parse(message, &["initial_message"]));
+        Ok(Self {
+            id,
+            agent,
+            working_dir: PathBuf::from(working_dir),
+            parent: request::text(body, "parent_conversation_id")?
+                .map(|id| conversation_id(id, &["body", "parent_conversation_id"]))
+                .transpose()?,
+            max_iterations: at_least_one(body, "max_iterations")?.unwrap_or(500),
+            stuck_detection: flag(body, "stuck_detection")?.unwrap_or(true),
+            policy,
+            analyzer,
+            secrets: secrets(given("secrets"), opening)?,
+            hooks,
+            tags: tags.into_iter().collect(),
+            message: message.transpose()?,
+            meta: meta(body, working_dir),
+        })
+    }
+
+    /// A parent has to be there, be another, and work in the same folder.
+    async fn check_parent(&self, app: &App, parent: &ConversationId) -> Result<(), Failure> {
+        if *parent == self.id {
+            return Err(Failure::unprocessable("a conversation cannot be its own parent"));
+        }
+        let known = parent.clone();
+        let document = app.ask(move |store| match store.base_state(&known) {
+            Ok(state) => Ok(Some(state)),
+            Err(crate::Error::UnknownConversation { .. }) => Ok(None),
+            Err(error) => Err(error),
+        });
+        let Some(state) = document.await? else {
+            return Err(Failure::unprocessable("parent_conversation_id is not a conversation"));
+        };
+        let folder = state.as_ref().and_then(|state| {
+            let workspace = state.document.field("workspace")?;
+            Some(PathBuf::from(workspace.get("working_dir")?.as_str()?.into_owned()))
+        });
+        let resolved = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        if folder.as_ref().map(resolved) != Some(resolved(&self.working_dir)) {
+            return Err(Failure::unprocessable("the parent conversation works in another folder"));
+        }
+        Ok(())
+    }
+
+    fn set(self, builder: Builder) -> Builder {
+        let mut builder = builder
+            .agent(self.agent)
+            .workspace(self.working_dir)
+            .max_iterations(self.max_iterations)
+            .confirmation_policy(self.policy)
+            .tags(self.tags);
+        if !self.stuck_detection {
+            builder = builder.stuck_detection(None);
+        }
+        if let Some(analyzer) = self.analyzer {
+            builder = builder.security_analyzer(analyzer);
+        }
+        if let Some(hooks) = self.hooks {
+            builder = builder.hooks(hooks);
+        }
+        self.secrets.into_iter().fold(builder, |builder, (name, source)| builder.secret(name, source))
+    }
+}
+
+/// What is kept of a request beside the base state; secrets are not.
+fn meta(body: &Map<String, Value>, working_dir: &str) -> Map<String, Value> {
+    const KEPT: [&str; 16] = [
+        "worktree",
+        "worktree_options",
+        "tool_module_qualnames",
+        "client_tools",
+        "agent_definitions",
+        "agent_launch_additions",
+        "plugins",
+        "user_id",
+        "observability_metadata",
+        "observability_tags",
+        "observability_span_name",
+        "observability_parent_span_context",
+        "title_llm_profile",
+        "prompt",
+        "autotitle",
+        "launched_agent_profile",
+    ];
+    let mut meta = Map::new();
+    meta.insert("workspace".into(), json!({"working_dir": working_dir, "kind": "LocalWorkspace"}));
+    for name in KEPT {
+        if let Some(value) = body.get(name).filter(|value| !value.is_null()) {
+            meta.insert(name.to_owned(), value.clone());
+        }
+    }
+    meta.entry("autotitle").or_insert(json!(true));
+    for tool in meta.get_mut("client_tools").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(tool) = tool.as_object_mut() {
+            tool.entry("annotations").or_insert(Value::Null);
+        }
+    }
+    meta
+}
+
+/// The agent of a request, whose kind may be left out where it has a model.
+fn agent(value: Option<&Value>, opening: Option<&Cipher>) -> Result<AgentDocument, Failure> {
+    let mut agent = value.cloned().ok_or_else(|| missing("agent"))?;
+    let problem = |message: String| Failure::from(Problem::new("value_error", &["body", "agent"], message));
+    let members =
+        agent.as_object_mut().ok_or_else(|| problem("Input should be a valid dictionary".to_owned()))?;
+    if !members.contains_key("llm") && members.get("kind") != Some(&json!("ACPAgent")) {
+        return Err(Problem::new("missing", &["body", "agent", "llm"], "Field required").into());
+    }
+    members.entry("kind").or_insert_with(|| json!("Agent"));
+    let text = agent.to_string();
+    let opened = match (opening, Raw::parse(&text)) {
+        (Some(cipher), Ok(raw)) => document::agent(raw, Form::Open(cipher)),
+        _ => text,
+    };
+    AgentDocument::parse(&opened).map_err(|error| problem(format!("Value error, {error}")))
+}
+
+pub(super) fn policy(value: &Value) -> Result<Policy, Failure> {
+    Policy::parse(&value.to_string()).map_err(|error| {
+        Problem::new("value_error", &["body", "confirmation_policy"], format!("Value error, {error}")).into()
+    })
+}
+
+pub(super) fn analyzer(value: &Value) -> Result<Analyzer, Failure> {
+    Analyzer::parse(&value.to_string()).map_err(|error| {
+        Problem::new("value_error", &["body", "security_analyzer"], format!("Value error, {error}")).into()
+    })
+}
+
+/// Sources by name; here each has to be an object that says its kind.
+fn secrets(value: Option<&Value>, opening: Option<&Cipher>) -> Result<Vec<(String, Source)>, Failure> {
+    let Some(value) = value else { return Ok(Vec::new()) };
+    let members = value.as_object().ok_or_else(|| {
+        Problem::new("dict_type", &["body", "secrets"], "Input should be a valid dictionary")
+    })?;
+    let mut secrets = Vec::new();
+    for (name, value) in members {
+        if value.get("kind").is_none() {
+            let message = "Value error, a secret is an object with its kind";
+            return Err(Problem::new("value_error", &["body", "secrets", name], message).into());
+        }
+        secrets.push((name.clone(), source(name, value, opening)?));
+    }
+    Ok(secrets)
+}
+
+/// The source that a value means; what is wrong with it is told without showing it.
+pub(super) fn source(name: &str, value: &Value, opening: Option<&Cipher>) -> Result<Source, Failure> {
+    let problem =
+        |message: String| Failure::from(Problem::new("value_error", &["body", "secrets", name], message));
+    let json = Json::parse(&value.to_string()).map_err(|_| problem("Value error, not JSON".to_owned()))?;
+    Source::read(name, json.raw(), opening).map_err(|error| problem(format!("Value error, {error}")))
+}
+
+fn missing(name: &str) -> Failure {
+    Problem::new("missing", &["body", name], "Field required").into()
+}
+
+fn flag(body: &Map<String, Value>, name: &str) -> Result<Option<bool>, Failure> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(flag)) => Ok(Some(*flag)),
+        Some(_) => Err(Problem::new("bool_type", &["body", name], "Input should be a valid boolean").into()),
+    }
+}
+
+pub(super) fn at_least_one(body: &Map<String, Value>, name: &str) -> Result<Option<u64>, Failure> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => match value.as_i64() {
+            Some(number @ 1..) => Ok(Some(number.unsigned_abs())),
+            Some(_) => {
+                let message = "Input should be greater than or equal to 1";
+                Err(Problem::new("greater_than_equal", &["body", name], message).into())
+            }
+            None => Err(Problem::new("int_type", &["body", name], "Input should be a valid integer").into()),
+        },
+    }
+}
+
+fn bounded(body: &Map<String, Value>, name: &str, max: usize) -> Result<(), Failure> {
+    match request::text(body, name)? {
+        Some(text) if text.chars().count() > max => {
+            let message = format!("String should have at most {max} characters");
+            Err(Problem::new("string_too_long", &["body", name], message).into())
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Some members take nothing that they do not know.
+fn known_members(body: &Map<String, Value>, name: &str) -> Result<(), Failure> {
+    let known: &[&str] = match name {
+        "worktree_options" => &["base", "ref", "branch_prefix"],
+        "agent_launch_additions" => &["system_message_suffix_append", "skills", "llm_profile_ref"],
+        _ => return Ok(()),
+    };
+    let members = body.get(name).and_then(Value::as_object);
+    let strange = members.and_then(|members| members.keys().find(|key| !known.contains(&key.as_str())));
+    match strange {
+        Some(key) => {
+            Err(Problem::new("extra_forbidden", &["body", name, key], "Extra inputs are not permitted")
+                .into())
+        }
+        None => Ok(()),
+    }
+}

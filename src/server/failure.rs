@@ -1,0 +1,142 @@
+//! What a request is refused with: statuses and bodies as the reference has them (`api.md` section 2.5).
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::error::Error;
+
+/// A refusal, or a failure of the server's own.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Failure {
+    /// Refused, and why.
+    Refused(StatusCode, String),
+    /// The request does not have the shape that it should: what is wrong, place by place.
+    Schema(Vec<Problem>),
+    /// The server failed. The text is for the caller and holds no secret.
+    Internal(String),
+}
+
+/// One thing that is wrong with a request's shape.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// Which rule: `missing`, `uuid_parsing`, `greater_than_equal`, ..; the reference's words.
+    pub kind: &'static str,
+    /// Where: `body`, `query` or `path`, then the way to it.
+    pub place: Vec<String>,
+    /// What is wrong, for people.
+    pub message: String,
+    /// What was there; null where it may be a secret.
+    pub input: Value,
+}
+
+impl Problem {
+    /// A problem at a place; `message` for people.
+    pub fn new(kind: &'static str, place: &[&str], message: impl Into<String>) -> Self {
+        let place = place.iter().map(|step| (*step).to_owned()).collect();
+        Self { kind, place, message: message.into(), input: Value::Null }
+    }
+
+    /// With what was there, where showing it gives nothing away.
+    pub fn with_input(mut self, input: impl Into<Value>) -> Self {
+        self.input = input.into();
+        self
+    }
+}
+
+impl Failure {
+    /// 404 with a text.
+    pub fn not_found(text: impl Into<String>) -> Self {
+        Self::Refused(StatusCode::NOT_FOUND, text.into())
+    }
+
+    /// 400 with a text.
+    pub fn bad(text: impl Into<String>) -> Self {
+        Self::Refused(StatusCode::BAD_REQUEST, text.into())
+    }
+
+    /// 409 with a text.
+    pub fn conflict(text: impl Into<String>) -> Self {
+        Self::Refused(StatusCode::CONFLICT, text.into())
+    }
+
+    /// 409: it runs already.
+    pub fn running() -> Self {
+        Self::conflict("Conversation already running. Wait for completion or pause first.")
+    }
+
+    /// 429: as many run as may.
+    pub fn no_capacity() -> Self {
+        let text = "Conversation run limit reached. Retry the request later.";
+        Self::Refused(StatusCode::TOO_MANY_REQUESTS, text.to_owned())
+    }
+
+    /// 422 with a text.
+    pub fn unprocessable(text: impl Into<String>) -> Self {
+        Self::Refused(StatusCode::UNPROCESSABLE_ENTITY, text.into())
+    }
+
+    /// 500 with a text.
+    pub fn internal(text: impl Into<String>) -> Self {
+        Self::Internal(text.into())
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::Schema(vec![problem])
+    }
+}
+
+impl From<Error> for Failure {
+    /// The one place where the library's errors get a status.
+    fn from(error: Error) -> Self {
+        match error {
+            Error::UnknownConversation { .. } | Error::UnknownEvent { .. } => Self::not_found("Not Found"),
+            Error::Conflict { .. } => Self::conflict(error.to_string()),
+            Error::Busy { .. } => Self::Refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            error => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Refused(status, text) => (status, Json(json!({ "detail": text }))).into_response(),
+            Self::Schema(problems) => {
+                let detail: Vec<Value> = problems
+                    .into_iter()
+                    .map(|problem| {
+                        let Problem { kind, place, message, input } = problem;
+                        json!({"type": kind, "loc": place, "msg": message, "input": input})
+                    })
+                    .collect();
+                (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({ "detail": detail }))).into_response()
+            }
+            Self::Internal(text) => {
+                let error_id = Uuid::new_v4().simple().to_string();
+                let body =
+                    json!({"detail": "Internal Server Error", "exception": text, "error_id": error_id});
+                (StatusCode::INTERNAL_SERVER_ERROR, Json(body)).into_response()
+            }
+        }
+    }
+}
+
+/// Answers what no route fits.
+pub(super) async fn not_found() -> Failure {
+    Failure::not_found("Not Found")
+}
+
+/// Answers a route's path with a method that it has not.
+pub(super) async fn method_not_allowed() -> Failure {
+    Failure::Refused(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed".to_owned())
+}
+
+/// `{"success": true}`: what most commands answer.
+pub(super) fn success() -> Json<Value> {
+    Json(json!({ "success": true }))
+}

@@ -1,0 +1,198 @@
+//! Who hears what, as it happens: one thread follows the whole log and hands each event to those who follow its
+//! conversation.
+//!
+//! Events come from the log itself, whichever process appended them, in order and once. What is not in the log
+//! (snapshots, pieces of replies) is [`published`](Hub::publish) behind an event: nobody hears it before that event.
+//! A listener that is too far behind is told so and has to begin again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use super::wire::{self, Nulls, Provenance};
+use crate::error::Error;
+use crate::ids::{ConversationId, Sequence};
+use crate::store::{FeedEvent, Store, StoredEvent};
+
+/// How many frames a listener may be behind.
+const LAG_MAX: usize = 4096;
+
+/// How many events are taken from the log at once.
+const PAGE: usize = 256;
+
+/// How long one wait lasts; it is then looked whether anybody is still there.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// How long to wait after the store failed.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a listener hears.
+#[derive(Debug, Clone)]
+pub(super) enum Frame {
+    /// An event of the log.
+    Durable {
+        /// Its place.
+        sequence: Sequence,
+        /// It, as clients read it.
+        text: Arc<str>,
+    },
+    /// An event that is in no log: a snapshot.
+    Transient(Arc<str>),
+    /// A piece of a reply on its way.
+    Piece(Arc<Piece>),
+}
+
+/// A piece of a reply on its way, or what becomes of it.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
+    /// The event that will hold the whole.
+    pub item_id: String,
+    /// The frame of the session socket.
+    pub session: Value,
+    /// The frame of the event socket, where it has one.
+    pub event: Option<String>,
+}
+
+/// Who hears what. Clones share it.
+#[derive(Clone)]
+pub(super) struct Hub(Arc<Shared>);
+
+struct Shared {
+    topics: Mutex<HashMap<ConversationId, Topic>>,
+    /// Everything of everybody, for webhooks and the feed.
+    all: broadcast::Sender<(ConversationId, Frame)>,
+}
+
+struct Topic {
+    /// The next sequence that listeners have not heard.
+    next: u64,
+    /// What waits for the events before it.
+    waiting: Vec<(u64, Frame)>,
+    listeners: broadcast::Sender<Frame>,
+}
+
+impl Topic {
+    fn new(next: u64) -> Self {
+        Self { next, waiting: Vec::new(), listeners: broadcast::channel(LAG_MAX).0 }
+    }
+}
+
+impl Hub {
+    /// A hub of the store, from its newest event on. Its thread ends when the hub is gone.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn start(store: &Store) -> Result<Self, Error> {
+        let after = store.head()?;
+        let shared = Arc::new(Shared { topics: Mutex::default(), all: broadcast::channel(LAG_MAX).0 });
+        let (watched, store) = (Arc::downgrade(&shared), store.clone());
+        let thread = std::thread::Builder::new().name("annals-hub".into());
+        let run = move || {
+            let mut after = after;
+            while watched.strong_count() > 0 {
+                let mut follower = store.follow(after);
+                match follower.next_page(PAGE, WAIT) {
+                    Ok(page) => {
+                        let Some(shared) = watched.upgrade() else { return };
+                        after = page.last().map_or(after, |last| last.event.position);
+                        Self(shared).hand_out(&store, page);
+                    }
+                    // Read on from the same place: nothing is left out.
+                    Err(_) => std::thread::sleep(PATIENCE),
+                }
+            }
+        };
+        thread.spawn(run).map_err(|source| Error::Io {
+            doing: "starting a thread",
+            path: std::path::PathBuf::new(),
+            source,
+        })?;
+        Ok(Self(shared))
+    }
+
+    /// Listens to a conversation: hears its events from the length that comes with it on, and what is published. Asks
+    /// the store, so it may block.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn listen(
+        &self,
+        store: &Store,
+        conversation: &ConversationId,
+    ) -> Result<(broadcast::Receiver<Frame>, u64), Error> {
+        // Under the lock nothing is handed out: what is not in this length has not been passed over.
+        let mut topics = self.topics();
+        let length = store.conversation(conversation)?.event_count;
+        topics.retain(|id, topic| {
+            id == conversation || topic.listeners.receiver_count() > 0 || !topic.waiting.is_empty()
+        });
+        let topic = topics.entry(conversation.clone()).or_insert_with(|| Topic::new(length));
+        Ok((topic.listeners.subscribe(), length))
+    }
+
+    /// How many listen to a conversation.
+    pub fn listeners(&self, conversation: &ConversationId) -> usize {
+        self.topics().get(conversation).map_or(0, |topic| topic.listeners.receiver_count())
+    }
+
+    /// Lets listeners hear what is in no log, once they have heard the first `after` events.
+    pub fn publish(&self, conversation: &ConversationId, after: u64, frame: Frame) {
+        let mut topics = self.topics();
+        match topics.get_mut(conversation) {
+            Some(topic) if topic.next < after => topic.waiting.push((after, frame.clone())),
+            Some(topic) => {
+                let _nobody = topic.listeners.send(frame.clone());
+            }
+            None => {}
+        }
+        let _nobody = self.0.all.send((conversation.clone(), frame));
+    }
+
+    /// Hands a page of the log to those who follow.
+    fn hand_out(&self, store: &Store, page: Vec<FeedEvent>) {
+        let mut provenances: HashMap<ConversationId, Provenance> = HashMap::new();
+        for FeedEvent { conversation, event } in page {
+            let is_heard = self.topics().contains_key(&conversation) || self.0.all.receiver_count() > 0;
+            if !is_heard {
+                continue;
+            }
+            let provenance = *provenances.entry(conversation.clone()).or_insert_with(|| {
+                super::events::provenance(store, &conversation).unwrap_or(Provenance::Imported)
+            });
+            self.hand_one(&conversation, &event, provenance);
+        }
+    }
+
+    fn hand_one(&self, conversation: &ConversationId, event: &StoredEvent, provenance: Provenance) {
+        // What is no event at all is passed over, as in a page.
+        let frame = wire::shown(event, provenance, Nulls::Omitted)
+            .ok()
+            .map(|text| Frame::Durable { sequence: event.sequence, text: text.into() });
+        let mut topics = self.topics();
+        if let Some(topic) = topics.get_mut(conversation)
+            && event.sequence.0 >= topic.next
+        {
+            topic.next = event.sequence.0 + 1;
+            let _nobody = frame.clone().map(|frame| topic.listeners.send(frame));
+            let next = topic.next;
+            let (now, later) =
+                std::mem::take(&mut topic.waiting).into_iter().partition(|(after, _)| *after <= next);
+            topic.waiting = later;
+            let now: Vec<(u64, Frame)> = now;
+            for (_, frame) in now {
+                let _nobody = topic.listeners.send(frame);
+            }
+        }
+        drop(topics);
+        if let Some(frame) = frame {
+            let _nobody = self.0.all.send((conversation.clone(), frame));
+        }
+    }
+
+    fn topics(&self) -> MutexGuard<'_, HashMap<ConversationId, Topic>> {
+        self.0.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,193 @@
+//! What the interface shows of a conversation: the object of the REST routes, and the snapshot of the sockets.
+//!
+//! Both are made of what is stored: the base state, the catalogue's row and the request that made it
+//! ([`Meta`]). Source: `api.md` sections 3.1 and 6.4.
+
+use serde_json::{Map, Value, json};
+
+use super::meta::Meta;
+use crate::event::json::Raw;
+use crate::ids::ConversationId;
+use crate::secret::document::{self, Form};
+use crate::state::base::BaseDocument;
+use crate::store::Conversation;
+
+/// The fields of the snapshot, in order; nulls are left out.
+const STATE_FIELDS: [&str; 21] = [
+    "id",
+    "agent",
+    "workspace",
+    "persistence_dir",
+    "max_iterations",
+    "stuck_detection",
+    "execution_status",
+    "confirmation_policy",
+    "security_analyzer",
+    "activated_knowledge_skills",
+    "activated_path_rules",
+    "invoked_skills",
+    "blocked_actions",
+    "blocked_messages",
+    "last_user_message_id",
+    "leaf_event_id",
+    "head_is_empty",
+    "stats",
+    "secret_registry",
+    "tags",
+    "agent_state",
+];
+
+/// Whether the texts of skills are shown; they are long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Skills {
+    Shown,
+    Hidden,
+}
+
+/// What a conversation is made of, as it is stored.
+pub(super) struct Stored {
+    pub row: Conversation,
+    pub document: Option<BaseDocument>,
+    pub meta: Meta,
+    /// The conversations that were begun by it.
+    pub children: Vec<ConversationId>,
+}
+
+impl Stored {
+    fn field(&self, name: &str) -> Option<Raw<'_>> {
+        self.document.as_ref()?.field(name).filter(|value| !value.is_null())
+    }
+
+    fn value(&self, name: &str) -> Option<Value> {
+        serde_json::from_str(self.field(name)?.text()).ok()
+    }
+
+    fn or(&self, name: &str, default: Value) -> Value {
+        self.value(name).unwrap_or(default)
+    }
+
+    /// The agent with its secrets in that form.
+    fn agent(&self, form: Form<'_>, skills: Skills) -> Value {
+        let placeholder = || json!({"llm": {"model": "unknown"}, "tools": [], "kind": "Agent"});
+        let Some(agent) = self.field("agent") else { return placeholder() };
+        let mut agent: Value =
+            serde_json::from_str(&document::agent(agent, form)).unwrap_or_else(|_| placeholder());
+        if skills == Skills::Hidden
+            && let Some(skills) = agent.pointer_mut("/agent_context/skills")
+        {
+            *skills = json!([]);
+        }
+        agent
+    }
+
+    fn secrets(&self, form: Form<'_>) -> Value {
+        let Some(registry) = self.field("secret_registry") else { return json!({"secret_sources": {}}) };
+        serde_json::from_str(&document::registry(registry, form))
+            .unwrap_or_else(|_| json!({"secret_sources": {}}))
+    }
+
+    /// The folder it keeps files in; a name of that shape where nobody said one.
+    fn persistence_dir(&self) -> Value {
+        self.or("persistence_dir", json!(format!("conversations/{}", self.row.id.folder_name())))
+    }
+
+    /// The object of the REST routes.
+    pub fn info(&self, skills: Skills, runtime: Runtime) -> Value {
+        let meta = &self.meta;
+        let tags: Value = serde_json::from_str(&self.row.tags).unwrap_or_else(|_| json!({}));
+        let mut registry = self.secrets(Form::Null);
+        for source in registry["secret_sources"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+            if let Some(source) = source.as_object_mut() {
+                source.entry("description").or_insert(Value::Null);
+            }
+        }
+        json!({
+            "id": self.row.id.as_str(),
+            "workspace": self.or("workspace", json!({"working_dir": "", "kind": "LocalWorkspace"})),
+            "persistence_dir": self.persistence_dir(),
+            "max_iterations": self.or("max_iterations", json!(500)),
+            "stuck_detection": self.or("stuck_detection", json!(true)),
+            "execution_status": self.row.status,
+            "confirmation_policy": self.or("confirmation_policy", json!({"kind": "NeverConfirm"})),
+            "security_analyzer": self.or("security_analyzer", Value::Null),
+            "activated_knowledge_skills": self.or("activated_knowledge_skills", json!([])),
+            "invoked_skills": self.or("invoked_skills", json!([])),
+            "blocked_actions": self.or("blocked_actions", json!({})),
+            "blocked_messages": self.or("blocked_messages", json!({})),
+            "last_user_message_id": self.or("last_user_message_id", Value::Null),
+            "leaf_event_id": self.row.leaf_event_id,
+            "stats": self.or("stats", json!({"usage_to_metrics": {}})),
+            "secret_registry": registry,
+            "agent_state": self.or("agent_state", json!({})),
+            "hook_config": self.or("hook_config", Value::Null),
+            "title": self.row.title.as_ref().filter(|_| self.row.is_titled),
+            "metrics": null,
+            "created_at": self.row.created_at.to_rfc3339(),
+            "updated_at": self.row.updated_at.to_rfc3339(),
+            "forked_from_conversation_id": self.row.forked_from,
+            "forked_from_event_id": self.row.forked_at,
+            "parent_conversation_id": self.row.parent,
+            "sub_conversation_ids": self.children.iter().map(ConversationId::as_str).collect::<Vec<_>>(),
+            "tags": tags,
+            "current_model_id": null,
+            "available_models": [],
+            "supports_runtime_model_switch": false,
+            "launched_agent_profile": meta.get("launched_agent_profile"),
+            "agent": self.agent(Form::Null, skills),
+            "client_tools": meta.or("client_tools", json!([])),
+            "tool_module_qualnames": meta.or("tool_module_qualnames", json!({})),
+            "runtime_info": runtime.to_json(),
+        })
+    }
+
+    /// The snapshot of the sockets: the whole state, secrets as stars.
+    pub fn full_state(&self) -> Value {
+        let mut state = Map::new();
+        for name in STATE_FIELDS {
+            let value = match name {
+                "id" => Some(json!(self.row.id.as_str())),
+                "agent" => Some(self.agent(Form::Redacted, Skills::Shown)),
+                "workspace" => Some(self.or(name, json!({"working_dir": "", "kind": "LocalWorkspace"}))),
+                "persistence_dir" => Some(self.persistence_dir()),
+                "max_iterations" => Some(self.or(name, json!(500))),
+                "stuck_detection" => Some(self.or(name, json!(true))),
+                "execution_status" => Some(json!(self.row.status)),
+                "confirmation_policy" => Some(self.or(name, json!({"kind": "NeverConfirm"}))),
+                "leaf_event_id" => self.row.leaf_event_id.as_ref().map(|id| json!(id)),
+                "head_is_empty" => Some(json!(self.row.head_is_empty)),
+                "stats" => Some(self.or(name, json!({"usage_to_metrics": {}}))),
+                "secret_registry" => Some(self.secrets(Form::Redacted)),
+                "tags" => serde_json::from_str(&self.row.tags).ok(),
+                "blocked_actions" | "blocked_messages" | "agent_state" => Some(self.or(name, json!({}))),
+                "activated_knowledge_skills" | "activated_path_rules" | "invoked_skills" => {
+                    Some(self.or(name, json!([])))
+                }
+                _ => self.value(name),
+            };
+            state.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        state.extend(self.value("hook_config").map(|value| ("hook_config".to_owned(), value)));
+        Value::Object(state)
+    }
+}
+
+/// Whether the object says how the conversation's runtime is: the answers to its making do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Runtime {
+    Told,
+    Untold,
+}
+
+impl Runtime {
+    fn to_json(self) -> Value {
+        match self {
+            Self::Told => available(),
+            Self::Untold => Value::Null,
+        }
+    }
+}
+
+/// How the runtime of every conversation is: it runs in this process.
+pub(super) fn available() -> Value {
+    json!({"runtime_status": "available", "can_resume": true, "runtime_error": null})
+}

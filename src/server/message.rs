@@ -1,0 +1,78 @@
+//! What a client says: a message's JSON, checked.
+
+use serde_json::Value;
+
+use super::failure::{Failure, Problem};
+use crate::conversation::UserMessage;
+use crate::event::{Content, ImageContent, Text};
+
+/// The message of an object with role and content; members that nobody knows count for nothing.
+///
+/// # Errors
+/// What is wrong, below `place`; another role than `user` is refused, as only people speak here.
+pub(super) fn parse(value: &Value, place: &[&str]) -> Result<UserMessage, Failure> {
+    let at = |steps: &[&str]| -> Vec<String> {
+        ["body"].iter().chain(place).chain(steps).map(|step| (*step).to_owned()).collect()
+    };
+    let problem = |kind: &'static str, steps: &[&str], message: &str| {
+        Failure::from(Problem { kind, place: at(steps), message: message.to_owned(), input: Value::Null })
+    };
+    let members = value.as_object().ok_or_else(|| {
+        problem(
+            "model_attributes_type",
+            &[],
+            "Input should be a valid dictionary or object to extract fields from",
+        )
+    })?;
+    match members.get("role").map(Value::as_str) {
+        None | Some(Some("user")) => {}
+        Some(Some("system" | "assistant" | "tool")) => {
+            return Err(problem(
+                "value_error",
+                &["role"],
+                "Value error, only user messages are allowed to be sent",
+            ));
+        }
+        Some(_) => {
+            return Err(problem(
+                "literal_error",
+                &["role"],
+                "Input should be 'user', 'system', 'assistant' or 'tool'",
+            ));
+        }
+    }
+    let parts = match members.get("content") {
+        None | Some(Value::Null) => return Ok(UserMessage { content: Vec::new(), sender: None }),
+        Some(Value::Array(parts)) => parts,
+        Some(_) => return Err(problem("list_type", &["content"], "Input should be a valid list")),
+    };
+    let mut content = Vec::new();
+    for (number, part) in parts.iter().enumerate() {
+        let number = number.to_string();
+        let text = |name: &str| part.get(name).and_then(Value::as_str);
+        content.push(match text("type") {
+            Some("text") => {
+                let missing = || problem("missing", &["content", &number, "text", "text"], "Field required");
+                Content::text(text("text").ok_or_else(missing)?)
+            }
+            Some("image") => {
+                let urls = part.get("image_urls").and_then(Value::as_array);
+                let urls: Option<Vec<Text>> =
+                    urls.and_then(|urls| urls.iter().map(|url| url.as_str().map(Text::from)).collect());
+                let missing = || {
+                    problem(
+                        "list_type",
+                        &["content", &number, "image", "image_urls"],
+                        "Input should be a valid list",
+                    )
+                };
+                Content::Image(ImageContent::new(urls.ok_or_else(missing)?))
+            }
+            Some(_) | None => {
+                let message = "Input tag does not match any of the expected tags: 'text', 'image'";
+                return Err(problem("union_tag_invalid", &["content", &number], message));
+            }
+        });
+    }
+    Ok(UserMessage { content, sender: None })
+}

@@ -1,0 +1,74 @@
+//! The OpenHands agent-server API over one store: what the real clients ask, answered from the log.
+//!
+//! [`serve`] listens; [`App`] is what all requests share. Handlers hold no rules: they read a request (`request`),
+//! ask the store or a running conversation, and write the answer the reference would (`failure` for what
+//! is refused). Nothing is loaded at the start; a request costs what it reads. Source of every shape:
+//! `api.md`.
+
+mod app;
+mod auth;
+mod bash;
+mod command;
+mod config;
+mod conversations;
+mod cors;
+mod create;
+mod events;
+mod failure;
+mod file;
+mod fork;
+mod git;
+mod hub;
+mod info;
+mod message;
+mod meta;
+mod probes;
+mod request;
+mod sessions;
+mod socket;
+mod wire;
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+pub use app::App;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+pub use config::{Config, RUNS_MAX};
+use tokio::net::TcpListener;
+
+/// Everything that the server answers, for a host that brings its own listener.
+pub fn router(app: Arc<App>) -> Router {
+    let api = Router::new()
+        .nest("/conversations", conversations::routes())
+        .nest("/conversations/{conversation_id}", command::routes())
+        .nest("/conversations/{conversation_id}/events", events::routes())
+        .nest("/bash", bash::routes())
+        .nest("/file", file::routes())
+        .nest("/git", git::routes())
+        .layer(from_fn_with_state(Arc::clone(&app), auth::check));
+    Router::new()
+        .merge(probes::routes())
+        .nest("/api", api)
+        .nest("/sockets", socket::routes())
+        .fallback(failure::not_found)
+        .method_not_allowed_fallback(failure::method_not_allowed)
+        .layer(from_fn_with_state(Arc::clone(&app), cors::answer))
+        .with_state(app)
+}
+
+/// Listens on `listener` until `shutdown` ends; requests under way are answered to their end, and what runs is
+/// paused.
+///
+/// # Errors
+/// What the listener fails with.
+pub async fn serve(
+    listener: TcpListener,
+    app: Arc<App>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let ended = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(shutdown).await;
+    app.close().await;
+    ended
+}

@@ -1,0 +1,56 @@
+//! Whether the server is there, and what it is. Nobody needs a key for these (`api.md` section 2.1).
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use super::App;
+
+/// The version of the reference whose interface this is.
+const SDK_VERSION: &str = "1.58.0";
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/health", get(ok))
+        .route("/alive", get(ok))
+        .route("/ready", get(ready))
+        .route("/server_info", get(info))
+        .route("/", get(info))
+}
+
+async fn ok() -> Json<Value> {
+    Json(json!({"status": "ok"}))
+}
+
+async fn ready() -> Json<Value> {
+    Json(json!({"status": "ready"}))
+}
+
+async fn info(State(app): State<Arc<App>>) -> Json<Value> {
+    // Whole seconds, written as floats, as the reference does.
+    let seconds = |since: std::time::Instant| since.elapsed().as_secs_f64().floor();
+    Json(json!({
+        "uptime": seconds(app.started()),
+        "idle_time": seconds(app.last_activity()),
+        "title": "Annals",
+        "version": env!("CARGO_PKG_VERSION"),
+        "sdk_version": SDK_VERSION,
+        "tools_version": SDK_VERSION,
+        "workspace_version": SDK_VERSION,
+        "build_git_sha": "unknown",
+        "build_git_ref": "unknown",
+        "python_version": "",
+        "usable_tools": ["terminal", "file_editor", "task_tracker", "glob", "grep"],
+        "runtime_idle_timeout_seconds": null,
+        "conversation_runtime": "local",
+        "available_conversation_runtimes": [],
+        "capabilities": ["idempotent_conversation_create_v1"],
+        "app_backend_ingress_url": null,
+        "max_foreground_terminal_timeout_seconds": null,
+        "docs": "/docs",
+        "redoc": "/docs",
+    }))
+}

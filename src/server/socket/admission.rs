@@ -1,0 +1,90 @@
+//! Who may listen: a key in the query, a header, or the first frame (`api.md` section 5.1).
+
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use axum::http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+
+use crate::ids::{ConversationId, EventId, Timestamp};
+use crate::server::App;
+use crate::server::auth;
+use crate::server::failure::Failure;
+use crate::server::request::Params;
+
+/// How long the first frame may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many may listen to one conversation.
+pub(super) const LISTENERS_MAX: usize = 50;
+
+/// Close codes: the key is wrong; there is no such conversation; too much.
+pub(super) const UNAUTHORISED: u16 = 4001;
+pub(super) const UNKNOWN: u16 = 4004;
+pub(super) const OVERLOADED: u16 = 1013;
+
+/// What is known of a caller before the socket opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// May listen.
+    Known,
+    /// Has yet to show a key.
+    Unknown,
+}
+
+/// Looks for a key in the query and the headers; a wrong one refuses the handshake.
+pub(super) fn knock(app: &App, params: &Params, headers: &HeaderMap) -> Result<Caller, Failure> {
+    if app.config().session_keys.is_empty() {
+        return Ok(Caller::Known);
+    }
+    match params.get("session_api_key").or_else(|| auth::key(headers)) {
+        Some(key) if auth::is_known(app, Some(key)) => Ok(Caller::Known),
+        Some(_) => Err(Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned())),
+        None => Ok(Caller::Unknown),
+    }
+}
+
+/// Lets a caller in, or closes the socket: whoever is unknown has to say a key first.
+pub(super) async fn enter(app: &App, caller: Caller, socket: &mut WebSocket) -> Option<()> {
+    if caller == Caller::Known {
+        return Some(());
+    }
+    let first = tokio::time::timeout(PATIENCE, socket.recv()).await;
+    let key = match first {
+        Ok(Some(Ok(Message::Text(text)))) => auth_frame(text.as_str()).flatten(),
+        Ok(_) | Err(_) => None,
+    };
+    if key.is_some_and(|key| auth::is_known(app, Some(&key))) {
+        return Some(());
+    }
+    close(socket, UNAUTHORISED, "Authentication failed").await;
+    None
+}
+
+/// The key of an authentication frame; `None` for any other frame.
+pub(super) fn auth_frame(text: &str) -> Option<Option<String>> {
+    let frame: Value = serde_json::from_str(text).ok()?;
+    let members = frame.as_object()?;
+    let is_one = members.get("type") == Some(&json!("auth"))
+        && members.keys().all(|key| key == "type" || key == "session_api_key");
+    is_one.then(|| members.get("session_api_key").and_then(Value::as_str).map(str::to_owned))
+}
+
+/// Closes with a code; the other side may be gone already.
+pub(super) async fn close(socket: &mut WebSocket, code: u16, reason: &'static str) {
+    let _gone = socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+}
+
+/// The event that tells a caller what is wrong with a frame; it is in no log.
+pub(super) fn server_error(code: &str, detail: &str) -> String {
+    json!({
+        "id": EventId::mint().as_str(), "timestamp": Timestamp::now().to_naive_local(), "source": "environment",
+        "code": code, "detail": detail, "kind": "ServerErrorEvent",
+    })
+    .to_string()
+}
+
+/// Whether one more may listen to a conversation.
+pub(super) fn has_room(app: &App, conversation: &ConversationId) -> bool {
+    app.hub().listeners(conversation) < LISTENERS_MAX
+}

@@ -1,0 +1,18 @@
+//! What happens, as it happens, over WebSockets (`api.md` section 5).
+
+mod admission;
+mod events;
+mod session;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::any;
+
+use super::App;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/events/{conversation_id}", any(events::open))
+        .route("/session/{conversation_id}", any(session::open))
+}

@@ -1,0 +1,181 @@
+//! A folder of backups: files that are written once and never changed, in an order that their names tell.
+//!
+//! `000001_2026-01-31T120000.000000Z_1234.full.db` is a whole file, which Annals opens as any other;
+//! `000002_2026-01-31T130000.000000Z_1300.part.db` holds what was new an hour later. The numbers are the
+//! file's place in the folder, the moment it shows, and the newest position by then. A full one begins a
+//! series; each part says what digest the file before it has.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sha2::{Digest as _, Sha256};
+
+use super::super::{place, transaction};
+use super::PARTIAL;
+use crate::chain::Digest;
+use crate::error::{Error, Result};
+use crate::ids::{Position, Timestamp};
+
+const LOCK: &str = ".lock";
+const FULL: &str = ".full.db";
+const PART: &str = ".part.db";
+
+/// A file of a folder of backups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupFile {
+    /// Its place in the folder, 1-based.
+    pub number: u64,
+    /// Whether it holds everything, and not only what was new.
+    pub is_full: bool,
+    /// The moment it shows.
+    pub taken_at: Timestamp,
+    /// The newest position by then.
+    pub to: Position,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+impl BackupFile {
+    /// The file that the next backup into `folder` makes.
+    pub(super) fn next(
+        folder: &Path,
+        files: &[Self],
+        is_full: bool,
+        taken_at: Timestamp,
+        to: Position,
+    ) -> Self {
+        let number = files.last().map_or(1, |last| last.number + 1);
+        let time = taken_at.to_rfc3339().replace(':', "");
+        let ending = if is_full { FULL } else { PART };
+        let path = folder.join(format!("{number:06}_{time}_{to}{ending}"));
+        Self { number, is_full, taken_at, to, path, bytes: 0 }
+    }
+
+    fn read(path: PathBuf, bytes: u64) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        let (stem, is_full) = match name.strip_suffix(FULL) {
+            Some(stem) => (stem, true),
+            None => (name.strip_suffix(PART)?, false),
+        };
+        let mut words = stem.split('_');
+        let number = words.next()?.parse().ok()?;
+        let time = words.next()?;
+        let (day, clock) = (time.get(..11)?, time.get(11..)?);
+        let taken_at =
+            Timestamp::parse(&format!("{day}{}:{}:{}", clock.get(..2)?, clock.get(2..4)?, clock.get(4..)?))?;
+        let to = Position(words.next()?.parse().ok()?);
+        words.next().is_none().then(|| Self { number, is_full, taken_at, to, path: path.clone(), bytes })
+    }
+
+    /// The digest of what it holds.
+    pub(super) fn digest(&self) -> Result<Digest> {
+        let mut hasher = Sha256::new();
+        let mut file = File::open(&self.path).map_err(Error::io("reading", &self.path))?;
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            let bytes = file.read(&mut buffer).map_err(Error::io("reading", &self.path))?;
+            if bytes == 0 {
+                break;
+            }
+            hasher.update(&buffer[..bytes]);
+        }
+        Ok(Digest(hasher.finalize().into()))
+    }
+
+    /// Its name, for people.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// The backups in a folder, the oldest first; other files are passed over.
+pub(super) fn list(folder: &Path) -> Result<Vec<BackupFile>> {
+    let reading = |error| Error::io("reading", folder)(error);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(reading)? {
+        let entry = entry.map_err(reading)?;
+        let bytes = entry.metadata().map_err(reading)?.len();
+        files.extend(BackupFile::read(entry.path(), bytes));
+    }
+    files.sort_by_key(|file| file.number);
+    if let Some(pair) = files.windows(2).find(|pair| pair[0].number == pair[1].number) {
+        let what = format!("two backups have the number {}; move one of them away", pair[0].number);
+        return Err(Error::NotItsBackup { path: folder.to_owned(), what });
+    }
+    Ok(files)
+}
+
+/// The newest full backup and the parts that follow it.
+pub(super) fn last_series(files: &[BackupFile]) -> &[BackupFile] {
+    let first = files.iter().rposition(|file| file.is_full).unwrap_or(files.len());
+    &files[first..]
+}
+
+/// Deletes all but the newest `keep` series; answers how many files went.
+pub(super) fn prune(folder: &Path, keep: usize) -> Result<usize> {
+    let files = list(folder)?;
+    let fulls: Vec<usize> = (0..files.len()).filter(|at| files[*at].is_full).collect();
+    let Some(first) = fulls.len().checked_sub(keep.max(1)).and_then(|at| fulls.get(at)) else { return Ok(0) };
+    // The newest first: a series that loses its end is still one.
+    for file in files[..*first].iter().rev() {
+        std::fs::remove_file(&file.path).map_err(Error::io("deleting", &file.path))?;
+    }
+    Ok(*first)
+}
+
+/// Makes the folder and keeps others from writing into it as long as the answer lives; what a killed backup
+/// left half written is deleted.
+pub(super) fn lock(folder: &Path, patience: Duration) -> Result<File> {
+    if !folder.is_dir() {
+        // Made as for a database, private.
+        let seed = folder.join(LOCK);
+        place::prepare(&seed, true)?;
+    }
+    let path = folder.join(LOCK);
+    let options = File::options().create(true).append(true).open(&path);
+    let lock = options.map_err(Error::io("opening", &path))?;
+    let began = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(()) => break,
+            Err(std::fs::TryLockError::WouldBlock) if began.elapsed() < patience => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(std::fs::TryLockError::WouldBlock) => return Err(transaction::busy(began)),
+            Err(std::fs::TryLockError::Error(error)) => return Err(Error::io("locking", &path)(error)),
+        }
+    }
+    for entry in std::fs::read_dir(folder).map_err(Error::io("reading", folder))? {
+        let path = entry.map_err(Error::io("reading", folder))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with('.') && (name.ends_with(PARTIAL) || name.ends_with(".partial-journal")) {
+            std::fs::remove_file(&path).map_err(Error::io("deleting", &path))?;
+        }
+    }
+    Ok(lock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_what_a_file_is() {
+        let file =
+            BackupFile::next(Path::new("/b"), &[], true, Timestamp(1_758_795_296_123_456), Position(12));
+        assert_eq!(BackupFile::read(file.path.clone(), 0), Some(file.clone()));
+        let next = BackupFile::next(Path::new("/b"), &[file], false, Timestamp(0), Position(15));
+        assert!(
+            next.name().starts_with("000002_") && next.name().ends_with("Z_15.part.db"),
+            "{}",
+            next.name()
+        );
+        for name in ["notes.txt", "000001.full.db", "x_2026-01-31T120000.000000Z_1.full.db", ".lock"] {
+            assert_eq!(BackupFile::read(Path::new("/b").join(name), 0), None, "{name}");
+        }
+    }
+}

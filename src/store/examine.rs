@@ -1,0 +1,121 @@
+//! Looking at what is stored without trusting it: rows as they are, however damaged, and the file beneath.
+
+use rusqlite::{Connection, params};
+
+use super::archive::Payloads;
+use super::engine::Doing as _;
+use super::{Store, catalogue};
+use crate::error::Result;
+use crate::ids::{ConversationId, Timestamp};
+
+const BONES: &str = "SELECT sequence, id, kind, parent_id, tool_call_id, recorded_at, \
+     redacted_digest IS NOT NULL, payload, position FROM event WHERE conversation = ?1 AND sequence >= ?2 \
+     ORDER BY sequence LIMIT ?3";
+const STRUCTURE: &str = "PRAGMA quick_check(20)";
+const REFERENCES: &str =
+    "SELECT \"table\", count(*) FROM pragma_foreign_key_check GROUP BY 1 ORDER BY 1 LIMIT 20";
+
+/// How many events share a read transaction.
+const PAGE: i64 = 1000;
+
+/// An event's row as it is, whatever became of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bone<'a> {
+    /// Its place in its conversation.
+    pub sequence: u64,
+    /// Its id.
+    pub id: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+    /// The event it follows, as written.
+    pub parent_id: Option<&'a str>,
+    /// The call it makes or answers.
+    pub tool_call_id: Option<&'a str>,
+    /// When this store took it.
+    pub recorded_at: Timestamp,
+    /// Whether its payload had to go.
+    pub is_redacted: bool,
+    /// Its payload; `None` where it is no text.
+    pub payload: Option<&'a str>,
+}
+
+impl Store {
+    /// Shows the first `length` rows of a conversation to `visit`, in the order of their sequences, gaps
+    /// and all.
+    pub(crate) fn bones(
+        &self,
+        conversation: &ConversationId,
+        length: u64,
+        visit: &mut dyn FnMut(Bone<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let (mut next, mut left) = (0, length);
+        while left > 0 {
+            let limit = PAGE.min(left.cast_signed());
+            let (last, shown) = self.read(|db| {
+                let key = catalogue::key(db, conversation)?;
+                show(db, params![key, next, limit], visit)
+            })?;
+            if shown < limit {
+                return Ok(());
+            }
+            next = last + 1;
+            left -= shown.cast_unsigned();
+        }
+        Ok(())
+    }
+
+    /// What the engine finds wrong with the structure of the file: pages, indexes, rows that refer to
+    /// nothing. Reads the whole file; empty where all is well.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn check_structure(&self) -> Result<Vec<String>> {
+        let doing = "checking the structure of the file";
+        self.read(|db| {
+            let mut wrong: Vec<String> = db
+                .prepare(STRUCTURE)
+                .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+                .doing(doing)?;
+            wrong.retain(|line| line != "ok");
+            let mut statement = db.prepare(REFERENCES).doing(doing)?;
+            let mut rows = statement.query([]).doing(doing)?;
+            while let Some(row) = rows.next().doing(doing)? {
+                let (table, count): (String, i64) =
+                    row.get(0).and_then(|table| Ok((table, row.get(1)?))).doing(doing)?;
+                wrong.push(format!("{count} rows of table {table} refer to rows that are not there"));
+            }
+            Ok(wrong)
+        })
+    }
+}
+
+/// Shows a page; answers the last sequence in it and how many it held.
+fn show(
+    db: &Connection,
+    page: &[&dyn rusqlite::ToSql],
+    visit: &mut dyn FnMut(Bone<'_>) -> Result<()>,
+) -> Result<(i64, i64)> {
+    let doing = "examining events";
+    let mut statement = db.prepare_cached(BONES).doing(doing)?;
+    let mut rows = statement.query(page).doing(doing)?;
+    let mut payloads = Payloads::new(db);
+    let (mut last, mut shown): (i64, i64) = (0, 0);
+    while let Some(row) = rows.next().doing(doing)? {
+        last = row.get(0).doing(doing)?;
+        let text = |column| row.get_ref(column).ok().and_then(|value| value.as_str_or_null().ok().flatten());
+        // An archive that cannot be read is like a payload that is no text.
+        let payload = text(7).and_then(|stored| payloads.payload(row.get(8).ok()?, stored).ok());
+        visit(Bone {
+            sequence: last.cast_unsigned(),
+            id: text(1).unwrap_or_default(),
+            kind: text(2).unwrap_or_default(),
+            parent_id: text(3),
+            tool_call_id: text(4),
+            recorded_at: Timestamp(row.get(5).doing(doing)?),
+            is_redacted: row.get(6).doing(doing)?,
+            payload: payload.as_deref(),
+        })?;
+        shown += 1;
+    }
+    Ok((last, shown))
+}

@@ -1,0 +1,142 @@
+//! Whether the derived tables say of one conversation what its log says: it is made again in temporary tables,
+//! as [`compare`](super::compare) does with all of them, and its rows are counted. A sample costs what it holds.
+
+use rusqlite::{Connection, params};
+
+use super::super::engine::Doing as _;
+use super::super::{Store, catalogue};
+use super::{EVENTS_OF, STEP_EVENTS_MAX, Standing, all, each, rebuild, usage};
+use crate::error::Result;
+use crate::ids::ConversationId;
+
+const DOING: &str = "comparing projections";
+const COLUMNS: &str =
+    "SELECT group_concat(name, ', '), max(name = 'conversation') FROM pragma_table_info(?1)";
+const LAST: &str = "SELECT coalesce(max(position), 0) FROM event WHERE conversation = ?1";
+
+/// A derived table that does not hold what the log says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Drifted {
+    /// The projection.
+    pub(crate) projection: &'static str,
+    /// Rows it has that the log does not give.
+    pub(crate) too_many: u64,
+    /// Rows that the log gives and it does not have.
+    pub(crate) missing: u64,
+}
+
+/// Compares conversations one after the other on a connection of its own.
+pub(crate) struct Comparer {
+    db: Connection,
+}
+
+impl Store {
+    /// Makes ready to compare projections with the log.
+    pub(crate) fn comparer(&self) -> Result<Comparer> {
+        let db = self.0.watch.connect().doing(DOING)?;
+        db.busy_timeout(self.0.options.busy_timeout).doing(DOING)?;
+        db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = FILE; PRAGMA trusted_schema = OFF")
+            .doing(DOING)?;
+        for projection in all() {
+            for table in projection.tables() {
+                rebuild::make_shadow(&db, table)?;
+            }
+        }
+        Ok(Comparer { db })
+    }
+}
+
+impl Comparer {
+    /// What the projections do not tell of a conversation as the log does. A projection that has not read
+    /// the whole conversation yet is passed over.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), and what reading can meet.
+    pub(crate) fn compare(&self, conversation: &ConversationId) -> Result<Vec<Drifted>> {
+        self.db.execute_batch("BEGIN").doing(DOING)?;
+        let drifts = self.compare_in_snapshot(conversation);
+        self.db.execute_batch("ROLLBACK").doing(DOING)?;
+        drifts
+    }
+
+    fn compare_in_snapshot(&self, conversation: &ConversationId) -> Result<Vec<Drifted>> {
+        let db = &self.db;
+        let key = catalogue::key(db, conversation)?;
+        let last: i64 = db.query_row(LAST, [key], |row| row.get(0)).doing(DOING)?;
+        let mut standing: Vec<Standing> = Vec::new();
+        for projection in all() {
+            if super::checkpoint(db, projection.as_ref())?.is_some_and(|position| position >= last) {
+                standing.push((projection, 0));
+            }
+        }
+        fill(db, key, &mut standing)?;
+        let mut drifts = Vec::new();
+        for (projection, _) in &standing {
+            let mut drift = Drifted { projection: projection.name(), too_many: 0, missing: 0 };
+            for table in projection.tables() {
+                let (too_many, missing) = differences(db, table, key)?;
+                drift.too_many += too_many;
+                drift.missing += missing;
+            }
+            if (drift.too_many, drift.missing) != (0, 0) {
+                drifts.push(drift);
+            }
+        }
+        Ok(drifts)
+    }
+}
+
+/// Fills the temporary tables with what the log says of one conversation.
+fn fill(db: &Connection, key: i64, standing: &mut [Standing]) -> Result<()> {
+    let mut next = 0;
+    loop {
+        let mut statement = db.prepare_cached(EVENTS_OF).doing(DOING)?;
+        let rows = statement.query(params![key, next, STEP_EVENTS_MAX]).doing(DOING)?;
+        let step = each(db, rows, &mut |event| {
+            standing.iter_mut().try_for_each(|(projection, _)| projection.apply(db, event))
+        })?;
+        for (projection, _) in standing.iter_mut() {
+            projection.flush(db)?;
+        }
+        if !step.more {
+            break;
+        }
+        let reached = step.reached.unwrap_or_default();
+        let after = "SELECT sequence + 1 FROM event WHERE position = ?1";
+        next = db
+            .prepare_cached(after)
+            .and_then(|mut statement| statement.query_row([reached], |row| row.get(0)))
+            .doing(DOING)?;
+    }
+    if standing.iter().any(|(projection, _)| projection.name() == usage::NAME) {
+        usage::renew(db, key)?;
+    }
+    Ok(())
+}
+
+/// How many rows of a conversation only the file has, and how many only the temporary table.
+fn differences(db: &Connection, table: &str, key: i64) -> Result<(u64, u64)> {
+    let (columns, names_conversation): (String, bool) = db
+        .prepare_cached(COLUMNS)
+        .and_then(|mut statement| statement.query_row([table], |row| Ok((row.get(0)?, row.get(1)?))))
+        .doing(DOING)?;
+    let own = if names_conversation {
+        "conversation = ?1"
+    } else {
+        "position IN (SELECT position FROM event WHERE conversation = ?1)"
+    };
+    // Grouped and counted: a table without a key may hold the same row twice.
+    let rows = |schema: &str| {
+        format!("SELECT {columns}, count(*) FROM {schema}.{table} WHERE {own} GROUP BY {columns}")
+    };
+    let (file, made) = (rows("main"), rows("temp"));
+    let count = |one: &str, other: &str| -> Result<u64> {
+        let sql = format!("SELECT count(*) FROM ({one} EXCEPT {other})");
+        let count: i64 = db
+            .prepare_cached(&sql)
+            .and_then(|mut statement| statement.query_row([key], |row| row.get(0)))
+            .doing(DOING)?;
+        Ok(count.cast_unsigned())
+    };
+    Ok((count(&file, &made)?, count(&made, &file)?))
+}

@@ -1,0 +1,158 @@
+//! Table `repair`: the receipts of what was mended, each written in the transaction that mended it.
+
+use rusqlite::{Connection, params};
+
+use super::append::{Append, Request, Session};
+use super::engine::Doing as _;
+use super::{Store, catalogue};
+use crate::error::{Error, Result};
+use crate::ids::{ConversationId, Timestamp};
+
+const ADD: &str = "INSERT INTO repair (conversation_id, finding, found, done, event_ids, head_before, head_after, \
+     program, repaired_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+const LIST: &str = "SELECT conversation_id, finding, found, done, event_ids, head_before, head_after, program, \
+     repaired_at FROM repair WHERE ?1 IS NULL OR conversation_id = ?1 ORDER BY key";
+
+/// The program that does the mending, as receipts name it.
+const PROGRAM: &str = concat!("annals ", env!("CARGO_PKG_VERSION"));
+
+/// What is mended and why, for the receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mending {
+    /// The name of the finding.
+    pub finding: &'static str,
+    /// What was found, in words.
+    pub found: String,
+    /// What is done about it, in words.
+    pub done: String,
+}
+
+/// The receipt of something that was mended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repair {
+    /// The conversation; `None` where it was the file's.
+    pub conversation: Option<String>,
+    /// The name of the finding.
+    pub finding: String,
+    /// What was found, in words.
+    pub found: String,
+    /// What was done about it, in words.
+    pub done: String,
+    /// The events that were appended, in order.
+    pub event_ids: Vec<String>,
+    /// Where HEAD was, where it moved; "" for before everything or never set.
+    pub head_before: Option<String>,
+    /// Where HEAD is since then.
+    pub head_after: Option<String>,
+    /// The program that did it, with its version.
+    pub program: String,
+    /// When.
+    pub repaired_at: Timestamp,
+}
+
+impl Store {
+    /// Mends a conversation: appends what `append` holds and leaves a receipt, all of it or nothing.
+    ///
+    /// # Errors
+    /// As [`Store::append_all`].
+    pub fn mend(&self, conversation: &ConversationId, append: Append, why: &Mending) -> Result<Repair> {
+        let event_ids = append.events.iter().map(|event| event.id().to_string()).collect();
+        let request = Request::new(conversation.clone(), append);
+        self.write(|db| {
+            let before = head(db, conversation)?;
+            let mut session = Session::new(db);
+            session.append_or_undo(&request)?;
+            session.finish()?;
+            let after = head(db, conversation)?;
+            let moved = before != after;
+            let receipt = Repair {
+                head_before: moved.then_some(before),
+                head_after: moved.then_some(after),
+                event_ids,
+                ..blank(Some(conversation), why)
+            };
+            add(db, &receipt)?;
+            Ok(receipt)
+        })
+    }
+
+    /// Leaves a receipt of something that was mended elsewhere: a projection that was made again, an import
+    /// that was gone on with.
+    ///
+    /// # Errors
+    /// What writing can meet.
+    pub fn note_repair(&self, conversation: Option<&ConversationId>, why: &Mending) -> Result<Repair> {
+        let receipt = blank(conversation, why);
+        self.write(|db| add(db, &receipt))?;
+        Ok(receipt)
+    }
+
+    /// The receipts of what was mended in one conversation, or in the whole file, the oldest first.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn repairs(&self, conversation: Option<&ConversationId>) -> Result<Vec<Repair>> {
+        self.read(|db| {
+            db.prepare_cached(LIST)
+                .and_then(|mut statement| {
+                    let rows = statement.query_map([conversation.map(ConversationId::as_str)], |row| {
+                        let ids: String = row.get(4)?;
+                        Ok(Repair {
+                            conversation: row.get(0)?,
+                            finding: row.get(1)?,
+                            found: row.get(2)?,
+                            done: row.get(3)?,
+                            event_ids: serde_json::from_str(&ids)
+                                .map_err(|error| super::log::conversion(4, error))?,
+                            head_before: row.get(5)?,
+                            head_after: row.get(6)?,
+                            program: row.get(7)?,
+                            repaired_at: Timestamp(row.get(8)?),
+                        })
+                    })?;
+                    rows.collect()
+                })
+                .doing("reading receipts")
+        })
+    }
+}
+
+fn blank(conversation: Option<&ConversationId>, why: &Mending) -> Repair {
+    Repair {
+        conversation: conversation.map(ToString::to_string),
+        finding: why.finding.to_owned(),
+        found: why.found.clone(),
+        done: why.done.clone(),
+        event_ids: Vec::new(),
+        head_before: None,
+        head_after: None,
+        program: PROGRAM.to_owned(),
+        repaired_at: Timestamp::now(),
+    }
+}
+
+fn head(db: &Connection, conversation: &ConversationId) -> Result<String> {
+    match catalogue::Entry::load(db, conversation)? {
+        Some(entry) => Ok(entry.leaf.unwrap_or_default()),
+        None => Err(Error::UnknownConversation { conversation: conversation.to_string() }),
+    }
+}
+
+fn add(db: &Connection, receipt: &Repair) -> Result<()> {
+    db.prepare_cached(ADD)
+        .and_then(|mut statement| {
+            statement.execute(params![
+                receipt.conversation,
+                receipt.finding,
+                receipt.found,
+                receipt.done,
+                serde_json::Value::from(receipt.event_ids.clone()).to_string(),
+                receipt.head_before,
+                receipt.head_after,
+                receipt.program,
+                receipt.repaired_at.0,
+            ])
+        })
+        .doing("writing a receipt")?;
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Bringing a file of an older schema up to the present one, in place, with a copy of it as it was.
+//!
+//! Opening a file for writing upgrades it too, in one transaction; what is here looks first and keeps a copy.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use super::backup::{self, write_beside};
+use super::engine::Doing as _;
+use super::{Options, Place, SCHEMA_VERSION, Store, database};
+use crate::error::{Error, Result};
+
+/// What an upgrade did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upgrade {
+    /// The schema the file had.
+    pub from: u32,
+    /// The schema it has now.
+    pub to: u32,
+    /// What each step is called, in order.
+    pub steps: Vec<String>,
+    /// The copy of the file as it was, and its size in bytes.
+    pub backup: Option<(PathBuf, u64)>,
+    /// How many conversations it holds.
+    pub conversations: u64,
+    /// How many events.
+    pub events: u64,
+}
+
+impl Store {
+    /// The schema of the file at `path`, which is not touched.
+    ///
+    /// # Errors
+    /// [`Error::CannotOpen`] where there is none, [`Error::ForeignFile`], [`Error::NewerFile`].
+    pub fn schema_of(path: impl AsRef<Path>) -> Result<u32> {
+        database::open_as_it_is(&Place::File(path.as_ref().to_owned())).map(|(_, schema)| schema)
+    }
+
+    /// The names of the steps that opening a file of `schema` would take.
+    #[must_use]
+    pub fn upgrade_steps(schema: u32) -> Vec<String> {
+        database::migrations_after(schema)
+    }
+
+    /// Brings the file at `path` up to the present schema; `backup` is where a copy of it as it was goes first,
+    /// compact, checked and synced before anything is changed. Nobody else should have the file open.
+    ///
+    /// All of it happens or nothing: a process that dies on the way leaves the file as it was.
+    ///
+    /// # Errors
+    /// [`Error::WouldOverwrite`] where something stands at `backup`, [`Error::NewerFile`],
+    /// [`Error::ForeignFile`], [`Error::Corrupt`] where the file or the copy is damaged, and what writing can
+    /// meet.
+    pub fn upgrade(path: impl AsRef<Path>, backup: Option<&Path>) -> Result<Upgrade> {
+        let path = path.as_ref();
+        let place = Place::File(path.to_owned());
+        let (db, from) = database::open_as_it_is(&place)?;
+        if from == 0 {
+            return Err(Error::ForeignFile { path: path.to_owned(), what: "an empty file".into() });
+        }
+        let counts = counts(&db)?;
+        let backup = match backup {
+            Some(to) if from < SCHEMA_VERSION => {
+                write_beside(to, |partial| write(&db, partial, from, counts))?;
+                let bytes = std::fs::metadata(to).map_err(Error::io("reading", to))?.len();
+                Some((to.to_owned(), bytes))
+            }
+            _ => None,
+        };
+        drop(db);
+        let options = Options { create: false, follow_projections: false, ..Options::default() };
+        let store = Self::open_with(path, &options)?;
+        let (conversations, events) = store.read(self::counts)?;
+        if (conversations, events) != counts {
+            let what = format!("the upgrade found {} events and left {events}", counts.1);
+            return Err(Error::Corrupt { what });
+        }
+        Ok(Upgrade {
+            from,
+            to: SCHEMA_VERSION,
+            steps: database::migrations_after(from),
+            backup,
+            conversations,
+            events,
+        })
+    }
+}
+
+/// How many conversations and events a file of any schema holds.
+fn counts(db: &Connection) -> Result<(u64, u64)> {
+    let (conversations, events): (i64, i64) = db
+        .query_row(backup::COUNTS, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .doing("counting conversations")?;
+    Ok((conversations.cast_unsigned(), events.cast_unsigned()))
+}
+
+fn write(db: &Connection, partial: &Path, schema: u32, counts: (u64, u64)) -> Result<()> {
+    let doing = "copying the file as it is";
+    db.execute("VACUUM INTO ?1", [partial.to_str().unwrap_or_default()]).doing(doing)?;
+    let (copy, copied) = database::open_as_it_is(&Place::File(partial.to_owned()))?;
+    let sound: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).doing(doing)?;
+    if sound != "ok" || copied != schema || self::counts(&copy)? != counts {
+        let what = format!("the copy of the file as it was is not sound ({sound}); nothing was upgraded");
+        return Err(Error::Corrupt { what });
+    }
+    Ok(())
+}

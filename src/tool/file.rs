@@ -1,0 +1,32 @@
+//! Writing files so that a reader sees the old one or the new one, and never a half.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Puts a file with these bytes in the place of `path`, in a folder that is there.
+///
+/// An old file keeps its permissions. A symbolic link is followed, so that it stays one.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.map_or_else(|| PathBuf::from("."), Path::to_owned);
+    let old = fs::metadata(&target).ok().map(|old| old.permissions());
+    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let temporary = folder.join(format!(".{name}.{}.tmp", uuid::Uuid::new_v4().simple()));
+    let written = write(&temporary, bytes, old).and_then(|()| fs::rename(&temporary, &target));
+    if written.is_err() {
+        // Nothing of the failed attempt is left behind; that it cannot be removed says nothing new.
+        drop(fs::remove_file(&temporary));
+    }
+    written
+}
+
+fn write(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(bytes)?;
+    match permissions {
+        Some(permissions) => file.set_permissions(permissions),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,163 @@
+//! What calls that run side by side may not use at once.
+//!
+//! A call waits for all that it needs in one order, so that two calls never wait for each other; who came first is
+//! served first. What is held is let go when the call is done, or given up. Source: `runtime.md` section 12.3.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio_util::sync::CancellationToken;
+
+use super::{Resources, ToolError};
+
+/// The resources of one conversation's tools.
+#[derive(Debug, Default)]
+pub struct Locks {
+    turns: Mutex<HashMap<String, Weak<Turn<()>>>>,
+}
+
+/// What a call holds. It is free again once this is dropped.
+#[derive(Debug)]
+pub struct Held {
+    _turns: Vec<OwnedMutexGuard<()>>,
+}
+
+/// How long a call waits for a resource, by the kind that its key begins with.
+fn patience(key: &str) -> Duration {
+    Duration::from_secs(match key.split(':').next() {
+        Some("terminal" | "browser" | "mcp") => 300,
+        Some("tool") => 60,
+        _ => 30,
+    })
+}
+
+impl Locks {
+    /// Waits for all that a call of `tool` needs.
+    ///
+    /// # Errors
+    /// [`ToolError::ResourceTimeout`] where something does not become free in time: a file within 30 seconds, a
+    /// terminal, browser or server within 300, a tool that does not say what it needs within 60.
+    /// [`ToolError::Cancelled`] where the call is cancelled before.
+    pub async fn acquire(
+        &self,
+        tool: &str,
+        resources: &Resources,
+        cancel: &CancellationToken,
+    ) -> Result<Held, ToolError> {
+        let mut keys = match resources {
+            Resources::Undeclared => vec![format!("tool:{tool}")],
+            Resources::Keys(keys) => keys.clone(),
+        };
+        keys.sort_unstable();
+        keys.dedup();
+        let mut turns = Vec::with_capacity(keys.len());
+        for key in keys {
+            let patience = patience(&key);
+            let turn = self.turn(&key).lock_owned();
+            let turn = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Err(ToolError::Cancelled),
+                turn = tokio::time::timeout(patience, turn) => turn,
+            };
+            turns.push(turn.map_err(|_| {
+                let seconds = patience.as_secs();
+                ToolError::ResourceTimeout(format!("Could not acquire lock for '{key}' within {seconds}.0s"))
+            })?);
+        }
+        Ok(Held { _turns: turns })
+    }
+
+    /// The turn at one resource. One that nobody holds or waits for is forgotten.
+    fn turn(&self, key: &str) -> Arc<Turn<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(key).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::new(Turn::new(()));
+        turns.insert(key.to_owned(), Arc::downgrade(&turn));
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(keys: &[&str]) -> Resources {
+        Resources::Keys(keys.iter().map(|key| (*key).to_owned()).collect())
+    }
+
+    async fn held(locks: &Locks, resources: Resources) -> Held {
+        locks.acquire("t", &resources, &CancellationToken::new()).await.unwrap()
+    }
+
+    /// Whether the call has to wait.
+    async fn waits(locks: &Locks, tool: &str, resources: Resources) -> bool {
+        let cancel = CancellationToken::new();
+        let call = locks.acquire(tool, &resources, &cancel);
+        tokio::time::timeout(Duration::ZERO, call).await.is_err()
+    }
+
+    #[tokio::test]
+    async fn only_calls_that_share_something_wait() {
+        let locks = Locks::default();
+        let first = held(&locks, keys(&["file:/b", "file:/a", "file:/a"])).await;
+        assert!(waits(&locks, "t", keys(&["file:/a"])).await);
+        assert!(!waits(&locks, "t", keys(&["file:/c"])).await);
+        assert!(!waits(&locks, "t", keys(&[])).await);
+        assert!(!waits(&locks, "t", Resources::Undeclared).await);
+        let tool = held(&locks, Resources::Undeclared).await;
+        assert!(waits(&locks, "t", Resources::Undeclared).await);
+        assert!(!waits(&locks, "other", Resources::Undeclared).await);
+        drop((first, tool));
+        assert!(!waits(&locks, "t", keys(&["file:/a", "file:/b"])).await);
+        held(&locks, keys(&["x"])).await;
+        assert!(locks.turns.lock().unwrap().len() <= 2, "{locks:?}");
+    }
+
+    #[tokio::test]
+    async fn who_came_first_is_served_first_and_crossed_needs_do_not_block() {
+        let locks = Arc::new(Locks::default());
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let first = held(&locks, keys(&["a", "b"])).await;
+        let mut calls = Vec::new();
+        for number in 0..20 {
+            let (locks, order) = (Arc::clone(&locks), Arc::clone(&order));
+            let needs = if number % 2 == 0 { keys(&["a", "b"]) } else { keys(&["b", "a"]) };
+            calls.push(tokio::spawn(async move {
+                let held = held(&locks, needs).await;
+                order.lock().unwrap().push(number);
+                tokio::task::yield_now().await;
+                drop(held);
+            }));
+            tokio::task::yield_now().await;
+        }
+        drop(first);
+        for call in calls {
+            call.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_ends_in_time_or_when_it_is_cancelled_and_leaves_nothing_behind() {
+        let locks = Locks::default();
+        let first = held(&locks, keys(&["file:/b"])).await;
+        let cancel = CancellationToken::new();
+        let error = locks.acquire("t", &keys(&["file:/a", "file:/b"]), &cancel).await.unwrap_err();
+        assert_eq!(error.to_string(), "Could not acquire lock for 'file:/b' within 30.0s");
+        let began = tokio::time::Instant::now();
+        let both = keys(&["file:/a", "file:/b"]);
+        let (error, ()) = tokio::join!(locks.acquire("t", &both, &cancel), async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            cancel.cancel();
+        });
+        assert_eq!((error.unwrap_err(), began.elapsed().as_secs()), (ToolError::Cancelled, 2));
+        assert!(!waits(&locks, "t", keys(&["file:/a"])).await);
+        drop(first);
+        assert!(!waits(&locks, "t", keys(&["file:/a", "file:/b"])).await);
+    }
+}

@@ -1,0 +1,114 @@
+//! Looking for files: what glob and grep share.
+//!
+//! Hidden files and what `.gitignore` names are passed over, as ripgrep does it, by the walker that ripgrep is made
+//! with. The newest files come first.
+
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use ignore::WalkBuilder;
+use ignore::overrides::{Override, OverrideBuilder};
+use tokio_util::sync::CancellationToken;
+
+use super::ToolError;
+
+/// How many files are shown.
+pub(super) const FILES_MAX: usize = 100;
+
+/// How long a search may take.
+const TIME_MAX: Duration = Duration::from_secs(30);
+
+pub(super) const TRUNCATED: &str =
+    "\n\n[Results truncated to first 100 files. Consider using a more specific pattern.]";
+
+/// A search that can be ended, and ends by itself.
+pub(super) struct Search<'c> {
+    cancel: &'c CancellationToken,
+    end: Instant,
+}
+
+/// Why a search did not come to its end.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Cancelled,
+    /// What the model is told.
+    Told(String),
+}
+
+/// What was found: the newest first, not all of it where it was too much.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub files: Vec<String>,
+    pub truncated: bool,
+}
+
+impl<'c> Search<'c> {
+    pub fn new(cancel: &'c CancellationToken) -> Self {
+        Self { cancel, end: Instant::now() + TIME_MAX }
+    }
+
+    /// Whether it may go on.
+    fn go_on(&self) -> Result<(), Failure> {
+        if self.cancel.is_cancelled() {
+            return Err(Failure::Cancelled);
+        }
+        if Instant::now() > self.end {
+            let seconds = TIME_MAX.as_secs();
+            return Err(Failure::Told(format!(
+                "The search was not done after {seconds} seconds. Look in a smaller directory or for something more \
+                 specific."
+            )));
+        }
+        Ok(())
+    }
+
+    /// The files of a folder that the patterns leave and `is` takes.
+    pub fn files(
+        &self,
+        folder: &Path,
+        patterns: Override,
+        mut is: impl FnMut(&Path) -> bool,
+    ) -> Result<Found, Failure> {
+        let mut found: Vec<(Reverse<SystemTime>, PathBuf)> = Vec::new();
+        for entry in WalkBuilder::new(folder).overrides(patterns).build() {
+            self.go_on()?;
+            // What cannot be read is passed over, as ripgrep does.
+            let Ok(entry) = entry else { continue };
+            if !entry.file_type().is_some_and(|kind| kind.is_file()) || !is(entry.path()) {
+                continue;
+            }
+            let modified = entry.metadata().ok().and_then(|data| data.modified().ok());
+            found.push((Reverse(modified.unwrap_or(SystemTime::UNIX_EPOCH)), entry.into_path()));
+        }
+        found.sort_unstable();
+        let truncated = found.len() > FILES_MAX;
+        found.truncate(FILES_MAX);
+        let shown = |(_, path): (Reverse<SystemTime>, PathBuf)| {
+            path.canonicalize().unwrap_or(path).to_string_lossy().into_owned()
+        };
+        Ok(Found { files: found.into_iter().map(shown).collect(), truncated })
+    }
+}
+
+/// One pattern as ripgrep's `-g` takes it, from `folder`.
+pub(super) fn pattern(folder: &Path, pattern: &str) -> Result<Override, Failure> {
+    let mut builder = OverrideBuilder::new(folder);
+    let built = builder.add(pattern).and_then(|builder| builder.build());
+    built.map_err(|error| Failure::Told(error.to_string()))
+}
+
+/// The folder that an action names, or the workspace's.
+pub(super) fn folder(working_dir: &Path, path: Option<&str>) -> PathBuf {
+    let folder = working_dir.join(path.unwrap_or_default());
+    folder.canonicalize().unwrap_or_else(|_| folder.components().collect())
+}
+
+impl From<Failure> for ToolError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Cancelled => Self::Cancelled,
+            Failure::Told(text) => Self::Failed(text),
+        }
+    }
+}

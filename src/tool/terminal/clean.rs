@@ -1,0 +1,224 @@
+//! What a program wrote to its terminal, as text.
+//!
+//! Kept: characters, line ends, tabs and colours. Dropped: what moves a cursor, asks the terminal something or sets
+//! its title, and every other control character; bytes that are no UTF-8 become U+FFFD. A carriage return
+//! begins the line anew, so that of a progress bar its last state is left.
+
+/// How long a line is held open, in bytes, so that it can be begun anew.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// How long an escape sequence may be, in bytes; a longer one is none.
+const ESCAPE_BYTES_MAX: usize = 4096;
+
+const ESCAPE: u8 = 0x1b;
+const BELL: u8 = 0x07;
+
+/// Turns bytes into text, piece by piece.
+#[derive(Debug, Default)]
+pub(super) struct Cleaner {
+    /// The line that is not ended yet.
+    line: String,
+    /// Whether what comes next stands in the place of the line.
+    anew: bool,
+    /// The beginning of a character.
+    part: Vec<u8>,
+    escape: Option<Vec<u8>>,
+}
+
+impl Cleaner {
+    /// Takes bytes; whole lines are added to `out`.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut String) {
+        let mut rest = bytes;
+        while let Some(&byte) = rest.first() {
+            if self.is_fresh() {
+                let lines = plain_lines(rest);
+                if lines > 0 {
+                    out.push_str(&String::from_utf8_lossy(&rest[..lines]).replace("\r\n", "\n"));
+                    rest = &rest[lines..];
+                    continue;
+                }
+            }
+            if self.escape.is_some() {
+                rest = self.escape(byte, rest);
+                continue;
+            }
+            let plain = rest.iter().position(|byte| *byte < 0x20 || *byte == 0x7f).unwrap_or(rest.len());
+            if plain > 0 {
+                self.characters(&rest[..plain]);
+                if self.line.len() > LINE_BYTES_MAX {
+                    out.push_str(&self.line);
+                    self.line.clear();
+                }
+                rest = &rest[plain..];
+                continue;
+            }
+            self.control(byte, out);
+            rest = &rest[1..];
+        }
+    }
+
+    /// Adds the line that is not ended; whatever comes next begins a new one.
+    pub fn flush(&mut self, out: &mut String) {
+        self.broken_character();
+        out.push_str(&self.line);
+        self.line.clear();
+        self.anew = false;
+    }
+
+    /// Whether nothing of what came before matters for what comes.
+    fn is_fresh(&self) -> bool {
+        self.line.is_empty() && !self.anew && self.part.is_empty() && self.escape.is_none()
+    }
+
+    fn characters(&mut self, bytes: &[u8]) {
+        if std::mem::take(&mut self.anew) {
+            self.line.clear();
+        }
+        let joined;
+        let bytes = if self.part.is_empty() {
+            bytes
+        } else {
+            joined = [std::mem::take(&mut self.part), bytes.to_vec()].concat();
+            &joined
+        };
+        for chunk in bytes.utf8_chunks() {
+            self.line.push_str(chunk.valid());
+            let invalid = chunk.invalid();
+            let at_end = invalid.as_ptr_range().end == bytes.as_ptr_range().end;
+            if at_end && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none()) {
+                self.part = invalid.to_vec();
+            } else if !invalid.is_empty() {
+                self.line.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+    }
+
+    /// What was to become a character will not.
+    fn broken_character(&mut self) {
+        if !std::mem::take(&mut self.part).is_empty() {
+            self.line.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+
+    fn control(&mut self, byte: u8, out: &mut String) {
+        self.broken_character();
+        match byte {
+            b'\n' => {
+                out.push_str(&self.line);
+                out.push('\n');
+                self.line.clear();
+                self.anew = false;
+            }
+            b'\t' => self.characters(b"\t"),
+            b'\r' => self.anew = true,
+            // Not into a colour.
+            0x08 if !self.line.ends_with('m') || !self.line.contains('\u{1b}') => drop(self.line.pop()),
+            ESCAPE => self.escape = Some(Vec::new()),
+            _ => {}
+        }
+    }
+
+    /// Takes the next byte of an escape sequence and answers what is left.
+    fn escape<'b>(&mut self, byte: u8, rest: &'b [u8]) -> &'b [u8] {
+        let Some(mut escape) = self.escape.take() else { return rest };
+        let of_text = matches!(escape.first(), Some(b']' | b'P' | b'X' | b'^' | b'_'));
+        let ends = match escape.first() {
+            None => !matches!(byte, b'[' | b']' | b'P' | b'X' | b'^' | b'_' | 0x20..=0x2f),
+            Some(b'[') => (0x40..=0x7e).contains(&byte),
+            Some(_) if of_text => byte == BELL || (byte == b'\\' && escape.last() == Some(&ESCAPE)),
+            Some(_) => (0x30..=0x7e).contains(&byte),
+        };
+        if byte == b'\n' || (byte < 0x20 && !of_text) || escape.len() > ESCAPE_BYTES_MAX {
+            // Not an escape sequence after all; what was read of it shows nothing.
+            return rest;
+        }
+        escape.push(byte);
+        if !ends {
+            self.escape = Some(escape);
+        } else if escape.first() == Some(&b'[') && byte == b'm' {
+            if std::mem::take(&mut self.anew) {
+                self.line.clear();
+            }
+            self.line.push('\u{1b}');
+            self.line.push_str(&String::from_utf8_lossy(&escape));
+        }
+        &rest[1..]
+    }
+}
+
+/// How many bytes at the beginning are whole lines in which nothing has to be changed but their ends.
+fn plain_lines(bytes: &[u8]) -> usize {
+    let mut end = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        match byte {
+            b'\n' => end = at + 1,
+            b'\t' => {}
+            b'\r' if bytes.get(at + 1) == Some(&b'\n') => {}
+            0..0x20 | 0x7f => break,
+            _ => {}
+        }
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cleaned(pieces: &[&[u8]]) -> String {
+        let mut cleaner = Cleaner::default();
+        let mut out = String::new();
+        for piece in pieces {
+            cleaner.feed(piece, &mut out);
+        }
+        cleaner.flush(&mut out);
+        out
+    }
+
+    #[test]
+    fn text_and_colours_stay_and_the_rest_goes() {
+        for (bytes, text) in [
+            (&b"a\r\nb\tc\r\n"[..], "a\nb\tc\n"),
+            (b"10%\r 50%\r100%\r\ndone", "100%\ndone"),
+            (b"kept\r\x1b[0m", "\u{1b}[0m"),
+            (b"kept\r", "kept"),
+            (b"N\x08NA\x08AM\x08M", "NAM"),
+            (b"\x1b[31mred\x1b[0m", "\u{1b}[31mred\u{1b}[0m"),
+            (b"\x1b[?2004la\x1b[6nb\x1b[2K\x1b[Ac", "abc"),
+            (b"\x1b]0;title\x07a\x1b]11;?\x1b\\b\x1bP$qm\x1b\\c\x1b(Bd\x1b=e", "abcde"),
+            (b"a\x07\x00\x7f\x0bb", "ab"),
+            (b"caf\xc3\xa9 \xff\xfe \xe2\x82", "caf\u{e9} \u{fffd}\u{fffd} \u{fffd}"),
+            (b"\xe2\x82\nx", "\u{fffd}\nx"),
+            (b"\x1b]0;never ended\nnext\n", "\nnext\n"),
+            (b"\x1b[31\nx", "\nx"),
+        ] {
+            assert_eq!(cleaned(&[bytes]), text, "{:?}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_bounded() {
+        let mut cleaner = Cleaner::default();
+        let mut out = String::new();
+        for _ in 0..100 {
+            cleaner.feed(&[b'x'; 4096], &mut out);
+            cleaner.feed(b"\x1b]0;", &mut String::new());
+            cleaner.feed(&[b'y'; 5000], &mut String::new());
+        }
+        assert!(cleaner.line.len() <= LINE_BYTES_MAX + 5000 && out.contains("xxx"));
+        assert!(cleaner.escape.is_none_or(|escape| escape.len() <= ESCAPE_BYTES_MAX + 1));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_cleaned_as_the_whole(
+            bytes in prop::collection::vec(prop::sample::select(b"ab\n\r\x08\x1b[]m0;\x07\\P\xc3\xa9\xff\xe2\x82\xac\t".to_vec()), 0..60),
+            cut in 0..60usize,
+        ) {
+            let cut = cut.min(bytes.len());
+            prop_assert_eq!(cleaned(&[&bytes[..cut], &bytes[cut..]]), cleaned(&[&bytes]));
+        }
+    }
+}

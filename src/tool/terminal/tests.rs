@@ -1,0 +1,427 @@
+use std::fs;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::event::tool::TerminalObservation;
+use crate::secret::{HIDDEN, Mask};
+use crate::tool::{Secrets, run};
+
+/// One secret, for every command that names it.
+struct One;
+
+impl Secrets for One {
+    fn for_command<'a>(&'a self, command: &'a str) -> Boxed<'a, Vec<(String, String)>> {
+        let named = command.contains("TOKEN");
+        let value = ("TOKEN".to_owned(), "it's \\a \"b\"\n\tc\u{1b}d".to_owned());
+        let values = if named { vec![value, ("no-name".to_owned(), "x".to_owned())] } else { Vec::new() };
+        Box::pin(std::future::ready(values))
+    }
+
+    fn mask<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+        text.replace("hunter2", HIDDEN).into()
+    }
+
+    fn bytes_max(&self) -> usize {
+        7
+    }
+
+    fn known(&self) -> Option<Mask> {
+        Some(Mask::new(["hunter2"]))
+    }
+}
+
+struct Desk {
+    folder: tempfile::TempDir,
+    terminal: Terminal,
+    context: Context,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self::with(|setting| setting)
+    }
+
+    fn with(change: impl FnOnce(TerminalSetting) -> TerminalSetting) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let working_dir = fs::canonicalize(folder.path()).unwrap();
+        let mut setting = TerminalSetting::new(&working_dir);
+        setting.quiet_after = Duration::from_secs(20);
+        let context = Context {
+            keep_dir: Some(working_dir.join("keep")),
+            working_dir,
+            secrets: Arc::new(One),
+            cancel: CancellationToken::new(),
+        };
+        Self { folder, terminal: Terminal::new(change(setting)), context }
+    }
+
+    async fn call(&self, arguments: serde_json::Value) -> Result<TerminalObservation, ToolError> {
+        let arguments = arguments.to_string();
+        let action = self.terminal.action(Raw::parse(&arguments).unwrap())?;
+        match run(&self.terminal, &action, &self.context).await? {
+            Observation::Terminal(answer) => Ok(answer),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn command(&self, command: &str) -> TerminalObservation {
+        self.call(serde_json::json!({ "command": command })).await.unwrap()
+    }
+
+    async fn brief(&self, command: &str) -> TerminalObservation {
+        self.call(serde_json::json!({ "command": command, "timeout": 0.4 })).await.unwrap()
+    }
+
+    async fn input(&self, command: &str) -> TerminalObservation {
+        self.call(serde_json::json!({ "command": command, "is_input": true })).await.unwrap()
+    }
+
+    /// What a command prints, and its exit code.
+    async fn said(&self, command: &str) -> (String, i64) {
+        shown(&self.command(command).await)
+    }
+}
+
+fn text(answer: &TerminalObservation) -> String {
+    answer.content.iter().filter_map(crate::event::message::Content::as_text).collect()
+}
+
+fn shown(answer: &TerminalObservation) -> (String, i64) {
+    (text(answer), answer.exit_code.unwrap_or(i64::MIN))
+}
+
+fn is(text: &str, exit_code: i64) -> (String, i64) {
+    (text.to_owned(), exit_code)
+}
+
+#[tokio::test]
+async fn the_session_stays_from_call_to_call() {
+    let desk = Desk::new();
+    assert_eq!(desk.said("export A='x  y'; cd /usr; f() { return 7; }").await, is("", 0));
+    assert_eq!(desk.said("echo \"$A\"; f").await, is("x  y", 7));
+    let answer = desk.command("pwd; alias ll='echo aliased'").await;
+    assert_eq!((text(&answer), answer.metadata.working_dir.as_deref()), ("/usr".to_owned(), Some("/usr")));
+    assert_eq!(&*answer.metadata.suffix, "\n[The command completed with exit code 0.]");
+    assert_eq!((&*answer.metadata.prefix, answer.metadata.pid), ("", -1));
+    assert!(answer.metadata.username.is_some() && answer.metadata.hostname.is_some());
+    assert_eq!(desk.said("ll").await, is("aliased", 0));
+    let answer = desk.command("sleep 30 & echo begun").await;
+    assert!(text(&answer).ends_with("begun") && answer.metadata.pid > 0, "{answer:?}");
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn output_is_what_was_printed_and_nothing_else() {
+    let desk = Desk::new();
+    for (command, text, exit_code) in [
+        ("echo 'a  b'", "a  b", 0),
+        ("printf '  indented\\n\\n'", "  indented", 0),
+        ("printf 'no end'", "no end", 0),
+        ("false", "", 1),
+        ("no_such_command", "bash: no_such_command: command not found", 127),
+        ("echo (", "bash: syntax error near unexpected token `newline'", 2),
+        ("cat <<EOF\nhello\n$((1+1))\nEOF", "hello\n2", 0),
+        ("cat <<'EOF' | tr a-z A-Z\nhello\nEOF\necho after; false", "HELLO\nafter", 1),
+        ("for i in 1 2; do\n\techo $i\ndone", "1\n2", 0),
+        (
+            "printf 'caf\\xc3\\xa9 \\xff \\033[31mred\\033[0m\\ttab\\a\\n'",
+            "café \u{fffd} \u{1b}[31mred\u{1b}[0m\ttab",
+            0,
+        ),
+        ("printf '10%%\\r50%%\\r100%%\\n'", "100%", 0),
+        ("printf '\\033]0;title\\007\\033[2J\\033[6nseen\\n'", "seen", 0),
+        ("echo '\u{1e}x'; printf '\\036\\036'", "x", 0),
+        ("echo \"q'uote\" '!' '$HOME' `echo sub` | cat", "q'uote ! $HOME sub", 0),
+        ("find . -maxdepth 0 -exec echo {} \\;", ".", 0),
+        ("echo a \\; echo b", "a ; echo b", 0),
+        ("stty size; echo $TERM", "200 256\nxterm-256color", 0),
+        ("ls /no/such 2>&1 >/dev/null | head -c 12", "ls: cannot a", 0),
+    ] {
+        assert_eq!(desk.said(command).await, is(text, exit_code), "{command}");
+    }
+    let long = format!("echo {} | wc -c", "x".repeat(50_000));
+    assert_eq!(desk.said(&long).await, is("50001", 0));
+    let lines = format!("cat <<EOF | wc -l\n{}EOF", "a line of the document\n".repeat(3000));
+    assert_eq!(desk.said(&lines).await, is("3000", 0));
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn what_the_shell_is_told_does_not_break_the_session() {
+    let desk = Desk::new();
+    for (command, text) in [
+        ("set -x", ""),
+        ("echo traced", "+ echo traced\ntraced"),
+        ("set +x", "+ set +x"),
+        ("set -u; echo strict", "strict"),
+        ("set +u; export TERM=dumb", ""),
+        ("exec 2>/dev/null", ""),
+        ("no_such_command; echo unheard", "unheard"),
+        ("exec 2>/dev/tty; export TERM=xterm", ""),
+        ("PS1='$ '; PS2='> '; echo prompted", "prompted"),
+        ("bash", ""),
+        ("echo nested $((SHLVL > 1))", "nested 1"),
+        ("exit", "exit"),
+        ("set -o vi; echo vi", "vi"),
+        ("echo still here", "still here"),
+    ] {
+        assert_eq!(self::text(&desk.command(command).await), text, "{command}");
+    }
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn a_command_that_runs_can_be_asked_and_told() {
+    let desk = Desk::new();
+    let answer = desk.brief("read -p 'name? ' x; echo \"hello $x\"").await;
+    assert_eq!(shown(&answer), is("name?", -1));
+    assert!(
+        answer
+            .metadata
+            .suffix
+            .starts_with("\n[The command timed out after 0.4 seconds. You may wait longer to")
+    );
+    assert_eq!(shown(&desk.input("bob").await), is("hello bob", 0));
+
+    assert_eq!(shown(&desk.brief("cat").await), is("", -1));
+    let answer =
+        desk.call(serde_json::json!({ "command": "one", "is_input": true, "timeout": 0.4 })).await.unwrap();
+    assert_eq!(shown(&answer), is("one", -1));
+    assert_eq!(&*answer.metadata.prefix, "[Below is the output of the previous command.]\n");
+    let answer = desk.command("ls").await;
+    assert!(answer.is_error && text(&answer).is_empty(), "{answer:?}");
+    assert!(
+        answer.metadata.suffix.starts_with("\n[Your command \"ls\" is NOT executed. The previous command")
+    );
+    let answer = desk.input("C-d").await;
+    assert_eq!(shown(&answer), is("", 0));
+    assert_eq!(&*answer.metadata.suffix, "\n[The command completed with exit code 0. CTRL+D was sent.]");
+
+    desk.brief("sleep 60").await;
+    let answer = desk.input("C-c").await;
+    assert_eq!((text(&answer).as_str(), answer.exit_code), ("^C", Some(130)));
+    for (arguments, told) in [
+        (serde_json::json!({ "command": " " }), "No previous running command to retrieve logs from."),
+        (
+            serde_json::json!({ "command": "x", "is_input": true }),
+            "No previous running command to interact with.",
+        ),
+    ] {
+        let answer = desk.call(arguments).await.unwrap();
+        assert!(answer.is_error && answer.exit_code.is_none());
+        assert_eq!(text(&answer), told);
+    }
+    let answer = desk.brief("echo 'not closed").await;
+    assert!(
+        answer.metadata.suffix.starts_with("\n[The shell waits for the rest"),
+        "{:?}",
+        answer.metadata.suffix
+    );
+    assert_eq!(shown(&desk.input("now'").await), is("not closed\nnow", 0));
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn silence_is_reported_and_a_command_that_ended_meanwhile_is_not_in_the_way() {
+    let desk = Desk::with(|setting| TerminalSetting { quiet_after: Duration::from_secs(1), ..setting });
+    fs::create_dir(desk.folder.path().join("gate")).unwrap();
+    let answer = desk.command("echo waiting; while [ -d gate ]; do sleep 0.05; done; echo through").await;
+    assert_eq!(shown(&answer), is("waiting", -1));
+    assert!(
+        answer.metadata.suffix.starts_with("\n[The command has no new output after 1 seconds. You may wait")
+    );
+    fs::remove_dir(desk.folder.path().join("gate")).unwrap();
+    assert_eq!(shown(&desk.command("").await), is("through", 0));
+    assert_eq!(desk.said("echo next").await, is("next", 0));
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn several_commands_and_literals_are_refused() {
+    let desk = Desk::new();
+    let answer = desk.command("echo a\necho b").await;
+    assert_eq!(
+        text(&answer),
+        "Cannot execute multiple commands at once.\nPlease run each command separately OR chain them into a single \
+         command via && or ;\nProvided commands:\n(1) echo a\n(2) echo b"
+    );
+    assert!(answer.is_error);
+    let answer = desk.command(" [\"it's\"]").await;
+    assert!(text(&answer).contains("looks like a Python/JSON list literal"), "{answer:?}");
+    assert!(text(&answer).contains("It starts with: '[\"it\\'s\"]'\n"), "{}", text(&answer));
+    for command in ["{'a': 1}", "[[1]]", "[{}]"] {
+        assert!(text(&desk.command(command).await).starts_with("[Tool-argument error]"), "{command}");
+    }
+    assert_eq!(desk.said("[[ -d . ]] && { echo yes; }").await, is("yes", 0));
+    let error = desk.call(serde_json::json!({ "command": "x", "is_input": true, "reset": true })).await;
+    assert_eq!(error, Err(ToolError::Failed("Cannot use reset=True with is_input=True".to_owned())));
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn a_reset_and_an_exit_begin_a_new_shell() {
+    let desk = Desk::new();
+    desk.command("export A=1; cd /").await;
+    let answer =
+        desk.call(serde_json::json!({ "command": "echo \"[$A]\"; pwd", "reset": true })).await.unwrap();
+    let here = desk.context.working_dir.display();
+    assert_eq!(text(&answer), format!("{}\n\n[]\n{here}", answer::RESET));
+    assert_eq!(answer.command.as_deref(), Some("[RESET] echo \"[$A]\"; pwd"));
+    let answer = desk.call(serde_json::json!({ "command": "", "reset": true })).await.unwrap();
+    assert_eq!((text(&answer), answer.exit_code), (answer::RESET.to_owned(), Some(0)));
+    let answer = desk.command("cd /; echo bye; exit 3").await;
+    assert_eq!(shown(&answer), is("bye\nexit", 3));
+    assert!(answer.metadata.suffix.contains("ended the shell with exit code 3"));
+    assert_eq!(desk.said("pwd").await, is(&here.to_string(), 0));
+    let answer = desk.command("kill -9 $$").await;
+    assert_eq!(answer.exit_code, Some(137));
+    assert_eq!(desk.said("echo up").await, is("up", 0));
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn secrets_reach_the_command_that_names_them_and_nobody_else() {
+    let desk = Desk::new();
+    let (token, _) = One.for_command("TOKEN").await.swap_remove(0);
+    assert_eq!(token, "TOKEN");
+    let said = desk.said("printf '%s' \"$TOKEN\" | od -An -tx1 | tr -d ' \\n'").await;
+    let expected: String = "it's \\a \"b\"\n\tc\u{1b}d".bytes().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(said, is(&expected, 0));
+    assert_eq!(desk.said("history | grep -c TOKEN; echo ${HISTFILE-none}").await, is("0\nnone", 0));
+    assert_eq!(desk.said("echo 'hunter''2'").await, is(HIDDEN, 0));
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn a_long_output_is_shown_by_its_ends_and_kept_whole_and_masked() {
+    let desk = Desk::new();
+    let answer = desk.command("seq 1 40000; echo hunter2").await;
+    let said = text(&answer);
+    assert!(said.starts_with("1\n2\n") && said.ends_with(&format!("39999\n40000\n{HIDDEN}")), "{said}");
+    let file = said.split("saved to ").nth(1).unwrap().split(" - you").next().unwrap().to_owned();
+    let whole = fs::read_to_string(&file).unwrap();
+    assert_eq!(whole.lines().count(), 40_001);
+    assert!(whole.ends_with(&format!("{HIDDEN}\n")) && !whole.contains("hunter2"));
+    let folder = desk.context.working_dir.join("keep/observations");
+    assert_eq!(answer.full_output_save_dir.as_deref(), folder.to_str());
+    let observation = Observation::Terminal(answer.clone());
+    // With all that is said around it, it is as long as a model may be shown, and no longer.
+    let around = [&answer.metadata.prefix, &answer.metadata.suffix].map(|text| text.chars().count());
+    assert!(observation.text().chars().count() + around.iter().sum::<usize>() < 30_000);
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn an_endless_output_is_held_and_can_be_ended() {
+    let desk = Desk::with(|setting| TerminalSetting { output_bytes_max: 4 * 1024 * 1024, ..setting });
+    let answer = desk.command("yes").await;
+    assert_eq!(answer.exit_code, Some(-1));
+    assert!(
+        answer.metadata.suffix.contains("has printed 4 MB and is still running"),
+        "{:?}",
+        answer.metadata.suffix
+    );
+    assert!(text(&answer).chars().count() <= 30_000);
+    let file = text(&answer).split("saved to ").nth(1).unwrap().split(" - you").next().unwrap().to_owned();
+    assert!(fs::metadata(file).unwrap().len() < 5 * 1024 * 1024);
+    let answer = desk.input("C-c").await;
+    assert_eq!(answer.exit_code, Some(130), "{:?}", answer.metadata.suffix);
+    assert_eq!(desk.said("echo over").await, is("over", 0));
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_command_is_stopped_and_the_session_goes_on() {
+    let desk = Desk::new();
+    desk.command("export KEPT=1").await;
+    // One that ends when asked, one that has to be made.
+    for command in
+        ["touch runs; sleep 600", "bash -c 'trap \"\" INT TERM; echo $$ > pid; touch runs; read -t 600'"]
+    {
+        let mut context = desk.context.clone();
+        context.cancel = CancellationToken::new();
+        let arguments = serde_json::json!({ "command": command }).to_string();
+        let action = desk.terminal.action(Raw::parse(&arguments).unwrap()).unwrap();
+        let runs = desk.folder.path().join("runs");
+        let cancel = async {
+            while !runs.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            context.cancel.cancel();
+        };
+        let (outcome, ()) = tokio::join!(run(&desk.terminal, &action, &context), cancel);
+        assert_eq!(outcome, Err(ToolError::Cancelled));
+        fs::remove_file(runs).unwrap();
+        assert_eq!(desk.said("echo $KEPT").await, is("1", 0), "{command}");
+    }
+    let pid: i32 = fs::read_to_string(desk.folder.path().join("pid")).unwrap().trim().parse().unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    assert!(rustix::process::test_kill_process(pid).is_err());
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn closing_ends_the_shell_and_its_jobs() {
+    let desk = Desk::new();
+    let (said, _) = desk.said("sleep 600 & echo $! $$").await;
+    let pids: Vec<i32> = said.lines().last().unwrap().split(' ').map(|pid| pid.parse().unwrap()).collect();
+    desk.terminal.close().await;
+    for pid in pids {
+        // A process that has ended but is not waited for yet is a zombie.
+        let ended = || match fs::read_to_string(format!("/proc/{pid}/stat")) {
+            Ok(stat) => stat.contains(") Z "),
+            Err(_) => {
+                rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid).unwrap()).is_err()
+            }
+        };
+        let wait = async {
+            while !ended() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), wait).await.unwrap();
+    }
+    desk.terminal.close().await;
+}
+
+#[tokio::test]
+async fn a_shell_that_cannot_be_is_an_error() {
+    let desk = Desk::with(|setting| TerminalSetting { shell: "/no/such/bash".into(), ..setting });
+    let error = desk.call(serde_json::json!({ "command": "true" })).await.unwrap_err();
+    assert!(
+        matches!(&error, ToolError::Failed(text) if text.starts_with("the shell cannot be started: ")),
+        "{error}"
+    );
+    let desk = Desk::with(|setting| TerminalSetting { working_dir: "/no/such/dir".into(), ..setting });
+    let error = desk.call(serde_json::json!({ "command": "true" })).await.unwrap_err();
+    assert_eq!(error, ToolError::Failed("working_dir '/no/such/dir' is not a valid directory".to_owned()));
+}
+
+#[test]
+fn parameters_are_read() {
+    let making = Making { working_dir: "/w".into(), has_vision: false };
+    let read = |params: &str| {
+        let spec = Spec { name: "terminal".into(), params: crate::event::Json::parse(params).unwrap() };
+        TerminalSetting::read(&spec, &making)
+    };
+    assert_eq!(read("{}").unwrap(), TerminalSetting::new("/w"));
+    let setting = read(
+        r#"{"terminal_type":"tmux","username":null,"no_change_timeout_seconds":5,"shell_path":"/b","env":{"A":"1"}}"#,
+    );
+    assert_eq!(
+        setting.unwrap(),
+        TerminalSetting {
+            shell: "/b".into(),
+            env: vec![("A".to_owned(), "1".to_owned())],
+            quiet_after: Duration::from_secs(5),
+            ..TerminalSetting::new("/w")
+        }
+    );
+    for params in
+        [r#"{"colour":1}"#, r#"{"env":{"A=B":"x"}}"#, r#"{"env":[]}"#, r#"{"no_change_timeout_seconds":-1}"#]
+    {
+        assert!(matches!(read(params), Err(RegistryError::Params { .. })), "{params}");
+    }
+}

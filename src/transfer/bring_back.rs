@@ -1,0 +1,58 @@
+//! One conversation out of a backup, back into a file that is in use.
+
+use std::path::{Path, PathBuf};
+
+use super::{Copier, CopyOptions, CopyReport};
+use crate::error::{Error, Result};
+use crate::ids::ConversationId;
+use crate::store::{Moment, Options, Store};
+
+/// Brings a conversation of a backup (a folder or a file, as [`Store::restore`] takes it) into `target`, as it
+/// was last, wherever it was deleted since. `length` tells after how many events to end it, from a store that
+/// holds all of them; `None` for the end.
+///
+/// The backup is restored beside the target for the time being. What is there already is compared and never
+/// overwritten; see [`Copier`].
+///
+/// # Errors
+/// [`Error::NoSuchPoint`] where nothing of it would be left, and as [`Store::restore`] and [`Copier::copy`].
+pub fn bring_back(
+    backup: &Path,
+    id: &ConversationId,
+    length: impl FnOnce(&Store) -> Result<Option<u64>>,
+    target: &Store,
+) -> Result<CopyReport> {
+    let scratch = Scratch::beside(&target.path());
+    Store::restore(backup, &scratch.0, &Moment::Holding(id.clone()).into(), &mut |_| ())?;
+    let options = Options { create: false, follow_projections: false, ..Options::default() };
+    let source = Store::open_with(&scratch.0, &options)?;
+    match length(&source)? {
+        Some(0) => return Err(Error::NoSuchPoint { conversation: id.clone(), sequence: 0, events: 0 }),
+        Some(length) => drop(source.cut_conversation(id, length)?),
+        None => {}
+    }
+    let reports =
+        Copier::new(&source, target, CopyOptions::default()).copy(std::slice::from_ref(id), &mut |_| ())?;
+    let unknown = || Error::UnknownConversation { conversation: id.to_string() };
+    reports.into_iter().next().ok_or_else(unknown)
+}
+
+/// A database that goes again.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn beside(path: &Path) -> Self {
+        Self(path.with_file_name(format!(".restored-{}.db", uuid::Uuid::new_v4().simple())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        for ending in ["", "-wal", "-shm"] {
+            let mut path = self.0.clone().into_os_string();
+            path.push(ending);
+            // What is left of it would only take room.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Many conversations in one file: training rows or events, as JSON lines or Parquet.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+#[cfg(feature = "parquet")]
+use super::columns;
+use super::export::{ExportStatus, put, remove};
+use super::training::{TrainingOptions, TrainingRow, training_rows};
+use crate::error::{Error, Result};
+use crate::ids::ConversationId;
+use crate::store::Store;
+
+/// What to write, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dataset {
+    /// `chat.jsonl`: a training row a line ([`TrainingRow::to_json`]).
+    Chat(TrainingOptions),
+    /// `chat.parquet`: a row a training row; what is JSON there is JSON text here.
+    #[cfg(feature = "parquet")]
+    ChatParquet(TrainingOptions),
+    /// `events.parquet`: a row an event, as the view `events` has them.
+    #[cfg(feature = "parquet")]
+    EventsParquet,
+}
+
+impl Dataset {
+    fn file_name(self) -> &'static str {
+        match self {
+            Self::Chat(_) => "chat.jsonl",
+            #[cfg(feature = "parquet")]
+            Self::ChatParquet(_) => "chat.parquet",
+            #[cfg(feature = "parquet")]
+            Self::EventsParquet => "events.parquet",
+        }
+    }
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatasetReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Whether it was written, or was there already, byte for byte.
+    pub status: ExportStatus,
+    /// How many conversations were read.
+    pub conversations: u64,
+    /// How many rows were written.
+    pub rows: u64,
+    /// How many branches made no row: no model says anything on them, or they lead nowhere.
+    pub left_out: u64,
+    /// The file's size in bytes.
+    pub bytes: u64,
+}
+
+/// Writes conversations as one file into the folder `to`, which is created where it is missing. `progress` is told
+/// the number of each conversation that is done.
+///
+/// # Errors
+/// [`Error::WouldOverwrite`] where another file is in the way, [`Error::UnknownConversation`], [`Error::Io`].
+/// Nothing is there then that was not there before.
+pub fn export_dataset(
+    store: &Store,
+    conversations: &[ConversationId],
+    to: &Path,
+    dataset: Dataset,
+    progress: &mut dyn FnMut(u64),
+) -> Result<DatasetReport> {
+    fs::create_dir_all(to).map_err(Error::io("creating", to))?;
+    let name = dataset.file_name();
+    let partial = to.join(format!(".{name}.{}.partial", std::process::id()));
+    remove(&partial)?;
+    let written = write(store, conversations, &partial, dataset, progress).and_then(|mut report| {
+        report.bytes = fs::metadata(&partial).map_err(Error::io("writing", &partial))?.len();
+        report.path = to.join(name);
+        report.status = put(&partial, &report.path)?;
+        Ok(report)
+    });
+    if written.is_err() {
+        let _ = remove(&partial);
+    }
+    written
+}
+
+fn write(
+    store: &Store,
+    conversations: &[ConversationId],
+    path: &Path,
+    dataset: Dataset,
+    progress: &mut dyn FnMut(u64),
+) -> Result<DatasetReport> {
+    let mut report = DatasetReport {
+        path: PathBuf::new(),
+        status: ExportStatus::Written,
+        conversations: 0,
+        rows: 0,
+        left_out: 0,
+        bytes: 0,
+    };
+    let mut each = |visit: &mut dyn FnMut(&ConversationId, &mut DatasetReport) -> Result<()>| {
+        for id in conversations {
+            visit(id, &mut report)?;
+            report.conversations += 1;
+            progress(report.conversations);
+        }
+        Ok::<_, Error>(())
+    };
+    let chat = |options: TrainingOptions,
+                id: &ConversationId,
+                report: &mut DatasetReport,
+                put: &mut dyn FnMut(TrainingRow) -> Result<()>| {
+        let count = training_rows(store, id, options, put)?;
+        report.rows += count.rows;
+        report.left_out += count.left_out;
+        Ok::<_, Error>(())
+    };
+    match dataset {
+        Dataset::Chat(options) => {
+            let mut file = BufWriter::new(File::create(path).map_err(Error::io("creating", path))?);
+            each(&mut |id, report| {
+                chat(options, id, report, &mut |row| {
+                    writeln!(file, "{}", row.to_json()).map_err(Error::io("writing", path))
+                })
+            })?;
+            file.flush().map_err(Error::io("writing", path))?;
+        }
+        #[cfg(feature = "parquet")]
+        Dataset::ChatParquet(options) => {
+            let mut table = columns::Table::create(path, columns::CHAT)?;
+            each(&mut |id, report| chat(options, id, report, &mut |row| table.put(columns::chat_row(&row))))?;
+            table.finish()?;
+        }
+        #[cfg(feature = "parquet")]
+        Dataset::EventsParquet => {
+            let mut table = columns::Table::create(path, columns::EVENTS)?;
+            each(&mut |id, report| {
+                report.rows += columns::put_events(store, id, &mut table)?;
+                Ok(())
+            })?;
+            table.finish()?;
+        }
+    }
+    Ok(report)
+}

@@ -1,0 +1,405 @@
+//! Claude Code's session files: one JSON object a line, in a tree of `uuid` and `parentUuid`.
+//!
+//! What was said, thought, called and answered reads as events; the rest (progress, snapshots of files, titles,
+//! notices of the machinery) stays what it is. One reply of the model is several lines with one `message.id`,
+//! a block each; calls of one reply that ran side by side branch in the file and are put in a row here, as the
+//! model saw them. Source: session files of versions 1.0 to 2.1, and public descriptions of them.
+
+use std::collections::HashMap;
+
+use super::content;
+use super::translation::{About, Answer, Arriving, Call, Memory, Translation, Translator, common, is_member};
+use crate::event::foreign::{ForeignFormat, ForeignUsage};
+use crate::event::json::{Object, Raw};
+use crate::event::{
+    Content, Event, Message, MessageEvent, Origin, RejectionSource, Role, Source, Text, TextContent,
+    Thinking, UserRejectObservation,
+};
+use crate::ids::EventId;
+
+const FORMAT: ForeignFormat = ForeignFormat::ClaudeCode;
+
+/// What Claude Code writes where a person refused a call, and what the model is told then.
+const REFUSED: &str = "User rejected tool use";
+const REFUSAL: &str = "The user doesn't want to proceed with this tool use.";
+
+/// What user messages begin with that no person has typed.
+const MACHINERY: &[&str] = &[
+    "<local-command-stdout>",
+    "<local-command-stderr>",
+    "<local-command-caveat>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "<system-reminder>",
+    "<task-notification>",
+    "<user-prompt-submit-hook>",
+    "[Request interrupted by user",
+];
+
+/// Flags of user messages that no person has typed.
+const FLAGS: &[&str] = &["isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isSidechain"];
+
+#[derive(Default)]
+pub(super) struct ClaudeCode {
+    memory: Memory,
+    /// For each record with a uuid: the last event that it became, or else the one that it follows.
+    nearest: HashMap<String, Option<EventId>>,
+    /// The replies whose calls and answers events are; true for a call.
+    replies: HashMap<EventId, (Text, bool)>,
+    /// The last call or answer of each reply.
+    tails: HashMap<Text, EventId>,
+    /// The figures that each reply has told so far.
+    told: HashMap<String, ForeignUsage>,
+    about: About,
+    session: Option<String>,
+    custom_title: bool,
+}
+
+impl Translator for ClaudeCode {
+    fn translate(&mut self, arriving: &Arriving<'_>, record: Raw<'_>) -> Translation {
+        let members = record.to_object();
+        let Some(kind) = members.text("type") else {
+            return Translation::broken("record", "it has no type");
+        };
+        if self.session.is_none() {
+            self.session = members.text("sessionId").map(|id| id.into_owned());
+        }
+        let timestamp = members.text("timestamp").map(|time| time.into_owned());
+        let parent = self.parent(&members);
+        let line =
+            Line { arriving, members: &members, timestamp: timestamp.as_deref(), parent: parent.clone() };
+        let message = members.get("message").filter(|message| message.is_object());
+        let mut translation = match (&*kind, message) {
+            ("user", Some(message)) => self.user(&line, message),
+            ("assistant", Some(message)) => self.assistant(&line, message),
+            ("user" | "assistant", None) => Translation::broken(&*kind, "it has no message"),
+            ("system", _) => Translation::unread(match members.text("subtype") {
+                Some(subtype) => format!("system.{subtype}"),
+                None => kind.clone().into_owned(),
+            }),
+            _ => {
+                self.title(&kind, &members);
+                Translation::unread(&*kind)
+            }
+        };
+        translation.timestamp = timestamp;
+        let told = members.text("parentUuid").filter(|told| !self.nearest.contains_key(&**told));
+        if let Some(told) = told.filter(|_| !translation.events.is_empty() && translation.problem.is_none()) {
+            let problem =
+                format!("it follows {told}, which is not in the file: a tree of its own begins here");
+            translation.problem = Some(problem);
+        }
+        let uuid = members.text("uuid");
+        let last = translation.events.last().map(|event| event.id().clone());
+        if last.is_none()
+            && let Some(uuid) = &uuid
+        {
+            translation.id = Some(self.memory.id(uuid, arriving));
+        }
+        if last.is_some() && !is_true(&members, "isSidechain") {
+            self.about.head.clone_from(&last);
+        }
+        if let Some(uuid) = uuid {
+            self.nearest.insert(uuid.into_owned(), last.or(parent));
+        }
+        translation
+    }
+
+    fn about(&self, file_stem: &str) -> About {
+        let mut about = self.about.clone();
+        about.id = Some(file_stem.to_owned());
+        if file_stem.starts_with("agent-") {
+            about.parent.clone_from(&self.session);
+            // All of it is a side chain to the session that began it.
+            about.head = None;
+        }
+        about
+    }
+
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+}
+
+/// A line that is being read.
+struct Line<'a> {
+    arriving: &'a Arriving<'a>,
+    members: &'a Object<'a>,
+    timestamp: Option<&'a str>,
+    /// The event that the line's first one follows.
+    parent: Option<EventId>,
+}
+
+impl ClaudeCode {
+    /// The event that a line follows; none where it says none, or names one that is not in the file.
+    fn parent(&self, members: &Object<'_>) -> Option<EventId> {
+        let told = members.text("parentUuid")?;
+        let nearest = self.nearest.get(&*told)?.clone()?;
+        // Behind one of the calls of a reply is behind all of them and their answers.
+        match self.replies.get(&nearest) {
+            Some((reply, _)) => self.tails.get(reply).cloned().or(Some(nearest)),
+            None => Some(nearest),
+        }
+    }
+
+    fn title(&mut self, kind: &str, members: &Object<'_>) {
+        let told = match kind {
+            "custom-title" => members.text("customTitle"),
+            "ai-title" if !self.custom_title => members.text("aiTitle"),
+            // A summary may be of another file's conversation.
+            "summary" if !self.custom_title => members
+                .text("leafUuid")
+                .filter(|leaf| self.nearest.contains_key(&**leaf))
+                .and_then(|_| members.text("summary")),
+            _ => None,
+        };
+        if let Some(title) = told {
+            self.custom_title |= kind == "custom-title";
+            self.about.title = Some(title.into_owned());
+        }
+    }
+
+    fn user(&mut self, line: &Line<'_>, message: Raw<'_>) -> Translation {
+        let uuid = line.members.text("uuid").unwrap_or_default();
+        let said = message.get("content");
+        let (answers, rest): (Vec<Raw<'_>>, Vec<Raw<'_>>) = said
+            .filter(|said| said.is_array())
+            .map(|said| {
+                said.elements().partition(|part| content::kind(*part).as_deref() == Some("tool_result"))
+            })
+            .unwrap_or_default();
+        let mut translation = Translation { name: "user".into(), ..Translation::default() };
+        let mut parent = line.parent.clone();
+        for answer in &answers {
+            let Some(call) = answer.get("tool_use_id").and_then(Raw::as_text) else {
+                translation.problem = Some("a result names no call".into());
+                continue;
+            };
+            let Some((action, _)) = self.memory.called(&call) else {
+                translation.problem =
+                    Some(format!("a result answers the call {call}, which is not in the file"));
+                continue;
+            };
+            let reply = self.replies.get(action).map(|(reply, _)| reply.clone());
+            let id = self.event_id(&translation, &uuid, line.arriving);
+            let common = common(id.clone(), line.timestamp, Source::Environment, parent.as_ref());
+            let Some(event) = self.answer(line.members, common, &call, *answer) else { continue };
+            if let Some(reply) = reply {
+                self.replies.insert(id.clone(), (reply.clone(), false));
+                self.tails.insert(reply, id.clone());
+            }
+            translation.events.push(event);
+            parent = Some(id);
+        }
+        let parts = if said.is_some_and(Raw::is_array) {
+            rest.iter().map(|part| content::part(*part)).collect()
+        } else {
+            content::parts(said)
+        };
+        if !parts.is_empty() {
+            let id = self.event_id(&translation, &uuid, line.arriving);
+            let source = if is_machinery(line.members, &parts) { Source::Environment } else { Source::User };
+            let common = common(id, line.timestamp, source, parent.as_ref());
+            translation.events.push(MessageEvent::new(common, Message::new(Role::User, parts)).into());
+        }
+        translation
+    }
+
+    /// The id of the next event of a line.
+    fn event_id(&mut self, translation: &Translation, uuid: &str, place: &Arriving<'_>) -> EventId {
+        match translation.events.first() {
+            Some(first) => self.memory.part(first.id(), translation.events.len() + 1, place),
+            None => self.memory.id(uuid, place),
+        }
+    }
+
+    fn answer(
+        &self,
+        members: &Object<'_>,
+        common: crate::event::Common,
+        call: &str,
+        result: Raw<'_>,
+    ) -> Option<Event> {
+        let answer = Answer {
+            content: content::parts(result.get("content")),
+            is_error: result.get("is_error").is_some_and(|flag| flag.text() == "true"),
+            exit_code: None,
+        };
+        let event = self.memory.answer(FORMAT, common, call, &answer)?;
+        let texts: Vec<&str> = answer.content.iter().filter_map(Content::as_text).collect();
+        let says = |member: &str, word: &str| {
+            members.get(member).and_then(Raw::as_str).is_some_and(|text| text == word)
+        };
+        let refused = says("toolUseResult", REFUSED)
+            || says("toolDenialKind", "user-rejected")
+            || answer.is_error && texts.first().is_some_and(|text| text.starts_with(REFUSAL));
+        if !refused {
+            return Some(event.into());
+        }
+        let refusal = UserRejectObservation {
+            common: event.common,
+            tool_name: event.tool_name,
+            tool_call_id: event.tool_call_id,
+            rejection_reason: texts.join("\n").into(),
+            rejection_source: RejectionSource::User,
+            action_id: event.action_id,
+            extra: event.extra,
+        };
+        Some(refusal.into())
+    }
+
+    fn assistant(&mut self, line: &Line<'_>, message: Raw<'_>) -> Translation {
+        let uuid = line.members.text("uuid").unwrap_or_default();
+        let message = message.to_object();
+        let reply = message.text("id").or_else(|| line.members.text("requestId"));
+        let reply = reply.filter(|id| is_member(id)).map(|id| id.into_owned());
+        let mut said = Said::default();
+        match message.get("content") {
+            Some(blocks) if blocks.is_array() => blocks.elements().for_each(|block| said.take(block)),
+            other => said.content = content::parts(other),
+        }
+        let mut translation = Translation { name: "assistant".into(), ..Translation::default() };
+        let synthetic = is_true(line.members, "isApiErrorMessage")
+            || message.text("model").as_deref() == Some("<synthetic>");
+        let source = if synthetic { Source::Environment } else { Source::Agent };
+        let mut parent = line.parent.clone();
+        // One reply has one thought, that of its first call: a later one is a message before the call.
+        let goes_on = parent
+            .as_ref()
+            .and_then(|parent| self.replies.get(parent))
+            .is_some_and(|(known, is_call)| *is_call && reply.as_deref() == Some(&**known));
+        let has_words = !said.content.is_empty() || !said.thinking.is_empty();
+        let thought = said.thought();
+        if has_words && (said.calls.is_empty() || goes_on || thought.is_none()) {
+            let id = self.event_id(&translation, &uuid, line.arriving);
+            let common = common(id.clone(), line.timestamp, source.clone(), parent.as_ref());
+            let mut llm_message = Message::new(Role::Assistant, std::mem::take(&mut said.content));
+            llm_message.thinking_blocks = std::mem::take(&mut said.thinking);
+            let mut event = MessageEvent::new(common, llm_message);
+            event.llm_response_id = reply.as_deref().map(Text::from);
+            translation.events.push(event.into());
+            parent = Some(id);
+        }
+        let mut thought = thought.filter(|_| !goes_on);
+        for call in &said.calls {
+            let id = self.event_id(&translation, &uuid, line.arriving);
+            let common = common(id.clone(), line.timestamp, Source::Agent, parent.as_ref());
+            let (name, call_id) = (&call.name, &call.id);
+            let mut event = self.memory.call(
+                FORMAT,
+                common,
+                &Call {
+                    id: call_id,
+                    name,
+                    arguments: call.input.text(),
+                    origin: Origin::Completion,
+                    reply: reply.as_deref(),
+                    action: Some(call.input),
+                },
+            );
+            if let Some(thought) = thought.take() {
+                event.thought = thought;
+                event.thinking_blocks = std::mem::take(&mut said.thinking);
+            }
+            if let Some(reply) = reply.as_deref().map(Text::from) {
+                self.replies.insert(id.clone(), (reply.clone(), true));
+                self.tails.insert(reply, id.clone());
+            }
+            translation.events.push(event.into());
+            parent = Some(id);
+        }
+        if said.broken {
+            translation.problem = Some("a call has no id, name or input".into());
+        }
+        if !synthetic {
+            translation.usage.extend(self.usage(line.members, &message).map(|usage| (0, usage)));
+        }
+        translation
+    }
+
+    /// What a line says its reply took, beyond what lines of the same reply said before.
+    fn usage(&mut self, members: &Object<'_>, message: &Object<'_>) -> Option<ForeignUsage> {
+        let usage = message.get("usage")?.to_object();
+        let count = |member: &str| usage.get(member).and_then(Raw::as_i64).unwrap_or(0).max(0);
+        let (read, write) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+        let now = ForeignUsage {
+            model: message.text("model").map(|model| model.into_owned()).unwrap_or_default(),
+            response_id: message.text("id").map(|id| id.into_owned()),
+            prompt_tokens: count("input_tokens").saturating_add(read).saturating_add(write),
+            completion_tokens: count("output_tokens"),
+            cache_read_tokens: read,
+            cache_write_tokens: write,
+            reasoning_tokens: 0,
+            cost: members.get("costUSD").and_then(Raw::as_f64),
+        };
+        let Some(id) = now.response_id.clone() else { return Some(now).filter(|now| !now.is_nothing()) };
+        let before = self.told.insert(id, now.clone()).unwrap_or_default();
+        let more = ForeignUsage {
+            prompt_tokens: (now.prompt_tokens - before.prompt_tokens).max(0),
+            completion_tokens: (now.completion_tokens - before.completion_tokens).max(0),
+            cache_read_tokens: (now.cache_read_tokens - before.cache_read_tokens).max(0),
+            cache_write_tokens: (now.cache_write_tokens - before.cache_write_tokens).max(0),
+            cost: now.cost.filter(|_| before.cost.is_none()),
+            ..now
+        };
+        Some(more).filter(|more| !more.is_nothing())
+    }
+}
+
+/// The blocks of one line of the model.
+#[derive(Default)]
+struct Said<'a> {
+    content: Vec<Content>,
+    thinking: Vec<Thinking>,
+    calls: Vec<ToolUse<'a>>,
+    broken: bool,
+}
+
+struct ToolUse<'a> {
+    id: String,
+    name: String,
+    input: Raw<'a>,
+}
+
+impl<'a> Said<'a> {
+    fn take(&mut self, block: Raw<'a>) {
+        match content::kind(block).as_deref() {
+            Some("thinking" | "redacted_thinking") => match content::thinking(block) {
+                Some(thinking) => self.thinking.push(thinking),
+                None => self.broken = true,
+            },
+            Some("tool_use") => {
+                let text = |member: &str| {
+                    let text = block.get(member).and_then(Raw::as_text)?;
+                    is_member(&text).then(|| text.into_owned())
+                };
+                match (text("id"), text("name"), block.get("input")) {
+                    (Some(id), Some(name), Some(input)) => self.calls.push(ToolUse { id, name, input }),
+                    _ => self.broken = true,
+                }
+            }
+            _ => self.content.push(content::part(block)),
+        }
+    }
+
+    /// The words as an action's thought; `None` where they are not only text.
+    fn thought(&self) -> Option<Vec<TextContent>> {
+        self.content
+            .iter()
+            .map(|part| match part {
+                Content::Text(text) => Some(text.clone()),
+                Content::Image(_) | Content::Unknown(_) => None,
+            })
+            .collect()
+    }
+}
+
+fn is_true(members: &Object<'_>, member: &str) -> bool {
+    members.get(member).is_some_and(|flag| flag.text() == "true")
+}
+
+/// Whether a message in the user's role was put there by Claude Code.
+fn is_machinery(members: &Object<'_>, parts: &[Content]) -> bool {
+    let first = parts.iter().find_map(Content::as_text).unwrap_or_default();
+    FLAGS.iter().any(|flag| is_true(members, flag)) || MACHINERY.iter().any(|mark| first.starts_with(mark))
+}

@@ -1,0 +1,213 @@
+//! Codex's session files: `{"timestamp", "type", "payload"}` a line, and the bare items of versions before
+//! September 2025.
+//!
+//! Items of the model's history read as events. `event_msg` lines tell the same once more for a screen and stay
+//! what they are, but for two that change the history: `thread_rolled_back` takes turns back, and `compacted`
+//! with a `replacement_history` begins a new tree. Source: the protocol's types in openai/codex
+//! (`codex-rs/protocol/src`), session files of 2025 and 2026.
+
+use super::responses::{self, Item};
+use super::translation::{About, Arriving, Memory, Translation, Translator, place_id};
+use crate::event::Event;
+use crate::event::foreign::ForeignUsage;
+use crate::event::json::{Object, Raw};
+use crate::ids::EventId;
+
+/// What user messages begin with that Codex has put there.
+const MACHINERY: &[&str] = &[
+    "<environment_context>",
+    "<user_instructions>",
+    "<INSTRUCTIONS>",
+    "# AGENTS.md instructions",
+    "<turn_aborted>",
+    "<user_shell_command>",
+    "<subagent_notification>",
+    "<skill>",
+];
+
+#[derive(Default)]
+pub(super) struct Codex {
+    memory: Memory,
+    about: About,
+    /// The last event of the history.
+    last: Option<EventId>,
+    /// For each turn that a person began: what it follows.
+    turns: Vec<Option<EventId>>,
+    model: String,
+    /// The session's figures so far.
+    total: ForeignUsage,
+}
+
+impl Translator for Codex {
+    fn translate(&mut self, arriving: &Arriving<'_>, record: Raw<'_>) -> Translation {
+        let members = record.to_object();
+        let timestamp = members.text("timestamp").map(|time| time.into_owned());
+        let payload = members.get("payload").filter(|payload| payload.is_object());
+        let mut translation = match (members.text("type").as_deref(), payload) {
+            (Some("response_item"), Some(item)) => {
+                let mut translation = self.item(arriving, item.to_object(), timestamp.as_deref(), 1);
+                translation.name = format!("response_item.{}", translation.name);
+                translation
+            }
+            (Some("session_meta"), Some(meta)) => {
+                self.meta(&meta.to_object());
+                Translation::unread("session_meta")
+            }
+            (Some("event_msg"), Some(event)) => self.event(&event.to_object()),
+            (Some("compacted"), Some(compacted)) => self.compacted(arriving, compacted, timestamp.as_deref()),
+            (Some("turn_context"), Some(context)) => {
+                if let Some(model) = context.get("model").and_then(Raw::as_text) {
+                    self.model = model.into_owned();
+                }
+                Translation::unread("turn_context")
+            }
+            (Some(kind), Some(_)) => Translation::unread(kind),
+            // Before September 2025 a line was the item itself, and the first one told of the session.
+            (Some(_), None) => self.item(arriving, members, timestamp.as_deref(), 1),
+            (None, _) if members.get("id").is_some() && members.get("timestamp").is_some() => {
+                self.meta(&members);
+                Translation::unread("session_meta")
+            }
+            (None, _) if members.get("role").is_some() => {
+                self.item(arriving, members, timestamp.as_deref(), 1)
+            }
+            (None, _) if members.get("record_type").is_some() => Translation::unread("state"),
+            (None, _) => Translation::broken("record", "it has no type"),
+        };
+        translation.timestamp = timestamp;
+        translation
+    }
+
+    fn about(&self, name: &str) -> About {
+        let mut about = self.about.clone();
+        // rollout-2026-01-31T12-00-00-<uuid>
+        let in_name = || name.get(name.len().checked_sub(36)?..).map(str::to_owned);
+        about.id = about.id.or_else(in_name).or_else(|| Some(name.to_owned()));
+        about.head.clone_from(&self.last);
+        about
+    }
+
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+}
+
+impl Codex {
+    fn meta(&mut self, meta: &Object<'_>) {
+        let text = |member: &str| meta.text(member).map(|text| text.into_owned());
+        // A fork begins with the lines of what it was forked from, `session_meta` included.
+        if self.about.id.is_none() {
+            self.about.id = text("id").or_else(|| text("session_id"));
+            self.about.forked_from = text("forked_from_id");
+            self.about.parent = meta
+                .get("source")
+                .and_then(|source| source.get("subagent")?.get("thread_spawn")?.get("parent_thread_id"))
+                .and_then(Raw::as_text)
+                .map(|id| id.into_owned());
+        }
+    }
+
+    /// One item of the history, the `part`-th event of its record.
+    fn item(
+        &mut self,
+        arriving: &Arriving<'_>,
+        members: Object<'_>,
+        timestamp: Option<&str>,
+        part: usize,
+    ) -> Translation {
+        let place = place_id(arriving);
+        let wanted_id = if part == 1 { place.as_str().to_owned() } else { format!("{place}#{part}") };
+        let item = Item {
+            arriving,
+            members,
+            wanted_id: &wanted_id,
+            timestamp,
+            parent: self.last.as_ref(),
+            machinery: MACHINERY,
+        };
+        let translation = responses::translate(&mut self.memory, &item);
+        for event in &translation.events {
+            if let Event::Message(message) = event
+                && message.common.source == crate::event::Source::User
+            {
+                self.turns.push(self.last.clone());
+            }
+            self.last = Some(event.id().clone());
+        }
+        translation
+    }
+
+    fn event(&mut self, event: &Object<'_>) -> Translation {
+        let kind = event.text("type").unwrap_or_default();
+        let mut translation = Translation::unread(format!("event_msg.{kind}"));
+        match &*kind {
+            "token_count" => translation.usage.extend(self.usage(event).map(|usage| (0, usage))),
+            "thread_rolled_back" => {
+                let turns = event.get("num_turns").and_then(Raw::as_i64).unwrap_or(0);
+                for _ in 0..turns.clamp(0, self.turns.len() as i64) {
+                    self.last = self.turns.pop().flatten();
+                }
+            }
+            "thread_name_updated" => {
+                let name = event.text("thread_name").or_else(|| event.text("name"));
+                self.about.title = name.map(|name| name.into_owned()).or(self.about.title.take());
+            }
+            _ => {}
+        }
+        translation
+    }
+
+    /// What the session took since it last said so. The sums count: the figures of the last call are repeated.
+    fn usage(&mut self, event: &Object<'_>) -> Option<ForeignUsage> {
+        let total = event.get("info")?.get("total_token_usage")?.to_object();
+        let count = |member: &str| total.get(member).and_then(Raw::as_i64).unwrap_or(0).max(0);
+        let now = ForeignUsage {
+            prompt_tokens: count("input_tokens"),
+            completion_tokens: count("output_tokens"),
+            cache_read_tokens: count("cached_input_tokens"),
+            cache_write_tokens: 0,
+            reasoning_tokens: count("reasoning_output_tokens"),
+            ..ForeignUsage::default()
+        };
+        let before = std::mem::replace(&mut self.total, now.clone());
+        // Sums that have become less were set back.
+        let back =
+            now.prompt_tokens < before.prompt_tokens || now.completion_tokens < before.completion_tokens;
+        let before = if back { ForeignUsage::default() } else { before };
+        let step = ForeignUsage {
+            model: self.model.clone(),
+            response_id: None,
+            prompt_tokens: now.prompt_tokens - before.prompt_tokens,
+            completion_tokens: now.completion_tokens - before.completion_tokens,
+            cache_read_tokens: (now.cache_read_tokens - before.cache_read_tokens).max(0),
+            cache_write_tokens: 0,
+            reasoning_tokens: (now.reasoning_tokens - before.reasoning_tokens).max(0),
+            cost: None,
+        };
+        Some(step).filter(|step| !step.is_nothing())
+    }
+
+    /// A history in place of the one before: the items that are there begin a tree of their own.
+    fn compacted(
+        &mut self,
+        arriving: &Arriving<'_>,
+        compacted: Raw<'_>,
+        timestamp: Option<&str>,
+    ) -> Translation {
+        let mut whole = Translation::unread("compacted");
+        let Some(history) = compacted.get("replacement_history").filter(|history| history.is_array()) else {
+            return whole; // what the model saw from here on is not told
+        };
+        let (last, turns) = (self.last.take(), std::mem::take(&mut self.turns));
+        for item in history.elements().filter(|item| item.is_object()) {
+            let part = whole.events.len() + 1;
+            let translation = self.item(arriving, item.to_object(), timestamp, part);
+            whole.problem = whole.problem.or(translation.problem);
+            whole.events.extend(translation.events);
+        }
+        if whole.events.is_empty() {
+            (self.last, self.turns) = (last, turns);
+        }
+        whole
+    }
+}

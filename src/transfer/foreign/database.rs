@@ -1,0 +1,296 @@
+//! Taking in one conversation of another program's database: the rows that are new of it.
+//!
+//! A row is known by its table, its number and the digest of its values. Rows that were deleted or replaced there
+//! stay here as they were; what replaced them comes behind.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use super::intake::Intake;
+use super::kept::{Kept, Place};
+use super::langgraph::LangGraph;
+use super::openai_agents::OpenAiAgents;
+use super::translation::{self, Arriving, Translation, Translator, place_id};
+use super::{Arrived, row};
+use crate::chain::Digest;
+use crate::error::{Error, Result};
+use crate::event::dump::Out;
+use crate::event::foreign::{ForeignFormat, Record};
+use crate::event::json::Raw;
+use crate::ids::ConversationId;
+use crate::store::{Container, ForeignDatabase, ForeignTable, Store};
+
+/// The table that a database's schema is told to be in.
+pub(super) const SCHEMA: &str = "sqlite_schema";
+
+/// How many stored rows are looked for in the file to see whether it is the one they came from.
+const SHARED_ROWS: usize = 50;
+
+/// Finds the conversations of a database: their format and their key. Nothing in a database of anything else.
+///
+/// # Errors
+/// [`Error::Io`] where it cannot be read.
+pub(in crate::transfer) fn conversations(path: &Path) -> Result<Vec<(ForeignFormat, String)>> {
+    let db = ForeignDatabase::open(path)?;
+    let tables = db.tables()?;
+    let mut found = Vec::new();
+    for format in [ForeignFormat::LangGraph, ForeignFormat::OpenAiAgents] {
+        let mut keys: Vec<String> = Vec::new();
+        for table in main_tables(format, &tables) {
+            let more = db.keys(table, key_column(format))?;
+            keys.extend(more.into_iter().filter(|key| !keys.contains(key)).collect::<Vec<_>>());
+        }
+        found.extend(keys.into_iter().map(|key| (format, key)));
+    }
+    db.finish()?;
+    Ok(found)
+}
+
+/// The tables that conversations are told by.
+fn main_tables(format: ForeignFormat, tables: &[ForeignTable]) -> impl Iterator<Item = &ForeignTable> {
+    let needed: &[&str] = match format {
+        ForeignFormat::LangGraph => {
+            &["thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint", "metadata"]
+        }
+        _ => &["session_id", "message_data"],
+    };
+    tables.iter().filter(move |table| needed.iter().all(|column| has(table, column)))
+}
+
+fn key_column(format: ForeignFormat) -> &'static str {
+    match format {
+        ForeignFormat::LangGraph => "thread_id",
+        ForeignFormat::OpenAiAgents | ForeignFormat::ClaudeCode | ForeignFormat::Codex => "session_id",
+    }
+}
+
+fn has(table: &ForeignTable, column: &str) -> bool {
+    table.columns.iter().any(|known| known == column)
+}
+
+/// One conversation of a database.
+pub(super) struct Session<'a> {
+    pub path: &'a Path,
+    /// The file's name, without its folder.
+    pub name: &'a str,
+    pub format: ForeignFormat,
+    pub key: &'a str,
+}
+
+/// A row that is there: its table, by place, and its number.
+type RowPlace = (usize, i64);
+
+impl Session<'_> {
+    fn translator(&self) -> Box<dyn Translator> {
+        match self.format {
+            ForeignFormat::LangGraph => Box::new(LangGraph::default()),
+            ForeignFormat::OpenAiAgents | ForeignFormat::ClaudeCode | ForeignFormat::Codex => {
+                Box::new(OpenAiAgents::default())
+            }
+        }
+    }
+
+    /// The tables with rows of this conversation.
+    fn tables(&self, db: &ForeignDatabase) -> Result<Vec<ForeignTable>> {
+        let column = key_column(self.format);
+        Ok(db.tables()?.into_iter().filter(|table| has(table, column)).collect())
+    }
+
+    /// Whether a stored conversation has rows that this one has, too; one without rows may be anyone's.
+    pub(super) fn is_of(&self, store: &Store, id: &ConversationId) -> Result<bool> {
+        let db = ForeignDatabase::open(self.path)?;
+        let tables = self.tables(&db)?;
+        let mut kept = Kept::new(store, id, true);
+        let mut seen = 0;
+        while seen < SHARED_ROWS
+            && let Some(known) = kept.next()?
+        {
+            let Some(place) = known.place else { continue };
+            let Some(table) = tables.iter().find(|table| Some(&table.name) == place.table.as_ref()) else {
+                continue;
+            };
+            seen += 1;
+            let there = db.row(table, place.place)?;
+            let digest = there.map(|values| Digest::of(row::to_json(&table.columns, &values).as_bytes()));
+            if digest == Some(place.digest) {
+                return Ok(true);
+            }
+        }
+        Ok(seen == 0)
+    }
+
+    /// The rows of this conversation, in the order they are read in.
+    fn rows(&self, db: &ForeignDatabase, tables: &[ForeignTable]) -> Result<Vec<RowPlace>> {
+        let column = key_column(self.format);
+        let mut indexes: Vec<Vec<(i64, String)>> = Vec::new();
+        for table in tables {
+            let other = if has(table, "checkpoint_id") { "checkpoint_id" } else { column };
+            indexes.push(db.index(table, column, self.key, other)?);
+        }
+        let is_main = |place: &usize| match self.format {
+            ForeignFormat::LangGraph => tables[*place].name == "checkpoints",
+            _ => has(&tables[*place], "message_data"),
+        };
+        let mut order = Vec::new();
+        let mut others: Vec<usize> = (0..tables.len()).filter(|place| !is_main(place)).collect();
+        if self.format != ForeignFormat::LangGraph {
+            // What says on which branch a message stands comes before the message.
+            for place in others.drain(..) {
+                order.extend(indexes[place].iter().map(|(rowid, _)| (place, *rowid)));
+            }
+        }
+        // Each checkpoint, then what was written behind it.
+        let mut behind: BTreeMap<&str, Vec<RowPlace>> = BTreeMap::new();
+        let mut rest = Vec::new();
+        for place in others {
+            for (rowid, checkpoint) in &indexes[place] {
+                if has(&tables[place], "checkpoint_id") {
+                    behind.entry(checkpoint).or_default().push((place, *rowid));
+                } else {
+                    rest.push((place, *rowid));
+                }
+            }
+        }
+        for place in (0..tables.len()).filter(is_main) {
+            for (rowid, checkpoint) in &indexes[place] {
+                order.push((place, *rowid));
+                order.extend(behind.remove(checkpoint.as_str()).unwrap_or_default());
+            }
+        }
+        order.extend(behind.into_values().flatten());
+        order.extend(rest);
+        Ok(order)
+    }
+
+    /// Takes in what is new.
+    pub(super) fn arrive(
+        &self,
+        store: &Store,
+        id: &ConversationId,
+        exists: bool,
+        tell: &mut dyn FnMut(u64),
+    ) -> Result<Arrived> {
+        let mut translator = self.translator();
+        let mut intake = Intake::new(store, id, self.format);
+        let known = self.remember(store, id, exists, translator.as_mut(), &mut intake)?;
+        let db = ForeignDatabase::open(self.path)?;
+        let tables = self.tables(&db)?;
+        let mut missing: u64 = known.len() as u64;
+        let schema = schema(&tables);
+        let mut take = |table: &str, rowid: i64, json: &str| {
+            tell(json.len() as u64);
+            let digest = Digest::of(json.as_bytes());
+            if known.contains_key(&(table.to_owned(), rowid, digest)) {
+                missing -= 1;
+                return Ok(());
+            }
+            let arriving = self.arriving(Some(table), rowid, json, digest);
+            let translation = self.translate(translator.as_mut(), &arriving, Raw::checked(json));
+            let encoded = translation::encode(&arriving, &translation);
+            if let Some(path) = &encoded.attachment {
+                let source = std::io::Error::other("a row is larger than an event may be");
+                return Err(Error::Io { doing: "reading", path: path.into(), source });
+            }
+            intake.count(&arriving, &translation);
+            intake.take(encoded)
+        };
+        take(SCHEMA, 0, &schema)?;
+        for (place, rowid) in self.rows(&db, &tables)? {
+            let table = &tables[place];
+            if let Some(values) = db.row(table, rowid)? {
+                take(&table.name, rowid, &row::to_json(&table.columns, &values))?;
+            }
+        }
+        db.finish()?;
+        intake.write()?;
+        if missing > 0 {
+            intake.tell(
+                self.name.to_owned(),
+                format!("{missing} of the rows that were imported are not in the file any more"),
+                "kept here".into(),
+            );
+        }
+        let (counts, problems) = intake.finish();
+        Ok(Arrived {
+            counts,
+            problems,
+            files: Vec::new(),
+            about: translator.about(self.key),
+            container: Some(Container { file: self.name.to_owned(), glue: None }),
+        })
+    }
+
+    /// Reads the records that are stored, so that those to come can follow them; answers which there are.
+    fn remember(
+        &self,
+        store: &Store,
+        id: &ConversationId,
+        exists: bool,
+        translator: &mut dyn Translator,
+        intake: &mut Intake<'_>,
+    ) -> Result<HashMap<(String, i64, Digest), ()>> {
+        let mut known = HashMap::new();
+        let mut kept = Kept::new(store, id, exists);
+        while let Some(record) = kept.next()? {
+            intake.counts.events += record.events;
+            let Some(Place { table: Some(table), place, digest, record }) = record.place else { continue };
+            if let Some(Record::Json(json)) = record {
+                let arriving = self.arriving(Some(&table), place, &json, digest);
+                let translation = self.translate(translator, &arriving, Raw::checked(&json));
+                intake.count(&arriving, &translation);
+            }
+            known.insert((table, place, digest), ());
+        }
+        Ok(known)
+    }
+
+    fn translate(
+        &self,
+        translator: &mut dyn Translator,
+        arriving: &Arriving<'_>,
+        record: Raw<'_>,
+    ) -> Translation {
+        let mut translation = match arriving.table {
+            Some(SCHEMA) => Translation::unread("schema"),
+            _ => translator.translate(arriving, record),
+        };
+        if translation.events.is_empty() && translation.id.is_none() {
+            let place = place_id(arriving);
+            translation.id = Some(translator.memory().id(place.as_str(), arriving));
+        }
+        translation
+    }
+
+    fn arriving<'r>(
+        &'r self,
+        table: Option<&'r str>,
+        rowid: i64,
+        json: &'r str,
+        digest: Digest,
+    ) -> Arriving<'r> {
+        Arriving {
+            format: self.format,
+            file: self.name,
+            table,
+            place: rowid,
+            before: None,
+            bytes: json.as_bytes(),
+            digest,
+        }
+    }
+}
+
+/// What makes the tables, as a record.
+fn schema(tables: &[ForeignTable]) -> String {
+    let mut out = Out::default();
+    out.open("{");
+    out.key("statements");
+    out.open("[");
+    for statement in tables.iter().flat_map(|table| &table.statements) {
+        out.next();
+        out.text(statement);
+    }
+    out.close("]");
+    out.close("}");
+    out.finish()
+}

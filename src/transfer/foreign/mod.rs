@@ -1,0 +1,258 @@
+//! Other programs' logs: taken in as read-only copies that read as conversations and go out again as they were.
+//!
+//! A file is a list of records: lines, or rows of a database. Each record is kept whole, in the event that it
+//! became or in the first of them, with the SHA-256 of its bytes; what it says is said by events of the kinds
+//! that every conversation has, and where it says nothing that they could say, it is an event of a kind of its
+//! own. Nothing is made up: what such an event lacks, the record does not tell. A session that has grown brings
+//! what is new; one that differs from what is stored changes nothing.
+
+mod claude_code;
+mod codex;
+mod content;
+mod database;
+mod intake;
+mod kept;
+mod langgraph;
+mod lines;
+mod msgpack;
+mod openai_agents;
+mod original;
+pub(super) mod recognise;
+mod responses;
+mod row;
+mod session_file;
+mod translation;
+
+pub(super) use database::conversations;
+pub(super) use original::{write as write_original, write_database};
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::event::foreign::ForeignFormat;
+use crate::ids::{ConversationId, Sequence};
+use crate::store::{ArrivingFile, Container, LogCopy, Origin, Problem, Store, Surroundings};
+use database::Session;
+use intake::Counts;
+use session_file::SessionFile;
+use translation::About;
+
+use super::compare::changed_files;
+use super::discover::Found;
+use super::report::{ImportOptions, ImportReport, ImportStatus};
+
+/// What arrived of a log.
+struct Arrived {
+    counts: Counts,
+    problems: Vec<Problem>,
+    files: Vec<ArrivingFile>,
+    about: About,
+    container: Option<Container>,
+}
+
+/// Why nothing of a log was taken in: it is not what was imported before.
+struct Conflict {
+    path: String,
+    problem: String,
+    sequence: Sequence,
+}
+
+/// A log that was found.
+pub(super) struct Log<'a> {
+    pub found: &'a Found,
+    pub format: ForeignFormat,
+    /// Which of a database's conversations it is.
+    pub key: Option<&'a str>,
+}
+
+impl Log<'_> {
+    fn session_file(&self) -> SessionFile<'_> {
+        let Found { path, folder, .. } = self.found;
+        SessionFile { path, format: self.format, name: folder }
+    }
+
+    fn session<'k>(&'k self, key: &'k str) -> Session<'k> {
+        Session { path: &self.found.path, name: &self.found.folder, format: self.format, key }
+    }
+
+    /// What the conversation's origin calls it: the file, and which of its conversations.
+    fn folder(&self) -> String {
+        match self.key {
+            Some(key) => format!("{}#{key}", self.found.folder),
+            None => self.found.folder.clone(),
+        }
+    }
+
+    /// The id it has there.
+    fn own_id(&self) -> Result<Option<ConversationId>> {
+        let told = match self.key {
+            Some(key) => Some(key.to_owned()),
+            None => self.session_file().peek()?.0.id,
+        };
+        let stem = Path::new(&self.found.folder).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let legal = |id: String| ConversationId::new(&id.replace(['/', '\\'], "-")).ok();
+        Ok([told, stem].into_iter().flatten().find_map(legal))
+    }
+
+    /// Whether a stored conversation is of this log: begun from it, and perhaps not all of it.
+    fn is_of(&self, store: &Store, id: &ConversationId) -> Result<bool> {
+        if stored_format(store, id)?.flatten().as_deref() != Some(self.format.as_str()) {
+            return Ok(false);
+        }
+        if let Some(key) = self.key {
+            return self.session(key).is_of(store, id);
+        }
+        let Some(kept) = kept::Kept::new(store, id, true).next()? else { return Ok(true) };
+        let (_, first) = self.session_file().peek()?;
+        Ok(kept.place.is_none_or(|place| Some(place.digest) == first))
+    }
+}
+
+/// Takes in one log as the conversation `id`; `problems` are known of it already.
+pub(super) fn import(
+    store: &Store,
+    log: &Log<'_>,
+    id: &ConversationId,
+    problems: Vec<Problem>,
+    tell: &mut dyn FnMut(u64),
+) -> Result<ImportReport> {
+    let format = log.format;
+    let stored = stored_format(store, id)?;
+    let mut report = ImportReport::of(log.found, Some(id.clone()), ImportStatus::Conflict);
+    report.problems = problems;
+    let other = match &stored {
+        Some(stored) if stored.as_deref() != Some(format.as_str()) => Some("is no copy of a log like this"),
+        Some(_) if log.key.is_some() && !log.is_of(store, id)? => Some("has none of its rows"),
+        _ => None,
+    };
+    if let Some(other) = other {
+        report.problems.push(Problem {
+            path: log.folder(),
+            problem: format!("the conversation {id} is here already and {other}"),
+            action: CONFLICT.into(),
+        });
+        return Ok(report);
+    }
+    let arrived = match log.key {
+        Some(key) => Ok(log.session(key).arrive(store, id, stored.is_some(), tell)?),
+        None => log.session_file().arrive(store, id, stored.is_some(), tell)?,
+    };
+    match arrived {
+        Ok(arrived) => settle(store, id, log, arrived, report),
+        Err(conflict) => {
+            report.problems.push(Problem {
+                path: conflict.path,
+                problem: format!("{} (sequence {})", conflict.problem, conflict.sequence),
+                action: CONFLICT.into(),
+            });
+            Ok(report)
+        }
+    }
+}
+
+const CONFLICT: &str = "left as stored; import it under another id with --as to have both";
+
+/// Writes what stands beside the events, where there is anything new.
+fn settle(
+    store: &Store,
+    id: &ConversationId,
+    log: &Log<'_>,
+    arrived: Arrived,
+    mut report: ImportReport,
+) -> Result<ImportReport> {
+    let Arrived { counts, mut problems, files, about, container } = arrived;
+    problems.splice(0..0, std::mem::take(&mut report.problems));
+    let before = match stored_format(store, id)? {
+        Some(_) => store.origin(id)?,
+        None => None,
+    };
+    let path = &log.found.path;
+    let source = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let own = |told: Option<String>| told.and_then(|id| ConversationId::new(&id).ok());
+    let around = Surroundings {
+        origin: Origin {
+            source: source.to_string_lossy().into_owned(),
+            folder: log.folder(),
+            is_file: log.key.is_none(),
+            events_directory: String::new(),
+            container,
+            events: counts.events,
+            base_state_path: None,
+        },
+        base_state: None,
+        files,
+        problems: problems.clone(),
+        title: about.title,
+        tags: None,
+        created_at: first_time(store, id)?,
+        parent: own(about.parent),
+        forked_from: about.forked_from.map(|from| (from, None)),
+        copy: Some(LogCopy { format: log.format, head: about.head }),
+    };
+    report.events = counts.events;
+    report.added = counts.added;
+    report.added_bytes = counts.added_bytes;
+    report.records = counts.records;
+    report.unread = counts.unread;
+    report.problems = problems;
+    report.status = match before {
+        None if report.problems.is_empty() => ImportStatus::Imported,
+        None => ImportStatus::Partial,
+        Some(before) => {
+            let same = report.added == 0
+                && before.container == around.origin.container
+                && changed_files(store, id, &around.files)?.is_empty();
+            if same {
+                report.status = ImportStatus::Unchanged;
+                return Ok(report);
+            }
+            ImportStatus::Updated
+        }
+    };
+    store.finish_import(id, &around)?;
+    Ok(report)
+}
+
+/// The time of the first event that tells one.
+fn first_time(store: &Store, id: &ConversationId) -> Result<Option<crate::ids::Timestamp>> {
+    match store.conversation(id) {
+        Ok(conversation) => {
+            Ok(conversation.first_timestamp.as_deref().and_then(crate::ids::Timestamp::parse))
+        }
+        Err(Error::UnknownConversation { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the conversation is here, and of which log it is a copy.
+fn stored_format(store: &Store, id: &ConversationId) -> Result<Option<Option<String>>> {
+    match store.conversation(id) {
+        Ok(conversation) => Ok(Some(conversation.foreign_format)),
+        Err(Error::UnknownConversation { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The id the log has here: its own, unless another log has brought that one already.
+pub(super) fn choose_id(store: &Store, options: &ImportOptions, log: &Log<'_>) -> Result<ConversationId> {
+    if let Some(id) = &options.id {
+        return Ok(id.clone());
+    }
+    for known in store.conversations_of_folder(&log.folder())? {
+        if log.is_of(store, &known)? {
+            return Ok(known);
+        }
+    }
+    let Some(own) = log.own_id()? else { return Ok(ConversationId::mint()) };
+    let mut id = own.clone();
+    let mut number = 2;
+    while stored_format(store, &id)?.is_some() {
+        // Begun and never ended, or the same under another file's name.
+        if log.is_of(store, &id)? {
+            return Ok(id);
+        }
+        id = ConversationId::new(&format!("{own}~{number}"))?;
+        number += 1;
+    }
+    Ok(id)
+}

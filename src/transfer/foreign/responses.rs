@@ -1,0 +1,161 @@
+//! Items of OpenAI's Responses interface, as Codex and the OpenAI Agents SDK keep them: messages, reasoning,
+//! calls of functions and other tools, and their outputs, one item a record.
+
+use super::content;
+use super::translation::{Answer, Arriving, Call, Memory, Translation, common, is_member};
+use crate::event::json::{Object, Raw};
+use crate::event::{Content, Event, Extra, Message, MessageEvent, Origin, ReasoningItem, Role, Source, Text};
+use crate::ids::EventId;
+
+/// An item and what stands around it.
+pub(super) struct Item<'a> {
+    pub arriving: &'a Arriving<'a>,
+    pub members: Object<'a>,
+    /// The event's id where the item has none that can be used.
+    pub wanted_id: &'a str,
+    pub timestamp: Option<&'a str>,
+    /// The event that it follows.
+    pub parent: Option<&'a EventId>,
+    /// What user messages begin with that no person has typed.
+    pub machinery: &'a [&'a str],
+}
+
+/// The item's type; `message` where it has only a role.
+pub(super) fn kind<'a>(members: &Object<'a>) -> Option<std::borrow::Cow<'a, str>> {
+    members.text("type").or_else(|| members.get("role").map(|_| "message".into()))
+}
+
+/// What an item says. An item without a counterpart becomes no event.
+pub(super) fn translate(memory: &mut Memory, item: &Item<'_>) -> Translation {
+    let Some(kind) = kind(&item.members) else { return Translation::broken("record", "it has no type") };
+    let event = match &*kind {
+        "message" => message(memory, item),
+        "reasoning" => Ok(Some(reasoning(memory, item))),
+        "function_call" | "custom_tool_call" | "local_shell_call" => call(memory, item, &kind),
+        "function_call_output" | "custom_tool_call_output" | "local_shell_call_output" => {
+            output(memory, item)
+        }
+        _ => Ok(None),
+    };
+    match event {
+        Ok(event) => Translation {
+            name: kind.into_owned(),
+            events: event.into_iter().collect(),
+            ..Translation::default()
+        },
+        Err(problem) => Translation::broken(kind.into_owned(), problem),
+    }
+}
+
+type Translated = Result<Option<Event>, String>;
+
+fn message(memory: &mut Memory, item: &Item<'_>) -> Translated {
+    let role = item.members.text("role").ok_or("a message has no role")?;
+    let parts = content::parts(item.members.get("content"));
+    let (role, source) = match &*role {
+        "assistant" => (Role::Assistant, Source::Agent),
+        "user" => {
+            let first = parts.iter().find_map(Content::as_text).unwrap_or_default();
+            let machinery = item.machinery.iter().any(|mark| first.trim_start().starts_with(mark));
+            (Role::User, if machinery { Source::Environment } else { Source::User })
+        }
+        // What the program that uses the model tells it.
+        "system" | "developer" => (Role::System, Source::Environment),
+        _ => return Ok(None),
+    };
+    let id = memory.id(item.wanted_id, item.arriving);
+    let common = common(id, item.timestamp, source, item.parent);
+    Ok(Some(MessageEvent::new(common, Message::new(role, parts)).into()))
+}
+
+/// Reasoning by itself: a message of the model without words.
+fn reasoning(memory: &mut Memory, item: &Item<'_>) -> Event {
+    let texts = |member: &str| {
+        let list = item.members.get(member).filter(|list| list.is_array())?;
+        let text = |part: Raw<'_>| part.get("text").and_then(Raw::as_str).map(|text| Text::from(&*text));
+        Some(list.elements().filter_map(text).collect::<Vec<_>>())
+    };
+    let text = |member: &str| item.members.text(member).map(|text| Text::from(&*text));
+    let id = memory.id(item.wanted_id, item.arriving);
+    let mut message = Message::new(Role::Assistant, Vec::new());
+    message.responses_reasoning_item = Some(ReasoningItem {
+        id: text("id"),
+        summary: texts("summary").unwrap_or_default(),
+        content: texts("content"),
+        encrypted_content: text("encrypted_content"),
+        status: text("status"),
+        extra: Extra::NONE,
+    });
+    MessageEvent::new(common(id, item.timestamp, Source::Agent, item.parent), message).into()
+}
+
+fn call(memory: &mut Memory, item: &Item<'_>, kind: &str) -> Translated {
+    let members = &item.members;
+    // A local shell's call may have only the item's id.
+    let id = members.text("call_id").or_else(|| members.text("id")).filter(|id| is_member(id));
+    let Some(call_id) = id else { return Err("a call has no call_id".into()) };
+    let named = members.text("name").filter(|name| is_member(name));
+    let name = match (kind, &named) {
+        ("local_shell_call", _) => "local_shell",
+        (_, Some(name)) => name,
+        (_, None) => return Err("a call has no name".into()),
+    };
+    let argument = match kind {
+        "function_call" => "arguments",
+        "custom_tool_call" => "input",
+        _ => "action",
+    };
+    let Some(given) = members.get(argument) else { return Err(format!("a call has no {argument}")) };
+    // A string is the arguments verbatim; a shell's action is an object.
+    let arguments = given.as_str().unwrap_or_else(|| given.text().into());
+    let parsed = Raw::parse(&arguments).ok();
+    let id = memory.id(item.wanted_id, item.arriving);
+    let common = common(id, item.timestamp, Source::Agent, item.parent);
+    let call = Call {
+        id: &call_id,
+        name,
+        arguments: &arguments,
+        origin: Origin::Responses,
+        reply: None,
+        action: parsed,
+    };
+    let mut event = memory.call(item.arriving.format, common, &call);
+    event.tool_call.responses_item_id =
+        members.text("id").filter(|id| *id != call_id).map(|id| (&*id).into());
+    Ok(Some(event.into()))
+}
+
+fn output(memory: &mut Memory, item: &Item<'_>) -> Translated {
+    let Some(call_id) = item.members.text("call_id").or_else(|| item.members.text("id")) else {
+        return Err("an output names no call".into());
+    };
+    if memory.called(&call_id).is_none() {
+        return Err(format!("an output answers the call {call_id}, which is not in the file"));
+    }
+    let answer = read_output(item.members.get("output"));
+    let id = memory.id(item.wanted_id, item.arriving);
+    let common = common(id, item.timestamp, Source::Environment, item.parent);
+    Ok(memory.answer(item.arriving.format, common, &call_id, &answer).map(Event::from))
+}
+
+/// An output: text, parts, or an object with `content` and `success`; text may be JSON with the exit code.
+fn read_output(output: Option<Raw<'_>>) -> Answer {
+    let Some(output) = output else { return Answer::default() };
+    if output.is_object() && output.get("type").is_none() && output.get("content").is_some() {
+        return Answer {
+            content: content::parts(output.get("content")),
+            is_error: output.get("success").is_some_and(|flag| flag.text() == "false"),
+            exit_code: None,
+        };
+    }
+    let code = output.as_str().and_then(|text| exit_code(&text));
+    Answer { content: content::parts(Some(output)), is_error: false, exit_code: code }
+}
+
+/// The exit code in `{"output": "..", "metadata": {"exit_code": 0}}`.
+fn exit_code(text: &str) -> Option<i64> {
+    if !text.starts_with('{') {
+        return None;
+    }
+    Raw::parse(text).ok()?.get("metadata")?.get("exit_code")?.as_i64()
+}

@@ -1,0 +1,248 @@
+//! Taking in a session file of lines: what is new of it, and nothing else.
+
+use std::path::Path;
+
+use super::claude_code::ClaudeCode;
+use super::codex::Codex;
+use super::intake::Intake;
+use super::kept::{Kept, KeptRecord};
+use super::lines::{self, Content, Line};
+use super::translation::{self, About, Arriving, Translation, Translator};
+use super::{Arrived, Conflict, recognise};
+use crate::chain::Digest;
+use crate::error::Result;
+use crate::event::foreign::{ForeignFormat, Record};
+use crate::event::json::Raw;
+use crate::ids::ConversationId;
+use crate::store::{ArrivingFile, Container, Glue, Store};
+use crate::transfer::{folder, layout};
+
+/// How many lines are read to learn a conversation's id.
+const PEEK_LINES: usize = 8;
+
+/// A session file.
+pub(super) struct SessionFile<'a> {
+    pub path: &'a Path,
+    pub format: ForeignFormat,
+    /// Its name, without its folder.
+    pub name: &'a str,
+}
+
+impl SessionFile<'_> {
+    fn translator(&self) -> Box<dyn Translator> {
+        match self.format {
+            ForeignFormat::Codex => Box::new(Codex::default()),
+            ForeignFormat::ClaudeCode | ForeignFormat::LangGraph | ForeignFormat::OpenAiAgents => {
+                Box::new(ClaudeCode::default())
+            }
+        }
+    }
+
+    fn stem(&self) -> &str {
+        self.name.rsplit_once('.').map_or(self.name, |(stem, _)| stem)
+    }
+
+    /// What its first lines say of it, and the first line's digest.
+    pub(super) fn peek(&self) -> Result<(About, Option<Digest>)> {
+        let mut translator = self.translator();
+        let (mut first, mut seen) = (None, 0);
+        lines::read(self.path, &mut |line| {
+            let digest = digest(&line.content);
+            first.get_or_insert(digest);
+            self.translate(translator.as_mut(), &line, digest);
+            seen += 1;
+            Ok(seen < PEEK_LINES)
+        })?;
+        Ok((translator.about(self.stem()), first))
+    }
+
+    /// Takes in what is new of the file.
+    pub(super) fn arrive(
+        &self,
+        store: &Store,
+        id: &ConversationId,
+        exists: bool,
+        tell: &mut dyn FnMut(u64),
+    ) -> Result<std::result::Result<Arrived, Conflict>> {
+        let mut translator = self.translator();
+        let mut intake = Intake::new(store, id, self.format);
+        let mut kept = Kept::new(store, id, exists);
+        let mut files = Vec::new();
+        let mut tail: Option<(String, ArrivingFile)> = None;
+        let mut conflict: Option<Conflict> = None;
+        let rest = lines::read(self.path, &mut |line| {
+            tell(line.bytes());
+            let digest = digest(&line.content);
+            let known = kept.next()?;
+            if !line.is_ended && !is_object(&line.content) {
+                conflict = known.map(|known| self.differs(&line, &known));
+                tail = Some((line.before.clone(), self.slice(&line, digest, "tail", TORN)));
+                return Ok(false);
+            }
+            let translation = self.translate(translator.as_mut(), &line, digest);
+            let arriving = self.arriving(&line, digest);
+            if let Some(known) = known {
+                match known.place.as_ref() {
+                    Some(place) if place.digest != digest => {
+                        conflict = Some(self.differs(&line, &known));
+                        return Ok(false);
+                    }
+                    Some(place) if matches!(place.record, Some(Record::Attached(_))) => {
+                        files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG));
+                    }
+                    _ => {}
+                }
+                intake.count(&arriving, &translation);
+                intake.counts.events += known.events;
+                return Ok(true);
+            }
+            let encoded = match &line.content {
+                Content::Bytes(_) => translation::encode(&arriving, &translation),
+                Content::Long { .. } => translation::attached(&arriving, &translation),
+            };
+            if encoded.attachment.is_some() {
+                files.push(self.slice(&line, digest, &format!("line-{}", line.number), LONG));
+            }
+            intake.count(&arriving, &as_encoded(translation, encoded.is_unread));
+            intake.take(encoded).map(|()| true)
+        })?;
+        if let Some(conflict) = conflict {
+            return Ok(Err(conflict));
+        }
+        intake.write()?;
+        if let Some(more) = kept.next()? {
+            let problem = format!(
+                "it has {} records; record {} and what follows were imported from it, too",
+                intake.counts.records,
+                intake.counts.records + 1
+            );
+            return Ok(Err(Conflict { path: self.name.to_owned(), problem, sequence: more.sequence }));
+        }
+        let suffix = match tail {
+            Some((before, tail)) => {
+                intake.tell(
+                    tail.path.clone(),
+                    TORN.into(),
+                    "kept as an attachment until its line is whole".into(),
+                );
+                files.push(tail);
+                before
+            }
+            None => rest,
+        };
+        files.extend(self.beside()?);
+        let (counts, problems) = intake.finish();
+        Ok(Ok(Arrived {
+            counts,
+            problems,
+            files,
+            about: translator.about(self.stem()),
+            container: Some(Container {
+                file: self.name.to_owned(),
+                glue: Some(Glue { prefix: String::new(), separator: "\n".into(), suffix }),
+            }),
+        }))
+    }
+
+    fn translate(&self, translator: &mut dyn Translator, line: &Line, digest: Digest) -> Translation {
+        let Content::Bytes(bytes) = &line.content else {
+            return Translation::broken("long", "the line is longer than an event may be");
+        };
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return Translation::broken("line", "the line is not UTF-8");
+        };
+        match Raw::parse(text) {
+            Ok(raw) if raw.is_object() => translator.translate(&self.arriving(line, digest), raw),
+            Ok(_) => Translation::broken("line", "the line is no JSON object"),
+            Err(fault) => Translation::broken("line", format!("the line is not JSON: {fault}")),
+        }
+    }
+
+    fn arriving<'l>(&'l self, line: &'l Line, digest: Digest) -> Arriving<'l> {
+        let usual = if line.number == 1 { "" } else { "\n" };
+        Arriving {
+            format: self.format,
+            file: self.name,
+            table: None,
+            place: line.number.cast_signed(),
+            before: Some(line.before.as_str()).filter(|before| *before != usual),
+            bytes: match &line.content {
+                Content::Bytes(bytes) => bytes,
+                Content::Long { .. } => &[],
+            },
+            digest,
+        }
+    }
+
+    /// A line's content as a file of its own.
+    fn slice(&self, line: &Line, digest: Digest, name: &str, reason: &str) -> ArrivingFile {
+        ArrivingFile {
+            path: format!("{}.{name}", self.name),
+            from: self.path.to_owned(),
+            offset: Some(line.offset),
+            bytes: line.bytes(),
+            digest,
+            reason: Some(reason.to_owned()),
+        }
+    }
+
+    fn differs(&self, line: &Line, known: &KeptRecord) -> Conflict {
+        Conflict {
+            path: format!("{} line {}", self.name, line.number),
+            problem: format!("it is not what was imported as event {}", known.id),
+            sequence: known.sequence,
+        }
+    }
+
+    /// What Claude Code keeps in the folder beside a session: long results of tools and the like.
+    fn beside(&self) -> Result<Vec<ArrivingFile>> {
+        let beside = self.path.with_extension("");
+        if self.format != ForeignFormat::ClaudeCode || !beside.is_dir() || beside == self.path {
+            return Ok(Vec::new());
+        }
+        let listing = folder::list(&beside, None, &[])?;
+        let mut files = Vec::new();
+        for path in listing.others {
+            // A sub-agent's log is a conversation of its own.
+            let is_log = path.starts_with(layout::SUBAGENTS)
+                && recognise::look(&beside.join(&path)) == recognise::Looks::Lines(self.format);
+            if is_log {
+                continue;
+            }
+            let mut file = folder::measure(&beside, &path, None)?;
+            file.path = format!("{}/{path}", self.stem());
+            files.push(file);
+        }
+        Ok(files)
+    }
+}
+
+const TORN: &str = "the last line is not whole: its writer may not be done";
+const LONG: &str = "the line is longer than an event may be";
+
+fn digest(content: &Content) -> Digest {
+    match content {
+        Content::Bytes(bytes) => Digest::of(bytes),
+        Content::Long { digest, .. } => *digest,
+    }
+}
+
+/// Whether it is whole: the beginning of an object is none.
+fn is_object(content: &Content) -> bool {
+    match content {
+        Content::Bytes(bytes) => {
+            let text = std::str::from_utf8(bytes).ok();
+            text.is_some_and(|text| Raw::parse(text).is_ok_and(Raw::is_object))
+        }
+        Content::Long { .. } => false,
+    }
+}
+
+/// A translation as it came to be stored: what could not be is counted as unread.
+fn as_encoded(mut translation: Translation, is_unread: bool) -> Translation {
+    if is_unread && !translation.events.is_empty() {
+        translation.events.clear();
+        translation.problem.get_or_insert_with(|| "what it says cannot be kept as an event".into());
+    }
+    translation
+}

@@ -1,0 +1,156 @@
+//! One conversation's events on their way in: compared with what is stored, written where they are new.
+
+use std::collections::HashMap;
+
+use super::compare::{Match, Stored};
+use super::source::Candidate;
+use crate::error::Result;
+use crate::ids::{ConversationId, Sequence};
+use crate::store::{Arrival, Attachment, Door, Problem, Store};
+
+/// How much is written in one transaction.
+const CHUNK_EVENTS: usize = 1000;
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// Takes in one conversation's events: those that are stored are compared, the others written.
+pub(super) struct Intake<'a> {
+    store: &'a Store,
+    id: &'a ConversationId,
+    /// Where it is read from.
+    source: String,
+    pub(super) stored: Stored<'a>,
+    /// Where files with a reason are that an earlier import kept aside.
+    known_aside: HashMap<String, Attachment>,
+    /// Behind the last of its events that are stored.
+    next: Sequence,
+    chunk: Vec<Arrival>,
+    /// The files of the chunk's events, as they are told in problems.
+    chunk_paths: Vec<String>,
+    chunk_bytes: usize,
+    pub(super) aside: Vec<(String, String)>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) conflict: Option<Problem>,
+    pub(super) added: u64,
+    pub(super) added_bytes: u64,
+}
+
+impl<'a> Intake<'a> {
+    pub(super) fn new(
+        store: &'a Store,
+        id: &'a ConversationId,
+        source: String,
+        problems: Vec<Problem>,
+    ) -> Self {
+        let exists = store.conversation(id).is_ok();
+        let known_aside = if exists { store.attachments(id).unwrap_or_default() } else { Vec::new() };
+        let mut stored = Stored::new(store, id);
+        if !exists {
+            stored.nothing();
+        }
+        Self {
+            store,
+            id,
+            source,
+            stored,
+            known_aside: known_aside
+                .into_iter()
+                .filter(|file| file.reason.is_some())
+                .map(|file| (file.path.clone(), file))
+                .collect(),
+            next: Sequence(0),
+            chunk: Vec::new(),
+            chunk_paths: Vec::new(),
+            chunk_bytes: 0,
+            aside: Vec::new(),
+            problems,
+            conflict: None,
+            added: 0,
+            added_bytes: 0,
+        }
+    }
+
+    pub(super) fn take(&mut self, candidate: Candidate) -> Result<()> {
+        if self.conflict.is_some() {
+            return Ok(());
+        }
+        self.problems.extend(candidate.problems);
+        let event = match candidate.event {
+            Ok(event) => event,
+            Err(reason) => {
+                self.keep_aside(candidate.path, reason);
+                return Ok(());
+            }
+        };
+        if self.known_aside.get(&candidate.path).is_some_and(|file| file.is_or_was(event.digest())) {
+            self.keep_aside(candidate.path, second_event(event.id().as_str()));
+            return Ok(());
+        }
+        match self.stored.compare(&event)? {
+            Match::Same => {
+                self.next = Sequence(self.stored.matched);
+                Ok(())
+            }
+            Match::Different(stored) => {
+                let problem = if stored.id == *event.id() {
+                    format!("event {} has another payload than the stored one", event.id())
+                } else {
+                    format!(
+                        "event {} stands where {} is stored (sequence {})",
+                        event.id(),
+                        stored.id,
+                        stored.sequence
+                    )
+                };
+                let action = "left as stored; import it under another id with --as to have both".into();
+                self.conflict = Some(Problem { path: candidate.path, problem, action });
+                Ok(())
+            }
+            Match::New => {
+                self.chunk_bytes += event.payload().len();
+                self.chunk.push(Arrival { event, file: candidate.file });
+                self.chunk_paths.push(candidate.path);
+                if self.chunk.len() >= CHUNK_EVENTS || self.chunk_bytes >= CHUNK_BYTES {
+                    self.write_chunk()?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn write_chunk(&mut self) -> Result<()> {
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        let landings = self.store.import_events(self.id, Door::Folder(&self.source), &self.chunk)?;
+        self.chunk_bytes = 0;
+        let paths = std::mem::take(&mut self.chunk_paths);
+        let arrivals = std::mem::take(&mut self.chunk).into_iter().zip(paths);
+        for ((arrival, path), landing) in arrivals.zip(landings) {
+            if landing.written {
+                self.added += 1;
+                self.added_bytes += arrival.event.payload().len() as u64;
+            } else if landing.same && landing.sequence >= self.next {
+                // Not one of those that went before: another import has written it at the same moment.
+                self.stored.matched += 1;
+            } else {
+                self.keep_aside(path, second_event(arrival.event.id().as_str()));
+                continue;
+            }
+            self.next = Sequence(landing.sequence.0 + 1);
+        }
+        Ok(())
+    }
+
+    fn keep_aside(&mut self, path: String, reason: String) {
+        self.problems.push(Problem {
+            path: path.clone(),
+            problem: reason.clone(),
+            action: "kept as an attachment".into(),
+        });
+        self.aside.push((path, reason));
+    }
+}
+
+fn second_event(id: &str) -> String {
+    format!("a second event with the id {id}")
+}

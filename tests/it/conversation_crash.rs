@@ -1,0 +1,216 @@
+//! A process that is killed in the middle of a conversation, and what the next one makes of it.
+
+use std::sync::Arc;
+
+use annals::ExecutionStatus::{Error, Finished, Paused, Running, WaitingForConfirmation};
+use annals::agent::Policy;
+use annals::conversation::{Conversation, Host};
+use annals::event::Event;
+use annals::llm::scripted::{Gate, Line, Scripted};
+use annals::{ConversationId, Store};
+
+use crate::support::child::{self, Running as Child};
+use crate::support::stage::{self, Act, Stage, Terminal, assert_chain, command, errors, events, kinds};
+use crate::support::{Scratch, assert_sound};
+
+const RESTARTED: &str = "A restart occurred while this tool was in progress. This may indicate a fatal memory error or \
+                         system crash. The tool execution was interrupted and did not complete.";
+
+fn id() -> ConversationId {
+    ConversationId::new("11111111-2222-4333-8444-555555555555").unwrap()
+}
+
+/// Runs a conversation in a child until it reports; then it is killed at once.
+fn killed(test: &str, role: &str) -> Scratch {
+    let scratch = Scratch::new();
+    let mut child = Child::start(child::command(test, role, &scratch.database()));
+    assert_eq!(child.take_lines().next().as_deref(), Some("there"));
+    child.kill();
+    scratch
+}
+
+/// What a child does: it runs until the gate is reached, reports, and waits to be killed.
+fn act(role: &child::Role, lines: Vec<Line>, acts: Vec<Act>, policy: Policy, gate: Option<Gate>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let host = Host::new(Store::open(&role.database).unwrap());
+        let conversation = Conversation::builder()
+            .host(&host)
+            .id(id())
+            .agent(stage::agent())
+            .workspace(role.database.parent().unwrap().join("work"))
+            .model(Arc::new(Scripted::new(lines)))
+            .tool(Arc::new(Terminal::of(acts)))
+            .confirmation_policy(policy)
+            .open()
+            .await
+            .unwrap();
+        conversation.send_message("Go").await.unwrap();
+        match gate {
+            Some(gate) => {
+                let run = tokio::spawn({
+                    let conversation = conversation.clone();
+                    async move { conversation.run().await }
+                });
+                gate.reached().await;
+                child::report("there");
+                run.await.unwrap().unwrap();
+            }
+            None => {
+                conversation.run().await.unwrap();
+                child::report("there");
+                std::future::pending::<()>().await;
+            }
+        }
+    });
+}
+
+/// The conversation opened again by a process that lives, with a model that says this.
+async fn again(
+    scratch: &Scratch,
+    lines: impl IntoIterator<Item = Line>,
+) -> (Conversation, Host, Terminal, Scripted) {
+    let host = Host::new(scratch.open());
+    let (model, terminal) = (Scripted::new(lines), Terminal::default());
+    let conversation = Conversation::builder()
+        .host(&host)
+        .id(id())
+        .workspace(scratch.path("work"))
+        .model(Arc::new(model.clone()))
+        .tool(Arc::new(terminal.clone()))
+        .open()
+        .await
+        .unwrap();
+    (conversation, host, terminal, model)
+}
+
+#[tokio::test]
+async fn killed_while_the_model_was_asked_it_asks_again() {
+    let test = "conversation_crash::killed_while_the_model_was_asked_it_asks_again";
+    if let Some(role) = child::role() {
+        let gate = Gate::new();
+        return std::thread::spawn(move || {
+            act(&role, vec![Line::text("Never.").gate(&gate)], Vec::new(), Policy::Never, Some(gate));
+        })
+        .join()
+        .unwrap();
+    }
+    let scratch = killed(test, "model");
+    let (conversation, host, ..) = again(&scratch, [Line::text("Hello again.")]).await;
+    assert_eq!(conversation.status(), Error);
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    let events = events(&host, &id());
+    assert_eq!(kinds(&events), ["SystemPromptEvent", "MessageEvent user", "MessageEvent agent"]);
+    assert_sound(host.store());
+}
+
+#[tokio::test]
+async fn killed_while_a_batch_was_at_work_every_action_is_answered_and_none_done_twice() {
+    let test =
+        "conversation_crash::killed_while_a_batch_was_at_work_every_action_is_answered_and_none_done_twice";
+    if let Some(role) = child::role() {
+        let gate = Gate::new();
+        let calls = ["one", "two", "three"].map(|word| format!(r#"{{"command":"{word}"}}"#));
+        let lines = vec![Line::calls(
+            "Three.",
+            &[("c1", "terminal", &calls[0]), ("c2", "terminal", &calls[1]), ("c3", "terminal", &calls[2])],
+        )];
+        let acts = vec![Act::Print("done"), Act::Wait(gate.clone())];
+        return std::thread::spawn(move || act(&role, lines, acts, Policy::Never, Some(gate)))
+            .join()
+            .unwrap();
+    }
+    let scratch = killed(test, "batch");
+    let (conversation, host, terminal, model) = again(&scratch, [Line::text("I see.")]).await;
+    assert_eq!(conversation.status(), Error);
+    let found = events(&host, &id());
+    // What had ended is kept; of what had begun and what had not nobody can tell.
+    assert_eq!(kinds(&found)[5..], ["ObservationEvent", "AgentErrorEvent", "AgentErrorEvent"]);
+    assert_eq!(errors(&found), [RESTARTED, RESTARTED]);
+    assert_chain(&found);
+    assert_eq!(conversation.pending_actions().await.unwrap().len(), 0);
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    assert_eq!(terminal.commands().len(), 0, "nothing is carried out without being asked");
+    let messages = model.requests().pop().unwrap().messages;
+    let answered: Vec<_> = messages.iter().filter_map(|message| message.tool_call_id.as_deref()).collect();
+    assert_eq!(answered, ["c1", "c2", "c3"]);
+    assert_sound(host.store());
+}
+
+#[tokio::test]
+async fn killed_while_consent_was_awaited_it_is_awaited_still() {
+    let test = "conversation_crash::killed_while_consent_was_awaited_it_is_awaited_still";
+    if let Some(role) = child::role() {
+        let lines = vec![command("c1", "rm it")];
+        return std::thread::spawn(move || act(&role, lines, Vec::new(), Policy::Always, None))
+            .join()
+            .unwrap();
+    }
+    let scratch = killed(test, "consent");
+    let (conversation, host, terminal, _) = again(&scratch, [Line::text("As you wish.")]).await;
+    assert_eq!(conversation.status(), WaitingForConfirmation);
+    assert_eq!(conversation.reject_pending_actions("No").await.unwrap(), 1);
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    assert_eq!(terminal.commands().len(), 0);
+    assert_eq!(
+        kinds(&events(&host, &id()))[2..],
+        ["ActionEvent", "UserRejectObservation", "MessageEvent agent"]
+    );
+}
+
+#[tokio::test]
+async fn an_imported_run_that_never_ended_is_answered_as_well() {
+    // As the reference leaves it: `running`, two calls of one reply open.
+    let stage = Stage::new([Line::calls(
+        "",
+        &[("c1", "terminal", r#"{"command":"one"}"#), ("c2", "terminal", r#"{"command":"two"}"#)],
+    )]);
+    let conversation = stage.builder().confirmation_policy(Policy::Always).open().await.unwrap();
+    conversation.send_message("Go").await.unwrap();
+    conversation.run().await.unwrap();
+    drop(conversation);
+    let running = annals::state::base::FieldChange::set("execution_status", "\"running\"").unwrap();
+    let change = annals::store::BaseStateChange { expected: None, fields: vec![running] };
+    stage.host.store().save_base_state(&stage.id, change).unwrap();
+    let conversation = stage.open().await;
+    assert_eq!(conversation.status(), Error);
+    assert_ne!(conversation.status(), Running);
+    assert_eq!(stage.kinds()[4..], ["AgentErrorEvent", "AgentErrorEvent"]);
+    let Some(Event::AgentError(error)) = stage.events().pop() else { panic!("{:?}", stage.kinds()) };
+    assert_eq!((&*error.tool_call_id, error.classification.kind.as_str()), ("c2", "internal"));
+}
+
+#[tokio::test]
+async fn what_another_process_wrote_is_read_before_anything_is_done() {
+    let gate = Gate::new();
+    let stage = Stage::new([command("c1", "one").gate(&gate), Line::text("Two.")]);
+    // Two handles that know nothing of each other, as two processes on one file.
+    let (one, other) = (stage.open().await, stage.open().await);
+    one.send_message("from one").await.unwrap();
+    other.send_message("from the other").await.unwrap();
+    let run = tokio::spawn({
+        let one = one.clone();
+        async move { one.run().await }
+    });
+    gate.reached().await;
+    other.send_message("meanwhile").await.unwrap();
+    other.pause().await.unwrap();
+    assert_eq!(other.status(), Paused);
+    gate.open();
+    assert_eq!(run.await.unwrap().unwrap(), Paused);
+    assert_eq!(stage.terminal.commands().len(), 0);
+    assert_eq!(
+        stage.kinds(),
+        [
+            "SystemPromptEvent",
+            "MessageEvent user",
+            "MessageEvent user",
+            "MessageEvent user",
+            "PauseEvent",
+            "ActionEvent"
+        ]
+    );
+    assert_chain(&stage.events());
+    assert_eq!(other.run().await.unwrap(), Finished);
+    assert_eq!(stage.terminal.commands(), ["one"]);
+}

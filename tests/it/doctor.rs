@@ -1,0 +1,534 @@
+//! The doctor: every damage is named, what can be mended is mended by adding, and each repair leaves a receipt.
+
+use std::path::Path;
+
+use annals::doctor::{Comparison, Doctor, DoctorOptions, Examination, Finding, Remedy, Trouble};
+use annals::state::base::FieldChange;
+use annals::store::{BaseStateChange, Head, Repair, StoredEvent, Unfinished};
+use annals::transfer::{Copier, CopyOptions, ImportOptions, Importer};
+use annals::{ConversationId, EventId, Expected, NewEvent, Options, Sequence, Store};
+use serde_json::{Value, json};
+
+use crate::support::events::{event, pause, pause_after, printed, said};
+use crate::support::{
+    Scratch, all_events, assert_sound, conversation, event_ids, folder, number, rows, still,
+};
+
+/// Options of someone who knows that nothing runs.
+fn quiet() -> DoctorOptions {
+    DoctorOptions { quiet_for_us: 0, comparison: Comparison::Everything, ..DoctorOptions::default() }
+}
+
+fn only(trouble: Trouble) -> DoctorOptions {
+    DoctorOptions { only: vec![trouble], ..quiet() }
+}
+
+fn examine(store: &Store) -> Examination {
+    Doctor::new(store, quiet()).examine(None, &mut |_| ()).unwrap()
+}
+
+/// Mends everything that can be, and answers the receipts.
+fn mend(store: &Store) -> Vec<Repair> {
+    let doctor = Doctor::new(store, quiet());
+    let found = examine(store).findings;
+    found
+        .iter()
+        .filter(|finding| finding.remedy.is_some())
+        .map(|finding| doctor.repair(finding).unwrap())
+        .collect()
+}
+
+/// Troubles with the events they concern, notes left out.
+fn troubles(seen: &Examination) -> Vec<(&'static str, Option<u64>)> {
+    let serious = seen.findings.iter().filter(|finding| !finding.is_note);
+    serious.map(|finding| (finding.trouble.as_str(), finding.sequence.map(|sequence| sequence.0))).collect()
+}
+
+fn import(store: &Store, path: &Path) -> ConversationId {
+    let reports = Importer::new(store, ImportOptions::default()).import(path, &mut |_| ()).unwrap();
+    reports[0].id.clone().unwrap()
+}
+
+fn set_status(store: &Store, talk: &ConversationId, status: &str) {
+    let fields = vec![FieldChange::set("execution_status", format!("{status:?}")).unwrap()];
+    store.save_base_state(talk, BaseStateChange { expected: None, fields }).unwrap();
+}
+
+/// A conversation whose run was cut short while two tools worked.
+fn cut_short() -> (Store, ConversationId) {
+    let store = Store::in_memory(&still()).unwrap();
+    let talk = conversation("talk");
+    let events = [said("u", "go"), whole_action("a", "call-a"), whole_action("b", "call-b")];
+    store.append(&talk, Expected::Empty, &events).unwrap();
+    set_status(&store, &talk, "running");
+    (store, talk)
+}
+
+/// An action as the reference writes it, so that it can be read as one.
+fn whole_action(id: &str, call: &str) -> NewEvent {
+    event(
+        id,
+        "ActionEvent",
+        json!({"timestamp": "2026-01-31T12:00:00.000001", "source": "agent", "thought": [],
+               "action": {"kind": "TerminalAction", "command": "ls"}, "tool_name": "terminal",
+               "tool_call_id": call, "llm_response_id": "reply", "security_risk": "LOW",
+               "tool_call": {"id": call, "name": "terminal", "arguments": "{\"command\": \"ls\"}",
+                             "origin": "completion"}}),
+    )
+}
+
+fn payloads(store: &Store, talk: &ConversationId) -> Vec<Value> {
+    all_events(store, talk).iter().map(|event| serde_json::from_str(&event.payload).unwrap()).collect()
+}
+
+/// A finding's name, and its sequence.
+type Found = (&'static str, Option<u64>);
+
+/// What is found in each damaged golden, notes left out, and what is left once it was mended.
+const DAMAGE: &[(&str, &[Found], &[Found])] = &[
+    ("base-state-empty", &[], &[]),
+    ("base-state-torn", &[], &[]),
+    ("control", &[], &[]),
+    ("duplicate-id", &[], &[]),
+    ("filename-id-mismatch", &[], &[]),
+    ("gap-first", &[("missing-parent", Some(0))], &[]),
+    ("gap-middle", &[("missing-parent", Some(3))], &[]),
+    ("missing-leaf", &[("unknown-head", None)], &[]),
+    ("missing-parent", &[("missing-parent", Some(4))], &[]),
+    ("parent-cycle", &[("cycle", Some(1))], &[]),
+    ("torn-empty-last", &[("unknown-head", None), ("dangling-call", Some(6))], &[]),
+    ("torn-empty-middle", &[("missing-parent", Some(3))], &[]),
+    ("torn-partial-last", &[("unknown-head", None), ("dangling-call", Some(6))], &[]),
+    ("unknown-kind", &[], &[]),
+];
+
+#[test]
+fn every_damage_is_named_and_mended_without_taking_anything_away() {
+    for (name, found, left) in DAMAGE {
+        let store = Store::in_memory(&still()).unwrap();
+        let talk = import(&store, &folder::golden("corrupt").join(name));
+        let before: Vec<StoredEvent> = all_events(&store, &talk);
+        assert_eq!(troubles(&examine(&store)), *found, "{name}");
+        let receipts = mend(&store);
+        assert_eq!(receipts.len(), found.len(), "{name}");
+        assert_eq!(troubles(&examine(&store)), *left, "{name}");
+        assert_eq!(all_events(&store, &talk)[..before.len()], before, "{name}");
+        assert_eq!(store.repairs(Some(&talk)).unwrap(), receipts, "{name}");
+        // The live branch has a way to a beginning again.
+        let tree = store.tree(&talk).unwrap();
+        let row = store.conversation(&talk).unwrap();
+        assert!(tree.branch(row.leaf_event_id.as_deref()).is_ok(), "{name}");
+        assert_sound(&store);
+        assert_eq!(mend(&store), [], "{name}: a second time there is nothing to do");
+    }
+}
+
+#[test]
+fn undamaged_goldens_are_healthy() {
+    let store = Store::in_memory(&still()).unwrap();
+    for golden in folder::goldens("conversations") {
+        import(&store, &golden);
+    }
+    let seen = examine(&store);
+    assert_eq!(troubles(&seen), []);
+    assert_eq!((seen.conversations, seen.events, seen.compared), (10, 235, 10));
+}
+
+#[test]
+fn a_lost_parent_gets_a_stand_in_and_the_branch_is_whole_again() {
+    let store = Store::in_memory(&still()).unwrap();
+    let talk = import(&store, &folder::golden("corrupt/gap-middle"));
+    let lost = "7da677fa-cf24-4f70-aaed-b23f2056ea04";
+    let row = store.conversation(&talk).unwrap();
+    let [receipt] = &mend(&store)[..] else { panic!() };
+    assert_eq!(
+        (receipt.finding.as_str(), &receipt.event_ids[..]),
+        ("missing-parent", &[lost.to_owned()][..])
+    );
+    assert_eq!((&receipt.head_before, &receipt.head_after), (&None, &None), "HEAD stays where it was");
+    assert_eq!(store.conversation(&talk).unwrap().leaf_event_id, row.leaf_event_id);
+    let stand_in = payloads(&store, &talk).pop().unwrap();
+    assert_eq!(stand_in["kind"], "ConversationErrorEvent");
+    assert_eq!((&stand_in["id"], &stand_in["code"]), (&json!(lost), &json!("EventLost")));
+    let tree = store.tree(&talk).unwrap();
+    let branch = tree.branch(row.leaf_event_id.as_deref()).unwrap();
+    assert_eq!(branch, [0, 1, 2, 7, 3, 4, 5, 6]);
+}
+
+#[test]
+fn every_call_that_a_crash_cut_short_is_answered_as_a_server_does() {
+    let (store, talk) = cut_short();
+    assert_eq!(
+        troubles(&examine(&store)),
+        [("dangling-call", Some(1)), ("dangling-call", Some(2)), ("stale-run", None)]
+    );
+    let receipts = mend(&store);
+    assert_eq!(receipts.len(), 3);
+    let events = payloads(&store, &talk);
+    let ids = event_ids(&store, &talk);
+    for (place, call, parent) in [(3, "call-a", "b"), (4, "call-b", ids[3].as_str())] {
+        let answer = &events[place];
+        assert_eq!(answer["kind"], "AgentErrorEvent");
+        assert_eq!((&answer["source"], &answer["tool_name"]), (&json!("agent"), &json!("terminal")));
+        assert_eq!((&answer["tool_call_id"], &answer["parent_id"]), (&json!(call), &json!(parent)));
+        assert_eq!(
+            answer["classification"],
+            json!({"kind": "internal", "retryable": false, "user_action": "none"})
+        );
+        assert!(
+            answer["error"]
+                .as_str()
+                .unwrap()
+                .starts_with("A restart occurred while this tool was in progress.")
+        );
+    }
+    let state = store.base_state(&talk).unwrap().unwrap();
+    assert_eq!(state.document.text("execution_status").as_deref(), Some("error"));
+    assert_eq!(store.conversation(&talk).unwrap().status, "error");
+    assert_eq!(store.conversation(&talk).unwrap().leaf_event_id.as_deref(), Some(ids[4].as_str()));
+    assert!(examine(&store).is_healthy());
+    assert_sound(&store);
+}
+
+#[test]
+fn calls_that_wait_for_a_person_are_left_to_that_person() {
+    let (store, talk) = cut_short();
+    set_status(&store, &talk, "waiting_for_confirmation");
+    assert_eq!(troubles(&examine(&store)), []);
+    set_status(&store, &talk, "paused");
+    assert_eq!(troubles(&examine(&store)), [("dangling-call", Some(1)), ("dangling-call", Some(2))]);
+    assert_eq!(mend(&store), []);
+    // Who names the trouble means it.
+    let doctor = Doctor::new(&store, only(Trouble::DanglingCall));
+    let found = doctor.examine(Some(&talk), &mut |_| ()).unwrap().findings;
+    assert!(found.iter().all(|finding| matches!(finding.remedy, Some(Remedy::Answer { .. }))), "{found:?}");
+}
+
+#[test]
+fn a_conversation_in_which_something_just_happened_is_not_mended() {
+    let (store, _) = cut_short();
+    let seen = Doctor::new(&store, DoctorOptions::default()).examine(None, &mut |_| ()).unwrap();
+    assert_eq!(troubles(&seen), [("dangling-call", Some(1)), ("dangling-call", Some(2))]);
+    assert!(seen.findings.iter().all(|finding| finding.remedy.is_none()), "{:?}", seen.findings);
+    assert!(seen.findings[0].what.contains("a moment ago"), "{:?}", seen.findings);
+}
+
+#[test]
+fn someone_who_appends_in_between_keeps_a_repair_from_being_made() {
+    let (store, talk) = cut_short();
+    let doctor = Doctor::new(&store, quiet());
+    let found = examine(&store).findings;
+    store.append(&talk, Expected::Any, &[said("late", "are you there?")]).unwrap();
+    // The answer goes behind what came in between, not beside it.
+    doctor.repair(&found[0]).unwrap();
+    assert_eq!(payloads(&store, &talk)[4]["parent_id"], "late");
+}
+
+/// A folder whose HEAD, by its base state, is an event in the middle.
+fn head_in_the_middle(scratch: &Scratch, status: &str) -> Store {
+    let events = scratch.path("in").join("events");
+    std::fs::create_dir_all(&events).unwrap();
+    let mut parent = None;
+    for (index, id) in ["aaaaaaaa-0", "bbbbbbbb-0", "cccccccc-0", "dddddddd-0"].iter().enumerate() {
+        let text = match parent {
+            Some(parent) => pause_after(id, parent),
+            None => pause(id),
+        };
+        std::fs::write(events.join(format!("event-{index:05}-{id}.json")), text.payload()).unwrap();
+        parent = Some(*id);
+    }
+    let state = json!({"id": "talk", "execution_status": status, "leaf_event_id": "bbbbbbbb-0", "head_is_empty": false});
+    std::fs::write(scratch.path("in").join("base_state.json"), state.to_string()).unwrap();
+    let store = Store::in_memory(&still()).unwrap();
+    import(&store, &scratch.path("in"));
+    store
+}
+
+#[test]
+fn a_head_that_a_crash_left_behind_moves_to_the_last_event() {
+    let scratch = Scratch::new();
+    let store = head_in_the_middle(&scratch, "running");
+    assert_eq!(troubles(&examine(&store)), [("head-behind", Some(1)), ("stale-run", None)]);
+    let receipts = mend(&store);
+    assert_eq!(receipts[0].head_before.as_deref(), Some("bbbbbbbb-0"));
+    assert_eq!(receipts[0].head_after.as_deref(), Some("dddddddd-0"));
+    assert!(examine(&store).is_healthy());
+}
+
+#[test]
+fn a_head_that_someone_may_have_moved_back_is_moved_only_on_purpose() {
+    let scratch = Scratch::new();
+    let store = head_in_the_middle(&scratch, "idle");
+    assert_eq!(troubles(&examine(&store)), [("head-behind", Some(1))]);
+    assert_eq!(mend(&store), []);
+    let doctor = Doctor::new(&store, only(Trouble::HeadBehind));
+    let found = doctor.examine(None, &mut |_| ()).unwrap().findings;
+    assert_eq!(doctor.repair(&found[0]).unwrap().head_after.as_deref(), Some("dddddddd-0"));
+}
+
+#[test]
+fn going_back_on_purpose_is_no_finding() {
+    let store = Store::in_memory(&still()).unwrap();
+    let talk = conversation("talk");
+    store
+        .append(&talk, Expected::Empty, &[pause("a"), pause_after("b", "a"), pause_after("c", "b")])
+        .unwrap();
+    store.set_head(&talk, Head::At(EventId::new("a").unwrap())).unwrap();
+    assert_eq!(troubles(&examine(&store)), []);
+    store.set_head(&talk, Head::Empty).unwrap();
+    assert_eq!(troubles(&examine(&store)), []);
+}
+
+#[test]
+fn damage_off_the_live_branch_is_worth_a_note() {
+    let scratch = Scratch::new();
+    let file = scratch.path("talk.jsonl");
+    let lines = [pause("a"), pause_after("b", "nobody"), pause_after("c", "b"), pause_after("d", "a")];
+    let text: String = lines.iter().map(|line| format!("{}\n", line.payload())).collect();
+    std::fs::write(&file, text).unwrap();
+    let store = Store::in_memory(&still()).unwrap();
+    import(&store, &file);
+    let seen = examine(&store);
+    assert!(seen.is_healthy());
+    let notes: Vec<_> = seen.findings.iter().map(|finding| (finding.trouble, finding.sequence)).collect();
+    assert_eq!(notes, [(Trouble::MissingParent, Some(Sequence(1)))]);
+    assert_eq!(seen.findings[0].remedy, None);
+}
+
+#[test]
+fn what_a_view_mends_by_itself_is_worth_a_note() {
+    let store = Store::in_memory(&still()).unwrap();
+    let talk = conversation("talk");
+    let mut events = vec![
+        whole_action("a", "one"),
+        printed("a1", "a", "one", "x", 0),
+        printed("a2", "a", "one", "y", 0),
+        whole_action("b", "one"),
+        printed("s", "nobody", "nothing", "z", 0),
+    ];
+    // Read as the reference reads them: with every member it wants.
+    for event in &mut events {
+        let mut payload: Value = serde_json::from_str(event.payload()).unwrap();
+        if payload["kind"] == "ObservationEvent" {
+            payload["timestamp"] = "2026-01-31T12:00:00".into();
+            payload["observation"] = json!({"kind": "FinishObservation", "content": [], "is_error": false});
+        }
+        *event = NewEvent::parse(payload.to_string()).unwrap();
+    }
+    store.append(&talk, Expected::Empty, &events).unwrap();
+    let seen = examine(&store);
+    let notes: Vec<_> =
+        seen.findings.iter().map(|f| (f.trouble.as_str(), f.sequence.map(|s| s.0), f.is_note)).collect();
+    assert_eq!(
+        notes,
+        [("two-answers", Some(2), true), ("repeated-call", Some(3), true), ("stray-answer", Some(4), true)]
+    );
+}
+
+#[test]
+fn events_that_cannot_be_read_are_told_by_kind() {
+    let store = Store::in_memory(&still()).unwrap();
+    let talk = conversation("talk");
+    let odd = [
+        event("a", "MessageEvent", json!({"source": "user"})),
+        event("b", "MessageEvent", json!({"source": "user"})),
+        event("c", "FromTheFuture", json!({})),
+        event("d", "action:run", json!({})),
+    ];
+    store.append(&talk, Expected::Empty, &odd).unwrap();
+    let found: Vec<Finding> = examine(&store).findings;
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!((found[0].trouble, found[0].sequence), (Trouble::Unreadable, Some(Sequence(0))));
+    assert!(found[0].what.contains("llm_message") && found[0].what.contains("1 more"), "{}", found[0].what);
+    assert_eq!((found[1].trouble, found[1].event.as_deref()), (Trouble::UnfamiliarKind, Some("c")));
+}
+
+#[test]
+fn an_import_that_was_cut_short_is_found_and_gone_on_with() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("in");
+    std::fs::create_dir_all(folder.join("events")).unwrap();
+    for number in 0..2500 {
+        let id = format!("{number:08x}-0000");
+        let text = pause(&id);
+        std::fs::write(folder.join(format!("events/event-{number:05}-{id}.json")), text.payload()).unwrap();
+    }
+    std::fs::write(folder.join("base_state.json"), r#"{"id":"talk","execution_status":"idle"}"#).unwrap();
+    std::fs::write(folder.join("TASKS.json"), "[]").unwrap();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut importer = Importer::new(&store, ImportOptions::default());
+        importer.import(&folder, &mut |progress| assert!(progress.events < 2000, "the machine goes down"))
+    }));
+    assert!(died.is_err());
+    let [Unfinished { conversation: unfinished, source, .. }] = &store.unfinished().unwrap()[..] else {
+        panic!()
+    };
+    assert_eq!((unfinished, source.as_str()), (&talk, folder.to_str().unwrap()));
+    assert!(store.conversation(&talk).unwrap().event_count < 2500);
+
+    let seen = Doctor::new(&store, DoctorOptions::default()).examine(None, &mut |_| ()).unwrap();
+    assert_eq!(troubles(&seen), [("unfinished-import", None)]);
+    assert_eq!(seen.findings[0].remedy, None, "it may still go on");
+    let [receipt] = &mend(&store)[..] else { panic!() };
+    assert_eq!(receipt.finding, "unfinished-import");
+    assert_eq!(store.conversation(&talk).unwrap().event_count, 2500);
+    assert_eq!(store.unfinished().unwrap(), []);
+    assert!(store.origin(&talk).unwrap().is_some());
+    assert_eq!(troubles(&examine(&store)), []);
+}
+
+#[test]
+fn a_copy_from_another_file_that_was_cut_short_is_gone_on_with() {
+    let (from, to) = (Scratch::new(), Scratch::new());
+    let (source, target) = (from.open_still(), to.open_still());
+    let talk = conversation("talk");
+    let events: Vec<NewEvent> = (0..2500).map(|number| pause(&format!("e{number}"))).collect();
+    source.append(&talk, Expected::Empty, &events).unwrap();
+    target.append(&talk, Expected::Empty, &[said("a", "another story")]).unwrap();
+    let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let options = CopyOptions { rename: true, ..CopyOptions::default() };
+        let mut copier = Copier::new(&source, &target, options);
+        copier.copy(std::slice::from_ref(&talk), &mut |at| assert!(at.events < 2000, "the machine goes down"))
+    }));
+    assert!(died.is_err());
+    assert_eq!(troubles(&examine(&target)), [("unfinished-import", None)]);
+    mend(&target);
+    assert_eq!(troubles(&examine(&target)), []);
+    let file: String = source.store_id().unwrap().chars().take(8).collect();
+    assert_eq!(target.conversation(&conversation(&format!("talk~{file}"))).unwrap().event_count, 2500);
+    assert_sound(&target);
+}
+
+#[test]
+fn derived_tables_that_say_something_else_than_the_log_are_made_again() {
+    for (change, projection, too_many, missing) in [
+        (
+            "UPDATE tool_call SET outcome = 'error' WHERE position = (SELECT min(position) FROM tool_call)",
+            "tool_calls",
+            1,
+            1,
+        ),
+        ("DELETE FROM transcript_line WHERE position = 2", "transcript", 0, 1),
+        ("UPDATE usage_entry SET prompt_tokens = 1 WHERE rowid = 1", "usage", 1, 1),
+        ("INSERT INTO task VALUES (1, 9, 't', '', 'todo', 1)", "tasks", 1, 0),
+    ] {
+        let scratch = Scratch::new();
+        let store = scratch.open_still();
+        import(&store, &folder::golden("conversations/hello-two-turns"));
+        store.catch_up().unwrap();
+        assert_eq!(troubles(&examine(&store)), []);
+        scratch.foreign().execute(change, []).unwrap();
+        let seen = examine(&store);
+        assert_eq!(troubles(&seen), [("drifted-projection", None)], "{change}");
+        let finding = &seen.findings.iter().find(|finding| !finding.is_note).unwrap();
+        assert!(
+            finding.what.starts_with(&format!("{projection}: {too_many} rows"))
+                && finding.what.contains(&format!(", {missing} that")),
+            "{}",
+            finding.what
+        );
+        let [receipt] = &mend(&store)[..] else { panic!("{change}") };
+        assert_eq!((&receipt.conversation, receipt.finding.as_str()), (&None, "drifted-projection"));
+        assert_eq!(troubles(&examine(&store)), [], "{change}");
+    }
+}
+
+#[test]
+fn lost_events_and_a_changed_catalogue_are_found_and_not_papered_over() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    let events: Vec<NewEvent> = (0..6).map(|number| pause(&format!("e{number}"))).collect();
+    store.append(&talk, Expected::Empty, &events).unwrap();
+    store.append(&conversation("other"), Expected::Empty, &[pause("x")]).unwrap();
+    drop(store);
+    let db = scratch.foreign();
+    db.execute_batch(
+        "DROP TRIGGER event_delete_guard; DELETE FROM event WHERE sequence IN (2, 3, 5) AND id <> 'x';
+         UPDATE conversation SET event_count = 4 WHERE id = 'other';",
+    )
+    .unwrap();
+    drop(db);
+    let store = scratch.open_still();
+    let found = examine(&store).findings;
+    let gaps: Vec<_> =
+        found.iter().map(|finding| (finding.trouble.as_str(), finding.what.as_str())).collect();
+    assert_eq!(
+        gaps,
+        [
+            ("gap", "events 2 to 3 are gone"),
+            ("gap", "event 5 is gone"),
+            ("gap", "events 1 to 3 are gone"),
+            ("unknown-head", "HEAD is \"e5\", which is no event of its log"),
+        ]
+    );
+    assert!(found[..3].iter().all(|finding| finding.remedy.is_none()));
+}
+
+#[test]
+fn rows_that_refer_to_nothing_are_damage_of_the_file() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    store.append(&conversation("talk"), Expected::Empty, &[pause("a")]).unwrap();
+    let db = scratch.foreign();
+    db.execute_batch("PRAGMA foreign_keys = OFF; INSERT INTO attachment VALUES (1, 'x', 99, NULL)").unwrap();
+    let seen = examine(&store);
+    assert_eq!(troubles(&seen), [("structure", None)]);
+    assert!(seen.findings[0].what.contains("attachment"), "{}", seen.findings[0].what);
+}
+
+#[test]
+fn receipts_stay_when_the_conversation_goes_and_nobody_changes_them() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = import(&store, &folder::golden("corrupt/missing-leaf"));
+    let receipts = mend(&store);
+    store.delete(&talk).unwrap();
+    assert_eq!(store.repairs(None).unwrap(), receipts);
+    let db = scratch.foreign();
+    for attack in ["UPDATE repair SET done = ''", "DELETE FROM repair"] {
+        let error = db.execute_batch(attack).expect_err(attack).to_string();
+        assert!(error.contains("annals: receipts are append-only"), "{attack}: {error}");
+    }
+    assert_eq!(number(&db, "SELECT count(*) FROM repairs"), 1);
+    assert_eq!(
+        rows(&db, "SELECT finding FROM repairs"),
+        [[rusqlite::types::Value::from("unknown-head".to_owned())]]
+    );
+}
+
+#[test]
+fn a_file_that_may_only_be_read_is_examined_all_the_same() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = import(&store, &folder::golden("corrupt/missing-parent"));
+    store.catch_up().unwrap();
+    drop(store);
+    let options = Options { read_only: true, ..Options::default() };
+    let store = Store::open_with(scratch.database(), &options).unwrap();
+    let seen = examine(&store);
+    assert_eq!(troubles(&seen), [("missing-parent", Some(4))]);
+    assert_eq!(seen.compared, 1);
+    let refused = Doctor::new(&store, quiet()).repair(&seen.findings[0]).unwrap_err();
+    assert!(matches!(refused, annals::Error::ReadOnly { .. }), "{refused}");
+    assert_eq!(all_events(&store, &talk).len(), 8);
+}
+
+#[test]
+fn a_call_whose_answer_cannot_be_read_is_not_answered_again() {
+    let store = Store::in_memory(&still()).unwrap();
+    let talk = conversation("talk");
+    let answer = event("x", "AnswerOfTomorrow", json!({"tool_call_id": "one"}));
+    store.append(&talk, Expected::Empty, &[whole_action("a", "one"), answer]).unwrap();
+    assert_eq!(troubles(&examine(&store)), []);
+    // A call that was never valid awaits no answer.
+    let other = conversation("other");
+    let mut invalid: Value = serde_json::from_str(whole_action("i", "two").payload()).unwrap();
+    invalid.as_object_mut().unwrap().remove("action");
+    let events = [whole_action("c", "three"), NewEvent::parse(invalid.to_string()).unwrap()];
+    store.append(&other, Expected::Empty, &events).unwrap();
+    let seen = Doctor::new(&store, quiet()).examine(Some(&other), &mut |_| ()).unwrap();
+    assert_eq!(troubles(&seen), [("dangling-call", Some(0))], "{:?}", seen.findings);
+}

@@ -1,0 +1,575 @@
+//! Other programs' logs: they read as conversations, stay what they are, and go out as they came.
+//!
+//! `tests/golden/foreign` has a log of each format, made by the programs beside them; `messages/` what a model
+//! would be sent of them, written anew by `UPDATE_GOLDEN=1` and read in review.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use annals::chain::Digest;
+use annals::event::foreign::{ForeignFormat, Provenance, Record};
+use annals::event::json::Object;
+use annals::replay::{Memory, Moment, Point};
+use annals::store::{BaseStateChange, EventQuery, StoredEvent};
+use annals::transfer::{
+    ExportReport, Exporter, Format, ImportOptions, ImportReport, ImportStatus, Importer, SourceFormat,
+    discover,
+};
+use annals::{ConversationId, Error, Expected, Sequence, Store};
+use rusqlite::Connection;
+
+use crate::support::events::pause;
+use crate::support::{Scratch, all_events, assert_sound, conversation, number, rows, still};
+
+const SESSION: &str = "5c0f7b52-1f0e-4b0a-9d55-0c6f4d2f1a01";
+const DAMAGED: &str = "0d4e8a70-9d1b-4a55-8a39-5f5b2f1c7b02";
+const THREAD: &str = "019c2000-0000-7000-8000-00000000c0de";
+const OLD_THREAD: &str = "5973b6c0-94b8-487b-a530-2aeb6098ae0e";
+
+fn golden(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/foreign").join(path)
+}
+
+/// The session files of lines, with the id of the conversation that each of them is.
+fn session_files() -> Vec<(&'static str, PathBuf)> {
+    let claude = |name: &str| golden("claude-code/-home-ada-engine").join(name);
+    vec![
+        (SESSION, claude(&format!("{SESSION}.jsonl"))),
+        (DAMAGED, claude(&format!("{DAMAGED}.jsonl"))),
+        ("agent-a17", claude(&format!("{SESSION}/subagents/agent-a17.jsonl"))),
+        (THREAD, golden(&format!("codex/2026/03/04/rollout-2026-03-04T10-00-00-{THREAD}.jsonl"))),
+        (OLD_THREAD, golden(&format!("codex/2025/05/07/rollout-2025-05-07T17-24-21-{OLD_THREAD}.jsonl"))),
+    ]
+}
+
+fn import(store: &Store, path: &Path) -> Vec<ImportReport> {
+    Importer::new(store, ImportOptions::default()).import(path, &mut |_| ()).unwrap()
+}
+
+/// The report of the conversation `id` among those of an import.
+#[track_caller]
+fn report(reports: &[ImportReport], id: &str) -> ImportReport {
+    let found = reports.iter().find(|report| report.id.as_ref().is_some_and(|known| known.as_str() == id));
+    found.unwrap_or_else(|| panic!("no {id} among {reports:?}")).clone()
+}
+
+fn export(store: &Store, id: &str, to: &Path) -> ExportReport {
+    Exporter::new(store, Format::OpenHands).export(&conversation(id), to, &mut |_| ()).unwrap()
+}
+
+/// The records that events carry, in order, with their provenance.
+fn carried(events: &[StoredEvent]) -> Vec<(Provenance<'_>, Record<'_>)> {
+    let told = events.iter().filter_map(|event| Provenance::of(&Object::of(&event.payload)));
+    told.filter_map(|told| told.record.clone().map(|record| (told, record))).collect()
+}
+
+/// Everything: id and payload of each event.
+fn content(store: &Store, id: &ConversationId) -> Vec<(String, String)> {
+    all_events(store, id).into_iter().map(|event| (event.id.to_string(), event.payload)).collect()
+}
+
+fn messages(store: &Store, id: &str) -> Vec<serde_json::Value> {
+    let moment = Moment::new(store, &conversation(id), Point::End).unwrap();
+    let messages = moment.messages(Memory::Reloaded).unwrap();
+    messages.iter().map(|message| serde_json::from_str(&message.to_json()).unwrap()).collect()
+}
+
+#[test]
+fn every_line_is_kept_and_the_file_comes_back_byte_for_byte() {
+    for (id, path) in session_files() {
+        let scratch = Scratch::new();
+        let store = Store::in_memory(&still()).unwrap();
+        let reports = import(&store, &path);
+        let told = report(&reports, id);
+        assert!(matches!(told.status, ImportStatus::Imported | ImportStatus::Partial), "{told:?}");
+
+        let bytes = fs::read(&path).unwrap();
+        let file = path.file_name().unwrap().to_str().unwrap();
+        let lines: Vec<(i64, &[u8])> = (1..)
+            .zip(bytes.split(|byte| *byte == b'\n'))
+            .map(|(number, line)| (number, line.strip_suffix(b"\r").unwrap_or(line)))
+            .map(|(number, line)| (number, line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)))
+            .filter(|(_, line)| !line.trim_ascii().is_empty())
+            .collect();
+        let events = all_events(&store, &conversation(id));
+        let carried = carried(&events);
+        let torn = usize::from(id == DAMAGED); // its last line is not whole
+        assert_eq!(carried.len(), lines.len() - torn, "{id}");
+        assert_eq!(told.records, carried.len() as u64);
+        assert_eq!(told.events, events.len() as u64);
+        for ((told, record), (number, line)) in carried.iter().zip(&lines) {
+            assert_eq!((told.place, &*told.file, told.digest), (*number, file, Digest::of(line)), "{id}");
+            let kept = match record {
+                Record::Json(text) | Record::Text(text) => text.as_bytes(),
+                Record::Bytes(bytes) => bytes,
+                Record::Attached(path) => panic!("{path}"),
+            };
+            assert_eq!(kept, *line, "{id} line {number}");
+        }
+        let exported = export(&store, id, &scratch.path("out"));
+        assert_eq!(fs::read(&exported.path).unwrap(), bytes, "{id}");
+        assert_eq!(exported.path.file_name(), path.file_name());
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn what_lies_beside_a_session_comes_along_and_a_sub_agents_log_is_a_conversation() {
+    let scratch = Scratch::new();
+    let store = Store::in_memory(&still()).unwrap();
+    let reports = import(&store, &golden("claude-code"));
+    let ids: Vec<&str> = reports.iter().map(|report| report.id.as_ref().unwrap().as_str()).collect();
+    assert_eq!(ids, [DAMAGED, SESSION, "agent-a17"]);
+    let agent = store.conversation(&conversation("agent-a17")).unwrap();
+    assert_eq!(agent.parent.as_deref(), Some(SESSION));
+    assert_eq!(agent.foreign_format.as_deref(), Some("claude-code"));
+    export(&store, SESSION, &scratch.path("out"));
+    let beside = golden("claude-code/-home-ada-engine").join(SESSION);
+    for path in ["tool-results/toolu_03.txt", "tool-results/list.json", "subagents/agent-a17.meta.json"] {
+        assert_eq!(
+            fs::read(scratch.path("out").join(SESSION).join(path)).unwrap(),
+            fs::read(beside.join(path)).unwrap()
+        );
+    }
+    // Naming the session alone finds its sub-agents, too.
+    let found =
+        discover(&golden("claude-code/-home-ada-engine").join(format!("{SESSION}.jsonl")), None).unwrap();
+    assert_eq!(found.found.len(), 2);
+}
+
+#[test]
+fn a_log_that_grows_brings_only_what_is_new_and_ends_as_if_it_had_come_at_once() {
+    for (id, path) in session_files() {
+        let bytes = fs::read(&path).unwrap();
+        let at_once = Store::in_memory(&still()).unwrap();
+        import(&at_once, &path);
+        let scratch = Scratch::new();
+        let grown = scratch.path(path.file_name().unwrap().to_str().unwrap());
+        let store = Store::in_memory(&still()).unwrap();
+        let mut events = 0;
+        // Cut anywhere: within a line, behind one, between \r and \n.
+        let half_an_end = bytes.iter().position(|byte| *byte == b'\r').map(|at| at + 1);
+        let cuts =
+            (1..9).map(|part| bytes.len() * part / 9).chain([bytes.len(), bytes.len()]).chain(half_an_end);
+        let mut cuts: Vec<usize> = cuts.collect();
+        cuts.sort_unstable();
+        for cut in cuts {
+            fs::write(&grown, &bytes[..cut]).unwrap();
+            // Of a line that is cut nobody can tell what it is.
+            let format = if id == THREAD || id == OLD_THREAD {
+                ForeignFormat::Codex
+            } else {
+                ForeignFormat::ClaudeCode
+            };
+            let options =
+                ImportOptions { format: Some(SourceFormat::Foreign(format)), ..ImportOptions::default() };
+            let reports = Importer::new(&store, options).import(&grown, &mut |_| ()).unwrap();
+            let told = report(&reports, id);
+            assert_eq!(told.events, events + told.added, "{id} {cut}: {told:?}");
+            events = told.events;
+            let out = scratch.path(&format!("out-{cut}"));
+            let exported = export(&store, id, &out);
+            assert_eq!(fs::read(&exported.path).unwrap(), &bytes[..cut], "{id} cut at {cut}");
+        }
+        let last = report(&import(&store, &grown), id);
+        assert_eq!((last.status, last.added), (ImportStatus::Unchanged, 0), "{id}");
+        assert_eq!(content(&store, &conversation(id)), content(&at_once, &conversation(id)), "{id}");
+        let head = |store: &Store| store.conversation(&conversation(id)).unwrap().leaf_event_id;
+        assert_eq!(head(&store), head(&at_once), "{id}");
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn a_log_that_differs_from_what_is_stored_changes_nothing() {
+    let scratch = Scratch::new();
+    let (id, path) = &session_files()[0];
+    let bytes = fs::read(path).unwrap();
+    let copy = scratch.path(path.file_name().unwrap().to_str().unwrap());
+    fs::write(&copy, &bytes).unwrap();
+    let store = Store::in_memory(&still()).unwrap();
+    import(&store, &copy);
+    let before = content(&store, &conversation(id));
+
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    fs::write(&copy, text.replace("Then fix it.", "Then break it.")).unwrap();
+    let told = report(&import(&store, &copy), id);
+    assert_eq!((told.status, told.added), (ImportStatus::Conflict, 0));
+    assert!(told.problems[0].path.ends_with(&format!("{id}.jsonl line 22")), "{told:?}");
+    assert!(told.problems[0].action.contains("--as"), "{told:?}");
+
+    // Shorter than it was.
+    fs::write(&copy, &bytes[..bytes.len() / 2]).unwrap();
+    assert_eq!(report(&import(&store, &copy), id).status, ImportStatus::Conflict);
+    assert_eq!(content(&store, &conversation(id)), before);
+
+    // Another session under the same name is a conversation of its own.
+    let (_, other) = &session_files()[2];
+    fs::write(&copy, fs::read(other).unwrap()).unwrap();
+    let reports = import(&store, &copy);
+    assert_eq!(reports[0].id, Some(conversation(&format!("{id}~2"))));
+    assert_eq!(reports[0].status, ImportStatus::Imported);
+
+    // And a name can be given.
+    let options = ImportOptions { id: Some(conversation("mine")), ..ImportOptions::default() };
+    let reports = Importer::new(&store, options).import(path, &mut |_| ()).unwrap();
+    assert_eq!(reports[0].id, Some(conversation("mine")));
+    // An own conversation is in nobody's way.
+    store.append(&conversation("own"), Expected::Empty, &[pause("a")]).unwrap();
+    let options = ImportOptions { id: Some(conversation("own")), ..ImportOptions::default() };
+    let reports = Importer::new(&store, options).import(path, &mut |_| ()).unwrap();
+    assert_eq!(reports[0].status, ImportStatus::Conflict);
+}
+
+#[test]
+fn a_copy_takes_no_events_and_says_how_to_go_on() {
+    let scratch = Scratch::new();
+    let store = Store::in_memory(&still()).unwrap();
+    let (id, path) = &session_files()[0];
+    import(&store, path);
+    let id = conversation(id);
+    let refused = |error: Error| {
+        let Error::ReadOnlyCopy { conversation, format } = &error else { panic!("{error:?}") };
+        assert_eq!((conversation, &**format), (&id, "claude-code"));
+        assert!(error.to_string().contains("--upgrade"), "{error}");
+    };
+    refused(store.append(&id, Expected::Any, &[pause("new")]).unwrap_err());
+    refused(store.set_head(&id, annals::store::Head::Empty).unwrap_err());
+    refused(store.save_base_state(&id, BaseStateChange { expected: None, fields: Vec::new() }).unwrap_err());
+
+    // The way out, gone.
+    let out = scratch.path("out");
+    let exported = Exporter::new(&store, Format::Upgraded).export(&id, &out, &mut |_| ()).unwrap();
+    let options = ImportOptions { id: Some(conversation("on")), ..ImportOptions::default() };
+    let reports = Importer::new(&store, options).import(&exported.path, &mut |_| ()).unwrap();
+    assert_eq!(reports[0].status, ImportStatus::Partial, "{reports:?}"); // it has no base state
+    assert_eq!(messages(&store, "on").len(), messages(&store, id.as_str()).len());
+    store.append(&conversation("on"), Expected::Exists, &[pause("new")]).unwrap();
+}
+
+#[test]
+fn every_log_reads_as_a_conversation() {
+    let store = Store::in_memory(&still()).unwrap();
+    import(&store, &golden(""));
+    let ids =
+        [SESSION, DAMAGED, "agent-a17", THREAD, OLD_THREAD, "mill", "hello-nested", "mill~2", "branched"];
+    for id in ids {
+        let found = serde_json::to_string_pretty(&messages(&store, id)).unwrap() + "\n";
+        let path = golden("messages").join(format!("{id}.json"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::write(&path, &found).unwrap();
+        }
+        let expected = fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(found, expected, "{}", path.display());
+    }
+}
+
+/// What is said at the end of each branch, in the order of the log.
+fn branch_ends(store: &Store, id: &str) -> Vec<String> {
+    let id = conversation(id);
+    let tree = store.tree(&id).unwrap();
+    let mut ends = Vec::new();
+    for branch in tree.branches() {
+        let query = EventQuery { from: Some(Sequence(branch.tip as u64)), ..EventQuery::default() };
+        let event = store.events(&id, &query, 1).unwrap().events.remove(0);
+        let line = annals::event::transcript::Line::read(&event.kind, &Object::of(&event.payload));
+        ends.push(format!("{} {}", branch.length, line.to_text()));
+    }
+    ends
+}
+
+#[test]
+fn branches_are_those_of_the_log() {
+    let store = Store::in_memory(&still()).unwrap();
+    import(&store, &golden(""));
+    assert_eq!(
+        branch_ends(&store, SESSION),
+        [
+            "15 It raises SystemExit on purpose.",
+            "15 <system-reminder>Mind the budget.</system-reminder>",
+            "2 Two.",
+            "4 No, all is well.",
+            "2 Yes.",
+        ]
+    );
+    // Answers of calls that ran side by side stand in a row, and a rollback and a compaction begin anew.
+    assert_eq!(branch_ends(&store, THREAD), ["16 IDENTIFICATION DIVISION.", "16 Documented.", "4 It is."]);
+    assert_eq!(branch_ends(&store, "mill"), ["9 Fixed.", "9 As you like.", "7 As you like."]);
+    assert_eq!(branch_ends(&store, "branched"), ["4 Two.", "4 Three."]);
+}
+
+#[test]
+fn tools_usage_titles_and_refusals_are_found_by_those_who_ask() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    import(&store, &golden(""));
+    store.catch_up().unwrap();
+    let title = |id: &str| store.conversation(&conversation(id)).unwrap().title;
+    assert_eq!(title(SESSION).as_deref(), Some("The mill"));
+    assert_eq!(title(THREAD).as_deref(), Some("The mill"));
+    assert_eq!(title(DAMAGED).as_deref(), Some("Begin."));
+    assert_eq!(title("hello-nested").as_deref(), Some("Hello"));
+    let thread = store.conversation(&conversation(THREAD)).unwrap();
+    assert_eq!(thread.forked_from.as_deref(), Some("019c2000-0000-7000-8000-0000000000bb"));
+
+    let db = scratch.foreign();
+    let usage = "SELECT usage_id, model, sum(prompt_tokens), sum(completion_tokens), sum(cache_read_tokens), \
+         sum(cache_write_tokens), sum(reasoning_tokens), round(sum(cost), 6) FROM usage GROUP BY 1, 2 ORDER BY 1, 2";
+    let row = |id: &str, model: &str, counts: [i64; 5], cost: f64| {
+        let mut row: Vec<rusqlite::types::Value> = vec![id.to_owned().into(), model.to_owned().into()];
+        row.extend(counts.map(Into::into));
+        row.push(cost.into());
+        row
+    };
+    assert_eq!(
+        rows(&db, usage),
+        [
+            // Ten replies of 2,104 tokens each, told once however many lines they are.
+            row("claude-code", "claude-opus-4-6", [21_040, 305, 20_000, 1000, 0], 0.0125),
+            row("codex", "gpt-5.6-sol", [2500, 120, 1400, 0, 30], 0.0),
+            row("langgraph", "gpt-5.6-sol", [480, 58, 28, 0, 12], 0.0),
+        ]
+    );
+    let state = Moment::new(&store, &conversation(THREAD), Point::End).unwrap();
+    let mut fold = annals::state::State::new();
+    state
+        .each(|_, event| {
+            fold.apply(event);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(fold.stats().unwrap().combined().accumulated_token_usage.prompt_tokens, 2500);
+
+    let calls = "SELECT tool, command, path, outcome, exit_code FROM tool_calls \
+         WHERE conversation_id IN ('5c0f7b52-1f0e-4b0a-9d55-0c6f4d2f1a01', '019c2000-0000-7000-8000-00000000c0de') \
+         ORDER BY position";
+    let found: Vec<String> = rows(&db, calls)
+        .into_iter()
+        .map(|row| row.into_iter().map(|value| shown(&value)).collect::<Vec<_>>().join(" | "))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "Read | - | /home/ada/engine/mill.py | ok | -",
+            "Bash | python mill.py | - | error | -",
+            "Grep | - | /home/ada/engine | ok | -",
+            "Edit | - | /home/ada/engine/mill.py | rejected | -",
+            "Edit | - | /home/ada/engine/mill.py | ok | -",
+            "Write | - | /home/ada/engine/NOTES.md | ok | -",
+            "exec_command | - | - | ok | -",
+            "shell | [\"bash\",\"-lc\",\"ls\"] | - | ok | 0",
+            "apply_patch | - | - | ok | -",
+            "local_shell | [\"pwd\"] | - | error | -",
+        ]
+    );
+    let commands = "SELECT count(*) FROM commands WHERE command IS NOT NULL";
+    assert_eq!(number(&db, commands), 5);
+    assert_eq!(number(&db, "SELECT count(*) FROM imports WHERE format <> 'openhands'"), 9);
+    let hits = store.search("\"IDENTIFICATION DIVISION\"", &Default::default(), 10, &mut |_| ()).unwrap();
+    assert_eq!(hits.len(), 1);
+    assert_eq!(hits[0].conversation.as_str(), THREAD);
+}
+
+fn shown(value: &rusqlite::types::Value) -> String {
+    match value {
+        rusqlite::types::Value::Text(text) => text.clone(),
+        rusqlite::types::Value::Integer(number) => number.to_string(),
+        _ => "-".into(),
+    }
+}
+
+#[test]
+fn the_report_names_what_has_no_counterpart_and_what_is_wrong() {
+    let store = Store::in_memory(&still()).unwrap();
+    let reports = import(&store, &golden(""));
+    let unread = |id: &str| report(&reports, id).unread;
+    let expected = |counts: &[(&str, u64)]| -> BTreeMap<String, u64> {
+        counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    };
+    assert_eq!(
+        unread(SESSION),
+        expected(&[
+            ("ai-title", 1),
+            ("custom-title", 1),
+            ("file-history-snapshot", 1),
+            ("from-the-future", 1),
+            ("progress", 2),
+            ("queue-operation", 1),
+            ("summary", 1),
+            ("system.compact_boundary", 1),
+            ("system.turn_duration", 1),
+            ("user", 1), // the answer to a call that is not there
+        ])
+    );
+    assert_eq!(unread("mill"), expected(&[("checkpoint", 3), ("schema", 1), ("write", 18)]));
+    assert_eq!(
+        unread("branched"),
+        expected(&[
+            ("agent_sessions", 1),
+            ("branch_reservations", 2),
+            ("message_structure", 8),
+            ("schema", 1),
+            ("session_clear_generations", 1),
+        ])
+    );
+    let problems: Vec<String> =
+        report(&reports, DAMAGED).problems.into_iter().map(|problem| problem.problem).collect();
+    assert_eq!(
+        problems,
+        [
+            "the line is not JSON: expected a value at byte 0",
+            "the line is not UTF-8",
+            "the line is no JSON object",
+            "it has no message",
+            "the line is not JSON: nested too deep at byte 225",
+            "the last line is not whole: its writer may not be done",
+        ]
+    );
+    let stored = store.problems(&conversation(DAMAGED)).unwrap();
+    assert_eq!(stored.len(), problems.len());
+}
+
+/// The rows of every table that has `key` in `column`, with their numbers.
+fn table_rows(db: &Connection, column: &str, key: &str) -> BTreeSet<String> {
+    let tables = rows(db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'");
+    let mut found = BTreeSet::new();
+    for table in tables {
+        let table = shown(&table[0]);
+        let has = format!("SELECT count(*) FROM pragma_table_info('{table}') WHERE name = '{column}'");
+        if number(db, &has) == 1 {
+            let of = format!("SELECT rowid, * FROM \"{table}\" WHERE \"{column}\" = '{key}'");
+            found.extend(rows(db, &of).into_iter().map(|row| format!("{table} {row:?}")));
+        }
+    }
+    found
+}
+
+/// The databases: file, column of the key, key, conversation.
+const SESSIONS: [(&str, &str, &str, &str); 4] = [
+    ("langgraph/checkpoints.sqlite", "thread_id", "mill", "mill"),
+    ("langgraph/checkpoints.sqlite", "thread_id", "hello/nested", "hello-nested"),
+    ("openai-agents/sessions.db", "session_id", "mill", "mill"),
+    ("openai-agents/sessions.db", "session_id", "branched", "branched"),
+];
+
+#[test]
+fn every_row_is_kept_and_a_database_of_them_comes_back() {
+    for (file, column, key, id) in SESSIONS {
+        let scratch = Scratch::new();
+        let store = Store::in_memory(&still()).unwrap();
+        let reports = import(&store, &golden(file));
+        let told = report(&reports, id);
+        let source = Connection::open(golden(file)).unwrap();
+        let there = table_rows(&source, column, key);
+        // The rows, and the schema.
+        assert_eq!(told.records, there.len() as u64 + 1, "{file} {key}");
+        let events = all_events(&store, &conversation(id));
+        let carried = carried(&events);
+        assert_eq!(carried.len() as u64, told.records);
+        for (told, record) in &carried {
+            let Record::Json(json) = record else { panic!("{record:?}") };
+            assert_eq!(told.digest, Digest::of(json.as_bytes()));
+        }
+        let exported = export(&store, id, &scratch.path("out"));
+        let name = Path::new(file).file_name().unwrap();
+        let back = Connection::open(exported.path.join(name)).unwrap();
+        assert_eq!(table_rows(&back, column, key), there, "{file} {key}");
+        assert_eq!(shown(&rows(&back, "PRAGMA integrity_check")[0][0]), "ok");
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn a_database_that_grows_brings_only_its_new_rows() {
+    for (file, column, key, id) in SESSIONS {
+        let scratch = Scratch::new();
+        let copy = scratch.path(Path::new(file).file_name().unwrap().to_str().unwrap());
+        let main = if column == "thread_id" { "checkpoints" } else { "agent_messages" };
+        let at_once = Store::in_memory(&still()).unwrap();
+        import(&at_once, &golden(file));
+        let store = Store::in_memory(&still()).unwrap();
+        let mut events = 0;
+        for part in 1..=4 {
+            fs::copy(golden(file), &copy).unwrap();
+            let db = Connection::open(&copy).unwrap();
+            let last = number(&db, &format!("SELECT max(rowid) FROM {main}"));
+            db.execute(&format!("DELETE FROM {main} WHERE rowid > ?1"), [last * part / 4]).unwrap();
+            if column == "thread_id" {
+                let gone =
+                    "DELETE FROM writes WHERE checkpoint_id NOT IN (SELECT checkpoint_id FROM checkpoints)";
+                db.execute(gone, []).unwrap();
+            }
+            drop(db);
+            let reports = import(&store, &copy);
+            let Some(told) = reports.iter().find(|told| told.id == Some(conversation(id))) else { continue };
+            assert_eq!(told.events, events + told.added, "{told:?}");
+            assert_eq!(told.problems.iter().filter(|found| found.problem.contains("any more")).count(), 0);
+            events = told.events;
+        }
+        let last = report(&import(&store, &copy), id);
+        assert_eq!((last.status, last.added), (ImportStatus::Unchanged, 0), "{file} {key}");
+        // The same rows, read the same; what stands beside the messages may come in another order.
+        let sorted = |store: &Store| {
+            let mut all = content(store, &conversation(id));
+            all.sort();
+            all
+        };
+        assert_eq!(sorted(&store), sorted(&at_once), "{file} {key}");
+        assert_eq!(messages(&store, id), messages(&at_once, id));
+
+        // Rows that are deleted or written over there stay here.
+        let db = Connection::open(&copy).unwrap();
+        db.execute(&format!("DELETE FROM {main} WHERE rowid = 2"), []).unwrap();
+        if column == "session_id" {
+            db.execute("UPDATE agent_sessions SET updated_at = 'later'", []).unwrap();
+        }
+        drop(db);
+        let told = report(&import(&store, &copy), id);
+        let added = u64::from(column == "session_id");
+        assert_eq!(told.added, added, "{told:?}");
+        assert_eq!(told.events, events + added);
+        assert_sound(&store);
+    }
+}
+
+#[test]
+fn a_log_is_told_by_looking_or_taken_for_what_it_is_called() {
+    let scratch = Scratch::new();
+    let (_, claude) = &session_files()[0];
+    let (_, codex) = &session_files()[3];
+    for (name, from) in
+        [("a.jsonl", claude.clone()), ("b.jsonl", codex.clone()), ("c.db", golden(SESSIONS[0].0))]
+    {
+        fs::copy(from, scratch.path(name)).unwrap();
+    }
+    fs::write(scratch.path("d.jsonl"), "{\"kind\":\"PauseEvent\",\"id\":\"a\"}\n").unwrap();
+    fs::write(scratch.path("e.db"), "SQLite format 3\0 and no more").unwrap();
+    Connection::open(scratch.path("f.db"))
+        .unwrap()
+        .execute_batch("CREATE TABLE t (session_id TEXT)")
+        .unwrap();
+    fs::write(scratch.path("README.md"), "words").unwrap();
+    let found = |format| -> Vec<String> {
+        let found = discover(&scratch.path(""), format).unwrap().found;
+        found.into_iter().map(|found| format!("{} {:?}", found.folder, found.shape)).collect()
+    };
+    let log = |name: &str, format: &str, key: &str| format!("{name} Log {{ format: {format}, key: {key} }}");
+    assert_eq!(
+        found(None),
+        [
+            log("a.jsonl", "ClaudeCode", "None"),
+            log("b.jsonl", "Codex", "None"),
+            log("c.db", "LangGraph", "Some(\"mill\")"),
+            log("c.db", "LangGraph", "Some(\"hello/nested\")"),
+            "d.jsonl File".into(),
+        ]
+    );
+    let codex_only = Some(SourceFormat::Foreign(ForeignFormat::Codex));
+    assert_eq!(found(codex_only), [log("b.jsonl", "Codex", "None")]);
+    assert_eq!(found(Some(SourceFormat::OpenHands)).len(), 3); // lines of JSON, whatever they are
+    let named = discover(&scratch.path("d.jsonl"), codex_only).unwrap().found;
+    assert_eq!(format!("{:?}", named[0].shape), "Log { format: Codex, key: None }");
+    assert!(discover(&scratch.path("e.db"), None).is_err());
+    assert_eq!(discover(&scratch.path("f.db"), None).unwrap().found, []);
+}

@@ -1,0 +1,486 @@
+//! From file to file: everything arrives as it was, nothing twice, and no damage is made whole by being copied.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use annals::state::base::FieldChange;
+use annals::store::{BaseStateChange, Conversation, Head};
+use annals::transfer::{
+    Copier, CopyOptions, CopyReport, CopyStatus, Exporter, Format, ImportOptions, Importer,
+};
+use annals::{ConversationId, EventId, Expected, Store};
+use proptest::prelude::*;
+use rusqlite::types::Value;
+
+use crate::support::events::{answered, command, pause, printed, said};
+use crate::support::folder::{self, Tree, assert_same};
+use crate::support::{Scratch, all_events, assert_sound, conversation, event_ids, rows, still};
+
+/// What is stored: the rows of each statement.
+type Stored = Vec<Vec<Vec<Value>>>;
+
+/// Holds two files to have the same, and says which row is the first that differs.
+#[track_caller]
+fn assert_stored(actual: &Stored, expected: &Stored) {
+    for (sql, (actual, expected)) in EVERYTHING.iter().zip(actual.iter().zip(expected)) {
+        let differs =
+            (0..actual.len().max(expected.len())).find(|row| actual.get(*row) != expected.get(*row));
+        if let Some(row) = differs {
+            panic!("{sql}\nrow {row}: {:?}\nnot: {:?}", actual.get(row), expected.get(row));
+        }
+    }
+}
+
+/// Everything that is stored of a conversation, but for keys, positions and when an import found something.
+const EVERYTHING: &[&str] = &[
+    "SELECT id, event_count, action_count, observation_count, payload_bytes, head_hash, leaf_event_id, head_is_empty, \
+     status, title, first_message, tags, created_at, updated_at, updated_minute, first_timestamp, last_timestamp, \
+     (SELECT p.id FROM conversation AS p WHERE p.key = conversation.parent), forked_from, forked_at FROM conversation ORDER BY id",
+    "SELECT c.id, e.sequence, e.id, e.kind, e.source, e.timestamp, e.parent_id, e.tool_call_id, e.action_id, \
+     e.llm_response_id, e.tool_name, e.recorded_at, e.hash, e.redacted_digest, e.payload, f.path FROM event AS e \
+     JOIN conversation AS c ON c.key = e.conversation LEFT JOIN event_file AS f ON f.position = e.position ORDER BY 1, 2",
+    "SELECT c.id, version, document, document_version, first_document FROM base_state AS b \
+     JOIN conversation AS c ON c.key = b.conversation ORDER BY 1",
+    "SELECT c.id, version, field, value, sequence, recorded_at FROM base_state_change AS b \
+     JOIN conversation AS c ON c.key = b.conversation ORDER BY 1, 2, b.rowid",
+    "SELECT c.id, h.sequence, h.leaf_event_id, h.recorded_at FROM head_change AS h \
+     JOIN conversation AS c ON c.key = h.conversation ORDER BY 1, h.rowid",
+    "SELECT c.id, a.path, b.digest, b.content, a.reason FROM attachment AS a JOIN blob AS b ON b.key = a.blob \
+     JOIN conversation AS c ON c.key = a.conversation ORDER BY 1, 2",
+    "SELECT c.id, source, folder, is_file, events_directory, container, prefix, separator, suffix, events, \
+     base_state_path FROM origin AS o JOIN conversation AS c ON c.key = o.conversation ORDER BY 1",
+    "SELECT c.id, path, problem, action FROM problem AS p JOIN conversation AS c ON c.key = p.conversation ORDER BY 1, p.rowid",
+    "SELECT c.id, t.role, t.parts FROM transcript_line AS t JOIN event AS e ON e.position = t.position \
+     JOIN conversation AS c ON c.key = e.conversation ORDER BY 1, e.sequence",
+    "SELECT conversation_id, sequence, tool, outcome, exit_code, result_id FROM tool_calls ORDER BY 1, 2",
+    "SELECT * FROM usage ORDER BY 1, 2, 3, 4, 5, 6, 7",
+    "SELECT * FROM tasks ORDER BY 1, 2",
+];
+
+/// A file with its store and the way other programs see it.
+struct File {
+    scratch: Scratch,
+    store: Store,
+}
+
+impl File {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let store = scratch.open_still();
+        Self { scratch, store }
+    }
+
+    /// A file with the conversations of a golden folder.
+    fn golden(name: &str) -> Self {
+        let file = Self::new();
+        file.import(&folder::golden(name));
+        file
+    }
+
+    fn import(&self, path: &Path) {
+        Importer::new(&self.store, ImportOptions::default()).import(path, &mut |_| ()).unwrap();
+    }
+
+    /// Everything that is stored, or what is stored of the conversations `only`.
+    fn everything(&self, only: Option<&[&str]>) -> Stored {
+        self.store.catch_up().unwrap();
+        let db = self.scratch.foreign();
+        let is_wanted = |row: &Vec<Value>| match (&row[0], only) {
+            (Value::Text(id), Some(only)) => only.contains(&id.as_str()),
+            _ => true,
+        };
+        let all = |sql: &&str| rows(&db, sql).into_iter().filter(is_wanted).collect();
+        EVERYTHING.iter().map(all).collect()
+    }
+
+    fn ids(&self) -> Vec<ConversationId> {
+        let page = self.store.conversations(&Default::default(), Default::default(), None, 1000).unwrap();
+        let mut ids: Vec<ConversationId> = page.conversations.into_iter().map(|row| row.id).collect();
+        ids.sort();
+        ids
+    }
+
+    fn row(&self, id: &str) -> Conversation {
+        self.store.conversation(&conversation(id)).unwrap()
+    }
+
+    fn append(&self, id: &str, events: &[annals::NewEvent]) {
+        self.store.append(&conversation(id), Expected::Any, events).unwrap();
+    }
+
+    fn set(&self, id: &str, field: &str, value: &str) {
+        let fields = vec![FieldChange::set(field, value).unwrap()];
+        self.store.save_base_state(&conversation(id), BaseStateChange { expected: None, fields }).unwrap();
+    }
+}
+
+fn carry_with(source: &File, target: &File, options: CopyOptions) -> Vec<CopyReport> {
+    Copier::new(&source.store, &target.store, options).copy(&source.ids(), &mut |_| ()).unwrap()
+}
+
+fn carry(source: &File, target: &File) -> Vec<CopyReport> {
+    carry_with(source, target, CopyOptions::default())
+}
+
+fn statuses(reports: &[CopyReport]) -> Vec<CopyStatus> {
+    reports.iter().map(|report| report.status).collect()
+}
+
+/// Carries what is expected to be one conversation.
+#[track_caller]
+fn carry_one(source: &File, target: &File) -> CopyReport {
+    let mut reports = carry(source, target);
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    reports.remove(0)
+}
+
+fn exported(file: &File, to: &str) -> Tree {
+    for id in file.ids() {
+        if file.store.conversation(&id).unwrap().parent.is_none() {
+            Exporter::new(&file.store, Format::OpenHands)
+                .export(&id, &file.scratch.path(to), &mut |_| ())
+                .unwrap();
+        }
+    }
+    folder::read(&file.scratch.path(to))
+}
+
+/// A conversation that has been through everything.
+fn eventful(file: &File, id: &str) {
+    let talk = conversation(id);
+    file.append(id, &[said("u", "hello"), command("a", "call", "ls"), printed("o", "a", "call", "x", 0)]);
+    file.set(id, "tags", r#"{"team":"core"}"#);
+    for turn in 0..70 {
+        file.set(id, "turn", &turn.to_string());
+    }
+    file.append(id, &[answered("m", "done")]);
+    file.store.set_head(&talk, Head::At(EventId::new("u").unwrap())).unwrap();
+    file.append(id, &[said("v", "again")]);
+    file.store.set_title(&talk, Some("a title")).unwrap();
+}
+
+#[test]
+fn everything_arrives_as_it_was() {
+    for golden in ["conversations", "corrupt", "legacy"] {
+        let (source, target) = (File::golden(golden), File::new());
+        eventful(&source, "eventful");
+        let reports = carry(&source, &target);
+        assert!(reports.iter().all(|report| report.status == CopyStatus::Copied), "{reports:?}");
+        assert_stored(&target.everything(None), &source.everything(None));
+        assert_same(&exported(&target, "out"), &exported(&source, "out"));
+        assert_sound(&target.store);
+    }
+}
+
+#[test]
+fn two_files_come_together_and_a_second_time_nothing_happens() {
+    let (one, other, all) = (File::golden("conversations"), File::golden("legacy"), File::new());
+    eventful(&other, "eventful");
+    carry(&one, &all);
+    carry(&other, &all);
+    let ids = |file: &File| file.ids().iter().map(ToString::to_string).collect::<Vec<_>>();
+    for file in [&one, &other] {
+        let own = ids(file);
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        assert_stored(&all.everything(Some(&own)), &file.everything(Some(&own)));
+    }
+    let before = all.everything(None);
+    for file in [&one, &other] {
+        let reports = carry(file, &all);
+        assert!(
+            reports.iter().all(|report| report.status == CopyStatus::Unchanged && report.added == 0),
+            "{reports:?}"
+        );
+    }
+    assert_stored(&all.everything(None), &before);
+    assert_eq!(all.store.unfinished().unwrap(), []);
+    assert_sound(&all.store);
+}
+
+#[test]
+fn what_has_grown_is_added_to() {
+    let (source, target) = (File::new(), File::new());
+    eventful(&source, "talk");
+    assert_eq!(carry_one(&source, &target).status, CopyStatus::Copied);
+    source.append("talk", &[pause("p"), said("w", "more")]);
+    source.set("talk", "turn", "99");
+    source.store.set_head(&conversation("talk"), Head::At(EventId::new("m").unwrap())).unwrap();
+    let report = carry_one(&source, &target);
+    assert_eq!((report.status, report.added, report.events), (CopyStatus::Updated, 2, 7));
+    assert_stored(&target.everything(None), &source.everything(None));
+    // Only the base state has gone on.
+    source.set("talk", "turn", "100");
+    let report = carry_one(&source, &target);
+    assert_eq!((report.status, report.added), (CopyStatus::Updated, 0));
+    assert_stored(&target.everything(None), &source.everything(None));
+    assert_eq!(carry_one(&source, &target).status, CopyStatus::Unchanged);
+    assert_sound(&target.store);
+}
+
+#[test]
+fn what_goes_on_there_is_left() {
+    let (source, target) = (File::new(), File::new());
+    eventful(&source, "talk");
+    carry(&source, &target);
+    target.append("talk", &[pause("p")]);
+    let before = target.everything(None);
+    assert_eq!(carry_one(&source, &target).status, CopyStatus::Ahead);
+    target.set("talk", "turn", "1000");
+    assert_eq!(carry_one(&source, &target).status, CopyStatus::Ahead);
+    assert_eq!(target.everything(None)[1], before[1]);
+    // And now there is something new on both sides.
+    source.append("talk", &[said("s", "another way")]);
+    let report = carry_one(&source, &target);
+    assert_eq!(report.status, CopyStatus::Conflict);
+    assert_eq!(report.problems, ["the events are not the same from sequence 5 on"]);
+    assert_sound(&target.store);
+}
+
+#[test]
+fn another_story_under_the_same_id_is_left_or_comes_under_another() {
+    let (source, target) = (File::new(), File::new());
+    source.append("talk", &[pause("a"), said("b", "mine")]);
+    target.append("talk", &[pause("a"), said("b", "yours"), pause("c")]);
+    let before = target.everything(None);
+    let report = carry_one(&source, &target);
+    assert_eq!((report.status, report.added), (CopyStatus::Conflict, 0));
+    assert_eq!(report.problems, ["the events are not the same from sequence 1 on"]);
+    assert_stored(&target.everything(None), &before);
+
+    let rename = CopyOptions { rename: true, ..CopyOptions::default() };
+    let reports = carry_with(&source, &target, rename);
+    let renamed = reports[0].renamed.clone().unwrap();
+    assert_eq!((reports[0].status, reports[0].added), (CopyStatus::Copied, 2));
+    let file: String = source.store.store_id().unwrap().chars().take(8).collect();
+    assert_eq!(renamed.as_str(), format!("talk~{file}"));
+    assert_eq!(event_ids(&target.store, &renamed), ["a", "b"]);
+    let payloads = |file: &File, id: &ConversationId| {
+        all_events(&file.store, id)
+            .into_iter()
+            .map(|event| (event.payload, event.recorded_at))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(payloads(&target, &renamed), payloads(&source, &conversation("talk")));
+    assert_sound(&target.store);
+    // It is found again, and added to.
+    assert_eq!(statuses(&carry_with(&source, &target, rename)), [CopyStatus::Unchanged]);
+    source.append("talk", &[pause("d")]);
+    assert_eq!(statuses(&carry_with(&source, &target, rename)), [CopyStatus::Updated]);
+    assert_eq!(event_ids(&target.store, &renamed), ["a", "b", "d"]);
+    assert_eq!(target.ids().len(), 2);
+    assert_sound(&target.store);
+}
+
+#[test]
+fn base_states_that_have_gone_different_ways_are_a_conflict() {
+    let (source, target) = (File::new(), File::new());
+    source.append("talk", &[pause("a")]);
+    source.set("talk", "x", "1");
+    carry(&source, &target);
+    source.set("talk", "x", "2");
+    target.set("talk", "x", "3");
+    let before = target.everything(None);
+    let report = carry_one(&source, &target);
+    assert_eq!(report.status, CopyStatus::Conflict);
+    assert!(report.problems[0].contains("base states"), "{report:?}");
+    assert_stored(&target.everything(None), &before);
+}
+
+#[test]
+fn damage_is_not_made_whole_by_being_copied() {
+    let (source, target) = (File::new(), File::new());
+    source.append("talk", &[said("a", "ten"), pause("b")]);
+    source.append("other", &[pause("x")]);
+    let db = source.scratch.foreign();
+    db.execute_batch(
+        "DROP TRIGGER event_update_guard; UPDATE event SET payload = replace(payload, 'ten', 'two') WHERE id = 'a'",
+    )
+    .unwrap();
+    let reports = carry(&source, &target);
+    let of = |id: &str| reports.iter().find(|report| report.id == conversation(id)).unwrap();
+    assert_eq!((of("talk").status, of("talk").added), (CopyStatus::Damaged, 0));
+    assert!(of("talk").problems[0].starts_with("event 0: "), "{:?}", of("talk"));
+    assert_eq!(of("other").status, CopyStatus::Copied, "the others are not kept back");
+    assert_eq!(target.ids(), [conversation("other")]);
+}
+
+#[test]
+fn what_is_redacted_or_archived_arrives_so_that_it_verifies() {
+    let (source, target, late) = (File::new(), File::new(), File::new());
+    eventful(&source, "talk");
+    source.append("other", &[said("a", "a secret word"), answered("b", "a secret word")]);
+    carry(&source, &late);
+    let finder = annals::redact::Finder::expression("secret word").unwrap();
+    let redaction = annals::store::Redaction::Matches { finder: &finder, values: &[], own: false };
+    source.store.redact(&conversation("other"), redaction, "a test").unwrap();
+    source.store.archive(&source.ids(), None, &mut |_| ()).unwrap();
+    let reports = carry(&source, &target);
+    assert_eq!(statuses(&reports), [CopyStatus::Copied, CopyStatus::Copied]);
+    assert_eq!(statuses(&carry(&source, &target)), [CopyStatus::Unchanged, CopyStatus::Unchanged]);
+    assert!(reports.iter().all(|report| report.problems.is_empty()), "{reports:?}");
+    assert_sound(&target.store);
+    assert_eq!(target.store.verify(None, &mut |_| ()).unwrap().redacted, 2);
+    for id in source.ids() {
+        assert!(!target.store.is_archived(&id).unwrap());
+        let payloads = |file: &File| {
+            all_events(&file.store, &id).into_iter().map(|event| event.payload).collect::<Vec<_>>()
+        };
+        assert_eq!(payloads(&target), payloads(&source));
+    }
+    let acts = target.store.admin_log(0, 10).unwrap();
+    assert_eq!(acts.len(), 1, "{acts:?}");
+    assert_eq!((acts[0].act.as_str(), acts[0].reason.as_deref()), ("redact", Some("a test")));
+    // What came before it was redacted stays as it came, and that is told.
+    let again = carry(&source, &late);
+    assert_eq!(statuses(&again), [CopyStatus::Unchanged, CopyStatus::Unchanged]);
+    let told: Vec<_> = again.iter().flat_map(|report| &report.problems).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("redacted there and stand in full here"), "{told:?}");
+    assert_sound(&late.store);
+}
+
+#[test]
+fn what_was_erased_does_not_come_back() {
+    let (source, target) = (File::new(), File::new());
+    source.append("talk", &[said("a", "one")]);
+    carry(&source, &target);
+    target.store.erase(&conversation("talk"), "asked to").unwrap();
+    for rename in [false, true] {
+        let reports = carry_with(&source, &target, CopyOptions { rename, dry_run: false });
+        assert_eq!((reports[0].status, &reports[0].renamed), (CopyStatus::Erased, &None));
+        assert!(reports[0].problems[0].starts_with("it was erased there"), "{reports:?}");
+    }
+    assert_eq!(target.ids(), []);
+}
+
+#[test]
+fn a_copy_that_was_cut_short_is_gone_on_with() {
+    let (source, target) = (File::new(), File::new());
+    let events: Vec<_> = (0..3500).map(|number| pause(&format!("e{number}"))).collect();
+    source.append("talk", &events);
+    source.set("talk", "x", "1");
+    let died = catch_unwind(AssertUnwindSafe(|| {
+        let mut copier = Copier::new(&source.store, &target.store, CopyOptions::default());
+        copier.copy(&source.ids(), &mut |progress| assert!(progress.events < 2000, "the machine goes down"))
+    }));
+    assert!(died.is_err());
+    assert_eq!(target.row("talk").event_count, 2000);
+    assert_eq!(target.store.unfinished().unwrap().len(), 1);
+    assert_sound(&target.store); // as far as it came
+    let report = carry_one(&source, &target);
+    assert_eq!((report.status, report.added), (CopyStatus::Updated, 1500));
+    assert_eq!(target.store.unfinished().unwrap(), []);
+    assert_stored(&target.everything(None), &source.everything(None));
+}
+
+#[test]
+fn what_is_moved_goes_only_once_it_has_arrived() {
+    let (source, target) = (File::new(), File::new());
+    for id in ["here", "there", "torn"] {
+        source.append(id, &[said("a", id), pause("b")]);
+    }
+    target.append("there", &[said("a", "another")]);
+    let mut copier = Copier::new(&source.store, &target.store, CopyOptions::default());
+    let reports = copier.copy(&source.ids(), &mut |_| ()).unwrap();
+    assert_eq!(statuses(&reports), [CopyStatus::Copied, CopyStatus::Conflict, CopyStatus::Copied]);
+    // What was appended since has not arrived.
+    source.append("torn", &[pause("late")]);
+    let removed: Vec<bool> = reports.iter().map(|report| copier.remove(report).unwrap()).collect();
+    assert_eq!(removed, [true, false, false]);
+    assert_eq!(source.ids(), [conversation("there"), conversation("torn")]);
+    assert_eq!(event_ids(&target.store, &conversation("here")), ["a", "b"]);
+    assert_sound(&source.store);
+    assert_sound(&target.store);
+}
+
+#[test]
+fn sub_agents_belong_to_the_same_conversations_as_before() {
+    let source = File::new();
+    let folder = source.scratch.path("in");
+    let file = |path: &str, id: &str| {
+        let path = folder.join(path).join("events").join(format!("event-00000-{id}.json"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, pause(id).payload()).unwrap();
+    };
+    file("main", "aaaaaaaa");
+    file("main/subagents/sub", "bbbbbbbb");
+    source.import(&folder);
+    let target = File::new();
+    // Even where the sub-agent's comes first.
+    let mut ids = source.ids();
+    ids.sort_by_key(|id| source.store.conversation(id).unwrap().parent.is_none());
+    Copier::new(&source.store, &target.store, CopyOptions::default()).copy(&ids, &mut |_| ()).unwrap();
+    assert_stored(&target.everything(None), &source.everything(None));
+    assert_eq!(target.store.children(&conversation("main")).unwrap().len(), 1);
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let (source, target) = (File::new(), File::new());
+    eventful(&source, "talk");
+    let dry = CopyOptions { dry_run: true, ..CopyOptions::default() };
+    let report = carry_with(&source, &target, dry).remove(0);
+    assert_eq!((report.status, report.added), (CopyStatus::Copied, 5));
+    assert_eq!(target.ids(), []);
+}
+
+/// One thing that happens to a conversation.
+#[derive(Debug, Clone)]
+enum Step {
+    Append(u8),
+    Set(u8),
+    Head(u8),
+    Carry,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (1..5u8).prop_map(Step::Append),
+        3 => any::<u8>().prop_map(Step::Set),
+        1 => any::<u8>().prop_map(Step::Head),
+        2 => Just(Step::Carry),
+    ];
+    prop::collection::vec(step, 1..25)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn carried_in_steps_is_carried_at_once(steps in steps()) {
+        let (source, often, once) = (File::new(), File::new(), File::new());
+        let (talk, mut count) = (conversation("talk"), 0_u64);
+        for step in &steps {
+            match step {
+                Step::Append(events) => {
+                    let events: Vec<_> = (0..u64::from(*events)).map(|more| said(&format!("e{}", count + more), "x")).collect();
+                    count += events.len() as u64;
+                    source.append("talk", &events);
+                }
+                Step::Set(value) if count > 0 => source.set("talk", "x", &value.to_string()),
+                Step::Head(which) if count > 0 => {
+                    let id = EventId::new(format!("e{}", u64::from(*which) % count)).unwrap();
+                    source.store.set_head(&talk, Head::At(id)).unwrap();
+                }
+                Step::Carry => prop_assert!(carry(&source, &often).iter().all(|report| report.status.is_whole())),
+                Step::Set(_) | Step::Head(_) => {}
+            }
+        }
+        carry(&source, &often);
+        carry(&source, &once);
+        let everything = source.everything(None);
+        assert_stored(&often.everything(None), &everything);
+        assert_stored(&once.everything(None), &everything);
+        assert_sound(&often.store);
+    }
+}
+
+#[test]
+fn a_store_in_memory_can_be_filled_from_a_file() {
+    let source = File::golden("conversations");
+    let memory = Store::in_memory(&still()).unwrap();
+    let reports =
+        Copier::new(&source.store, &memory, CopyOptions::default()).copy(&source.ids(), &mut |_| ()).unwrap();
+    assert_eq!(reports.len(), 10);
+    assert_sound(&memory);
+}

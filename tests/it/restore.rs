@@ -1,0 +1,640 @@
+//! Backups that are kept up to date, part by part, and restored: to their end or to any point before.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+
+use annals::redact::Finder;
+use annals::state::base::FieldChange;
+use annals::store::{Append, BackupFile, BackupFolder, BaseStateChange, Head, Moment, Redaction, Restored};
+use annals::transfer::Importer;
+use annals::{ConversationId, Error, EventId, Expected, Options, Position, Store, Timestamp};
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+use crate::support::child::{self, Running};
+use crate::support::events::{command, pause, printed, said};
+use crate::support::projected::{assert_same_rows, dump};
+use crate::support::random::Random;
+use crate::support::{
+    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, folder, rows, still,
+};
+
+/// Tables that are made again from the log, or that nobody fills.
+const DERIVED: &[&str] = &["projection", "refinery_schema_history", "usage_stale"];
+
+/// Every row of every table that is not derived, and the names of the tables.
+fn truth(path: &Path) -> Vec<(String, Vec<Vec<Value>>)> {
+    let db = Connection::open(path).unwrap();
+    let tables = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' \
+         AND name NOT LIKE 'sqlite_%' ORDER BY name";
+    let tables: Vec<String> =
+        db.prepare(tables).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let is_derived = |name: &str| {
+        DERIVED.contains(&name)
+            || ["transcript_line", "tool_call", "usage_entry", "usage_total", "task"].contains(&name)
+    };
+    let tables = tables.into_iter().filter(|name| !is_derived(name));
+    tables
+        .map(|name| {
+            let mut all = rows(&db, &format!("SELECT * FROM {name}"));
+            // A file that was cut says so itself.
+            all.retain(|row| !row.contains(&Value::Text("restore".into())));
+            all.sort_by_key(|row| format!("{row:?}"));
+            (name, all)
+        })
+        .collect()
+}
+
+/// Holds a file to be what another is, in every table, derived ones too.
+#[track_caller]
+fn assert_same_file(one: &Path, other: &Path) {
+    for ((table, left), (_, right)) in truth(one).into_iter().zip(truth(other)) {
+        assert_eq!(left, right, "{table}");
+    }
+    for path in [one, other] {
+        Store::open_with(path, &still()).unwrap().catch_up().unwrap();
+    }
+    assert_same_rows(&dump(&Connection::open(one).unwrap()), &dump(&Connection::open(other).unwrap()));
+}
+
+fn state(field: &str, value: &str) -> BaseStateChange {
+    BaseStateChange { expected: None, fields: vec![FieldChange::set(field, value).unwrap()] }
+}
+
+/// Does one thing of every sort that a backup has to carry.
+fn live(store: &Store, round: u64) {
+    let talk = conversation("talk");
+    let (action, call) = (format!("{round}-b"), format!("call-{round}"));
+    store
+        .append(
+            &talk,
+            Expected::Any,
+            &[
+                said(&format!("{round}-a"), "count the files"),
+                command(&action, &call, "ls | wc -l"),
+                printed(&format!("{round}-c"), &action, &call, "3", 0),
+            ],
+        )
+        .unwrap();
+    match round {
+        0 => {
+            let import = |golden: &str| {
+                Importer::new(store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap()
+            };
+            import("conversations/hello-two-turns");
+            import("corrupt/duplicate-id");
+            store.search("files", &Default::default(), 1, &mut |_| ()).unwrap();
+        }
+        1 => {
+            store.save_base_state(&talk, state("number", "1")).unwrap();
+            store.set_head(&talk, Head::At(EventId::new("0-a").unwrap())).unwrap();
+            store.append(&conversation("gone"), Expected::Any, &[said("a", "gone-gone-gone")]).unwrap();
+        }
+        2 => {
+            store.set_title(&talk, Some("A title")).unwrap();
+            store.delete(&conversation("gone")).unwrap();
+        }
+        3 => {
+            for number in 0..70 {
+                store.save_base_state(&talk, state("number", &number.to_string())).unwrap();
+            }
+            store.save_base_state(&talk, state("execution_status", "\"paused\"")).unwrap();
+        }
+        4 => {
+            let imported = Importer::new(store, Default::default())
+                .import(&folder::golden("conversations/coding-task"), &mut |_| ())
+                .unwrap();
+            let id = imported[0].id.clone().unwrap();
+            store.append(&id, Expected::Any, &[pause("late")]).unwrap();
+            // What is deleted and comes again is another conversation.
+            store.delete(&conversation("dc3e2801a35e500194a7d105aced297a")).unwrap();
+            Importer::new(store, Default::default())
+                .import(&folder::golden("conversations/hello-two-turns"), &mut |_| ())
+                .unwrap();
+        }
+        5 => {
+            let imported = conversation("dc3e2801a35e500194a7d105aced297a");
+            store.archive(&[talk, imported], None, &mut |_| ()).unwrap();
+        }
+        6 => {
+            let finder = Finder::expression("count the files").unwrap();
+            let redaction = Redaction::Matches { finder: &finder, values: &[], own: false };
+            store.redact(&talk, redaction, "a test").unwrap();
+        }
+        // What is left is compressed anew, without what it was taught from.
+        7 => drop(store.erase(&conversation("dc3e2801a35e500194a7d105aced297a"), "a test").unwrap()),
+        8 => drop(store.unarchive(&talk, None).unwrap()),
+        _ => {}
+    }
+}
+
+fn restore(from: &Path, to: &Path, moment: &Moment) -> Restored {
+    let restored = Store::restore(from, to, &moment.clone().into(), &mut |_| ()).unwrap();
+    assert_eq!(restored.verification.findings, []);
+    restored
+}
+
+#[test]
+fn a_copy_and_a_folder_follow_their_store_and_come_back_the_same() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
+    for round in 0..10 {
+        live(&store, round);
+        for again in [false, true] {
+            let into_file = store.back_up_to_file(&copy).unwrap();
+            let into_folder = store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
+            assert_eq!(into_file.is_none(), again, "round {round}: {into_file:?}");
+            assert_eq!(into_folder.is_none(), again, "round {round}: {into_folder:?}");
+            if let (Some(file), Some(part)) = (into_file, into_folder) {
+                assert_eq!((file.is_full, file.to), (round == 0, store.head().unwrap()));
+                assert_eq!(part.to, store.head().unwrap());
+                assert_eq!(
+                    (file.changed, file.removed, file.events),
+                    (file.changed, file.removed, file.events)
+                );
+                assert_eq!(file.removed, u64::from(matches!(round, 2 | 4 | 7)));
+                let events = [None, Some(4), Some(3), Some(3), None, None, None, None, None, Some(3)];
+                assert!(events[round as usize].is_none_or(|events| events == file.events), "round {round}");
+            }
+        }
+        store.catch_up().unwrap();
+        assert_same_file(&scratch.database(), &copy);
+        assert_sound(&Store::open_with(&copy, &still()).unwrap());
+        let to = scratch.path(&format!("{round}.db"));
+        let restored = restore(&parts, &to, &Moment::Newest);
+        assert_eq!((restored.head, restored.cut), (store.head().unwrap(), 0));
+        assert_same_file(&scratch.database(), &to);
+        // It is the same store and can take its place: backups go on from it.
+        let back = Store::open_with(&to, &still()).unwrap();
+        assert_eq!(back.store_id().unwrap(), store.store_id().unwrap());
+        assert_eq!(back.back_up_to_file(&copy).unwrap(), None);
+        assert_eq!(
+            back.search("files", &Default::default(), 9, &mut |_| ()).unwrap(),
+            store.search("files", &Default::default(), 9, &mut |_| ()).unwrap()
+        );
+    }
+}
+
+#[test]
+fn what_was_deleted_is_in_no_later_backup() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
+    for round in 0..3 {
+        live(&store, round);
+        store.back_up_to_file(&copy).unwrap();
+        store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
+    }
+    restore(&parts, &scratch.path("restored.db"), &Moment::Newest);
+    let files = Store::backups(&parts).unwrap();
+    let holding: Vec<bool> = files.iter().map(|file| holds(&file.path, "gone-gone-gone")).collect();
+    assert_eq!(holding, [false, true, false]);
+    assert!(!holds(&scratch.path("restored.db"), "gone-gone-gone"));
+    assert!(!holds(&copy, "gone-gone-gone"));
+}
+
+fn holds(path: &Path, words: &str) -> bool {
+    fs::read(path).unwrap().windows(words.len()).any(|window| window == words.as_bytes())
+}
+
+#[test]
+fn what_was_erased_or_redacted_lets_backups_begin_anew() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
+    let (talk, other) = (conversation("talk"), conversation("other"));
+    store.append(&talk, Expected::Any, &[said("a", "the word is swordfish"), pause("b")]).unwrap();
+    store.append(&other, Expected::Any, &[said("a", &"the word is swordfish ".repeat(900))]).unwrap();
+    store.search("word", &Default::default(), 9, &mut |_| ()).unwrap();
+    let back_up = |keep| {
+        let file = store.back_up_to_file(&copy).unwrap().unwrap();
+        (file, store.back_up_to_folder(&parts, BackupFolder { full: false, keep }).unwrap().unwrap())
+    };
+    back_up(None);
+    store.append(&talk, Expected::Any, &[pause("c")]).unwrap();
+    assert!(!back_up(None).1.is_full);
+    assert!(holds(&copy, "swordfish"));
+
+    let finder = Finder::expression("swordfish").unwrap();
+    store.redact(&talk, Redaction::Matches { finder: &finder, values: &[], own: false }, "a test").unwrap();
+    let (_, step) = back_up(None);
+    assert_eq!((step.is_full, step.outdated, step.pruned), (true, 2, 0));
+    store.erase(&other, "a test").unwrap();
+    let (_, step) = back_up(Some(1));
+    assert_eq!((step.is_full, step.outdated, step.pruned), (true, 0, 3));
+    for file in Store::backups(&parts).unwrap().into_iter().map(|file| file.path).chain([copy.clone()]) {
+        assert!(!holds(&file, "swordfish"), "{file:?}");
+    }
+    assert_same_file(&copy, &scratch.database());
+    store.append(&talk, Expected::Any, &[pause("d")]).unwrap();
+    assert!(!back_up(None).1.is_full);
+}
+
+/// The store as it was at some positions, each in a file of its own.
+fn grow(scratch: &Scratch, seed: u64, steps: u64) -> Vec<(Position, Timestamp, PathBuf)> {
+    let store = scratch.open_still();
+    let parts = scratch.path("parts");
+    let mut random = Random::new(seed);
+    let mut moments = Vec::new();
+    for step in 0..steps {
+        let id = conversation(&format!("talk-{}", random.below(4)));
+        let base_state = (random.below(3) == 0).then(|| state("number", &step.to_string()));
+        let head = match random.below(6) {
+            0 => Some(Head::Empty),
+            1 => all_events_or_none(&store, &id).map(Head::At),
+            _ => None,
+        };
+        let events = vec![said(&format!("{step}-a"), "hello"), pause(&format!("{step}-b"))];
+        let append = Append { expected: Expected::Any, events, base_state, head };
+        store.append_all(&id, append).unwrap();
+        let to = scratch.path(&format!("moment-{step}.db"));
+        store.backup(&to).unwrap();
+        let now = all_events(&store, &id).last().unwrap().recorded_at;
+        moments.push((store.head().unwrap(), now, to));
+        if random.below(3) == 0 {
+            store.back_up_to_folder(&parts, BackupFolder { full: random.below(4) == 0, keep: None }).unwrap();
+        }
+    }
+    store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
+    moments
+}
+
+fn all_events_or_none(store: &Store, id: &ConversationId) -> Option<EventId> {
+    store.conversation(id).ok()?;
+    Some(all_events(store, id)[0].id.clone())
+}
+
+#[test]
+fn any_point_comes_back_as_it_was() {
+    for seed in 0..3 {
+        let scratch = Scratch::new();
+        let moments = grow(&scratch, seed, 10);
+        for (number, (position, time, was)) in moments.iter().enumerate() {
+            for (name, moment) in [("p", Moment::Position(*position)), ("t", Moment::Time(*time))] {
+                let to = scratch.path(&format!("{name}{number}.db"));
+                let restored = restore(&scratch.path("parts"), &to, &moment);
+                assert_eq!(restored.head, *position, "{moment:?}");
+                let from_file = scratch.path(&format!("{name}{number}-file.db"));
+                restore(&scratch.database(), &from_file, &moment);
+                for restored in [&to, &from_file] {
+                    // A file that was cut is a store of its own.
+                    let db = Connection::open(restored).unwrap();
+                    let id = Store::open_with(was, &still()).unwrap().store_id().unwrap();
+                    db.execute("UPDATE log SET store_id = ?1, position_floor = 0", [id]).unwrap();
+                    drop(db);
+                    assert_same_file(restored, was);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_point_that_is_not_there_is_refused() {
+    let scratch = Scratch::new();
+    grow(&scratch, 7, 5);
+    let parts = scratch.path("parts");
+    let refused =
+        |moment: &Moment| Store::restore(&parts, scratch.path("no.db"), &moment.clone().into(), &mut |_| ());
+    let short = Error::BackupTooShort { position: Position(11), head: Position(10) };
+    assert_error(refused(&Moment::Position(Position(11))), &short);
+    let none = Error::UnknownConversation { conversation: "nobody".into() };
+    assert_error(refused(&Moment::Holding(conversation("nobody"))), &none);
+    let taken = Error::WouldOverwrite { path: scratch.database() };
+    assert_error(Store::restore(&parts, scratch.database(), &Moment::Newest.into(), &mut |_| ()), &taken);
+    assert!(!scratch.path("no.db").exists());
+    let empty = restore(&parts, &scratch.path("empty.db"), &Moment::Position(Position::START));
+    let first = Store::backups(&parts).unwrap()[0].to;
+    assert_eq!((empty.head, empty.cut, empty.verification.conversations), (Position::START, first.0, 0));
+    let late = restore(&parts, &scratch.path("late.db"), &Moment::Time(Timestamp(i64::MAX)));
+    assert_eq!((late.head, late.cut), (Position(10), 0));
+    fs::create_dir(scratch.path("nothing")).unwrap();
+    let nothing =
+        Store::restore(scratch.path("nothing"), scratch.path("no.db"), &Moment::Newest.into(), &mut |_| ());
+    assert!(matches!(nothing, Err(Error::NotItsBackup { .. })), "{nothing:?}");
+}
+
+#[test]
+fn a_deleted_conversation_is_brought_back_as_it_was_last() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let parts = scratch.path("parts");
+    for round in 0..3 {
+        live(&store, round);
+        store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
+    }
+    assert_eq!(Store::find_in_backup(&parts, "go").unwrap(), conversation("gone"));
+    let check = |name: &str| {
+        let to = scratch.path(name);
+        restore(&parts, &to, &Moment::Holding(conversation("gone")));
+        let back = Store::open_with(&to, &still()).unwrap();
+        assert_eq!(event_ids(&back, &conversation("gone")), ["a"]);
+        back.conversation(&conversation("talk")).unwrap().event_count
+    };
+    assert_eq!(check("one.db"), 9);
+    // A new series knows nothing of it; the one before does.
+    store.back_up_to_folder(&parts, BackupFolder { full: true, keep: None }).unwrap();
+    assert_eq!(check("two.db"), 9);
+    // Between two backups nothing tells when it went: as of a point between them it is there.
+    let position = Position(store.head().unwrap().0 - 1);
+    let between = restore(&parts, &scratch.path("between.db"), &Moment::Position(position));
+    assert_eq!((between.spared, between.cut), (vec!["gone".to_owned()], 1));
+}
+
+#[test]
+fn a_backup_of_another_store_or_of_one_that_went_elsewhere_is_refused() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let (copy, parts) = (scratch.path("copy.db"), scratch.path("parts"));
+    let back_up = |store: &Store, full| {
+        let folder = store.back_up_to_folder(&parts, BackupFolder { full, keep: None });
+        (store.back_up_to_file(&copy), folder)
+    };
+    live(&store, 0);
+    back_up(&store, false).0.unwrap();
+    live(&store, 1);
+    back_up(&store, false).1.unwrap();
+    let before = (fs::read(&copy).unwrap(), Store::backups(&parts).unwrap());
+
+    let other = Scratch::new();
+    let stranger = other.open_still();
+    live(&stranger, 0);
+    for full in [false, true] {
+        let (file, folder) = back_up(&stranger, full);
+        assert!(matches!(file, Err(Error::NotItsBackup { .. })), "{file:?}");
+        assert!(matches!(folder, Err(Error::NotItsBackup { .. })), "{folder:?}");
+    }
+    let at_first = Position(3);
+    let astray = Error::BackupAstray { conversation: conversation("talk") };
+    restore(&scratch.database(), &scratch.path("cut.db"), &Moment::Position(at_first));
+    // The same id, as a file that was put back by other means has it.
+    let cut = Store::open_with(scratch.path("cut.db"), &still()).unwrap();
+    let db = Connection::open(scratch.path("cut.db")).unwrap();
+    db.execute("UPDATE log SET store_id = ?1", [store.store_id().unwrap()]).unwrap();
+    let (file, folder) = back_up(&cut, false);
+    assert_error(file, &astray);
+    assert_error(folder, &astray);
+    cut.append(&conversation("talk"), Expected::Any, &[said("x", "elsewhere"), pause("y"), pause("z")])
+        .unwrap();
+    let (file, folder) = back_up(&cut, false);
+    assert_error(file, &astray);
+    assert_error(folder, &astray);
+    assert_eq!((fs::read(&copy).unwrap(), Store::backups(&parts).unwrap()), before);
+    // A new series may begin; a point then is one of the present life of the store.
+    back_up(&cut, true).1.unwrap().unwrap();
+    let to = scratch.path("again.db");
+    restore(&parts, &to, &Moment::Position(Position(5)));
+    let again = Store::open_with(&to, &still()).unwrap();
+    assert_eq!(event_ids(&again, &conversation("talk")), ["0-a", "0-b", "0-c", "x", "y"]);
+
+    // A copy that was written to is no copy any more.
+    let own = Store::open_with(&copy, &still()).unwrap();
+    own.append(&conversation("talk"), Expected::Any, &[pause("mine")]).unwrap();
+    drop(own);
+    assert_error(store.back_up_to_file(&copy), &astray);
+    let nothing = scratch.path("notes.txt");
+    fs::write(&nothing, "mine").unwrap();
+    assert!(matches!(store.back_up_to_file(&nothing), Err(Error::ForeignFile { .. })));
+    assert_eq!(fs::read(&nothing).unwrap(), b"mine");
+}
+
+#[test]
+fn a_part_that_is_missing_or_changed_is_named() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let parts = scratch.path("parts");
+    for round in 0..4 {
+        live(&store, round);
+        store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
+    }
+    let files = Store::backups(&parts).unwrap();
+    assert!(files[0].is_full && files[1..].iter().all(|file| !file.is_full), "{files:?}");
+    let name = |file: &BackupFile| file.path.file_name().unwrap().to_str().unwrap().to_owned();
+    let what = |moment: &Moment| match Store::restore(
+        &parts,
+        scratch.path("no.db"),
+        &moment.clone().into(),
+        &mut |_| (),
+    ) {
+        Err(Error::Corrupt { what }) => what,
+        other => panic!("{other:?}"),
+    };
+    let kept = fs::read(&files[2].path).unwrap();
+    fs::remove_file(&files[2].path).unwrap();
+    assert!(what(&Moment::Newest).contains("which is missing"), "{}", what(&Moment::Newest));
+    assert!(what(&Moment::Newest).contains(&name(&files[2])));
+
+    for at in [200, kept.len() / 2, kept.len() - 40] {
+        let mut changed = kept.clone();
+        changed[at] ^= 1;
+        fs::write(&files[2].path, &changed).unwrap();
+        let what = what(&Moment::Newest);
+        assert!(what.contains(&name(&files[2])) || what.contains("conversation talk"), "{what}");
+    }
+    fs::write(&files[2].path, &kept).unwrap();
+    let (one, two) = (fs::read(&files[1].path).unwrap(), fs::read(&files[3].path).unwrap());
+    fs::write(&files[1].path, two).unwrap();
+    fs::write(&files[3].path, one).unwrap();
+    assert!(what(&Moment::Newest).contains("is not the part that its name says"));
+    assert!(!scratch.path("no.db").exists());
+}
+
+#[test]
+fn old_series_go_when_a_new_one_begins() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let parts = scratch.path("parts");
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[said("first", &"long ".repeat(40_000))]).unwrap();
+    for round in 0..12 {
+        store.append(&talk, Expected::Any, &[said(&format!("{round}"), "x")]).unwrap();
+        let full = round % 4 == 0;
+        let step = store.back_up_to_folder(&parts, BackupFolder { full, keep: Some(2) }).unwrap().unwrap();
+        assert_eq!((step.is_full, step.pruned), (full, if round == 8 { 4 } else { 0 }), "round {round}");
+    }
+    let numbers: Vec<u64> = Store::backups(&parts).unwrap().iter().map(|file| file.number).collect();
+    assert_eq!(numbers, [5, 6, 7, 8, 9, 10, 11, 12]);
+    restore(&parts, &scratch.path("now.db"), &Moment::Newest);
+}
+
+#[test]
+fn a_series_ends_once_its_parts_weigh_more_than_its_beginning() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let parts = scratch.path("parts");
+    let talk = conversation("talk");
+    for round in 0..90 {
+        store.append(&talk, Expected::Any, &[said(&format!("{round}"), "x")]).unwrap();
+        store.back_up_to_folder(&parts, BackupFolder::default()).unwrap().unwrap();
+    }
+    let files = Store::backups(&parts).unwrap();
+    let fulls: Vec<u64> = files.iter().filter(|file| file.is_full).map(|file| file.number).collect();
+    assert!((2..=12).contains(&fulls.len()), "{fulls:?}");
+    let now = restore(&parts, &scratch.path("now.db"), &Moment::Newest);
+    assert_eq!(now.verification.events, 90);
+}
+
+#[test]
+fn many_parts_are_not_read_again_for_the_next_one() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let parts = scratch.path("parts");
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[said("first", &"long ".repeat(1_000_000))]).unwrap();
+    for round in 0..140 {
+        store.append(&talk, Expected::Any, &[pause(&format!("{round}"))]).unwrap();
+        store.back_up_to_folder(&parts, BackupFolder::default()).unwrap().unwrap();
+    }
+    // The one that tells of all is enough: parts before it may be unreadable, and the next is still written.
+    let files = Store::backups(&parts).unwrap();
+    assert_eq!(files.iter().filter(|file| file.is_full).count(), 1);
+    let kept = fs::read(&files[20].path).unwrap();
+    fs::write(&files[20].path, "nothing").unwrap();
+    store.append(&talk, Expected::Any, &[pause("last")]).unwrap();
+    assert!(store.back_up_to_folder(&parts, BackupFolder::default()).is_ok());
+    fs::write(&files[20].path, kept).unwrap();
+    let now = restore(&parts, &scratch.path("now.db"), &Moment::Newest);
+    assert_eq!((now.files, now.verification.events), (141, 142));
+    assert_eq!(restore(&parts, &scratch.path("then.db"), &Moment::Position(Position(70))).head, Position(70));
+}
+
+#[test]
+fn a_store_in_memory_is_kept_as_well() {
+    let scratch = Scratch::new();
+    let store = Store::in_memory(&still()).unwrap();
+    for round in 0..3 {
+        live(&store, round);
+        store.back_up_to_file(scratch.path("copy.db")).unwrap().unwrap();
+        store.back_up_to_folder(scratch.path("parts"), BackupFolder::default()).unwrap().unwrap();
+    }
+    restore(&scratch.path("parts"), &scratch.path("restored.db"), &Moment::Newest);
+    assert_same_file(&scratch.path("restored.db"), &scratch.path("copy.db"));
+    assert_eq!(event_ids(&Store::open(scratch.path("copy.db")).unwrap(), &conversation("talk")).len(), 9);
+}
+
+#[test]
+fn every_frozen_database_is_restored_and_its_backups_go_on() {
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old");
+    for frozen in fs::read_dir(old).unwrap().map(|entry| entry.unwrap().path()) {
+        let scratch = Scratch::new();
+        let parts = scratch.path("parts");
+        fs::create_dir(&parts).unwrap();
+        let full = parts.join("000001_2026-01-31T120000.000000Z_42.full.db");
+        fs::copy(&frozen, &full).unwrap();
+        let restored = restore(&parts, &scratch.database(), &Moment::Newest);
+        assert_eq!(restored.verification.events, 42, "{frozen:?}");
+        restore(&frozen, &scratch.path("half.db"), &Moment::Position(Position(20)));
+        let store = scratch.open_still();
+        let step = store.back_up_to_folder(&parts, BackupFolder::default()).unwrap();
+        let is_present = Store::schema_of(&frozen).unwrap() == annals::store::SCHEMA_VERSION;
+        assert_eq!(step.map(|step| step.is_full), (!is_present).then_some(true), "{frozen:?}");
+    }
+}
+
+const KILLED: &str = "restore::a_backup_that_is_killed_goes_on_where_it_was";
+
+#[test]
+fn a_backup_that_is_killed_goes_on_where_it_was() {
+    if let Some(role) = child::role() {
+        let store = Store::open_with(&role.database, &still()).unwrap();
+        let path = |name: &str| role.database.with_file_name(name);
+        let mut changes = store.changes();
+        loop {
+            match role.name.as_str() {
+                "write" => {
+                    let id = conversation(&format!("talk-{}", store.head().unwrap().0 % 7));
+                    let events = [said(&EventId::mint().to_string(), &"text ".repeat(2000))];
+                    store.append(&id, Expected::Any, &events).unwrap();
+                }
+                "folder" => drop(store.back_up_to_folder(path("parts"), BackupFolder::default()).unwrap()),
+                _ => drop(store.back_up_to_file(path("copy.db")).unwrap()),
+            }
+            child::report("done");
+            if role.name != "write" {
+                changes.wait(std::time::Duration::from_secs(60)).unwrap();
+            }
+        }
+    }
+    let scratch = Scratch::new();
+    scratch.open_still().append(&conversation("talk-0"), Expected::Any, &[said("a", "one")]).unwrap();
+    let mut random = Random::new(5);
+    let mut left = 0;
+    for _ in 0..15 {
+        let mut children: Vec<Running> = ["write", "folder", "file"]
+            .iter()
+            .map(|name| Running::start(child::command(KILLED, name, &scratch.database())))
+            .collect();
+        let (send, lines) = channel();
+        for child in &mut children {
+            let (send, reported) = (send.clone(), child.take_lines());
+            std::thread::spawn(move || reported.for_each(|line| drop(send.send(line))));
+        }
+        // Killed after so many things were done, in the middle of others.
+        for _ in 0..random.below(40) {
+            lines.recv().unwrap();
+        }
+        children.into_iter().for_each(Running::kill);
+        left += names(&scratch.path("parts")).iter().filter(|name| name.ends_with(".partial")).count();
+    }
+    assert!(left > 0, "none was killed while it wrote");
+    let store = scratch.open_still();
+    store.back_up_to_folder(scratch.path("parts"), BackupFolder::default()).unwrap();
+    store.back_up_to_file(scratch.path("copy.db")).unwrap();
+    store.catch_up().unwrap();
+    assert_eq!(names(&scratch.path("parts")).iter().filter(|name| name.ends_with(".partial")).count(), 0);
+    restore(&scratch.path("parts"), &scratch.path("restored.db"), &Moment::Newest);
+    for name in ["copy.db", "restored.db"] {
+        assert_same_file(&scratch.database(), &scratch.path(name));
+        assert_sound(&Store::open_with(scratch.path(name), &still()).unwrap());
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+const WRITTEN: &str = "restore::backups_while_another_process_writes_are_whole";
+
+#[test]
+fn backups_while_another_process_writes_are_whole() {
+    if let Some(role) = child::role() {
+        let store = Store::open_with(&role.database, &still()).unwrap();
+        for number in 0.. {
+            let id = conversation(&format!("talk-{}", number % 5));
+            let pair = [said(&format!("{number}-a"), "x"), pause(&format!("{number}-b"))];
+            store.append(&id, Expected::Any, &pair).unwrap();
+            child::report("done");
+        }
+    }
+    let scratch = Scratch::new();
+    scratch
+        .open_still()
+        .append(&conversation("talk-0"), Expected::Any, &[said("a", "1"), pause("b")])
+        .unwrap();
+    let mut writer = Running::start(child::command(WRITTEN, "write", &scratch.database()));
+    let lines = writer.take_lines();
+    let counted = std::thread::spawn(move || lines.count());
+    let options = Options { read_only: true, ..still() };
+    let store = Store::open_with(scratch.database(), &options).unwrap();
+    let mut steps = 0;
+    while steps < 40 {
+        let file = store.back_up_to_file(scratch.path("copy.db")).unwrap();
+        let part = store.back_up_to_folder(scratch.path("parts"), BackupFolder::default()).unwrap();
+        for step in [file, part].into_iter().flatten() {
+            assert_eq!((step.to.0 % 2, step.events % 2), (0, 0), "no batch is half there");
+            steps += 1;
+        }
+        assert_sound(&Store::open_with(scratch.path("copy.db"), &still()).unwrap());
+    }
+    writer.kill();
+    assert!(counted.join().unwrap() > 20);
+    store.back_up_to_file(scratch.path("copy.db")).unwrap();
+    store.back_up_to_folder(scratch.path("parts"), BackupFolder::default()).unwrap();
+    restore(&scratch.path("parts"), &scratch.path("restored.db"), &Moment::Newest);
+    assert_same_file(&scratch.path("copy.db"), &scratch.path("restored.db"));
+    scratch.open_still().catch_up().unwrap();
+    assert_same_file(&scratch.database(), &scratch.path("copy.db"));
+}

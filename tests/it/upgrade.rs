@@ -1,0 +1,190 @@
+//! Files of every schema there ever was: they open, keep everything, and are brought up to date with a copy first.
+
+use std::fs;
+use std::path::Path;
+
+use annals::chain::{self, Digest};
+use annals::store::SCHEMA_VERSION;
+use annals::{Error, Expected, Options, Store};
+use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
+
+use crate::support::events::{pause, said};
+use crate::support::folder;
+use crate::support::{
+    Scratch, all_events, assert_error, assert_sound, conversation, event_ids, number, still,
+};
+
+mod migrations {
+    refinery::embed_migrations!("migrations");
+}
+
+/// The frozen file of a schema, copied to where it may be written.
+fn frozen(scratch: &Scratch, name: &str) {
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old").join(name);
+    fs::copy(old, scratch.database()).unwrap();
+}
+
+/// A file as the first `schema` migrations leave it, with one conversation of two events in it.
+fn older(scratch: &Scratch, schema: u32) {
+    let mut db = Connection::open(scratch.database()).unwrap();
+    let target = refinery::Target::Version(schema as _);
+    migrations::migrations::runner().set_target(target).run(&mut db).unwrap();
+    db.create_scalar_function("only_annals_appends_to_the_log", 0, FunctionFlags::SQLITE_UTF8, |_| Ok(true))
+        .unwrap();
+    db.execute_batch(&format!(
+        "PRAGMA application_id = {}; PRAGMA user_version = {schema}",
+        annals::store::APPLICATION_ID
+    ))
+    .unwrap();
+    db.execute("INSERT INTO log (one, store_id, created_at) VALUES (1, 'old', 0)", []).unwrap();
+    db.execute(
+        "INSERT INTO conversation (id, head_hash, created_at, updated_at) VALUES ('talk', zeroblob(32), 0, 0)",
+        [],
+    )
+    .unwrap();
+    let mut hash = Digest::START;
+    for (sequence, event) in [said("a", "hello"), pause("b")].iter().enumerate() {
+        hash = chain::link("talk", sequence as u64, event.id().as_str(), event.digest(), hash);
+        db.execute(
+            "INSERT INTO event (position, conversation, sequence, id, kind, source, recorded_at, hash, payload) \
+             VALUES (?1, 1, ?2, ?3, ?4, ?5, 5, ?6, ?7)",
+            rusqlite::params![
+                sequence as i64 + 1,
+                sequence as i64,
+                event.id().as_str(),
+                event.envelope().kind,
+                event.envelope().source,
+                hash.0,
+                event.payload()
+            ],
+        )
+        .unwrap();
+    }
+    let bytes = said("a", "hello").payload().len() + pause("b").payload().len();
+    db.execute(
+        "UPDATE conversation SET event_count = 2, payload_bytes = ?1, head_hash = ?2, leaf_event_id = 'b', \
+         status = 'paused', first_message = 'hello', created_at = 5, updated_at = 5",
+        rusqlite::params![bytes as i64, hash.0],
+    )
+    .unwrap();
+}
+
+#[test]
+fn opening_an_older_file_tells_that_it_was_upgraded_once() {
+    let scratch = Scratch::new();
+    frozen(&scratch, "schema-5.db");
+    let before = all_rows(&scratch);
+    let store = scratch.open_still();
+    assert_eq!(store.upgraded_from(), Some(5));
+    assert_eq!(all_rows(&scratch), before);
+    assert_sound(&store);
+    drop(store);
+    assert_eq!(scratch.open_still().upgraded_from(), None);
+}
+
+/// The log, whatever schema is around it.
+fn all_rows(scratch: &Scratch) -> Vec<Vec<rusqlite::types::Value>> {
+    crate::support::rows(
+        &scratch.foreign(),
+        "SELECT position, id, payload, hash FROM event ORDER BY position",
+    )
+}
+
+#[test]
+fn a_file_of_every_schema_comes_up_to_date_with_a_copy_of_it_as_it_was() {
+    for schema in 1..SCHEMA_VERSION {
+        let scratch = Scratch::new();
+        older(&scratch, schema);
+        assert_eq!(Store::schema_of(scratch.database()).unwrap(), schema);
+        let before = all_rows(&scratch);
+        let copy = scratch.path("copy.db");
+        let done = Store::upgrade(scratch.database(), Some(&copy)).unwrap();
+        assert_eq!((done.from, done.to, done.conversations, done.events), (schema, SCHEMA_VERSION, 1, 2));
+        assert_eq!(done.steps, Store::upgrade_steps(schema));
+        assert!(!done.steps.is_empty());
+        assert_eq!(done.backup, Some((copy.clone(), fs::metadata(&copy).unwrap().len())));
+        assert_eq!(Store::schema_of(scratch.database()).unwrap(), SCHEMA_VERSION);
+        assert_eq!(Store::schema_of(&copy).unwrap(), schema, "the copy stays as it was");
+        assert_eq!(number(&Connection::open(&copy).unwrap(), "SELECT count(*) FROM event"), 2);
+        assert_eq!(all_rows(&scratch), before);
+        let store = scratch.open_still();
+        let talk = conversation("talk");
+        store.append(&talk, Expected::Exact(2), &[pause("c")]).unwrap();
+        assert_eq!(event_ids(&store, &talk), ["a", "b", "c"]);
+        assert_eq!(all_events(&store, &talk)[0].payload, said("a", "hello").payload());
+        assert_eq!(store.transcript(&talk, annals::Sequence(0), 1).unwrap()[0].text, "hello");
+        store.rebuild(&[], &mut |_| ()).unwrap();
+        // Its times come from no event, which today's catalogue would not have.
+        let seen = store.verify(None, &mut |_| ()).unwrap();
+        assert!(
+            seen.findings.iter().all(|finding| finding.what.contains("updated_minute")),
+            "{:?}",
+            seen.findings
+        );
+    }
+}
+
+#[test]
+fn what_is_up_to_date_is_left_and_makes_no_copy() {
+    let scratch = Scratch::new();
+    scratch.open_still().append(&conversation("talk"), Expected::Any, &[pause("a")]).unwrap();
+    let done = Store::upgrade(scratch.database(), Some(&scratch.path("copy.db"))).unwrap();
+    assert_eq!((done.from, done.to, done.backup, done.steps), (SCHEMA_VERSION, SCHEMA_VERSION, None, vec![]));
+    assert!(!scratch.path("copy.db").exists());
+}
+
+#[test]
+fn what_cannot_be_upgraded_is_refused_and_left_alone() {
+    let scratch = Scratch::new();
+    frozen(&scratch, "schema-5.db");
+    let before = fs::read(scratch.database()).unwrap();
+    fs::write(scratch.path("copy.db"), "mine").unwrap();
+    let taken = Error::WouldOverwrite { path: scratch.path("copy.db") };
+    assert_error(Store::upgrade(scratch.database(), Some(&scratch.path("copy.db"))), &taken);
+    assert_eq!(fs::read(scratch.database()).unwrap(), before);
+    assert_eq!(fs::read(scratch.path("copy.db")).unwrap(), b"mine");
+
+    let db = scratch.foreign();
+    db.pragma_update(None, "user_version", SCHEMA_VERSION + 1).unwrap();
+    drop(db);
+    let newer =
+        Error::NewerFile { path: scratch.database(), found: SCHEMA_VERSION + 1, known: SCHEMA_VERSION };
+    assert_error(Store::upgrade(scratch.database(), Some(&scratch.path("new.db"))), &newer);
+    assert!(!scratch.path("new.db").exists());
+
+    let other = Scratch::new();
+    fs::write(other.database(), "hello").unwrap();
+    let what = "not an SQLite database".to_owned();
+    let foreign = Error::ForeignFile { path: other.database(), what };
+    assert_error(Store::upgrade(other.database(), None), &foreign);
+    assert!(matches!(Store::upgrade(other.path("none.db"), None), Err(Error::CannotOpen { .. })));
+}
+
+#[test]
+fn a_damaged_file_is_not_upgraded() {
+    let scratch = Scratch::new();
+    frozen(&scratch, "schema-5.db");
+    let db = scratch.foreign();
+    // An index that lacks an entry of its table.
+    db.execute_batch(
+        "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE \
+         name = 'problem_by_conversation') WHERE name = 'conversation_by_creation'; PRAGMA writable_schema = OFF;",
+    )
+    .unwrap();
+    drop(db);
+    let failed = Store::upgrade(scratch.database(), Some(&scratch.path("copy.db"))).unwrap_err();
+    assert!(matches!(failed, Error::Corrupt { .. } | Error::Storage { .. }), "{failed}");
+    let names = folder::read(&scratch.path("")).into_keys().filter(|name| name.contains("copy")).count();
+    assert_eq!(names, 0, "no half copy is left");
+    assert_eq!(Store::schema_of(scratch.database()).unwrap(), 5);
+}
+
+#[test]
+fn a_file_that_may_only_be_read_says_how_to_go_on() {
+    let scratch = Scratch::new();
+    frozen(&scratch, "schema-5.db");
+    let options = Options { read_only: true, ..still() };
+    let older = Error::OlderFile { path: scratch.database(), found: 5, known: SCHEMA_VERSION };
+    assert_error(Store::open_with(scratch.database(), &options), &older);
+}

@@ -73,8 +73,18 @@ impl Transport {
         Ok(Self(client))
     }
 
+    /// Asks for what is at an address, with a key if there is one; a redirection is answered as it is.
+    pub(super) async fn get(&self, url: &str, key: Option<&str>) -> Option<reqwest::Response> {
+        let request = self.0.get(url);
+        let request = match key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        };
+        request.send().await.ok()
+    }
+
     /// Sends a request and waits for the head of the answer.
-    pub(super) async fn post<'a>(&self, post: Post<'a>) -> Result<Answer<'a>, Failure> {
+    pub(super) async fn post<'a>(&self, mut post: Post<'a>) -> Result<Answer<'a>, Failure> {
         let mut headers = HeaderMap::with_capacity(post.headers.len());
         for (name, value) in post.headers {
             let (Ok(name), Ok(mut text)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) else {
@@ -84,7 +94,7 @@ impl Transport {
             text.set_sensitive(true);
             headers.insert(name, text);
         }
-        let request = self.0.post(post.url).headers(headers).body(post.body.clone());
+        let request = self.0.post(post.url).headers(headers).body(std::mem::take(&mut post.body));
         let response = request.send().await.map_err(|error| failure(&error, &post))?;
         let mut answer = Answer { response, post };
         if answer.response.status().is_success() {
@@ -111,16 +121,16 @@ impl Answer<'_> {
         self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
     }
 
-    /// The whole body as JSON; an error that comes with success is one all the same.
-    pub async fn json(mut self) -> Result<serde_json::Value, Failure> {
+    /// The whole body, which is JSON; an error that comes with success is one all the same.
+    pub async fn json(mut self) -> Result<String, Failure> {
         let body = match self.body(REPLY_BYTES_MAX).await {
             Ok(body) => body,
             Err((_, failure)) => return Err(failure),
         };
-        match serde_json::from_slice(&body) {
-            Ok(value) => self.checked(value),
+        let text = String::from_utf8_lossy(&body).into_owned();
+        match serde_json::from_str(&text) {
+            Ok(value) => refused(value, self.post.provider, self.post.hidden).map(|_| text),
             Err(_) => {
-                let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]).into_owned();
                 let text = self.post.hidden.hide(cut(&text, 500));
                 let error = format!("{} answered something that is no JSON: {text}", self.post.provider);
                 Err(Failure::passing(LlmError::ServiceUnavailable(error)))
@@ -155,11 +165,6 @@ impl Answer<'_> {
             Some(event) => show(event).map(|_| ()),
             None => Ok(()),
         }
-    }
-
-    /// The value, unless it is an error in the place of a reply.
-    pub fn checked(&self, value: serde_json::Value) -> Result<serde_json::Value, Failure> {
-        refused(value, self.post.provider, self.post.hidden)
     }
 
     /// The body, as long as it is not too long; else what was read of it and why no more was.

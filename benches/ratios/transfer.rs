@@ -93,6 +93,40 @@ fn sizes(folder: &Path, table: &mut Table) {
     let mut size = Row::new("size: the same with a search index", Budget::Open, "MB");
     size.push(disk_usage(&db) / 1e6, disk_usage(&source) / 1e6);
     table.add(&size);
+    archive(&db, &source, EVENTS, table);
+}
+
+/// What an archive saves, and what reading it costs.
+fn archive(db: &Path, source: &Path, events: usize, table: &mut Table) {
+    let store = Store::open(db).expect("open");
+    let page = store.conversations(&Default::default(), Default::default(), None, 1).expect("list");
+    let id = &page.conversations[0].id;
+    let scan = || {
+        let mut bytes = 0;
+        let count = |event: annals::store::EventRef<'_>| {
+            bytes += event.payload.len();
+            Ok(true)
+        };
+        store.scan(id, annals::Sequence(0), count).expect("scan");
+        assert_eq!(bytes as u64, page.conversations[0].payload_bytes);
+    };
+    let plain = rate(events, scan);
+    let mut pack = Row::new("archive: events / plain scan", Budget::Open, "/s");
+    let archive = || {
+        let report = store.archive(std::slice::from_ref(id), None, &mut |_| {}).expect("archive");
+        assert_eq!(report.events, events as u64);
+    };
+    pack.push(rate(events, archive), plain);
+    table.add(&pack);
+    let mut row = Row::new("archive: scan of 50,000 / plain scan", Budget::Open, "/s");
+    row.push(rate(events, scan), plain);
+    table.add(&row);
+    store.vacuum().expect("vacuum");
+    drop(store);
+    let name = "size: archived, with projections and search index / du of the folder";
+    let mut size = Row::new(name, Budget::AtMost(0.35), "MB");
+    size.push(disk_usage(db) / 1e6, disk_usage(source) / 1e6);
+    table.add(&size);
 }
 
 /// What `du` says: the blocks that are taken, in bytes.

@@ -38,14 +38,23 @@ pub(super) fn run(place: &Place<'_>, command: &Archive, output: &Output) -> Resu
         }))?;
         return Ok(DONE);
     }
-    output.line(format!(
-        "{} archived, with {}: {} of payloads in {} and a dictionary of {}",
-        plural(report.conversations, "conversation"),
-        plural(report.events, "event"),
-        bytes(report.payload_bytes),
-        bytes(report.stored_bytes),
-        bytes(report.dictionary_bytes),
-    ))?;
+    if report.conversations == 0 {
+        output.line(match ids.len() as u64 {
+            0 => "nothing to archive: no conversation fits".to_owned(),
+            1 => "nothing to archive: all of it is archived".to_owned(),
+            fit => format!("nothing to archive: the {fit} conversations that fit are archived"),
+        })?;
+    } else {
+        let stored = report.stored_bytes + report.dictionary_bytes;
+        output.line(format!(
+            "{} archived: {}, {} of payloads in {} ({} %)",
+            plural(report.conversations, "conversation"),
+            plural(report.events, "event"),
+            bytes(report.payload_bytes),
+            bytes(stored),
+            (stored * 100).div_ceil(report.payload_bytes.max(1)),
+        ))?;
+    }
     match vacuumed {
         Some(report) => output.line(format!(
             "the file had {} and has {}",

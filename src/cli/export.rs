@@ -12,6 +12,9 @@ use crate::ids::ConversationId;
 use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
 use crate::transfer::{Dataset, ExportReport, ExportStatus, Exporter, Format, UpgradeReport, export_dataset};
 
+/// Up to how many conversations a person is shown each; of more, only how many there are.
+const LISTED_MOST: usize = 50;
+
 pub(super) fn run(place: &Place<'_>, command: &Export, output: &Output) -> Result<u8> {
     let format = match command.wanted() {
         Ok(Wanted::Each(format)) => format,
@@ -177,7 +180,15 @@ fn print(reports: &[ExportReport], seconds: f64, output: &Output) -> Result<()> 
             report.path.to_string_lossy().into_owned(),
         ]));
     }
-    if !reports.is_empty() {
+    if reports.len() > LISTED_MOST {
+        let written = reports.iter().filter(|report| report.status == ExportStatus::Written).count() as u64;
+        let unchanged = reports.len() as u64 - written;
+        output.line(format!(
+            "{} written, {} unchanged (--json lists them)",
+            count(written),
+            count(unchanged)
+        ))?;
+    } else if !reports.is_empty() {
         output.line(rows.trim_fmt())?;
     }
     let events: u64 = reports.iter().map(|report| report.events).sum();

@@ -16,6 +16,8 @@ use crate::transfer::{ImportOptions, ImportReport, ImportStatus, Importer};
 const PROBLEMS_SHOWN: usize = 3;
 /// How many conversations with problems a person is shown.
 const DAMAGED_SHOWN: usize = 25;
+/// Up to how many conversations a person is shown each; of more, those that went as they should are only counted.
+const LISTED_MOST: usize = 50;
 
 pub(super) fn run(place: &Place<'_>, command: &Import, output: &Output) -> Result<u8> {
     for path in &command.paths {
@@ -86,6 +88,12 @@ fn value(report: &ImportReport) -> Value {
     })
 }
 
+/// Whether a conversation came in, or was here, without anything to say about it.
+fn is_as_it_should(report: &ImportReport) -> bool {
+    matches!(report.status, ImportStatus::Imported | ImportStatus::Unchanged | ImportStatus::Updated)
+        && report.problems.is_empty()
+}
+
 /// What other programs' logs say that no event here could say: it is kept, as events of kinds of its own.
 fn print_unread(reports: &[ImportReport], output: &Output) -> Result<()> {
     let mut all: BTreeMap<&str, (u64, u64, BTreeMap<&str, u64>)> = BTreeMap::new();
@@ -118,7 +126,9 @@ fn print_unread(reports: &[ImportReport], output: &Output) -> Result<()> {
 
 fn print(place: &Place<'_>, reports: &[ImportReport], seconds: f64, output: &Output) -> Result<()> {
     let mut rows = table(&["id", "format", "status", "events", "new", "problems", "from"], &[3, 4, 5]);
-    for report in reports {
+    let (listed, counted): (Vec<_>, Vec<_>) =
+        reports.iter().partition(|report| reports.len() <= LISTED_MOST || !is_as_it_should(report));
+    for report in &listed {
         rows.add_row(row([
             report.id.as_ref().map_or_else(|| "-".into(), |id| one_line(id.as_str(), 37)),
             report.format.into(),
@@ -129,8 +139,18 @@ fn print(place: &Place<'_>, reports: &[ImportReport], seconds: f64, output: &Out
             report.path.to_string_lossy().into_owned(),
         ]));
     }
-    if !reports.is_empty() {
+    if !listed.is_empty() {
         output.line(rows.trim_fmt())?;
+    }
+    if !counted.is_empty() {
+        let mut statuses: BTreeMap<&str, u64> = BTreeMap::new();
+        for report in &counted {
+            *statuses.entry(report.status.as_str()).or_default() += 1;
+        }
+        let parts: Vec<String> =
+            statuses.iter().map(|(status, number)| format!("{} {status}", count(*number))).collect();
+        let others = if listed.is_empty() { "" } else { " besides" };
+        output.line(format!("{}{others}, without a problem (--json lists them)", parts.join(", ")))?;
     }
     let damaged = reports.iter().filter(|report| !report.problems.is_empty());
     let unlisted = damaged.clone().count().saturating_sub(DAMAGED_SHOWN);

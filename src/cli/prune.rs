@@ -17,8 +17,9 @@ pub(super) fn run(place: &Place<'_>, command: &Prune, output: &Output) -> Result
         output.remark("say which: --older-than, --keep-last, --max-bytes, --status or --tag");
         return Ok(REFUSED);
     }
-    let store = place.write()?;
-    let plan = if command.apply {
+    // A look asks for nothing that only a writer may have.
+    let store = if command.yes { place.write()? } else { place.read()? };
+    let plan = if command.yes {
         let bar = output.progress("conversations");
         let plan = store.prune(&rules, command.reason.as_deref(), &mut |_| bar.inc(1))?;
         bar.finish_and_clear();
@@ -29,24 +30,26 @@ pub(super) fn run(place: &Place<'_>, command: &Prune, output: &Output) -> Result
     let vacuumed = if command.vacuum { Some(store.vacuum()?) } else { None };
     if output.json {
         output.value(&json!({
-            "applied": command.apply,
+            "applied": command.yes,
             "pruned": plan.pruned.iter().map(value).collect::<Value>(),
             "events": plan.events(),
             "bytes": plan.bytes(),
             "kept": plan.kept,
             "kept_bytes": plan.kept_bytes,
+            "running": plan.running,
+            "changed": plan.changed,
             "bytes_given_back": vacuumed.map(|report| report.bytes_before.saturating_sub(report.bytes_after)),
         }))?;
         return Ok(DONE);
     }
-    print(&plan, command.apply, output)?;
+    print(&plan, command.yes, output)?;
     match vacuumed {
         Some(report) => output.line(format!(
             "the file had {} and has {}",
             bytes(report.bytes_before),
             bytes(report.bytes_after)
         ))?,
-        None if command.apply && !plan.pruned.is_empty() => {
+        None if command.yes && !plan.pruned.is_empty() => {
             output.remark("their room is used again; `annals vacuum` gives it back to the disk");
         }
         None => {}
@@ -86,8 +89,17 @@ fn print(plan: &PrunePlan, applied: bool, output: &Output) -> Result<()> {
         count(plan.kept),
         bytes(plan.kept_bytes),
     ))?;
+    if plan.running > 0 {
+        let running = plural(plan.running, "running conversation");
+        output.remark(format!(
+            "{running} would go too: --status running asks for those nothing works on any more"
+        ));
+    }
+    if plan.changed > 0 {
+        output.remark(format!("{} went on meanwhile and stay", plural(plan.changed, "conversation")));
+    }
     if !applied && !plan.pruned.is_empty() {
-        output.remark("nothing was deleted; --apply does it");
+        output.remark("nothing was deleted; --yes does it");
     }
     Ok(())
 }

@@ -11,7 +11,8 @@ use crate::event::{Given, TaskStatus, upcast};
 use crate::ids::{ConversationId, Sequence};
 use crate::state::Spent;
 use crate::store::{
-    Attachment, BaseState, Conversation, EventQuery, Origin, Problem, Store, Task, ToolCount, UsageTotal,
+    Archived, Attachment, BaseState, Conversation, EventQuery, Origin, Problem, Store, Task, ToolCount,
+    UsageTotal,
 };
 use crate::tree::{Branch, Tree};
 use crate::visualizer::{Form, Options, draw, task_line};
@@ -25,6 +26,7 @@ const LAST_SEEN: u64 = 20;
 /// All that the page tells.
 struct Page {
     conversation: Conversation,
+    archived: Archived,
     kinds: Vec<(String, u64)>,
     tools: Vec<ToolCount>,
     usage: Vec<UsageTotal>,
@@ -41,6 +43,7 @@ impl Page {
     fn read(store: &Store, id: &ConversationId) -> Result<Self> {
         Ok(Self {
             conversation: store.conversation(id)?,
+            archived: store.archived(id)?,
             kinds: store.count_kinds(id)?,
             tools: store.tool_counts(id)?,
             usage: store.usage(Some(id))?,
@@ -118,6 +121,11 @@ fn value(page: &Page) -> Result<Value> {
     value["usage"] = usage.collect();
     value["tasks"] = tasks.collect();
     value["branches"] = tree.collect();
+    value["archived"] = json!({
+        "events": page.archived.events,
+        "payload_bytes": page.archived.payload_bytes,
+        "stored_bytes": page.archived.stored_bytes,
+    });
     value["base_state_version"] = json!(page.base_state.as_ref().map(|state| state.version.0));
     value["sub_agents"] = page.children.iter().map(ConversationId::as_str).collect();
     value["attachments"] = attachments.collect();
@@ -139,6 +147,11 @@ fn head(page: &Page, output: &Output) -> Result<()> {
         &format!("{} to {} ({})", time(conversation.created_at), time(conversation.updated_at), span(lasted)),
     )?;
     line("events", &format!("{} ({})", count(conversation.event_count), bytes(conversation.payload_bytes)))?;
+    if let Some(at) = conversation.archived_at {
+        let Archived { events, payload_bytes, stored_bytes } = page.archived;
+        let sizes = format!("{} in {}", bytes(payload_bytes), bytes(stored_bytes));
+        line("archived", &format!("{}, {} ({sizes})", time(at), plural(events, "event")))?;
+    }
     if conversation.tags != "{}" {
         line("tags", &harmless(&conversation.tags))?;
     }

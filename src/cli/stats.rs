@@ -13,6 +13,9 @@ use crate::store::{Store, UsageTotal};
 /// How many rows of a table a person is shown.
 const ROWS_SHOWN: usize = 25;
 
+/// How many rows of a breakdown.
+const SHARES_SHOWN: usize = 100;
+
 pub(super) fn run(place: &Place<'_>, command: &Stats, output: &Output) -> Result<u8> {
     let store = place.read()?;
     if let Some(by) = command.by {
@@ -115,7 +118,11 @@ fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
         Split::Tool => table(&["tool", "conversations", "events", "payloads"], &[1, 2, 3]),
         Split::Day => table(&["day", "conversations", "events", "payloads"], &[1, 2, 3]),
     };
-    for share in &shares {
+    // Days are in order, the newest last: of these, the end is shown.
+    let hidden = shares.len().saturating_sub(SHARES_SHOWN);
+    let is_by_day = matches!(by, Split::Day);
+    let shown = if is_by_day { &shares[hidden..] } else { &shares[..shares.len() - hidden] };
+    for share in shown {
         let name = if share.name.is_empty() { "(none)".to_owned() } else { one_line(&share.name, 60) };
         let size = |size: Option<u64>| size.map_or_else(|| "-".to_owned(), bytes);
         rows.add_row(if is_by_conversation {
@@ -132,6 +139,12 @@ fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
         });
     }
     output.line(rows.trim_fmt())?;
+    if hidden > 0 {
+        let which = if is_by_day { "earlier" } else { "smaller" };
+        output.line(
+            output.dim(&format!("and {} {which} ones (--json has all of them)", count(hidden as u64))),
+        )?;
+    }
     Ok(DONE)
 }
 

@@ -45,6 +45,8 @@ pub(super) enum Change {
     Status(ExecutionStatus),
     Policy(Policy),
     Analyzer(Option<Analyzer>),
+    KnowledgeSkills(Vec<Text>),
+    PathRules(Vec<Text>),
     BlockAction(Text, Text),
     UnblockAction(Text),
     BlockMessage(Text, Text),
@@ -53,6 +55,7 @@ pub(super) enum Change {
     /// A model was asked.
     Spent(Box<ModelCall>),
     Tags(Vec<(String, String)>),
+    AgentState(Json),
     HookConfig(Option<Json>),
     /// The secrets have changed; they live in their registry.
     Secrets,
@@ -202,6 +205,14 @@ impl Base {
                 replace(&mut self.analyzer, analyzer)?;
                 written("security_analyzer", self.analyzer.as_ref().map(Analyzer::to_json))
             }
+            Change::KnowledgeSkills(skills) => {
+                replace(&mut self.knowledge_skills, skills)?;
+                written("activated_knowledge_skills", Some(list(&self.knowledge_skills)))
+            }
+            Change::PathRules(rules) => {
+                replace(&mut self.path_rules, rules)?;
+                written("activated_path_rules", Some(list(&self.path_rules)))
+            }
             Change::BlockAction(id, reason) => {
                 put(&mut self.blocked_actions, id, reason);
                 written("blocked_actions", Some(object(&self.blocked_actions)))
@@ -223,14 +234,19 @@ impl Base {
                 written("last_user_message_id", Some(quoted(id.as_str())))
             }
             Change::Spent(call) => {
-                self.stats.record(&call);
-                let field = FieldChange { field: "stats".into(), value: Some(self.stats_json()) };
+                let new = self.stats.record(&call);
+                let value = serde_json::to_string(&new).ok()?;
+                let field = FieldChange::extend("stats", value).ok()?;
                 let told = serde_json::to_string(&self.stats.snapshot()).ok();
                 Some(Written { field, told: told.and_then(|told| Json::parse(&told).ok()) })
             }
             Change::Tags(tags) => {
                 replace(&mut self.tags, tags)?;
                 written("tags", Some(object(&self.tags)))
+            }
+            Change::AgentState(state) => {
+                replace(&mut self.agent_state, state)?;
+                written("agent_state", Some(self.agent_state.text().to_owned()))
             }
             Change::HookConfig(config) => {
                 replace(&mut self.hook_config, config)?;

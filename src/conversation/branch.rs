@@ -11,8 +11,8 @@ use crate::view::View;
 /// The folds over the events of the active branch, root first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Branch {
-    /// What the model may see.
-    pub view: View,
+    /// What the model may see. Whoever asks the model keeps it as it was.
+    pub view: Arc<View>,
     /// The last events, as many as the search for circles looks at.
     recent: VecDeque<Event>,
     /// The actions that nothing has answered, in order.
@@ -29,13 +29,13 @@ impl Branch {
         let mut branch = Self::default();
         events.iter().for_each(|event| branch.follow(event));
         let awaited = branch.pending.iter().map(|action| &*action.tool_call_id);
-        branch.view = View::resumed(events, awaited);
+        branch.view = Arc::new(View::resumed(events, awaited));
         branch
     }
 
     /// Takes the next event.
     pub fn apply(&mut self, event: &Event) {
-        self.view.apply(event);
+        Arc::make_mut(&mut self.view).apply(event);
         self.follow(event);
     }
 

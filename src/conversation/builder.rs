@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::base::{Base, Sealing};
 use super::live::{Live, StateUpdates};
 use super::load::{self, Stored};
-use super::{Callback, Conversation, ConversationError, DeltaCallback, Host, Local, Result, Snapshot};
+use super::{Callback, Conversation, ConversationError, DeltaCallback, Guide, Host, Local, Result, Snapshot};
 use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::error::Expected;
 use crate::event::json::Raw;
@@ -55,6 +55,7 @@ pub(super) struct Parts {
     pub registry: tool::Registry,
     pub tools: Vec<Arc<dyn Tool>>,
     pub hooks: Option<hook::Config>,
+    pub guide: Option<Arc<dyn Guide>>,
     pub callbacks: Vec<Callback>,
     pub on_delta: Option<DeltaCallback>,
     pub updates: StateUpdates,
@@ -84,6 +85,7 @@ impl Default for Builder {
                 registry: tool::Registry::builtin(),
                 tools: Vec::new(),
                 hooks: None,
+                guide: None,
                 callbacks: Vec::new(),
                 on_delta: None,
                 updates: StateUpdates::Off,
@@ -215,6 +217,12 @@ impl Builder {
     /// Commands and questions to run at certain points.
     pub fn hooks(mut self, hooks: hook::Config) -> Self {
         self.parts.hooks = Some(hooks);
+        self
+    }
+
+    /// Somebody who adds to what the model reads: skills, rules, memory.
+    pub fn guide(mut self, guide: Arc<dyn Guide>) -> Self {
+        self.parts.guide = Some(guide);
         self
     }
 

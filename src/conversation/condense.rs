@@ -38,7 +38,7 @@ impl Conversation {
         if !live.branch.pending().is_empty() {
             return Ok(());
         }
-        let (view, moves) = (live.branch.view.clone(), live.moves);
+        let (view, moves) = (std::sync::Arc::clone(&live.branch.view), live.moves);
         drop(live);
         let (condensed, calls) = local.condense_until(&view, &CancellationToken::new(), &equipment).await;
         let mut live = local.lock().await?;

@@ -99,6 +99,9 @@ pub enum ConversationError {
     /// What the model sees could not be made shorter, and has to be.
     #[error(transparent)]
     Condense(#[from] CondenseError),
+    /// No goal was interrupted.
+    #[error("there is no goal to go on with")]
+    NoGoal,
     /// Nothing was said that a title could be made of.
     #[error("No user messages found in conversation events")]
     NoUserMessage,
@@ -157,6 +160,7 @@ impl ConversationError {
             | Self::IdMismatch { .. }
             | Self::UnknownEvent { .. }
             | Self::NoCondenser { .. }
+            | Self::NoGoal
             | Self::NoUserMessage
             | Self::Tag { .. }
             | Self::Limit { .. } => "ValueError".to_owned(),

@@ -15,8 +15,9 @@ use super::live::{Live, common};
 use super::run::{INTERRUPTED, Run};
 use super::step::finish;
 use super::{Local, Result};
+use crate::event::json::Object;
 use crate::event::{
-    ActionEvent, AgentErrorEvent, ErrorClassification, Observation, ObservationEvent, RejectionSource,
+    ActionEvent, AgentErrorEvent, ErrorClassification, Event, Observation, ObservationEvent, RejectionSource,
     Source, UserRejectObservation,
 };
 use crate::tool::{self, Context, Tool, ToolError};
@@ -131,7 +132,8 @@ impl Local {
         let failed = |text: &str| format!("Error executing tool '{name}': {text}");
         match ended {
             Ended::Answered(observation) => {
-                let event = ObservationEvent::new(common(Source::Environment), action, *observation);
+                let mut event = ObservationEvent::new(common(Source::Environment), action, *observation);
+                self.add_rules(live, action, &mut event);
                 let answer = equipment.post_tool_use(action, &event).await;
                 live.push_hooks_aside(answer.events);
                 live.push(event);
@@ -152,6 +154,24 @@ impl Local {
             }
         }
         Ok(false)
+    }
+
+    /// Adds what is to be known of the file that an action has touched.
+    fn add_rules(&self, live: &mut Live, action: &Arc<ActionEvent>, event: &mut ObservationEvent) {
+        let Some(guide) = &self.parts.guide else { return };
+        let dumped = Event::Action(Arc::clone(action)).dump();
+        let Some(path) = Object::of(&dumped).get("action").and_then(|action| action.get("path")?.as_str())
+        else {
+            return;
+        };
+        let path = self.working_dir.join(&*path);
+        let Ok(relative) = path.strip_prefix(&self.working_dir) else { return };
+        let mut rules = live.base.path_rules.clone();
+        for (name, content) in guide.for_path(relative, &live.base.path_rules) {
+            event.extended_content.push(content);
+            rules.push(name);
+        }
+        live.set(Change::PathRules(rules));
     }
 
     /// Where calls happen.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::base::{Base, Change, Sealing};
 use super::branch::Branch;
 use crate::event::{Common, ConversationStateUpdateEvent, Event, Message, MessageEvent, Role, Source};
-use crate::event::{Content, kind};
+use crate::event::{Content, Json, kind};
 use crate::ids::{EventId, ROOT, Timestamp, Version};
 use crate::state::base::FieldChange;
 use crate::store::{Head, Mark};
@@ -53,6 +53,8 @@ pub(super) struct Live {
     /// Whether memory and store may differ: everything is read anew before it is used.
     pub is_stale: bool,
     pub draft: Draft,
+    /// What was last told of a goal.
+    pub goal: Option<Json>,
     pub sealing: Sealing,
     pub updates: StateUpdates,
 }
@@ -86,11 +88,8 @@ impl Live {
         let Some(written) = self.base.apply(change, &self.sealing) else { return };
         self.is_stale = true;
         if let Some(told) = written.told.filter(|_| self.updates == StateUpdates::On) {
-            let update = ConversationStateUpdateEvent::new(
-                common(Source::Environment),
-                written.field.field.as_str(),
-                told,
-            );
+            let (field, _) = written.field.target();
+            let update = ConversationStateUpdateEvent::new(common(Source::Environment), field, told);
             self.push_aside(update);
         }
         self.draft.fields.push(written.field);

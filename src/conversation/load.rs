@@ -3,7 +3,7 @@
 use super::base::{Base, Sealing};
 use super::branch::Branch;
 use super::live::{Draft, Live, PROMPT_WINDOW, StateUpdates};
-use super::{ConversationError, Host, Result};
+use super::{ConversationError, Host, Result, goal};
 use crate::event::{Event, Given};
 use crate::ids::{ConversationId, EventId, Sequence, Version};
 use crate::state::BaseDocument;
@@ -79,6 +79,7 @@ impl Stored {
             is_prompted: first.into_iter().any(|event| matches!(event, Event::SystemPrompt(_))),
             is_stale: false,
             draft: Draft::default(),
+            goal: self.events.iter().rev().find_map(goal::told),
             sealing,
             updates,
             tree: self.tree,
@@ -106,7 +107,7 @@ pub(super) async fn refresh(host: &Host, id: &ConversationId, live: &mut Live) -
 /// Whether what is stored goes on from `leaf`.
 fn goes_on(stored: &Stored, leaf: Option<&EventId>) -> bool {
     let place = |id: &EventId| stored.tree.place(id.as_str());
-    let from = match leaf.map(&place) {
+    let from = match leaf.map(place) {
         Some(None) => return false,
         Some(place) => place,
         None => None,

@@ -57,12 +57,15 @@ impl Local {
         let secrets = self.secrets.infos().into_iter().map(|info| (info.name, info.description));
         let secrets: Vec<_> = secrets.collect();
         let time = agent.member("agent_context").is_some() || !secrets.is_empty();
+        let guided = self.parts.guide.as_ref().map(|guide| guide.surroundings()).unwrap_or_default();
         let around = Surroundings {
-            suffix: prompt::suffix(agent),
+            suffix: Some(guided.suffix)
+                .filter(|text| !text.is_empty())
+                .unwrap_or_else(|| prompt::suffix(agent)),
             secrets,
             // To the minute: the beginning of the time that events bear.
             time: time.then(|| Timestamp::now().to_naive_local().chars().take(16).collect()),
-            ..Surroundings::default()
+            ..guided
         };
         let event = SystemPromptEvent {
             dynamic_context: prompt::own(&around).map(TextContent::new),

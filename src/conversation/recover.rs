@@ -17,8 +17,9 @@ impl Local {
     /// Answers what was left unanswered, where the conversation was running when its process ended.
     pub(super) async fn recover(&self) -> Result<()> {
         let mut live = self.lock().await?;
+        live.interrupt_goal();
         if live.base.status != ExecutionStatus::Running {
-            return Ok(());
+            return self.commit(&mut live).await;
         }
         live.set(Change::Status(ExecutionStatus::Error));
         let left: Vec<_> = live.branch.pending().to_vec();

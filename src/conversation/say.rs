@@ -50,10 +50,18 @@ impl Local {
         if matches!(live.base.status, ExecutionStatus::Finished | ExecutionStatus::Stuck) {
             live.set(Change::Status(ExecutionStatus::Idle));
         }
-        let event = MessageEvent {
+        let mut event = MessageEvent {
             sender: message.sender,
             ..MessageEvent::new(common(Source::User), Message::new(Role::User, message.content))
         };
+        let activated = live.base.knowledge_skills.clone();
+        let called =
+            self.parts.guide.as_ref().and_then(|guide| guide.for_message(&event.llm_message, &activated));
+        if let Some(called) = called {
+            event.extended_content.push(called.content);
+            event.activated_skills.clone_from(&called.names);
+            live.set(Change::KnowledgeSkills([activated, called.names].concat()));
+        }
         let id = event.common.id.clone();
         equipment.push_user_message(&mut live, event).await;
         self.commit(&mut live).await?;

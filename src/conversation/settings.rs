@@ -4,6 +4,7 @@ use super::base::Change;
 use super::builder::check_tags;
 use super::{Conversation, Result};
 use crate::agent::{Analyzer, Policy};
+use crate::event::Json;
 use crate::secret::Source;
 
 impl Conversation {
@@ -30,6 +31,14 @@ impl Conversation {
     pub async fn set_tags(&self, tags: Vec<(String, String)>) -> Result<()> {
         check_tags(&tags)?;
         self.change(Change::Tags(tags)).await
+    }
+
+    /// Sets what the agent remembers for itself, all of it: a JSON object.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn set_agent_state(&self, state: Json) -> Result<()> {
+        self.change(Change::AgentState(state)).await
     }
 
     /// Adds secrets, or puts them in the place of those with their names. They are sealed at once.

@@ -26,7 +26,7 @@ use crate::view::View;
 /// What a step has come to.
 enum Thought {
     /// The view was too long.
-    Condensed(Condensation),
+    Condensed(Box<Condensation>),
     /// The model was asked.
     Model(Box<step::Thought>),
 }
@@ -50,15 +50,16 @@ impl Local {
             live.set(Change::Status(ExecutionStatus::Finished));
             return Ok(live);
         }
-        let (view, moves) = (live.branch.view.clone(), live.moves);
+        let (view, moves) = (Arc::clone(&live.branch.view), live.moves);
         drop(live);
         let item = EventId::mint();
         let (condensed, calls) = self.condense_view(&view, run, equipment).await;
         let thought = match condensed {
             Ok(None) => self.ask_model(&view, run, equipment, &item).await,
-            Ok(Some(condensation)) => Ok(Thought::Condensed(condensation)),
+            Ok(Some(condensation)) => Ok(Thought::Condensed(Box::new(condensation))),
             Err(error) => Err(error.into()),
         };
+        drop(view);
         self.resolve_secrets().await?;
         let mut live = self.lock().await?;
         for call in calls {
@@ -71,8 +72,8 @@ impl Local {
                 return Err(error);
             }
         };
-        if let Thought::Model(model) = &thought
-            && let step::Thought::Replied(reply) = &**model
+        if let Thought::Model(thought) = &thought
+            && let step::Thought::Replied(reply) = &**thought
         {
             live.set(Change::Spent(Box::new(spent(&*equipment.model, reply))));
         }
@@ -81,7 +82,7 @@ impl Local {
             return Ok(live);
         }
         match thought {
-            Thought::Condensed(condensation) => drop(live.push(condensation)),
+            Thought::Condensed(condensation) => drop(live.push(*condensation)),
             Thought::Model(thought) => self.take(&mut live, run, equipment, *thought, item).await?,
         }
         Ok(live)

@@ -41,6 +41,31 @@ impl Chart<'_> {
         }
     }
 
+    /// Takes away what would write to a copy of another program's log: it stays as that program wrote it.
+    fn leave_as_it_is(&mut self) {
+        // The kinds of what has no counterpart here are the import's own.
+        if self.row.foreign().is_some() {
+            self.findings.retain(|finding| finding.trouble != Trouble::UnfamiliarKind);
+        }
+        for finding in &mut self.findings {
+            if let Some(
+                Remedy::MoveHead { .. } | Remedy::StandIn { .. } | Remedy::Answer { .. } | Remedy::Stop,
+            ) = finding.remedy
+            {
+                finding.remedy = None;
+                finding.what.push_str("; its program left it so");
+            }
+            finding.is_note |= matches!(
+                finding.trouble,
+                Trouble::Cycle
+                    | Trouble::MissingParent
+                    | Trouble::HeadBehind
+                    | Trouble::DanglingCall
+                    | Trouble::StaleRun
+            );
+        }
+    }
+
     fn id(&self, place: usize) -> &str {
         self.skeleton.tree.id(place).unwrap_or_default()
     }
@@ -90,6 +115,9 @@ impl Doctor<'_> {
         examine_payloads(&mut chart);
         self.examine_import(&mut chart)?;
         chart.cut();
+        if row.foreign_format.is_some() {
+            chart.leave_as_it_is();
+        }
         seen.findings.append(&mut chart.findings);
         Ok(())
     }

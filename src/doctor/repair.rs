@@ -11,7 +11,7 @@ use crate::event::{
 use crate::event::{NewEvent, Source};
 use crate::ids::{ConversationId, EventId, ROOT, Timestamp};
 use crate::state::base::FieldChange;
-use crate::store::{Append, BaseStateChange, Head, Mending, Options, Repair, Store};
+use crate::store::{APPLICATION_ID, Append, BaseStateChange, Head, Mending, Options, Repair, Store};
 use crate::transfer::{Copier, CopyOptions, CopyReport, ImportOptions, ImportStatus, Importer};
 
 /// What the model is told of a call that a crash cut short: the reference's own words, so that a model
@@ -107,7 +107,7 @@ impl Doctor<'_> {
 
     fn import_again(&self, id: &ConversationId, from: &str, why: &Mending) -> Result<Repair> {
         let path = Path::new(from);
-        let is_done = if is_database(path) { self.copy_again(id, path)? } else { self.read_again(id, path)? };
+        let is_done = if is_annals(path) { self.copy_again(id, path)? } else { self.read_again(id, path)? };
         if is_done {
             return self.store.note_repair(Some(id), why);
         }
@@ -138,11 +138,12 @@ impl Doctor<'_> {
     }
 }
 
-/// Whether a file is an SQLite database, by its first bytes.
-fn is_database(path: &Path) -> bool {
-    let mut first = [0; 16];
+/// Whether a file is an Annals database, by its first bytes; other programs' are imported.
+fn is_annals(path: &Path) -> bool {
+    let mut first = [0; 72];
     std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
-        && first == *b"SQLite format 3\0"
+        && first.starts_with(b"SQLite format 3\0")
+        && first.ends_with(&APPLICATION_ID.to_be_bytes())
 }
 
 /// The event that stands where `lost` stood: the model never sees it, and a run's failures look like it.

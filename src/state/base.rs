@@ -68,10 +68,16 @@ pub enum BaseStateError {
     },
 }
 
+/// What stands behind the name of a field that is not set but added to; see [`FieldChange::extend`].
+pub const EXTENDED: char = '+';
+
+/// What stands behind the name of a field that is set and ends as one that is added to.
+const PLAIN: char = '=';
+
 /// One field's new value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldChange {
-    /// The member's name.
+    /// The member's name; with [`EXTENDED`] behind it where the value is added to what is there.
     pub field: String,
     /// Its new value as JSON text; `None` takes the member away.
     pub value: Option<String>,
@@ -85,16 +91,49 @@ impl FieldChange {
     pub fn set(field: impl Into<String>, value: impl Into<String>) -> Result<Self, BaseStateError> {
         let (field, value) = (field.into(), value.into());
         match Raw::parse(&value) {
-            Ok(_) => Ok(Self { field, value: Some(value) }),
+            Ok(_) => Ok(Self { field: plain(field), value: Some(value) }),
             Err(source) => Err(BaseStateError::Value { field, source }),
+        }
+    }
+
+    /// Adds `value`, which is JSON text, to what `field` is: members of objects are added to in the same way, elements of
+    /// arrays go behind those that are there, and anything else takes the old value's place. For fields that grow
+    /// with every step of an agent: the change is as large as what is new.
+    ///
+    /// # Errors
+    /// [`BaseStateError::Value`] where `value` is not JSON.
+    pub fn extend(field: &str, value: impl Into<String>) -> Result<Self, BaseStateError> {
+        let change = Self::set(field, value)?;
+        Ok(Self { field: format!("{field}{EXTENDED}"), ..change })
+    }
+
+    /// The field that changes, and whether it is added to.
+    #[must_use]
+    pub fn target(&self) -> (&str, bool) {
+        match (self.field.strip_suffix(EXTENDED), self.field.strip_suffix(PLAIN)) {
+            (Some(field), _) => (field, true),
+            (None, Some(field)) if looks_extended(field) => (field, false),
+            (None, _) => (&self.field, false),
         }
     }
 
     /// Takes `field` away.
     #[must_use]
     pub fn remove(field: impl Into<String>) -> Self {
-        Self { field: field.into(), value: None }
+        Self { field: plain(field.into()), value: None }
     }
+}
+
+/// The name in a change that sets or takes away: one that would look like an addition is marked.
+fn plain(mut field: String) -> String {
+    if looks_extended(&field) {
+        field.push(PLAIN);
+    }
+    field
+}
+
+fn looks_extended(field: &str) -> bool {
+    field.trim_end_matches(PLAIN).ends_with(EXTENDED)
 }
 
 impl BaseDocument {
@@ -151,18 +190,24 @@ impl BaseDocument {
         let mut members: Vec<(String, Cow<'_, str>)> = Raw::parse(&self.0)
             .map(|raw| raw.members().map(|(key, value)| (key.into_owned(), value.text().into())).collect())
             .unwrap_or_default();
+        // What is added to a field is put together first: the field itself may be long.
+        let mut additions: Vec<(&str, String)> = Vec::new();
         for change in changes {
-            let place = members.iter().rposition(|(key, _)| *key == change.field);
-            match (place, &change.value) {
-                (Some(place), Some(value)) => members[place].1 = value.as_str().into(),
-                (None, Some(value)) => {
-                    let own = rank(&change.field);
-                    let later = |(key, _): &(String, _)| own.is_some() && rank(key) > own;
-                    let place = members.iter().position(later).unwrap_or(members.len());
-                    members.insert(place, (change.field.clone(), value.as_str().into()));
+            let (field, extends) = change.target();
+            let place = additions.iter().position(|(known, _)| *known == field);
+            match (extends, &change.value, place) {
+                (true, Some(value), Some(place)) => additions[place].1 = extended(&additions[place].1, value),
+                (true, Some(value), None) => additions.push((field, value.clone())),
+                (_, value, place) => {
+                    place.map(|place| additions.remove(place));
+                    set(&mut members, field, value.as_deref().map(Cow::Borrowed));
                 }
-                (_, None) => members.retain(|(key, _)| *key != change.field),
             }
+        }
+        for (field, addition) in additions {
+            let old = members.iter().rfind(|(key, _)| key == field);
+            let new = old.map_or_else(|| addition.clone(), |(_, old)| extended(old, &addition));
+            set(&mut members, field, Some(new.into()));
         }
         let mut text = String::with_capacity(self.0.len());
         for (key, value) in &members {
@@ -186,6 +231,61 @@ impl BaseDocument {
             FieldChange { field: "leaf_event_id".into(), value: leaf.map(quoted) },
             FieldChange { field: "head_is_empty".into(), value: Some(head_is_empty.to_string()) },
         ]))
+    }
+}
+
+/// Sets a member, in its place or where the reference has it; `None` takes it away.
+fn set<'v>(members: &mut Vec<(String, Cow<'v, str>)>, field: &str, value: Option<Cow<'v, str>>) {
+    let place = members.iter().rposition(|(key, _)| key == field);
+    match (place, value) {
+        (Some(place), Some(value)) => members[place].1 = value,
+        (None, Some(value)) => {
+            let own = rank(field);
+            let later = |(key, _): &(String, _)| own.is_some() && rank(key) > own;
+            let place = members.iter().position(later).unwrap_or(members.len());
+            members.insert(place, (field.to_owned(), value));
+        }
+        (_, None) => members.retain(|(key, _)| key != field),
+    }
+}
+
+/// `old` with `addition` added to it; both are JSON texts.
+pub(crate) fn extended(old: &str, addition: &str) -> String {
+    let mut out = String::with_capacity(old.len() + addition.len());
+    match (Raw::parse(old), Raw::parse(addition)) {
+        (Ok(old), Ok(addition)) => extend(&mut out, old, addition),
+        _ => out.push_str(addition),
+    }
+    out
+}
+
+fn extend(out: &mut String, old: Raw<'_>, addition: Raw<'_>) {
+    if old.is_array() && addition.is_array() {
+        let inner = |raw: Raw<'_>| raw.text()[1..raw.text().len() - 1].trim().to_owned();
+        let (first, second) = (inner(old), inner(addition));
+        let comma = if first.is_empty() || second.is_empty() { "" } else { "," };
+        out.extend(["[", &first, comma, &second, "]"]);
+    } else if old.is_object() && addition.is_object() {
+        let mut is_first = true;
+        let mut member = |out: &mut String, key: &str| {
+            out.push_str(if std::mem::take(&mut is_first) { "{" } else { "," });
+            out.push_str(&quoted(key));
+            out.push(':');
+        };
+        for (key, value) in old.members() {
+            member(out, &key);
+            match addition.get(&key) {
+                Some(addition) => extend(out, value, addition),
+                None => out.push_str(value.text()),
+            }
+        }
+        for (key, value) in addition.members().filter(|(key, _)| old.get(key).is_none()) {
+            member(out, &key);
+            out.push_str(value.text());
+        }
+        out.push_str(if is_first { "{}" } else { "}" });
+    } else {
+        out.push_str(addition.text());
     }
 }
 
@@ -229,6 +329,24 @@ mod tests {
                 r#""leaf_event_id":"e","head_is_empty":false,"stats":{},"ours_too":2,"hook_config":{}}"#
             )
         );
+    }
+
+    #[test]
+    fn a_field_that_grows_is_added_to() {
+        let add = |field: &str, value: &str| FieldChange::extend(field, value).unwrap();
+        let document = BaseDocument::parse(r#"{"stats":{"a":{"n":1,"l":[1 ]},"b":[]},"x":1}"#).unwrap();
+        let one = add("stats", r#"{"a":{"n":2,"l":[2,3]},"c":{"l":[9]}}"#);
+        let two = add("stats", r#"{"a":{"l":[4]},"b":[5],"c":{"l":[8]}}"#);
+        let both = r#"{"stats":{"a":{"n":2,"l":[1,2,3,4]},"b":[5],"c":{"l":[9,8]}},"x":1}"#;
+        assert_eq!(document.with(&[one.clone(), two.clone()]).as_str(), both);
+        assert_eq!(document.with(&[one.clone()]).with(&[two]).as_str(), both);
+        let changes = [one, set("stats", "{}"), add("stats", r#"{"d":[]}"#), add("new", "[1]")];
+        assert_eq!(document.with(&changes).as_str(), r#"{"stats":{"d":[]},"x":1,"new":[1]}"#);
+        for name in ["x+", "x+=", "x=", "+"] {
+            assert_eq!(set(name, "[]").target(), (name, false));
+            assert_eq!(add(name, "[]").target(), (name, true));
+            assert_eq!(FieldChange::remove(name).target(), (name, false));
+        }
     }
 
     #[test]

@@ -22,8 +22,9 @@ pub struct ModelCall {
 }
 
 impl Stats {
-    /// Adds a call to its use, which begins with its first call.
-    pub fn record(&mut self, call: &ModelCall) {
+    /// Adds a call to its use, which begins with its first call. Answers what is new: the use's sums, and what its lists
+    /// have behind what was in them.
+    pub fn record(&mut self, call: &ModelCall) -> Self {
         let place = self.usage_to_metrics.iter().position(|(usage_id, _)| *usage_id == call.usage_id);
         let place = place.unwrap_or_else(|| {
             let tokens = TokenUsage { model: call.model.clone(), ..TokenUsage::default() };
@@ -35,7 +36,19 @@ impl Stats {
             self.usage_to_metrics.push((call.usage_id.clone(), metrics));
             self.usage_to_metrics.len() - 1
         });
-        self.usage_to_metrics[place].1.record(call);
+        let (usage_id, metrics) = &mut self.usage_to_metrics[place];
+        let before = (metrics.costs.len(), metrics.response_latencies.len(), metrics.token_usages.len());
+        metrics.record(call);
+        let new = Metrics {
+            model_name: metrics.model_name.clone(),
+            accumulated_cost: metrics.accumulated_cost,
+            max_budget_per_task: metrics.max_budget_per_task,
+            accumulated_token_usage: metrics.accumulated_token_usage.clone(),
+            costs: metrics.costs[before.0..].to_vec(),
+            response_latencies: metrics.response_latencies[before.1..].to_vec(),
+            token_usages: metrics.token_usages[before.2..].to_vec(),
+        };
+        Self { usage_to_metrics: vec![(usage_id.clone(), new)] }
     }
 }
 
@@ -81,7 +94,9 @@ mod tests {
     fn a_call_adds_what_is_known_of_it() {
         let mut stats = Stats::default();
         stats.record(&call("agent", 5, Some(0.25)));
-        stats.record(&call("agent", 0, Some(0.0)));
+        let new = stats.record(&call("agent", 0, Some(0.0)));
+        let new = new.usage("agent").unwrap();
+        assert_eq!((new.accumulated_cost, new.response_latencies.len(), new.costs.len()), (0.25, 1, 0));
         stats.record(&call("condenser", 7, None));
         let agent = stats.usage("agent").unwrap();
         assert_eq!((agent.model_name.as_str(), agent.accumulated_cost), ("m", 0.25));

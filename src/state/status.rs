@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 use super::title::is_blank;
 use crate::event::json::{Object, Raw};
-use crate::event::{Content, Envelope, Event, RejectionSource, Source, kind, transcript};
+use crate::event::{Content, Envelope, Event, Given, RejectionSource, Source, kind, transcript};
+use crate::ids::EventId;
 
 /// How a conversation goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -142,6 +143,12 @@ impl Effect {
             }
             kind::PAUSE | kind::INTERRUPT => Self::Set(Paused),
             kind::CONVERSATION_ERROR => Self::Set(Error),
+            // What OpenHands V0 wrote is raised first: it is only ever imported.
+            other if other.starts_with("action:") || other.starts_with("observation:") => {
+                let id = envelope.id.clone().unwrap_or_else(EventId::mint);
+                let given = Given { id: Some(&id), timestamp: None };
+                Event::read(payload, &given).map_or(Self::Keep, |event| Self::of_event(&event))
+            }
             _ => Self::Keep,
         }
     }

@@ -40,6 +40,9 @@ const ACTS_OF: &str = "SELECT number, at, act, conversation, reason, os_user, ho
 const LAST_OF: &str =
     "SELECT at FROM admin_act WHERE conversation = ?1 AND act = ?2 ORDER BY number DESC LIMIT 1";
 
+const LAST_REMOVAL: &str =
+    "SELECT coalesce(max(number), 0) FROM admin_act WHERE act IN ('delete', 'erase', 'redact', 'prune')";
+
 const WRITING: &str = "writing the administrative log";
 const READING: &str = "reading the administrative log";
 
@@ -188,6 +191,13 @@ pub(super) fn write(db: &Connection, actor: &Actor, new: &NewAct<'_>, now: Times
         receipts: new.receipts.len() as u64,
     };
     insert(db, &Act { hash: link(&act, new.receipts, previous), ..act }, new.receipts)
+}
+
+/// The number of the newest act that took something out; 0 where none did.
+pub(super) fn last_removal(db: &Connection) -> Result<i64> {
+    db.prepare_cached(LAST_REMOVAL)
+        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+        .doing(READING)
 }
 
 /// Writes an act that is whole; answers its number.

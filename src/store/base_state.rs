@@ -19,7 +19,7 @@ use super::kept::{Edit, Kept, Part};
 use crate::error::{Error, Result};
 use crate::event::json::{Object, Raw};
 use crate::ids::{ConversationId, Sequence, Timestamp, Version};
-use crate::state::base::{BaseDocument, BaseStateError, FieldChange};
+use crate::state::base::{BaseDocument, BaseStateError, FieldChange, extended};
 
 pub(super) use check::{broken, head_is_told, told_status};
 
@@ -118,11 +118,8 @@ pub(super) fn change(
         return Err(BaseStateError::Head.into());
     }
     let next = version + 1;
-    for (index, field) in change.fields.iter().enumerate() {
-        if change.fields[index + 1..].iter().any(|later| later.field == field.field) {
-            continue; // a later change of the same field in the same version wins
-        }
-        add_change(db, entry, next, &field.field, field.value.as_deref(), now)?;
+    for field in merged(&change.fields) {
+        add_change(db, entry, next, &field, now)?;
     }
     db.prepare_cached(SET_VERSION).and_then(|mut s| s.execute(params![entry.key, next])).doing(CHANGING)?;
     if next - document_version >= CHANGES_MAX {
@@ -130,6 +127,23 @@ pub(super) fn change(
         renew(db, entry.key, &document, next)?;
     }
     Ok(Version(next.cast_unsigned()))
+}
+
+/// Changes each field once: of two that set it the later counts, what adds to it is put together.
+fn merged(changes: &[FieldChange]) -> Vec<FieldChange> {
+    let mut merged: Vec<FieldChange> = Vec::new();
+    for change in changes {
+        let (field, extends) = change.target();
+        if !extends {
+            merged.retain(|earlier| earlier.target().0 != field);
+        }
+        let earlier = merged.iter_mut().find(|earlier| earlier.field == change.field);
+        match (earlier.map(|earlier| &mut earlier.value), &change.value) {
+            (Some(Some(earlier)), Some(addition)) => *earlier = extended(earlier, addition),
+            _ => merged.push(change.clone()),
+        }
+    }
+    merged
 }
 
 /// Takes over a whole document from outside, byte for byte: as version 0 where there is none, else as one
@@ -143,7 +157,9 @@ pub(super) fn replace(db: &Connection, entry: &Entry, document: &BaseDocument, n
     let next = stored.0.cast_signed() + 1;
     let (old, new) = (Object::of(before.as_str()), Object::of(document.as_str()));
     for (field, value) in changed_fields(&old, &new) {
-        add_change(db, entry, next, field, value.map(Raw::text), now)?;
+        let change =
+            FieldChange { value: value.map(|value| value.text().to_owned()), ..FieldChange::remove(field) };
+        add_change(db, entry, next, &change, now)?;
     }
     db.prepare_cached(SET_VERSION).and_then(|mut s| s.execute(params![entry.key, next])).doing(CHANGING)?;
     renew(db, entry.key, document, next)?;
@@ -172,15 +188,15 @@ fn add_change(
     db: &Connection,
     entry: &Entry,
     version: i64,
-    field: &str,
-    value: Option<&str>,
+    change: &FieldChange,
     now: Timestamp,
 ) -> Result<()> {
+    let FieldChange { field, value } = change;
     let last = entry.event_count.cast_signed() - 1;
     db.prepare_cached(ADD_CHANGE)
         .and_then(|mut statement| statement.execute(params![entry.key, version, field, value, last, now.0]))
         .doing(CHANGING)?;
-    follow(db, entry.key, field, value.and_then(|value| Raw::parse(value).ok()))
+    follow(db, entry.key, change.target().0, value.as_deref().and_then(|value| Raw::parse(value).ok()))
 }
 
 fn insert(db: &Connection, key: i64, document: &str) -> Result<()> {

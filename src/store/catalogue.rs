@@ -41,12 +41,13 @@ const SET_FORK: &str = "UPDATE conversation SET forked_from = ?2, forked_at = ?3
 const SET_FOREIGN: &str = "UPDATE conversation SET foreign_format = ?2 WHERE key = ?1";
 const SET_CREATED: &str = "UPDATE conversation SET created_at = ?2 WHERE key = ?1";
 const WHOLE: &str = "SELECT event_count, head_hash, leaf_event_id, head_is_empty, status, title, first_message, tags, \
-     created_at, updated_at, updated_minute, first_timestamp, last_timestamp, forked_from, forked_at \
-     FROM conversation WHERE key = ?1";
-const WHOLE_COLUMNS: usize = 15;
+     created_at, updated_at, updated_minute, first_timestamp, last_timestamp, forked_from, forked_at, \
+     foreign_format FROM conversation WHERE key = ?1";
+const WHOLE_COLUMNS: usize = 16;
 const ADOPT: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3, status = ?4, title = ?5, \
      first_message = ?6, tags = ?7, created_at = ?8, updated_at = ?9, updated_minute = ?10, first_timestamp = ?11, \
-     last_timestamp = ?12, forked_from = ?13, forked_at = ?14 WHERE key = ?1";
+     last_timestamp = ?12, forked_from = ?13, forked_at = ?14, \
+     foreign_format = ?15 WHERE key = ?1";
 const FORGET: &str = "UPDATE conversation SET first_message = NULL, last_timestamp = NULL WHERE key = ?1";
 const SET_FIRST_MESSAGE: &str = "UPDATE conversation SET first_message = ?2 WHERE key = ?1";
 const TEXTS: &str = "SELECT title, first_message, tags FROM conversation WHERE key = ?1";
@@ -148,6 +149,11 @@ impl Entry {
     /// The sequence of the next event.
     pub(super) fn next(&self) -> Sequence {
         Sequence(self.event_count)
+    }
+
+    /// Its status, as the catalogue has it.
+    pub(super) fn status(&self) -> &str {
+        &self.status
     }
 
     /// The payloads' size together, in bytes.

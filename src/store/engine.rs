@@ -18,6 +18,11 @@ impl<T> Doing<T> for rusqlite::Result<T> {
 
 /// Tells an engine error in Annals' terms.
 pub(super) fn translate(error: rusqlite::Error, doing: &'static str) -> Error {
+    if let rusqlite::Error::SqliteFailure(_, Some(message)) = &error
+        && let Some(what) = message.strip_prefix(DAMAGED)
+    {
+        return Error::Corrupt { what: what.to_owned() };
+    }
     let code = error.sqlite_error().map(|inner| inner.extended_code);
     match code {
         Some(code) if code & 0xff == ffi::SQLITE_FULL => Error::DiskFull { doing, source: error.into() },
@@ -41,6 +46,14 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
+/// How a message of ours begins that says what is damaged: the engine keeps of a function's error nothing else.
+const DAMAGED: &str = "damaged: ";
+
+/// What a function of ours answers where it finds the file damaged.
+pub(super) fn corrupt(what: &str) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_ERROR), Some(format!("{DAMAGED}{what}")))
+}
+
 /// Why the engine stopped a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -60,6 +73,7 @@ pub(super) fn stop(error: &rusqlite::Error) -> Option<Stop> {
     match error.sqlite_error() {
         Some(_) if error.to_string() == "interrupted" => Some(Stop::Interrupted),
         Some(_) if error.to_string() == "string or blob too big" => Some(Stop::TooBig),
+        Some(_) if error.to_string().starts_with(DAMAGED) => None,
         Some(inner) => match inner.extended_code & 0xff {
             ffi::SQLITE_INTERRUPT => Some(Stop::Interrupted),
             ffi::SQLITE_TOOBIG => Some(Stop::TooBig),

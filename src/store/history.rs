@@ -6,6 +6,7 @@ use super::engine::Doing as _;
 use super::{Store, base_state, catalogue};
 use crate::error::Result;
 use crate::ids::{ConversationId, Sequence, Timestamp};
+use crate::state::base::EXTENDED;
 
 const TIMES_DESCENDING: &str = "SELECT sequence, timestamp FROM event \
      WHERE conversation = ?1 AND sequence < ?2 ORDER BY sequence DESC LIMIT 1000";
@@ -81,6 +82,14 @@ impl Store {
         field: &str,
         sequence: Sequence,
     ) -> Result<Option<Option<String>>> {
-        self.read(|db| base_state::last_change(db, catalogue::key(db, conversation)?, field, sequence))
+        self.read(|db| {
+            let key = catalogue::key(db, conversation)?;
+            let added = format!("{field}{EXTENDED}");
+            if base_state::last_change(db, key, &added, sequence)?.is_none() {
+                return base_state::last_change(db, key, field, sequence);
+            }
+            let state = base_state::load_at(db, key, sequence)?;
+            Ok(state.map(|state| state.document.field(field).map(|value| value.text().to_owned())))
+        })
     }
 }

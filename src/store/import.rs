@@ -79,7 +79,7 @@ pub(crate) struct Surroundings {
 #[derive(Debug, Clone)]
 pub(crate) struct LogCopy {
     /// The format of that log.
-    pub format: ForeignFormat,
+    pub format: &'static str,
     /// The last event of the branch that was the live one there; `None` where there is none.
     pub head: Option<EventId>,
 }
@@ -89,8 +89,8 @@ pub(crate) struct LogCopy {
 pub(crate) enum Door<'a> {
     /// From a folder or a file of our own format, whose path this is.
     Folder(&'a str),
-    /// From another program's log.
-    Log(ForeignFormat),
+    /// From another program's log, whose path this is.
+    Log(&'a str, ForeignFormat),
 }
 
 impl Store {
@@ -109,9 +109,9 @@ impl Store {
         })
     }
 
-    /// Appends imported events; answers for each where it is, or where the event is that has its id. From a folder
-    /// the conversation counts as one on its way in until [`Store::finish_import`]; from another program's
-    /// log it is a copy of that from now on.
+    /// Appends imported events; answers for each where it is, or where the event is that has its id. Until
+    /// [`Store::finish_import`] the conversation counts as one on its way in; from another program's log it is
+    /// a copy of that from now on.
     pub(crate) fn import_events(
         &self,
         conversation: &ConversationId,
@@ -126,13 +126,13 @@ impl Store {
                 Some(entry) => entry,
                 None => Entry::create(db, conversation, now)?,
             };
-            match door {
-                Door::Folder(source) => arrival::begin(db, entry.key, source, now)?,
-                Door::Log(format) if entry.foreign.as_deref() != Some(format.as_str()) => {
-                    catalogue::set_foreign(db, entry.key, format.as_str())?;
-                    entry.foreign = Some(format.as_str().to_owned());
-                }
-                Door::Log(_) => {}
+            let (Door::Folder(source) | Door::Log(source, _)) = door;
+            arrival::begin(db, entry.key, source, now)?;
+            if let Door::Log(_, format) = door
+                && entry.foreign.as_deref() != Some(format.as_str())
+            {
+                catalogue::set_foreign(db, entry.key, format.as_str())?;
+                entry.foreign = Some(format.as_str().to_owned());
             }
             let mut position = log::head(db)?;
             let mut landings = Vec::with_capacity(arrivals.len());
@@ -214,7 +214,7 @@ impl Store {
             }
             origin::save_problems(db, entry.key, &around.problems, now)?;
             if let Some(LogCopy { format, head }) = &around.copy {
-                catalogue::set_foreign(db, entry.key, format.as_str())?;
+                catalogue::set_foreign(db, entry.key, format)?;
                 let moved = head.as_ref().filter(|head| entry.leaf.as_deref() != Some(head.as_str()));
                 if let Some(head) = moved {
                     append::set_head(db, conversation, &entry, &Head::At(head.clone()), now)?;

@@ -9,6 +9,7 @@ use super::options::PAGE_MAX;
 use super::{Store, read};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
+use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, Timestamp};
 
 const COLUMNS: &str = "c.id, coalesce(c.title, c.first_message), c.status, c.tags, c.event_count, \
@@ -54,12 +55,21 @@ pub struct Conversation {
     pub forked_from: Option<String>,
     /// The event it was forked at.
     pub forked_at: Option<String>,
-    /// The format of the other program's log that it is a read-only copy of; `None` where it is none.
+    /// The format of the log that it is a read-only copy of: a [`ForeignFormat`], or `openhands-v0`, whose events
+    /// nothing of today writes; `None` where it is none.
     pub foreign_format: Option<String>,
     /// The last link of its hash chain.
     pub head_hash: Digest,
     /// When its payloads were compressed, where they are.
     pub archived_at: Option<Timestamp>,
+}
+
+impl Conversation {
+    /// The other program whose log it is a copy of.
+    #[must_use]
+    pub fn foreign(&self) -> Option<ForeignFormat> {
+        self.foreign_format.as_deref().and_then(|format| format.parse().ok())
+    }
 }
 
 /// What to sort conversations by.

@@ -66,7 +66,7 @@ use rusqlite::Connection;
 
 pub use admin::{Act, ActKind, Actor, Receipt};
 pub use append::{Append, Appended, BaseStateChange, Head};
-pub use archive::{ArchiveProgress, ArchiveReport};
+pub use archive::{ArchiveProgress, ArchiveReport, Archived};
 pub use arrival::Unfinished;
 pub use attachment::Attachment;
 pub use backup::{

@@ -1,23 +1,27 @@
 //! Which conversations have had their time: rules, the plan they make, and carrying it out.
 //!
 //! A conversation and the conversations of its sub-agents are one family: they go together or not at all,
-//! and the newest of them says how old they are. One that runs does not go unless that status is asked for.
+//! and the newest of them says how old they are. One that runs does not go unless that status is asked for,
+//! and nothing goes that went on after the plan was made.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use rusqlite::Row;
+use rusqlite::{Connection, Row};
 
 use super::admin::{self, ActKind, NewAct};
 use super::delete::take_out;
 use super::engine::Doing as _;
 use super::log::conversion;
-use super::{ConversationFilter, Store};
+use super::{ConversationFilter, Order, PAGE_MAX, Store, catalogue};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
 
 const ALL: &str = "SELECT c.key, c.id, coalesce(c.title, c.first_message), c.status, c.updated_at, c.event_count, \
      c.payload_bytes, c.parent, (SELECT coalesce(sum(octet_length(b.content)), 0) FROM attachment AS a \
-     JOIN blob AS b ON b.key = a.blob WHERE a.conversation = c.key) FROM conversation AS c ORDER BY c.key";
+     JOIN blob AS b ON b.key = a.blob WHERE a.conversation = c.key), (SELECT sum(p.bytes - octet_length(p.content)) \
+     FROM archived_conversation AS a JOIN event AS e ON e.conversation = a.conversation \
+     JOIN archived_payload AS p ON p.position = e.position WHERE a.conversation = c.key) \
+     FROM conversation AS c ORDER BY c.key";
 
 /// Which conversations go. Those that fit all of `statuses` and `tags` are looked at; of these go the ones
 /// that any of the limits is against, or all of them where there is no limit.
@@ -27,19 +31,22 @@ pub struct PruneRules {
     pub statuses: Vec<String>,
     /// Only with all of these tags; `None` as the value fits any.
     pub tags: Vec<(String, Option<String>)>,
+    /// None that has any of these tags, or a sub-agent's conversation with one.
+    pub kept_tags: Vec<(String, Option<String>)>,
     /// Those that last went on before this time.
     pub older_than: Option<Timestamp>,
     /// All but this many, the newest.
     pub keep_last: Option<u64>,
-    /// Those beyond this many bytes of payloads and attachments, counted from the newest.
+    /// Those beyond this many bytes of payloads and attachments, counted from the newest; archived payloads
+    /// count for what they take.
     pub bytes_max: Option<u64>,
 }
 
 impl PruneRules {
-    /// Whether they say anything at all.
+    /// Whether they do not say what goes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        *self == Self { kept_tags: self.kept_tags.clone(), ..Self::default() }
     }
 }
 
@@ -58,7 +65,7 @@ pub struct Pruned {
     pub updated_at: Timestamp,
     /// How many events it has.
     pub events: u64,
-    /// Bytes of its payloads and attachments; content that several conversations share counts for each.
+    /// Bytes that its payloads and attachments take; content that several conversations share counts for each.
     pub bytes: u64,
     /// Which limits are against it: `older_than`, `keep_last`, `max_bytes`, or `filter` where there is none.
     pub because: Vec<&'static str>,
@@ -73,6 +80,10 @@ pub struct PrunePlan {
     pub kept: u64,
     /// Their bytes.
     pub kept_bytes: u64,
+    /// How many of them would go if they, or sub-agents of theirs, did not run.
+    pub running: u64,
+    /// How many of them stay because they went on, or went, since the plan was made.
+    pub changed: u64,
 }
 
 impl PrunePlan {
@@ -116,12 +127,24 @@ impl Store {
                 .doing("planning what to prune")?;
             Ok(families(members))
         })?;
-        let looked_at = self.looked_at(rules)?;
-        Ok(plan(families, rules, &|id| looked_at.contains(id)))
+        let candidates = self.all(&ConversationFilter {
+            statuses: rules.statuses.clone(),
+            tags: rules.tags.clone(),
+            ..ConversationFilter::default()
+        })?;
+        let mut kept = HashSet::new();
+        for tag in &rules.kept_tags {
+            kept.extend(self.all(&ConversationFilter { tags: vec![tag.clone()], ..Default::default() })?);
+        }
+        Ok(plan(families, rules, &|family| {
+            candidates.contains(family.head())
+                && !family.members.iter().any(|member| kept.contains(&member.pruned.id))
+        }))
     }
 
-    /// Deletes what the rules say, one transaction a conversation, and writes each into the administrative
-    /// log. The bytes stay until their room is used again, or [`Store::vacuum`].
+    /// Deletes what the rules say, a conversation with those of its sub-agents in one transaction, and writes
+    /// each into the administrative log. Answers what went. The bytes stay until their room is used again,
+    /// or [`Store::vacuum`].
     ///
     /// # Errors
     /// What writing can meet; what was deleted before stays deleted.
@@ -131,38 +154,51 @@ impl Store {
         reason: Option<&str>,
         progress: &mut dyn FnMut(&Pruned),
     ) -> Result<PrunePlan> {
-        let plan = self.plan_pruning(rules)?;
-        // Sub-agents first: should it end half way, no family is left without its head.
-        for one in plan.pruned.iter().rev() {
-            self.write(|db| {
-                let gone = take_out(db, &one.id)?;
-                let mut detail = gone.detail();
-                detail["because"] = one.because.as_slice().into();
-                let act = NewAct {
-                    act: ActKind::Prune,
-                    conversation: Some(one.id.as_str()),
-                    reason,
-                    detail,
-                    receipts: &[gone.receipt],
-                };
-                admin::write(db, &self.0.options.actor, &act, Timestamp::now())
-            })?;
-            progress(one);
+        let planned = self.plan_pruning(rules)?;
+        let mut done = PrunePlan { pruned: Vec::new(), ..planned };
+        for family in planned.pruned.chunk_by(|_, next| next.with.is_some()) {
+            if self.write(|db| self.delete_family(db, family, reason))? {
+                family.iter().for_each(&mut *progress);
+                done.pruned.extend_from_slice(family);
+            } else {
+                done.changed += family.len() as u64;
+                done.kept += family.len() as u64;
+                done.kept_bytes += family.iter().map(|one| one.bytes).sum::<u64>();
+            }
         }
-        Ok(plan)
+        Ok(done)
     }
 
-    /// The conversations that fit the rules' statuses and tags.
-    fn looked_at(&self, rules: &PruneRules) -> Result<std::collections::HashSet<ConversationId>> {
-        let filter = ConversationFilter {
-            statuses: rules.statuses.clone(),
-            tags: rules.tags.clone(),
-            ..ConversationFilter::default()
-        };
-        let mut found = std::collections::HashSet::new();
+    /// Deletes a family that is as it was when the plan was made; answers whether it is.
+    fn delete_family(&self, db: &Connection, family: &[Pruned], reason: Option<&str>) -> Result<bool> {
+        for one in family {
+            let entry = catalogue::Entry::load(db, &one.id)?;
+            if entry.is_none_or(|entry| entry.event_count != one.events || entry.status() != one.status) {
+                return Ok(false);
+            }
+        }
+        let now = Timestamp::now();
+        for one in family.iter().rev() {
+            let gone = take_out(db, &one.id)?;
+            let mut detail = gone.detail();
+            detail["because"] = one.because.as_slice().into();
+            let act = NewAct {
+                act: ActKind::Prune,
+                conversation: Some(one.id.as_str()),
+                reason,
+                detail,
+                receipts: &[gone.receipt],
+            };
+            admin::write(db, &self.0.options.actor, &act, now)?;
+        }
+        Ok(true)
+    }
+
+    fn all(&self, filter: &ConversationFilter) -> Result<HashSet<ConversationId>> {
+        let mut found = HashSet::new();
         let mut after = None;
         loop {
-            let page = self.conversations(&filter, super::Order::Created, after.as_ref(), super::PAGE_MAX)?;
+            let page = self.conversations(filter, Order::Created, after.as_ref(), PAGE_MAX)?;
             found.extend(page.conversations.into_iter().map(|one| one.id));
             after = page.next;
             if after.is_none() {
@@ -175,6 +211,7 @@ impl Store {
 fn member(row: &Row<'_>) -> rusqlite::Result<Member> {
     let id: String = row.get(1)?;
     let (payloads, attachments): (i64, i64) = (row.get(6)?, row.get(8)?);
+    let saved: Option<i64> = row.get(9)?;
     Ok(Member {
         key: row.get(0)?,
         parent: row.get(7)?,
@@ -185,7 +222,7 @@ fn member(row: &Row<'_>) -> rusqlite::Result<Member> {
             status: row.get(3)?,
             updated_at: Timestamp(row.get(4)?),
             events: row.get::<_, i64>(5)?.cast_unsigned(),
-            bytes: (payloads + attachments).cast_unsigned(),
+            bytes: (payloads + attachments - saved.unwrap_or(0)).max(0).cast_unsigned(),
             because: Vec::new(),
         },
     })
@@ -218,21 +255,21 @@ fn families(members: Vec<Member>) -> Vec<Family> {
     heads.into_iter().map(gather).collect()
 }
 
+impl Family {
+    fn head(&self) -> &ConversationId {
+        &self.members[0].pruned.id
+    }
+}
+
 /// Decides about each family, the newest first.
-fn plan(
-    mut families: Vec<Family>,
-    rules: &PruneRules,
-    is_looked_at: &dyn Fn(&ConversationId) -> bool,
-) -> PrunePlan {
+fn plan(mut families: Vec<Family>, rules: &PruneRules, is_candidate: &dyn Fn(&Family) -> bool) -> PrunePlan {
     families.sort_by_key(|family| std::cmp::Reverse((family.updated_at, family.members[0].key)));
     let has_limit = rules.older_than.is_some() || rules.keep_last.is_some() || rules.bytes_max.is_some();
     let (mut seen, mut bytes) = (0_u64, 0_u64);
     let mut plan = PrunePlan::default();
     for family in families {
-        let runs = family.members.iter().any(|member| member.pruned.status == "running");
-        let because = if !is_looked_at(&family.members[0].pruned.id) || (runs && rules.statuses.is_empty()) {
-            Vec::new()
-        } else {
+        let mut because = Vec::new();
+        if is_candidate(&family) {
             seen += 1;
             bytes = bytes.saturating_add(family.bytes);
             let limits = [
@@ -241,8 +278,13 @@ fn plan(
                 ("max_bytes", rules.bytes_max.is_some_and(|most| bytes > most)),
                 ("filter", !has_limit),
             ];
-            limits.into_iter().filter(|(_, against)| *against).map(|(name, _)| name).collect()
-        };
+            because.extend(limits.into_iter().filter(|(_, against)| *against).map(|(name, _)| name));
+        }
+        let runs = family.members.iter().any(|member| member.pruned.status == "running");
+        if runs && rules.statuses.is_empty() && !because.is_empty() {
+            plan.running += family.members.len() as u64;
+            because.clear();
+        }
         if because.is_empty() {
             plan.kept += family.members.len() as u64;
             plan.kept_bytes += family.bytes;
@@ -259,4 +301,88 @@ fn plan(
     }
     plan.pruned.reverse();
     plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A conversation of 100 bytes that last went on at `at`, as a sub-agent's of `parent`.
+    fn member(key: i64, at: i64, parent: Option<i64>, status: &str) -> Member {
+        let pruned = Pruned {
+            id: ConversationId::new(&format!("c{key}")).unwrap(),
+            with: None,
+            title: None,
+            status: status.into(),
+            updated_at: Timestamp(at),
+            events: 1,
+            bytes: 100,
+            because: Vec::new(),
+        };
+        Member { key, parent, pruned }
+    }
+
+    /// 1 is the oldest, 4 the newest; 5 is a sub-agent's of 2 and the newest of all, 6 one of that one's; 7 runs.
+    fn members() -> Vec<Member> {
+        vec![
+            member(1, 10, None, "finished"),
+            member(2, 20, None, "finished"),
+            member(3, 30, None, "stuck"),
+            member(4, 40, None, "finished"),
+            member(5, 50, Some(2), "finished"),
+            member(6, 5, Some(5), "idle"),
+            member(7, 1, None, "running"),
+        ]
+    }
+
+    fn pruned(rules: &PruneRules) -> Vec<(String, String)> {
+        let plan = plan(families(members()), rules, &|_| true);
+        assert_eq!(plan.pruned.len() as u64 + plan.kept, 7);
+        assert_eq!(plan.bytes() + plan.kept_bytes, 700);
+        plan.pruned.into_iter().map(|one| (one.id.to_string(), one.because.join(" "))).collect()
+    }
+
+    fn names(pruned: &[(String, String)]) -> Vec<&str> {
+        pruned.iter().map(|(id, _)| id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_family_is_as_old_as_its_newest_member_and_goes_whole() {
+        let older = |time| PruneRules { older_than: Some(Timestamp(time)), ..PruneRules::default() };
+        assert_eq!(names(&pruned(&older(31))), ["c1", "c3"]);
+        assert_eq!(names(&pruned(&older(10))), [""; 0]);
+        assert_eq!(names(&pruned(&older(51))), ["c1", "c3", "c4", "c2", "c5", "c6"]);
+    }
+
+    #[test]
+    fn the_newest_are_kept_by_count_and_by_bytes() {
+        let last = |count| PruneRules { keep_last: Some(count), ..PruneRules::default() };
+        assert_eq!(names(&pruned(&last(2))), ["c1", "c3"]);
+        assert_eq!(names(&pruned(&last(0))).len(), 6);
+        let bytes = |most| PruneRules { bytes_max: Some(most), ..PruneRules::default() };
+        assert_eq!(names(&pruned(&bytes(500))), ["c1"]);
+        // The family of 2 alone is more than that.
+        assert_eq!(names(&pruned(&bytes(299))).len(), 6);
+    }
+
+    #[test]
+    fn each_limit_that_is_against_a_conversation_is_told() {
+        let rules = PruneRules {
+            older_than: Some(Timestamp(31)),
+            keep_last: Some(1),
+            bytes_max: Some(350),
+            ..PruneRules::default()
+        };
+        let because = pruned(&rules);
+        let told = |index: usize| (because[index].0.as_str(), because[index].1.as_str());
+        assert_eq!(told(0), ("c1", "older_than keep_last max_bytes"));
+        assert_eq!(told(2), ("c4", "keep_last max_bytes"));
+    }
+
+    #[test]
+    fn what_runs_stays_unless_it_is_asked_for() {
+        let rules = PruneRules { statuses: vec!["running".into()], ..PruneRules::default() };
+        assert_eq!(pruned(&rules).len(), 7);
+        assert!(pruned(&rules).iter().all(|(_, because)| because == "filter"));
+    }
 }

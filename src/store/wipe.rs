@@ -11,6 +11,7 @@ use rusqlite::Connection;
 
 use super::admin::{self, ActKind, NewAct};
 use super::engine::Doing as _;
+use super::projection::search;
 use super::transaction::{self, Write};
 use super::{Place, Store, archive};
 use crate::error::{Error, Result};
@@ -86,8 +87,11 @@ impl Store {
         let doing = "writing the file anew";
         let patience = self.0.options.busy_timeout;
         let actor = self.0.options.actor.clone();
-        // What an archive's dictionary knows of deleted conversations is no page of theirs.
-        self.overwrite(archive::renew_stale)?;
+        // What a dictionary and the search index know of deleted conversations is on no page of theirs.
+        self.overwrite(|db| {
+            archive::renew_stale(db)?;
+            search::merge(db)
+        })?;
         let bytes_before = self.writer()?.maintain(|db| {
             let (pages, free, page_bytes) = sizes(db)?;
             self.check_room((pages - free) * page_bytes)?;

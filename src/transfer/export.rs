@@ -85,7 +85,7 @@ impl<'a> Exporter<'a> {
     ) -> Result<ExportReport> {
         fs::create_dir_all(to).map_err(Error::io("creating", to))?;
         let origin = self.origin(conversation)?;
-        let is_copy = self.store.conversation(conversation)?.foreign_format.is_some();
+        let is_copy = self.store.conversation(conversation)?.foreign().is_some();
         let name = match (&origin, self.format) {
             (_, Format::Jsonl) => format!("{}.jsonl", conversation.folder_name()),
             // A database's conversations lie in folders of their own, or one file would be in another's way.
@@ -137,7 +137,7 @@ impl<'a> Exporter<'a> {
     /// came later need files of their own. And a single file has no room for a base state.
     fn origin(&self, conversation: &ConversationId) -> Result<Option<Origin>> {
         let Some(mut origin) = self.store.origin(conversation)? else { return Ok(None) };
-        if self.store.conversation(conversation)?.foreign_format.is_some() {
+        if self.store.conversation(conversation)?.foreign().is_some() {
             return Ok(Some(origin));
         }
         let fixed = origin.container.as_ref().is_some_and(|container| container.glue.is_none());
@@ -164,7 +164,7 @@ impl<'a> Exporter<'a> {
         if self.format == Format::Jsonl {
             return self.write_lines(conversation, target, progress);
         }
-        if self.store.conversation(conversation)?.foreign_format.is_some() {
+        if self.store.conversation(conversation)?.foreign().is_some() {
             return self.write_log(conversation, origin, target, progress);
         }
         if let Some(origin) = origin.filter(|origin| origin.is_file) {

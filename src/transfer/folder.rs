@@ -11,6 +11,12 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::store::{ArrivingFile, Problem};
 
+/// A path as it is written down, to be found again.
+pub(super) fn in_full(path: &Path) -> String {
+    let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    full.to_string_lossy().into_owned()
+}
+
 /// A conversation's folder, listed.
 #[derive(Debug, Default)]
 pub(super) struct Listing {

@@ -12,7 +12,10 @@ use super::{foreign, layout};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::state::BaseDocument;
-use crate::store::{Problem, Store, Surroundings};
+use crate::store::{LogCopy, Problem, Store, Surroundings};
+
+/// What a conversation of OpenHands V0 is called: a copy, as nothing of today writes such events.
+const OPENHANDS_V0: &str = "openhands-v0";
 
 /// Takes conversations into a store.
 #[derive(Debug)]
@@ -116,6 +119,7 @@ impl<'a> Importer<'a> {
             intake.take(candidate)
         })?;
         intake.write_chunk()?;
+        let is_v0 = intake.v0_only;
         let Intake { aside, mut problems, stored, added, added_bytes, conflict, .. } = intake;
         let mut report = ImportReport {
             events: stored.matched + added,
@@ -123,6 +127,9 @@ impl<'a> Importer<'a> {
             added_bytes,
             ..ImportReport::of(found, Some(id.clone()), ImportStatus::Conflict)
         };
+        if is_v0 {
+            report.format = OPENHANDS_V0;
+        }
         if let Some(conflict) = conflict {
             problems.push(conflict);
             return Ok(ImportReport { problems, ..report });
@@ -140,7 +147,7 @@ impl<'a> Importer<'a> {
             created_at: meta.created_at,
             parent: parent.cloned().or(meta.parent),
             forked_from: meta.forked_from,
-            copy: None,
+            copy: is_v0.then_some(LogCopy { format: OPENHANDS_V0, head: None }),
         };
         report.problems = problems;
         self.settle(&id, stored, &around, report)

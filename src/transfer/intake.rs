@@ -18,6 +18,9 @@ pub(super) struct Intake<'a> {
     id: &'a ConversationId,
     /// Where it is read from.
     source: String,
+    /// Whether there are events, and all of them are OpenHands V0's.
+    pub(super) v0_only: bool,
+    seen: bool,
     pub(super) stored: Stored<'a>,
     /// Where files with a reason are that an earlier import kept aside.
     known_aside: HashMap<String, Attachment>,
@@ -51,6 +54,8 @@ impl<'a> Intake<'a> {
             store,
             id,
             source,
+            v0_only: false,
+            seen: false,
             stored,
             known_aside: known_aside
                 .into_iter()
@@ -81,6 +86,10 @@ impl<'a> Intake<'a> {
                 return Ok(());
             }
         };
+        let kind = &event.envelope().kind;
+        let is_v0 = kind.starts_with("action:") || kind.starts_with("observation:");
+        self.v0_only = is_v0 && (self.v0_only || !self.seen);
+        self.seen = true;
         if self.known_aside.get(&candidate.path).is_some_and(|file| file.is_or_was(event.digest())) {
             self.keep_aside(candidate.path, second_event(event.id().as_str()));
             return Ok(());

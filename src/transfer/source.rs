@@ -58,8 +58,7 @@ impl<'a> Source<'a> {
 
     /// The path it is read from, in full.
     pub(super) fn place(&self) -> String {
-        let path = std::path::absolute(&self.found.path).unwrap_or_else(|_| self.found.path.clone());
-        path.to_string_lossy().into_owned()
+        folder::in_full(&self.found.path)
     }
 
     /// What the conversation is called where nothing in it tells: its folder, or its file without the ending.

@@ -1,12 +1,15 @@
 //! Conversations as training sets: one row a branch, its messages and tools in the words of chat completions.
 //!
 //! A row is what a model was sent and what it answered, from the root of the branch to its tip. Calls without an
-//! answer and answers without a call are left out, as no model may be sent one without the other.
+//! answer and answers without a call are left out, as no model may be sent one without the other, and answers
+//! stand right behind their calls.
+
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::event::{Event, Given, Message, Role, Text, Thinking};
+use crate::event::{Content, Event, Given, Message, Role, Text, Thinking};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::message::{self, ChatFlags};
 use crate::store::Store;
@@ -94,7 +97,7 @@ pub fn training_rows(
     models.retain(|model| !model.is_empty() && model != "default");
     models.sort();
     models.dedup();
-    let is_copy = conversation.foreign_format.is_some();
+    let is_copy = conversation.foreign().is_some();
     let head = tree.resolve_leaf(conversation.leaf_event_id.as_deref(), conversation.head_is_empty);
     let head = head.and_then(|leaf| tree.place(&leaf));
     let mut count = TrainingCount::default();
@@ -172,7 +175,27 @@ fn messages<'e>(
         messages = joined(messages);
     }
     messages.retain(|message| message.role != Role::Assistant || says_something(message));
-    Ok(messages)
+    Ok(paired(messages))
+}
+
+/// The answers right behind the message with their calls, in the order of the calls: some arrive later, or between
+/// two calls of one reply, and providers take them in no other order.
+fn paired(messages: Vec<Message>) -> Vec<Message> {
+    let mut answers: HashMap<Text, VecDeque<Message>> = HashMap::new();
+    let mut others = Vec::with_capacity(messages.len());
+    for message in messages {
+        match (&message.role, &message.tool_call_id) {
+            (Role::Tool, Some(id)) => answers.entry(id.clone()).or_default().push_back(message),
+            _ => others.push(message),
+        }
+    }
+    let mut paired = Vec::new();
+    for message in others {
+        let calls: Vec<Text> = message.tool_calls.iter().flatten().map(|call| call.id.clone()).collect();
+        paired.push(message);
+        paired.extend(calls.iter().filter_map(|id| answers.get_mut(id)?.pop_front()));
+    }
+    paired
 }
 
 /// One message in place of several of the model in a row.
@@ -199,7 +222,8 @@ fn joined(messages: Vec<Message>) -> Vec<Message> {
 }
 
 fn says_something(message: &Message) -> bool {
-    !message.content.is_empty()
+    let speaks = |part: &Content| part.as_text().is_none_or(|text| !text.trim().is_empty());
+    message.content.iter().any(speaks)
         || message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty())
         || message.reasoning_content.as_ref().is_some_and(|text| !text.is_empty())
 }

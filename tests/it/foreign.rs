@@ -8,23 +8,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use annals::chain::Digest;
+use annals::doctor::{Doctor, DoctorOptions};
 use annals::event::foreign::{ForeignFormat, Provenance, Record};
 use annals::event::json::Object;
 use annals::replay::{Memory, Moment, Point};
 use annals::store::{BaseStateChange, EventQuery, StoredEvent};
 use annals::transfer::{
-    ExportReport, Exporter, Format, ImportOptions, ImportReport, ImportStatus, Importer, SourceFormat,
-    discover,
+    Copier, CopyOptions, ExportReport, Exporter, Format, ImportOptions, ImportReport, ImportStatus, Importer,
+    SourceFormat, discover,
 };
 use annals::{ConversationId, Error, Expected, Sequence, Store};
 use rusqlite::Connection;
 
 use crate::support::events::pause;
+use crate::support::folder::{self, assert_same};
 use crate::support::{Scratch, all_events, assert_sound, conversation, number, rows, still};
 
 const SESSION: &str = "5c0f7b52-1f0e-4b0a-9d55-0c6f4d2f1a01";
 const DAMAGED: &str = "0d4e8a70-9d1b-4a55-8a39-5f5b2f1c7b02";
 const THREAD: &str = "019c2000-0000-7000-8000-00000000c0de";
+const V0_SESSION: &str = "7d1a0c5e-9b6f-4f0f-8a3e-2b1c0d9e8f70";
 const OLD_THREAD: &str = "5973b6c0-94b8-487b-a530-2aeb6098ae0e";
 
 fn golden(path: &str) -> PathBuf {
@@ -252,8 +255,19 @@ fn a_copy_takes_no_events_and_says_how_to_go_on() {
 fn every_log_reads_as_a_conversation() {
     let store = Store::in_memory(&still()).unwrap();
     import(&store, &golden(""));
-    let ids =
-        [SESSION, DAMAGED, "agent-a17", THREAD, OLD_THREAD, "mill", "hello-nested", "mill~2", "branched"];
+    let ids = [
+        SESSION,
+        DAMAGED,
+        "agent-a17",
+        THREAD,
+        OLD_THREAD,
+        "mill",
+        "hello-nested",
+        "mill~2",
+        "branched",
+        V0_SESSION,
+        "saved",
+    ];
     for id in ids {
         let found = serde_json::to_string_pretty(&messages(&store, id)).unwrap() + "\n";
         let path = golden("messages").join(format!("{id}.json"));
@@ -364,8 +378,8 @@ fn tools_usage_titles_and_refusals_are_found_by_those_who_ask() {
         ]
     );
     let commands = "SELECT count(*) FROM commands WHERE command IS NOT NULL";
-    assert_eq!(number(&db, commands), 5);
-    assert_eq!(number(&db, "SELECT count(*) FROM imports WHERE format <> 'openhands'"), 9);
+    assert_eq!(number(&db, commands), 9);
+    assert_eq!(number(&db, "SELECT count(*) FROM imports WHERE format <> 'openhands'"), 11);
     let hits = store.search("\"IDENTIFICATION DIVISION\"", &Default::default(), 10, &mut |_| ()).unwrap();
     assert_eq!(hits.len(), 1);
     assert_eq!(hits[0].conversation.as_str(), THREAD);
@@ -428,6 +442,83 @@ fn the_report_names_what_has_no_counterpart_and_what_is_wrong() {
     );
     let stored = store.problems(&conversation(DAMAGED)).unwrap();
     assert_eq!(stored.len(), problems.len());
+}
+
+#[test]
+fn conversations_of_openhands_v0_read_as_todays_and_come_back() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let reports = import(&store, &golden("openhands-v0"));
+    assert_eq!(reports.len(), 2);
+    for told in &reports {
+        assert_eq!(
+            (told.status, told.format, told.events),
+            (ImportStatus::Imported, "openhands-v0", 21),
+            "{told:?}"
+        );
+    }
+    let row = store.conversation(&conversation(V0_SESSION)).unwrap();
+    assert_eq!(row.foreign_format.as_deref(), Some("openhands-v0"));
+    assert_eq!((row.title.as_deref(), &*row.status), (Some("The mill"), "finished"));
+    let refused = store.append(&conversation(V0_SESSION), Expected::Any, &[pause("new")]).unwrap_err();
+    assert!(matches!(refused, Error::ReadOnlyCopy { .. }), "{refused:?}");
+
+    // Every event's bytes are those of its file.
+    let session = golden("openhands-v0/sessions").join(V0_SESSION.replace('-', ""));
+    for event in all_events(&store, &conversation(V0_SESSION)) {
+        let file = session.join(format!("events/{}.json", event.id));
+        assert_eq!(event.payload, fs::read_to_string(file).unwrap());
+    }
+    let out = export(&store, V0_SESSION, &scratch.path("out"));
+    assert_same(&folder::read(&out.path), &folder::read(&session));
+    let out = export(&store, "saved", &scratch.path("out"));
+    assert_eq!(fs::read(out.path).unwrap(), fs::read(golden("openhands-v0/saved.json")).unwrap());
+
+    store.catch_up().unwrap();
+    let calls = "SELECT tool, command, outcome, exit_code, rejection_reason FROM tool_calls \
+         WHERE conversation_id = 'saved' ORDER BY position";
+    let found: Vec<String> = rows(&scratch.foreign(), calls)
+        .into_iter()
+        .map(|row| row.iter().map(shown).collect::<Vec<_>>().join(" | "))
+        .collect();
+    assert_eq!(found, [""]);
+    let again = import(&store, &golden("openhands-v0"));
+    assert!(again.iter().all(|told| told.status == ImportStatus::Unchanged), "{again:?}");
+    assert_sound(&store);
+
+    // Going on with it, the new way.
+    let exported = Exporter::new(&store, Format::Upgraded).export(
+        &conversation(V0_SESSION),
+        &scratch.path("new"),
+        &mut |_| (),
+    );
+    let options = ImportOptions { id: Some(conversation("on")), ..ImportOptions::default() };
+    Importer::new(&store, options).import(&exported.unwrap().path, &mut |_| ()).unwrap();
+    assert_eq!(messages(&store, "on"), messages(&store, V0_SESSION));
+    store.append(&conversation("on"), Expected::Exists, &[pause("new")]).unwrap();
+}
+
+#[test]
+fn a_copy_of_a_log_is_carried_as_one_and_a_doctor_leaves_it_alone() {
+    let store = Store::in_memory(&still()).unwrap();
+    import(&store, &golden(""));
+    let other = Store::in_memory(&still()).unwrap();
+    let ids: Vec<ConversationId> = [SESSION, THREAD, "mill", "mill~2", V0_SESSION].map(conversation).to_vec();
+    Copier::new(&store, &other, CopyOptions::default()).copy(&ids, &mut |_| ()).unwrap();
+    for id in &ids {
+        let (here, there) = (store.conversation(id).unwrap(), other.conversation(id).unwrap());
+        assert_eq!((here.foreign_format, here.updated_at), (there.foreign_format, there.updated_at));
+        let refused = other.append(id, Expected::Any, &[pause("new")]).unwrap_err();
+        assert!(matches!(refused, Error::ReadOnlyCopy { .. }), "{refused:?}");
+    }
+    // It goes on being one: what is new of it comes to the copy.
+    assert!(import(&other, &golden("codex")).iter().any(|told| told.status == ImportStatus::Unchanged));
+
+    let options = DoctorOptions { quiet_for_us: 0, ..DoctorOptions::default() };
+    let seen = Doctor::new(&store, options).examine(None, &mut |_| ()).unwrap();
+    let serious: Vec<_> =
+        seen.findings.iter().filter(|finding| !finding.is_note || finding.remedy.is_some()).collect();
+    assert!(serious.is_empty(), "{serious:?}");
 }
 
 /// The rows of every table that has `key` in `column`, with their numbers.

@@ -2,11 +2,13 @@
 
 mod append;
 mod append_only;
+mod archive;
 mod backup;
 mod base_state;
 mod branch;
 mod cli;
 mod cli_privacy;
+mod cli_retention;
 mod concurrent;
 #[cfg(feature = "agent")]
 mod conversation_aside;
@@ -22,6 +24,7 @@ mod conversation_run;
 mod conversation_scenarios;
 mod conversation_state;
 mod crash;
+mod crash_privacy;
 mod delete;
 mod doctor;
 mod drawing;
@@ -54,6 +57,7 @@ mod old;
 mod open;
 mod projections;
 mod proof;
+mod prune;
 mod query;
 mod recording;
 mod redact;
@@ -67,6 +71,7 @@ mod state;
 mod stuck;
 mod support;
 mod tool_golden;
+mod training;
 mod transfer;
 mod upgrade;
 mod verify;

@@ -35,7 +35,7 @@ fn assert_stored(actual: &Stored, expected: &Stored) {
 const EVERYTHING: &[&str] = &[
     "SELECT id, event_count, action_count, observation_count, payload_bytes, head_hash, leaf_event_id, head_is_empty, \
      status, title, first_message, tags, created_at, updated_at, updated_minute, first_timestamp, last_timestamp, \
-     (SELECT p.id FROM conversation AS p WHERE p.key = conversation.parent), forked_from, forked_at FROM conversation ORDER BY id",
+     (SELECT p.id FROM conversation AS p WHERE p.key = conversation.parent), forked_from, forked_at, foreign_format FROM conversation ORDER BY id",
     "SELECT c.id, e.sequence, e.id, e.kind, e.source, e.timestamp, e.parent_id, e.tool_call_id, e.action_id, \
      e.llm_response_id, e.tool_name, e.recorded_at, e.hash, e.redacted_digest, e.payload, f.path FROM event AS e \
      JOIN conversation AS c ON c.key = e.conversation LEFT JOIN event_file AS f ON f.position = e.position ORDER BY 1, 2",

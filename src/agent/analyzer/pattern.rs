@@ -15,7 +15,10 @@ use crate::event::{ActionEvent, Risk};
 /// How deep a source within a source is looked into.
 pub(super) const DEPTH_MAX: usize = 4;
 
-const HIGH: &[(&str, &str, &str)] = &[
+/// A pattern, what it finds and the reference's name for that.
+type Known = (&'static str, &'static str, &'static str);
+
+const HIGH: &[Known] = &[
     (
         r"\brm\s+(?:-[frR]{2,}|-[rR]\s+-f|-f\s+-[rR]|--recursive\s+--force|--force\s+--recursive)\b",
         "Recursive force-delete (rm -rf variants)",
@@ -36,27 +39,24 @@ const HIGH: &[(&str, &str, &str)] = &[
     (r"\bwget\b[^|]{0,200}\|\s*(?:ba)?sh\b", "Download and run (wget | sh)", "exec.net.wget_pipe_exec"),
 ];
 
-const MEDIUM: &[(&str, &str, &str)] = &[
+const MEDIUM: &[Known] = &[
     (r"\bcurl\b.{0,100}https?://", "HTTP request via curl", "exec.net.curl"),
     (r"\bwget\b.{0,100}https?://", "Download via wget", "exec.net.wget"),
 ];
 
-const INJECTION_HIGH: &[(&str, &str, &str)] = &[(
+const INJECTION_HIGH: &[Known] = &[(
     r"\b(?:ignore|disregard|forget|override|bypass)\s+(?:all\s+)?(?:previous|prior|above)\s+(?:instructions?|prompts?|rules?|directives?)\b",
     "Instruction override attempt",
     "inject.override",
 )];
 
-const INJECTION_MEDIUM: &[(&str, &str, &str)] = &[
+const INJECTION_MEDIUM: &[Known] = &[
     (r"\byou\s+are\s+now\s+(?:in\s+)?(?:\w+\s+)?mode\b", "Mode switching attempt", "inject.mode_switch"),
     (r"\bpretend\s+(?:you\s+are|to\s+be)\s+(?:a\s+)?different\b", "Identity manipulation", "inject.identity"),
 ];
 
-/// An expression, what it finds for people, and its name.
-type Pattern = (&'static str, &'static str, &'static str);
-
 /// The four lists by the names that the reference's settings have for them.
-const LISTS: [(&str, &[Pattern]); 4] = [
+const LISTS: [(&str, &[Known]); 4] = [
     ("high_patterns", HIGH),
     ("medium_patterns", MEDIUM),
     ("injection_high_patterns", INJECTION_HIGH),
@@ -65,7 +65,7 @@ const LISTS: [(&str, &[Pattern]); 4] = [
 
 static COMPILED: LazyLock<[Vec<Regex>; 4]> = LazyLock::new(|| {
     LISTS.map(|(_, patterns)| {
-        let compile = |(pattern, _, _): &(&str, &str, &str)| {
+        let compile = |(pattern, _, _): &Known| {
             let built = RegexBuilder::new(pattern).case_insensitive(true).build();
             built.expect("the patterns are constants, and a test compiles them")
         };

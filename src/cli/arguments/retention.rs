@@ -1,5 +1,6 @@
 //! What can be typed about how long conversations are kept, and how.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 
 use crate::ids::Timestamp;
@@ -41,16 +42,20 @@ impl From<Split> for By {
     }
 }
 
+/// The statuses that are stored.
+const STATUSES: [&str; 7] =
+    ["idle", "running", "paused", "waiting_for_confirmation", "finished", "error", "stuck"];
+
 /// Which conversations.
 #[derive(Debug, Args)]
 pub(in super::super) struct Which {
-    /// Only these statuses (idle, running, paused, waiting_for_confirmation, finished, error, stuck)
-    #[arg(long, value_name = "STATUS")]
+    /// Only these statuses
+    #[arg(long, value_name = "STATUS", value_parser = PossibleValuesParser::new(STATUSES))]
     pub status: Vec<String>,
     /// Only with this tag, or with this value of it
     #[arg(long, value_name = "TAG[=VALUE]")]
     pub tag: Vec<String>,
-    /// Those that last went on longer ago than this (90d, 12w, 1y, 36h) or before this time (2026-01-31)
+    /// Those that last went on longer ago than this (90d, 12w, 1y, 36h), or before this time (2026-01-31)
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub older_than: Option<Timestamp>,
 }
@@ -58,42 +63,50 @@ pub(in super::super) struct Which {
 impl Which {
     /// Names and values of tags.
     pub(in super::super) fn tags(&self) -> Vec<(String, Option<String>)> {
-        let pair = |tag: &String| match tag.split_once('=') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (tag.clone(), None),
-        };
-        self.tag.iter().map(pair).collect()
+        pairs(&self.tag)
     }
 }
 
-/// Delete conversations that have had their time; says which, and does it with --apply
+fn pairs(tags: &[String]) -> Vec<(String, Option<String>)> {
+    let pair = |tag: &String| match tag.split_once('=') {
+        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+        None => (tag.clone(), None),
+    };
+    tags.iter().map(pair).collect()
+}
+
+/// Delete conversations that have had their time: says which, and with --yes does it
 ///
 /// Of the conversations that fit --status and --tag those go that any of --older-than, --keep-last and
 /// --max-bytes is against; without one of these, all of them. A conversation goes together with those of its
-/// sub-agents; the newest of them says how old they are. Running ones stay unless --status running is given.
+/// sub-agents; the newest of them says how old they are. Running ones stay unless --status running is given,
+/// and what goes on between the look and the deletion stays. The administrative log keeps a receipt of each.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals prune --older-than 90d                        what would go
-  annals prune --older-than 90d --status finished --apply --vacuum
-  annals prune --keep-last 500 --tag env=ci --apply
-  annals prune --max-bytes 2GB --apply --reason 'quarterly'")]
+  annals prune --older-than 90d --status finished --keep-tag legal --yes --vacuum
+  annals prune --keep-last 500 --tag env=ci --yes
+  annals prune --max-bytes 2GB --yes --reason 'quarterly'")]
 pub(in super::super) struct Prune {
     #[command(flatten)]
     pub which: Which,
+    /// None that has this tag, or this value of it
+    #[arg(long, value_name = "TAG[=VALUE]")]
+    pub keep_tag: Vec<String>,
     /// All but this many, the newest
     #[arg(long, value_name = "N")]
     pub keep_last: Option<u64>,
     /// Those beyond this many bytes (500MB, 2GB, 1GiB), counted from the newest
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub max_bytes: Option<u64>,
-    /// Delete them
+    /// Delete them; without it they are only shown
     #[arg(long)]
-    pub apply: bool,
+    pub yes: bool,
     /// Why; kept in the administrative log
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
     /// Write the file anew afterwards, so that its room is given back
-    #[arg(long, requires = "apply")]
+    #[arg(long, requires = "yes")]
     pub vacuum: bool,
 }
 
@@ -102,6 +115,7 @@ impl Prune {
         PruneRules {
             statuses: self.which.status.clone(),
             tags: self.which.tags(),
+            kept_tags: pairs(&self.keep_tag),
             older_than: self.which.older_than,
             keep_last: self.keep_last,
             bytes_max: self.max_bytes,

@@ -10,6 +10,7 @@ mod message;
 mod observation;
 mod system;
 mod tool_call;
+mod v0;
 
 use super::common::Given;
 use super::decode::{DecodeError, Mismatch, Unfamiliar, decode_with};
@@ -22,6 +23,8 @@ pub use loadable::{Loss, loadable, unpack};
 /// One change of the format that a payload was raised over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
+    /// What OpenHands V0 called actions and observations becomes an event of a kind.
+    V0,
     /// Kinds with the module's path before them lose it, snake-case kinds become class names.
     ClassNames,
     /// `activated_microagents` becomes `activated_skills`.
@@ -55,6 +58,7 @@ pub enum Step {
 impl Step {
     /// Every step, in the order they are taken.
     pub const ALL: &'static [Self] = &[
+        Self::V0,
         Self::ClassNames,
         Self::Skills,
         Self::Metrics,
@@ -75,6 +79,7 @@ impl Step {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::V0 => "v0",
             Self::ClassNames => "class_names",
             Self::Skills => "skills",
             Self::Metrics => "metrics",
@@ -95,6 +100,7 @@ impl Step {
     /// Takes the step; answers whether there was anything to raise.
     fn take(self, event: &mut Members<'_>) -> bool {
         match self {
+            Self::V0 => v0::step(event),
             Self::ClassNames => class_names(event),
             Self::Skills => message::skills(event),
             Self::Metrics => message::metrics(event),

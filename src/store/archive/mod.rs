@@ -7,14 +7,17 @@
 //! it was taught from: when one of these has to go for good, what uses the dictionary is compressed anew
 //! with another one.
 
+mod dictionary;
 pub(super) mod read;
 mod shown;
+mod views;
 mod write;
 
 use rusqlite::Connection;
 
 pub(super) use read::Payloads;
 pub(super) use shown::{Shown, whole_call, whole_line};
+pub(super) use views::show_whole;
 pub(super) use write::{cut, forget, leave, renew_stale};
 
 use super::admin::{self, ActKind, NewAct};
@@ -22,19 +25,31 @@ use super::engine::Doing as _;
 use super::{Store, catalogue};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
-use write::{Teacher, pack, unpack};
+use dictionary::{Lesson, SERVED_BYTES_MAX};
+use write::{pack, unpack};
 
 /// What stands in the place of an archived payload.
 pub(super) const STUB: &str = r#"{"annals":"archived"}"#;
 
+/// The function that the views of [`show_whole`] decompress with; no query may call it by itself.
+pub(super) const UNARCHIVED: &str = "unarchived_payload";
+
+/// So many payload bytes are archived in one transaction, unless a single conversation has more: 4 MiB.
+const TRANSACTION_BYTES: u64 = 4 << 20;
+
+const DOING: &str = "archiving";
+
 const IS_ARCHIVED: &str = "SELECT 1 FROM archived_conversation WHERE conversation = ?1";
+const LAST_IS_FRESH: &str = "SELECT 1 FROM (SELECT position FROM event WHERE conversation = ?1 \
+     ORDER BY sequence DESC LIMIT 1) AS e WHERE NOT EXISTS (SELECT 1 FROM archived_payload AS p \
+     WHERE p.position = e.position)";
 const SIZES: &str = "SELECT count(*), coalesce(sum(p.bytes), 0), coalesce(sum(octet_length(p.content)), 0) \
      FROM archived_payload AS p JOIN event AS e ON e.position = p.position WHERE e.conversation = ?1";
 
 /// What archiving did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArchiveReport {
-    /// How many conversations were archived; those that were already are not counted.
+    /// How many conversations were archived; those that were already, whole, are not counted.
     pub conversations: u64,
     /// How many of their events.
     pub events: u64,
@@ -42,8 +57,20 @@ pub struct ArchiveReport {
     pub payload_bytes: u64,
     /// The same compressed.
     pub stored_bytes: u64,
-    /// The dictionary's size, in bytes; 0 where there was too little to learn from.
+    /// The size of new dictionaries, in bytes; 0 where there was too little to learn from, or one that is
+    /// there already does as well.
     pub dictionary_bytes: u64,
+}
+
+/// What is archived of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Archived {
+    /// How many of its events.
+    pub events: u64,
+    /// Their payloads' size, in bytes.
+    pub payload_bytes: u64,
+    /// The same compressed, without the dictionary.
+    pub stored_bytes: u64,
 }
 
 /// How far archiving is.
@@ -57,8 +84,8 @@ pub struct ArchiveProgress {
 
 impl Store {
     /// Compresses the payloads of `conversations`, with a dictionary that is taught from them. They stay
-    /// listed, searchable and exact, and reading them costs the time to decompress. One transaction a
-    /// conversation; [`Store::vacuum`] gives the room back.
+    /// listed, searchable and exact, and reading them costs the time to decompress. Each is archived in one
+    /// transaction, small ones several together; [`Store::vacuum`] gives the room back.
     ///
     /// What was appended since a conversation was archived is compressed when it is archived again. To other
     /// programs an archived payload is a stub: views of what is read from payloads show NULL, the
@@ -74,35 +101,76 @@ impl Store {
         progress: &mut dyn FnMut(ArchiveProgress),
     ) -> Result<ArchiveReport> {
         self.catch_up()?;
-        let mut teacher = Teacher::default();
-        for id in conversations {
-            self.snapshot(|db| teacher.listen(db, catalogue::key(db, id)?))?;
-        }
-        let lesson = teacher.teach();
         let mut report = ArchiveReport::default();
-        let mut dictionary = None;
+        let mut left = Vec::new();
         for id in conversations {
-            let packed = self.overwrite(|db| {
-                let key = catalogue::key(db, id)?;
-                let packed = pack(db, key, &lesson, &mut dictionary)?;
-                if packed.events > 0 {
-                    self.note(db, ActKind::Archive, id, reason, &packed)?;
+            if self.read(|db| has_fresh(db, catalogue::key(db, id)?))? {
+                left.push(id.clone());
+            }
+        }
+        for group in self.groups(&left)? {
+            self.archive_group(group, reason, &mut report, progress)?;
+        }
+        Ok(report)
+    }
+
+    /// The conversations in groups that one dictionary may serve.
+    fn groups<'a>(&self, conversations: &'a [ConversationId]) -> Result<Vec<&'a [ConversationId]>> {
+        let mut groups = Vec::new();
+        let (mut first, mut bytes) = (0, 0);
+        for (index, id) in conversations.iter().enumerate() {
+            let more =
+                self.read(|db| Ok(catalogue::Entry::load(db, id)?.map_or(0, |entry| entry.payload_bytes())))?;
+            if index > first && bytes + more > SERVED_BYTES_MAX {
+                groups.push(&conversations[first..index]);
+                (first, bytes) = (index, 0);
+            }
+            bytes += more;
+        }
+        groups.push(&conversations[first..]);
+        Ok(groups)
+    }
+
+    fn archive_group(
+        &self,
+        conversations: &[ConversationId],
+        reason: Option<&str>,
+        report: &mut ArchiveReport,
+        progress: &mut dyn FnMut(ArchiveProgress),
+    ) -> Result<()> {
+        let mut lesson = self.snapshot(|db| Lesson::learn(db, conversations))?;
+        let mut left = conversations;
+        while !left.is_empty() {
+            // Several small ones in one transaction: the disk is what takes long.
+            let done = self.overwrite(|db| {
+                let (mut done, mut bytes) = (Vec::new(), 0);
+                for id in left {
+                    let packed = pack(db, catalogue::key(db, id)?, &mut lesson, conversations)?;
+                    if packed.events > 0 {
+                        self.note(db, ActKind::Archive, id, reason, &packed)?;
+                    }
+                    bytes += packed.payload_bytes;
+                    done.push(packed);
+                    if bytes >= TRANSACTION_BYTES {
+                        break;
+                    }
                 }
-                Ok(packed)
+                Ok(done)
             })?;
-            report.conversations += u64::from(packed.events > 0);
-            report.events += packed.events;
-            report.payload_bytes += packed.payload_bytes;
-            report.stored_bytes += packed.stored_bytes;
+            left = &left[done.len()..];
+            for packed in done {
+                report.conversations += u64::from(packed.events > 0);
+                report.events += packed.events;
+                report.payload_bytes += packed.payload_bytes;
+                report.stored_bytes += packed.stored_bytes;
+            }
             progress(ArchiveProgress {
                 conversations: report.conversations,
                 payload_bytes: report.payload_bytes,
             });
         }
-        if dictionary.is_some() {
-            report.dictionary_bytes = lesson.dictionary.len() as u64;
-        }
-        Ok(report)
+        report.dictionary_bytes += lesson.saved_bytes();
+        Ok(())
     }
 
     /// Decompresses a conversation's payloads into the log again; answers how many. 0 where it was not
@@ -130,13 +198,21 @@ impl Store {
         self.read(|db| is_archived(db, catalogue::key(db, conversation)?))
     }
 
+    /// How much of a conversation is archived.
+    ///
+    /// # Errors
+    /// [`UnknownConversation`](crate::Error::UnknownConversation).
+    pub fn archived(&self, conversation: &ConversationId) -> Result<Archived> {
+        self.snapshot(|db| sizes(db, catalogue::key(db, conversation)?))
+    }
+
     fn note(
         &self,
         db: &Connection,
         act: ActKind,
         id: &ConversationId,
         reason: Option<&str>,
-        packed: &Packed,
+        packed: &Archived,
     ) -> Result<()> {
         let detail = serde_json::json!({
             "events": packed.events,
@@ -148,14 +224,6 @@ impl Store {
     }
 }
 
-/// What was compressed or decompressed of one conversation.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Packed {
-    pub events: u64,
-    pub payload_bytes: u64,
-    pub stored_bytes: u64,
-}
-
 /// Whether the conversation is archived.
 pub(super) fn is_archived(db: &Connection, conversation: i64) -> Result<bool> {
     db.prepare_cached(IS_ARCHIVED)
@@ -163,12 +231,19 @@ pub(super) fn is_archived(db: &Connection, conversation: i64) -> Result<bool> {
         .doing("looking for an archive")
 }
 
+/// Whether the conversation has payloads that are not archived: new ones stand behind those that are.
+fn has_fresh(db: &Connection, conversation: i64) -> Result<bool> {
+    db.prepare_cached(LAST_IS_FRESH)
+        .and_then(|mut statement| statement.exists([conversation]))
+        .doing("looking for an archive")
+}
+
 /// How much of a conversation is archived.
-pub(super) fn sizes(db: &Connection, conversation: i64) -> Result<Packed> {
+pub(super) fn sizes(db: &Connection, conversation: i64) -> Result<Archived> {
     db.prepare_cached(SIZES)
         .and_then(|mut statement| {
             statement.query_row([conversation], |row| {
-                Ok(Packed {
+                Ok(Archived {
                     events: row.get::<_, i64>(0)?.cast_unsigned(),
                     payload_bytes: row.get::<_, i64>(1)?.cast_unsigned(),
                     stored_bytes: row.get::<_, i64>(2)?.cast_unsigned(),
@@ -176,4 +251,15 @@ pub(super) fn sizes(db: &Connection, conversation: i64) -> Result<Packed> {
             })
         })
         .doing("measuring an archive")
+}
+
+fn keys(db: &Connection, sql: &str, parameters: impl rusqlite::Params) -> Result<Vec<i64>> {
+    db.prepare_cached(sql)
+        .and_then(|mut statement| statement.query_map(parameters, |row| row.get(0))?.collect())
+        .doing(DOING)
+}
+
+fn run(db: &Connection, sql: &str, parameters: impl rusqlite::Params) -> Result<()> {
+    db.prepare_cached(sql).and_then(|mut statement| statement.execute(parameters)).doing(DOING)?;
+    Ok(())
 }

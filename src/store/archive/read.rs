@@ -67,15 +67,10 @@ impl<'a> Payloads<'a> {
             })
             .doing(DOING)?;
         let Some((content, bytes, dictionary)) = found else { return Ok(None) };
-        let decompressor = self.decompressor(dictionary)?;
-        let damaged = |what: &str| Error::Corrupt {
-            what: format!("the archived payload at position {position} {what}"),
-        };
-        // So much room is asked for, whatever somebody wrote into the row.
-        let room = usize::try_from(bytes).unwrap_or(0).min(PAYLOAD_BYTES_MAX);
-        let payload =
-            decompressor.decompress(&content, room).map_err(|_| damaged("cannot be decompressed"))?;
-        String::from_utf8(payload).map(Some).map_err(|_| damaged("is no text"))
+        let payload = decompress(self.decompressor(dictionary)?, &content, bytes);
+        let damaged =
+            |what| Error::Corrupt { what: format!("the archived payload at position {position} {what}") };
+        payload.map(Some).map_err(damaged)
     }
 
     fn decompressor(&mut self, dictionary: Option<i64>) -> Result<&mut Decompressor<'static>> {
@@ -90,11 +85,31 @@ impl<'a> Payloads<'a> {
                         .and_then(|mut statement| statement.query_row([key], |row| row.get(0)))
                         .doing(DOING)?,
                 };
-                Decompressor::with_dictionary(&content).map_err(|_| Error::Corrupt {
-                    what: "the dictionary of an archive cannot be read".into(),
-                })?
+                decompressor(&content)?
             }
         };
         Ok(&mut self.last.insert((dictionary, decompressor)).1)
     }
+}
+
+/// What decompresses with a dictionary; an empty one is none.
+pub(super) fn decompressor(dictionary: &[u8]) -> Result<Decompressor<'static>> {
+    Decompressor::with_dictionary(dictionary)
+        .map_err(|_| Error::Corrupt { what: "the dictionary of an archive cannot be read".into() })
+}
+
+/// A payload of so many `bytes`, decompressed; or what is wrong with it.
+pub(super) fn decompress(
+    decompressor: &mut Decompressor<'_>,
+    content: &[u8],
+    bytes: i64,
+) -> Result<String, &'static str> {
+    let damaged = "cannot be decompressed";
+    // Room is made at once: no more than a payload may have, whatever the row says.
+    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= PAYLOAD_BYTES_MAX).ok_or(damaged)?;
+    let payload = decompressor.decompress(content, bytes).map_err(|_| damaged)?;
+    if payload.len() != bytes {
+        return Err(damaged);
+    }
+    String::from_utf8(payload).map_err(|_| "is no text")
 }

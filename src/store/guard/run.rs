@@ -9,7 +9,7 @@ use rusqlite::{Connection, ToSql};
 
 use super::super::engine::{self, Doing as _};
 use super::super::options::PATIENCE_MAX;
-use super::super::{Place, Store, database};
+use super::super::{Place, Store, archive, database};
 use super::admission::{self, Door};
 use super::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Truncation, functions, teach};
 use crate::error::{Error, Result};
@@ -72,6 +72,9 @@ pub(super) fn run(store: &Store, query: &SqlQuery<'_>, values: &[SqlValue]) -> R
         // Committing to a database in memory waits for its readers, which do not wait for long either.
         db.busy_timeout(time_max).doing(DOING)?;
     }
+    // What the views need of archives and what they then show is one snapshot.
+    db.execute_batch("BEGIN").doing(DOING)?;
+    archive::show_whole(&db)?;
     let modules = admission::modules(&db)?;
     admission::confine(&db, limits.value_bytes_max)?;
     functions::replace_slow_ones(&db, deadline, limits.value_bytes_max)?;

@@ -171,7 +171,7 @@ impl Session<'_> {
         tell: &mut dyn FnMut(u64),
     ) -> Result<Arrived> {
         let mut translator = self.translator();
-        let mut intake = Intake::new(store, id, self.format);
+        let mut intake = Intake::new(store, id, self.path, self.format);
         let known = self.remember(store, id, exists, translator.as_mut(), &mut intake)?;
         let db = ForeignDatabase::open(self.path)?;
         let tables = self.tables(&db)?;

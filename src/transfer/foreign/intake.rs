@@ -1,12 +1,14 @@
 //! Writing what records became, and counting it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::translation::{Arriving, Encoded, Translation};
 use crate::error::Result;
 use crate::event::foreign::ForeignFormat;
 use crate::ids::ConversationId;
 use crate::store::{Arrival, Door, Problem, Store};
+use crate::transfer::folder;
 
 /// How much is written in one transaction; a record's events are never parted.
 const CHUNK_EVENTS: usize = 1000;
@@ -19,6 +21,8 @@ const PROBLEMS_MAX: usize = 100;
 pub(super) struct Intake<'a> {
     store: &'a Store,
     id: &'a ConversationId,
+    /// The file, as it is found again.
+    source: String,
     format: ForeignFormat,
     chunk: Vec<Arrival>,
     chunk_bytes: usize,
@@ -43,10 +47,11 @@ pub(super) struct Counts {
 }
 
 impl<'a> Intake<'a> {
-    pub(super) fn new(store: &'a Store, id: &'a ConversationId, format: ForeignFormat) -> Self {
+    pub(super) fn new(store: &'a Store, id: &'a ConversationId, path: &Path, format: ForeignFormat) -> Self {
         Self {
             store,
             id,
+            source: folder::in_full(path),
             format,
             chunk: Vec::new(),
             chunk_bytes: 0,
@@ -98,7 +103,8 @@ impl<'a> Intake<'a> {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        let landings = self.store.import_events(self.id, Door::Log(self.format), &self.chunk)?;
+        let door = Door::Log(&self.source, self.format);
+        let landings = self.store.import_events(self.id, door, &self.chunk)?;
         for (arrival, landing) in std::mem::take(&mut self.chunk).into_iter().zip(landings) {
             let event = arrival.event;
             if landing.written {

@@ -39,6 +39,7 @@ use translation::About;
 
 use super::compare::changed_files;
 use super::discover::Found;
+use super::folder;
 use super::report::{ImportOptions, ImportReport, ImportStatus};
 
 /// What arrived of a log.
@@ -166,12 +167,10 @@ fn settle(
         Some(_) => store.origin(id)?,
         None => None,
     };
-    let path = &log.found.path;
-    let source = std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let own = |told: Option<String>| told.and_then(|id| ConversationId::new(&id).ok());
     let around = Surroundings {
         origin: Origin {
-            source: source.to_string_lossy().into_owned(),
+            source: folder::in_full(&log.found.path),
             folder: log.folder(),
             is_file: log.key.is_none(),
             events_directory: String::new(),
@@ -187,7 +186,7 @@ fn settle(
         created_at: first_time(store, id)?,
         parent: own(about.parent),
         forked_from: about.forked_from.map(|from| (from, None)),
-        copy: Some(LogCopy { format: log.format, head: about.head }),
+        copy: Some(LogCopy { format: log.format.as_str(), head: about.head }),
     };
     report.events = counts.events;
     report.added = counts.added;

@@ -65,7 +65,7 @@ impl SessionFile<'_> {
         tell: &mut dyn FnMut(u64),
     ) -> Result<std::result::Result<Arrived, Conflict>> {
         let mut translator = self.translator();
-        let mut intake = Intake::new(store, id, self.format);
+        let mut intake = Intake::new(store, id, self.path, self.format);
         let mut kept = Kept::new(store, id, exists);
         let mut files = Vec::new();
         let mut tail: Option<(String, ArrivingFile)> = None;

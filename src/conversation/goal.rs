@@ -1,0 +1,217 @@
+//! Running until a goal is reached: after each run a model judges, and the agent is told what is left.
+//!
+//! How it goes is told by state updates of the key `goal`, where those are on. Source: `runtime.md` section 10.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::base::Change;
+use super::live::{Live, StateUpdates, common};
+use super::step::spent;
+use super::{Conversation, ConversationError, Local, Result, load};
+use crate::agent::aside::Aside;
+use crate::agent::judge::{self, Verdict};
+use crate::event::json::Raw;
+use crate::event::{ConversationStateUpdateEvent, Event, Json, Source};
+use crate::llm::Model;
+use crate::state::ExecutionStatus;
+
+/// The key of the updates that tell how it goes.
+const KEY: &str = "goal";
+
+/// What is left where the judge does not say.
+const UNSAID: &str = "Some requirements are not yet verified.";
+
+/// A goal and how long to go after it.
+#[derive(Clone)]
+pub struct Goal {
+    /// What is to be reached.
+    pub objective: String,
+    /// Who judges; the agent's own model where nobody is named.
+    pub judge: Option<Arc<dyn Model>>,
+    /// The most verdicts; at least 1.
+    pub rounds_max: u64,
+}
+
+/// How going after a goal ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GoalOutcome {
+    /// How.
+    pub status: GoalStatus,
+    /// How many verdicts there were.
+    pub rounds: u64,
+    /// The last of them.
+    pub verdict: Option<Verdict>,
+}
+
+/// How going after a goal ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GoalStatus {
+    /// The judge found it reached.
+    Complete,
+    /// There were as many verdicts as there may be.
+    Capped,
+    /// A run was paused, failed or waits for consent, or a person said something.
+    Interrupted,
+}
+
+impl Goal {
+    /// This objective, judged by the agent's own model, ten times at most.
+    #[must_use]
+    pub fn new(objective: impl Into<String>) -> Self {
+        Self { objective: objective.into(), judge: None, rounds_max: 10 }
+    }
+}
+
+impl GoalStatus {
+    /// Its name in a state update.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Capped => "capped",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl Conversation {
+    /// Goes after a goal: says it, runs, has it judged and says what is left, until it is reached or the rounds are used
+    /// up. What a person says meanwhile ends it.
+    ///
+    /// # Errors
+    /// [`ConversationError::Limit`] for no rounds or an empty objective; [`ConversationError::Model`] where the judge
+    /// does not answer; what a run can meet.
+    pub async fn run_goal(&self, goal: &Goal) -> Result<GoalOutcome> {
+        self.pursue(goal, 0, goal.objective.clone()).await
+    }
+
+    /// Goes on with the goal that was last interrupted, where state updates tell of one.
+    ///
+    /// # Errors
+    /// [`ConversationError::NoGoal`], and as [`Conversation::run_goal`].
+    pub async fn resume_goal(&self, judge: Option<Arc<dyn Model>>) -> Result<GoalOutcome> {
+        let told = self.0.lock().await?.goal.clone().ok_or(ConversationError::NoGoal)?;
+        let told = told.raw();
+        let text = |name: &str| told.get(name).and_then(Raw::as_text).map(std::borrow::Cow::into_owned);
+        let count =
+            |name: &str| told.get(name).and_then(Raw::as_i64).and_then(|count| u64::try_from(count).ok());
+        if text("status").as_deref() != Some(GoalStatus::Interrupted.as_str()) {
+            return Err(ConversationError::NoGoal);
+        }
+        let objective = text("objective").ok_or(ConversationError::NoGoal)?;
+        let goal = Goal { judge, rounds_max: count("max_iterations").unwrap_or(10), ..Goal::new(objective) };
+        self.pursue(&goal, count("iteration").unwrap_or(0), judge::resume().to_owned()).await
+    }
+
+    async fn pursue(&self, goal: &Goal, mut rounds: u64, mut say: String) -> Result<GoalOutcome> {
+        if goal.objective.trim().is_empty() {
+            return Err(ConversationError::Limit { setting: "the length of the objective" });
+        }
+        if goal.rounds_max == 0 {
+            return Err(ConversationError::Limit { setting: "rounds_max" });
+        }
+        let local = &self.0;
+        let mut verdict = None;
+        local.tell(goal, "running", rounds, verdict.as_ref()).await?;
+        let status = loop {
+            let said = self.send_message(say).await?;
+            match self.run().await {
+                // An agent that goes in circles is judged by what it reached.
+                Ok(ExecutionStatus::Finished | ExecutionStatus::Stuck | ExecutionStatus::Idle) => {}
+                Ok(_) | Err(ConversationError::Run { .. }) => break GoalStatus::Interrupted,
+                Err(error) => return Err(error),
+            }
+            if self.snapshot().last_user_message.as_ref() != Some(&said) {
+                break GoalStatus::Interrupted;
+            }
+            let found = local.judge(goal).await?;
+            rounds += 1;
+            let (complete, missing) = (found.complete, found.missing.clone());
+            verdict = Some(found);
+            if complete {
+                break GoalStatus::Complete;
+            }
+            if rounds >= goal.rounds_max {
+                break GoalStatus::Capped;
+            }
+            local.tell(goal, "running", rounds, verdict.as_ref()).await?;
+            say = judge::follow_up(rounds, if missing.is_empty() { UNSAID } else { &missing });
+        };
+        local.tell(goal, status.as_str(), rounds, verdict.as_ref()).await?;
+        Ok(GoalOutcome { status, rounds, verdict })
+    }
+}
+
+impl Local {
+    /// What the judge finds of the whole branch.
+    async fn judge(self: &Arc<Self>, goal: &Goal) -> Result<Verdict> {
+        let unknown = || crate::Error::UnknownConversation { conversation: self.id.to_string() };
+        let stored = load::stored(&self.host, &self.id).await?.ok_or_else(unknown)?;
+        let transcript = judge::transcript(&stored.branch(&self.id)?);
+        let transcript =
+            transcript.map_err(|source| crate::Error::Messages { conversation: self.id.clone(), source })?;
+        let model = match &goal.judge {
+            Some(judge) => Arc::clone(judge),
+            None => Arc::clone(&self.ready().await?.model),
+        };
+        let cancel = CancellationToken::new();
+        let aside = Aside { session: Some(self.id.as_str().into()), ..Aside::new(&cancel) };
+        let (verdict, reply) = judge::judge(&*model, &goal.objective, &transcript, &aside).await?;
+        let mut live = self.lock().await?;
+        live.set(Change::Spent(Box::new(spent(&*model, &reply))));
+        self.commit(&mut live).await?;
+        Ok(verdict)
+    }
+
+    /// Tells how it goes, where state updates are on.
+    async fn tell(&self, goal: &Goal, status: &str, rounds: u64, verdict: Option<&Verdict>) -> Result<()> {
+        let mut live = self.lock().await?;
+        let verdict = verdict.map(
+            |found| json!({ "score": found.score, "complete": found.complete, "missing": found.missing }),
+        );
+        live.tell_goal(Json::from(&json!({
+            "active": status == "running",
+            "status": status,
+            "iteration": rounds,
+            "max_iterations": goal.rounds_max,
+            "objective": goal.objective,
+            "verdict": verdict,
+        })));
+        self.commit(&mut live).await
+    }
+}
+
+impl Live {
+    fn tell_goal(&mut self, value: Json) {
+        if self.updates == StateUpdates::On {
+            self.push_aside(ConversationStateUpdateEvent::new(
+                common(Source::Environment),
+                KEY,
+                value.clone(),
+            ));
+        }
+        self.goal = Some(value);
+    }
+
+    /// A goal that nobody goes after any more is told to be interrupted.
+    pub fn interrupt_goal(&mut self) {
+        let Some(goal) = self.goal.clone() else { return };
+        let is_active = goal.raw().get("active").is_some_and(|active| active.text() == "true");
+        if let serde_json::Value::Object(mut told) = goal.to_value()
+            && is_active
+        {
+            told.insert("active".to_owned(), false.into());
+            told.insert("status".to_owned(), GoalStatus::Interrupted.as_str().into());
+            self.tell_goal(Json::from(&serde_json::Value::Object(told)));
+        }
+    }
+}
+
+/// What an event tells of a goal.
+pub(super) fn told(event: &Event) -> Option<Json> {
+    let Event::StateUpdate(update) = event else { return None };
+    (&*update.key == KEY).then(|| update.value.clone())
+}

@@ -1,0 +1,231 @@
+//! Processes that are killed (SIGKILL) while they archive, erase, redact or prune: a conversation is as it was or
+//! as it was to be, what was acknowledged is done, and the next process finishes the work.
+
+use std::collections::BTreeMap;
+
+use annals::redact::Finder;
+use annals::store::{ConversationFilter, Order, PruneRules, Redaction, StoredEvent};
+use annals::transfer::{Exporter, Format, Importer};
+use annals::{ConversationId, Expected, Options, Store};
+
+use crate::support::child::{self, Role, Running};
+use crate::support::events::{command, printed};
+use crate::support::folder::{self, Tree};
+use crate::support::planted::{BEGINNING, CANARY, count_bytes};
+use crate::support::projected::{assert_same_rows, dump};
+use crate::support::random::Random;
+use crate::support::{Scratch, all_events, assert_sound, conversation};
+
+const ROUNDS: u64 = 5;
+
+fn ids(store: &Store) -> Vec<ConversationId> {
+    let page = store.conversations(&ConversationFilter::default(), Order::Created, None, 1000).unwrap();
+    page.conversations.into_iter().map(|one| one.id).collect()
+}
+
+/// Starts the child, and kills it as soon as it has reported so many lines; answers all it reported.
+fn run_and_kill(scratch: &Scratch, test: &str, role: &str, lines: usize) -> Vec<String> {
+    let mut child = Running::start(child::command(test, role, &scratch.database()));
+    let mut from = child.take_lines();
+    let mut told: Vec<String> = from.by_ref().take(lines).collect();
+    child.kill();
+    told.extend(from);
+    assert!(told.iter().all(|line| !line.starts_with("failed")), "{told:?}");
+    told
+}
+
+/// Opens what a killed process has left: nobody holds a lock any more.
+fn open(scratch: &Scratch) -> Store {
+    let options =
+        Options { busy_timeout: std::time::Duration::ZERO, follow_projections: false, ..Options::default() };
+    Store::open_with(scratch.database(), &options).unwrap()
+}
+
+#[test]
+fn killed_while_archiving_every_payload_is_still_there() {
+    const TEST: &str = "crash_privacy::killed_while_archiving_every_payload_is_still_there";
+    if let Some(role) = child::role() {
+        return archive_until_killed(&role);
+    }
+    let scratch = Scratch::new();
+    let mut before = BTreeMap::new();
+    let tables;
+    {
+        let store = scratch.open_still();
+        Importer::new(&store, Default::default())
+            .import(&folder::golden("conversations"), &mut |_| ())
+            .unwrap();
+        store.catch_up().unwrap();
+        for id in ids(&store) {
+            before.insert(id.clone(), (all_events(&store, &id), export(&scratch, &store, &id, "before")));
+        }
+        tables = dump(&scratch.foreign());
+    }
+    let mut random = Random::new(7);
+    let mut archived = 0;
+    for round in 0..ROUNDS {
+        let lines = random.below(20) as usize;
+        run_and_kill(&scratch, TEST, "archive", lines);
+        let store = open(&scratch);
+        assert_sound(&store);
+        assert_same_rows(&dump(&scratch.foreign()), &tables);
+        let after = ids(&store);
+        assert_eq!(after.len(), before.len());
+        for id in after {
+            archived += u64::from(store.is_archived(&id).unwrap());
+            let (events, tree) = &before[&id];
+            assert_eq!(&all_events(&store, &id), events);
+            folder::assert_same(&export(&scratch, &store, &id, &format!("after{round}")), tree);
+        }
+    }
+    assert!(archived > 0, "it was never killed with something archived");
+}
+
+fn export(scratch: &Scratch, store: &Store, id: &ConversationId, to: &str) -> Tree {
+    let place = scratch.path(to).join(id.as_str());
+    Exporter::new(store, Format::OpenHands).export(id, &place, &mut |_| ()).unwrap();
+    folder::read(&place)
+}
+
+/// Archives everything and takes it back, again and again.
+fn archive_until_killed(role: &Role) {
+    let work = || -> Result<(), annals::Error> {
+        let store = Store::open(&role.database)?;
+        let ids = ids(&store);
+        for round in 0_u64.. {
+            let (first, second) = ids.split_at(ids.len() / 2);
+            for half in [first, second] {
+                store.archive(half, None, &mut |done| child::report(&format!("archived {done:?}")))?;
+            }
+            if round % 3 == 2 {
+                store.vacuum()?;
+            }
+            for id in &ids {
+                store.unarchive(id, None)?;
+                child::report("unarchived");
+            }
+        }
+        Ok(())
+    };
+    if let Err(error) = work() {
+        child::report(&format!("failed: {error:?}"));
+    }
+}
+
+/// Conversations `taken-N` with the canary in them, and `kept-N` without; half of them archived together.
+fn plant_many(scratch: &Scratch, count: u64) -> BTreeMap<ConversationId, Vec<StoredEvent>> {
+    let store = scratch.open_still();
+    let mut all = Vec::new();
+    for number in 0..count {
+        for (name, text) in [("taken", CANARY), ("kept", "harmless")] {
+            let id = conversation(&format!("{name}-{number}"));
+            let mut events = Vec::new();
+            for call in 0..40 {
+                let (action, answer) = (format!("a{call}"), format!("o{call}"));
+                let typed = format!("deploy --round {call} --key {text}");
+                events.push(command(&action, &format!("c{call}"), &typed));
+                events.push(printed(&answer, &action, &format!("c{call}"), &format!("{typed}: done"), 0));
+            }
+            store.append(&id, Expected::Empty, &events).unwrap();
+            all.push(id);
+        }
+    }
+    store.search(CANARY, &Default::default(), 10, &mut |_| ()).unwrap();
+    store.archive(&all[..all.len() / 2], None, &mut |_| ()).unwrap();
+    all.into_iter().map(|id| (id.clone(), all_events(&store, &id))).collect()
+}
+
+#[test]
+fn killed_while_taking_out_a_conversation_is_whole_or_gone() {
+    const TEST: &str = "crash_privacy::killed_while_taking_out_a_conversation_is_whole_or_gone";
+    if let Some(role) = child::role() {
+        return take_out_until_killed(&role);
+    }
+    let mut random = Random::new(11);
+    for role in ["erase", "redact", "prune"] {
+        let scratch = Scratch::new();
+        let before = plant_many(&scratch, 16);
+        let mut taken = 0;
+        for round in 0..3 {
+            let told = run_and_kill(&scratch, TEST, role, round + random.below(3) as usize);
+            taken += told.len();
+            let store = open(&scratch);
+            assert_sound(&store);
+            assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+            assert_whole_or_taken(&store, &before, role, &told);
+        }
+        assert!(taken > 0, "{role}: nothing was acknowledged");
+        // The next process finishes the work, and then no byte of it is anywhere.
+        let store = open(&scratch);
+        take_out(&store, role, &mut |_| ()).unwrap();
+        assert!(store.vacuum().unwrap().log_emptied);
+        assert_eq!(count_bytes(&scratch.database(), BEGINNING), 0, "{role}");
+        for (id, events) in before.iter().filter(|(id, _)| id.as_str().starts_with("kept")) {
+            if role != "prune" {
+                assert_eq!(&all_events(&store, id), events);
+            }
+        }
+        assert_sound(&store);
+    }
+}
+
+/// Holds every conversation to be as it was or as it was to be, and what was acknowledged to be done.
+fn assert_whole_or_taken(
+    store: &Store,
+    before: &BTreeMap<ConversationId, Vec<StoredEvent>>,
+    role: &str,
+    told: &[String],
+) {
+    let there = ids(store);
+    for (id, events) in before {
+        let is_told = told.iter().any(|line| line == id.as_str());
+        if !there.contains(id) {
+            assert!(
+                role != "redact" && (role == "prune" || id.as_str().starts_with("taken")),
+                "{id} is lost"
+            );
+            continue;
+        }
+        let now = all_events(store, id);
+        let is_as_before = now == *events;
+        let is_redacted =
+            now.len() == events.len() && !now.iter().any(|event| event.payload.contains(CANARY));
+        assert!(is_as_before || is_redacted, "{id} is half there");
+        assert!(!is_told || (role == "redact" && is_redacted), "{id} was told to be done");
+    }
+    let acts = store.admin_log(0, 1000).unwrap();
+    for line in told {
+        let logged = acts.iter().any(|act| act.act == role && act.conversation.as_deref() == Some(line));
+        assert!(logged, "there is no act for {line}");
+    }
+}
+
+fn take_out_until_killed(role: &Role) {
+    let done = Store::open(&role.database)
+        .and_then(|store| take_out(&store, &role.name, &mut |id| child::report(id.as_str())));
+    if let Err(error) = done {
+        child::report(&format!("failed: {error:?}"));
+    }
+}
+
+/// Does what the role says to every conversation that is left of those it concerns.
+fn take_out(store: &Store, role: &str, done: &mut dyn FnMut(&ConversationId)) -> Result<(), annals::Error> {
+    if role == "prune" {
+        // Their last events are calls, so they run as far as anyone can tell.
+        let rules = PruneRules { keep_last: Some(0), statuses: vec!["running".into()], ..Default::default() };
+        return store.prune(&rules, None, &mut |one| done(&one.id)).map(drop);
+    }
+    let finder = Finder::expression(CANARY).unwrap();
+    for id in ids(store).iter().filter(|id| id.as_str().starts_with("taken")) {
+        if role == "erase" {
+            store.erase(id, "a test")?;
+            done(id);
+        } else {
+            let what = Redaction::Matches { finder: &finder, values: &[], own: false };
+            if !store.redact(id, what, "a test")?.taken.is_empty() {
+                done(id);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Retention: what goes is what the plan said, with a receipt each, and nothing that went on meanwhile.
+
+use annals::state::base::FieldChange;
+use annals::store::{BaseStateChange, PrunePlan, PruneRules};
+use annals::transfer::Importer;
+use annals::{ConversationId, Expected, Store, Timestamp};
+use serde_json::{Value, json};
+
+use crate::support::events::event;
+use crate::support::folder::{self, Tree};
+use crate::support::{Scratch, all_events, assert_sound, conversation, number};
+
+/// A conversation that last went on at noon of `day`, with a status and one tag.
+fn talk(store: &Store, id: &str, day: &str, status: &str, tag: (&str, &str)) -> ConversationId {
+    let id = conversation(id);
+    let at = format!("{day}T12:00:00Z");
+    let text = json!({"role": "user", "content": [{"type": "text", "text": format!("of {day}")}]});
+    let said = event("e", "MessageEvent", json!({"source": "user", "llm_message": text, "timestamp": at}));
+    store.append(&id, Expected::Empty, &[said]).unwrap();
+    let fields = vec![
+        FieldChange::set("execution_status", json!(status).to_string()).unwrap(),
+        FieldChange::set("tags", json!({tag.0: tag.1}).to_string()).unwrap(),
+    ];
+    store.save_base_state(&id, BaseStateChange { expected: None, fields }).unwrap();
+    id
+}
+
+/// Four conversations, and one that runs; the oldest first.
+fn stage(store: &Store) {
+    talk(store, "oldest", "2025-01-01", "finished", ("env", "ci"));
+    talk(store, "legal", "2025-02-01", "finished", ("hold", "legal"));
+    talk(store, "stuck", "2025-03-01", "stuck", ("env", "ci"));
+    talk(store, "busy", "2025-04-01", "running", ("env", "prod"));
+    talk(store, "newest", "2025-05-01", "finished", ("env", "prod"));
+}
+
+fn before(day: &str) -> Option<Timestamp> {
+    Some(Timestamp::parse(&format!("{day}T00:00:00Z")).unwrap())
+}
+
+fn tag(name: &str, value: Option<&str>) -> Vec<(String, Option<String>)> {
+    vec![(name.to_owned(), value.map(str::to_owned))]
+}
+
+fn names(plan: &PrunePlan) -> Vec<&str> {
+    plan.pruned.iter().map(|one| one.id.as_str()).collect()
+}
+
+#[test]
+fn rules_choose_by_age_number_size_status_and_tag() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    stage(&store);
+    let one = store.conversation(&conversation("oldest")).unwrap().payload_bytes;
+    let all = PruneRules::default;
+    let cases: [(PruneRules, &[&str]); 11] = [
+        (PruneRules { older_than: before("2025-03-15"), ..all() }, &["oldest", "legal", "stuck"]),
+        (PruneRules { older_than: before("2026-01-01"), ..all() }, &["oldest", "legal", "stuck", "newest"]),
+        (PruneRules { keep_last: Some(1), ..all() }, &["oldest", "legal", "stuck"]),
+        (PruneRules { keep_last: Some(9), ..all() }, &[]),
+        (PruneRules { bytes_max: Some(one * 3), ..all() }, &["oldest", "legal"]),
+        (PruneRules { bytes_max: Some(0), ..all() }, &["oldest", "legal", "stuck", "newest"]),
+        (PruneRules { tags: tag("env", Some("ci")), ..all() }, &["oldest", "stuck"]),
+        (PruneRules { tags: tag("env", None), ..all() }, &["oldest", "stuck", "newest"]),
+        (PruneRules { statuses: vec!["stuck".into(), "running".into()], ..all() }, &["stuck", "busy"]),
+        (
+            PruneRules { older_than: before("2025-03-15"), statuses: vec!["finished".into()], ..all() },
+            &["oldest", "legal"],
+        ),
+        (
+            PruneRules { older_than: before("2026-01-01"), kept_tags: tag("hold", None), ..all() },
+            &["oldest", "stuck", "newest"],
+        ),
+    ];
+    for (rules, expected) in cases {
+        let plan = store.plan_pruning(&rules).unwrap();
+        assert_eq!(names(&plan), expected, "{rules:?}");
+        assert_eq!(plan.kept, 5 - expected.len() as u64);
+        assert!(plan.running <= 1);
+    }
+    assert!(PruneRules { kept_tags: tag("hold", None), ..all() }.is_empty());
+    assert_eq!(store.count_conversations(&Default::default()).unwrap(), 5, "a plan deletes nothing");
+}
+
+#[test]
+fn what_goes_leaves_a_receipt_and_the_rest_is_untouched() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    stage(&store);
+    let rules =
+        PruneRules { older_than: before("2025-03-15"), kept_tags: tag("hold", None), ..Default::default() };
+    let kept = ["legal", "busy", "newest"].map(|id| all_events(&store, &conversation(id)));
+    let planned = store.plan_pruning(&rules).unwrap();
+    let mut told = Vec::new();
+    let done = store.prune(&rules, Some("quarterly"), &mut |one| told.push(one.id.to_string())).unwrap();
+    assert_eq!((&done, told), (&planned, vec!["oldest".to_owned(), "stuck".to_owned()]));
+    assert_eq!(store.count_conversations(&Default::default()).unwrap(), 3);
+    assert_eq!(["legal", "busy", "newest"].map(|id| all_events(&store, &conversation(id))), kept);
+    assert_sound(&store);
+
+    let acts = store.admin_log(0, 10).unwrap();
+    let told: Vec<_> = acts
+        .iter()
+        .map(|act| (act.act.as_str(), act.conversation.as_deref().unwrap(), act.reason.as_deref()))
+        .collect();
+    assert_eq!(told, [("prune", "oldest", Some("quarterly")), ("prune", "stuck", Some("quarterly"))]);
+    let detail: Value = serde_json::from_str(&acts[0].detail).unwrap();
+    assert_eq!((&detail["because"], &detail["events"]), (&json!(["older_than"]), &json!(1)));
+    assert_eq!(store.receipts(1).unwrap()[0].name, "oldest");
+    let again = store.prune(&rules, None, &mut |_| ()).unwrap();
+    assert_eq!((again.pruned.len(), again.kept), (0, 3));
+}
+
+#[test]
+fn what_goes_on_after_the_look_stays() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    stage(&store);
+    let rules = PruneRules { older_than: before("2026-01-01"), ..Default::default() };
+    let mut first = true;
+    let done = store
+        .prune(&rules, None, &mut |_| {
+            if std::mem::take(&mut first) {
+                let more = event("late", "PauseEvent", json!({"source": "user"}));
+                store.append(&conversation("stuck"), Expected::Exact(1), &[more]).unwrap();
+                store.delete(&conversation("legal")).unwrap();
+            }
+        })
+        .unwrap();
+    assert_eq!((names(&done), done.changed, done.kept), (vec!["oldest", "newest"], 2, 3));
+    assert_eq!(all_events(&store, &conversation("stuck")).len(), 2);
+}
+
+#[test]
+fn a_conversation_and_its_sub_agents_go_together() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let golden = folder::read(&folder::golden("conversations/hello-two-turns"));
+    let mut family = Tree::new();
+    for (path, content) in
+        golden.into_iter().filter(|(path, _)| path.starts_with("events/") || path == "base_state.json")
+    {
+        family.insert(format!("subagents/helper/{path}"), content.clone());
+        family.insert(path, content);
+    }
+    let place = scratch.path("in/parent");
+    folder::write(&place, &family);
+    Importer::new(&store, Default::default()).import(&place, &mut |_| ()).unwrap();
+    talk(&store, "other", "2030-01-01", "finished", ("env", "ci"));
+    let rules = PruneRules { keep_last: Some(1), ..Default::default() };
+    let plan = store.prune(&rules, None, &mut |_| ()).unwrap();
+    assert_eq!(plan.pruned.len(), 2, "{plan:#?}");
+    assert_eq!(plan.pruned[1].with.as_ref(), Some(&plan.pruned[0].id));
+    assert_eq!(number(&scratch.foreign(), "SELECT count(*) FROM conversation"), 1);
+    assert_sound(&store);
+}
+
+#[test]
+fn archived_conversations_count_for_what_they_take_and_go_too() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    Importer::new(&store, Default::default()).import(&folder::golden("conversations"), &mut |_| ()).unwrap();
+    let rules = PruneRules { keep_last: Some(0), statuses: vec!["finished".into()], ..Default::default() };
+    let before = store.plan_pruning(&rules).unwrap();
+    let ids: Vec<_> = before.pruned.iter().map(|one| one.id.clone()).collect();
+    store.archive(&ids, None, &mut |_| ()).unwrap();
+    let after = store.plan_pruning(&rules).unwrap();
+    assert!(after.bytes() < before.bytes(), "{} {}", after.bytes(), before.bytes());
+    store.prune(&rules, None, &mut |_| ()).unwrap();
+    let db = scratch.foreign();
+    for table in ["archived_payload", "archived_conversation", "archive_dictionary"] {
+        assert_eq!(number(&db, &format!("SELECT count(*) FROM {table}")), 0, "{table}");
+    }
+    assert_sound(&store);
+}

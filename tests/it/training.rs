@@ -1,0 +1,226 @@
+//! Training sets: one row a branch, in the words of chat completions, valid as a request.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use annals::store::{ConversationFilter, Order};
+use annals::transfer::{
+    Dataset, ExportStatus, ImportOptions, Importer, TrainingOptions, TrainingRow, export_dataset,
+    training_rows,
+};
+use annals::{ConversationId, Error, Store};
+use serde_json::Value;
+
+use crate::support::{Scratch, conversation, folder::golden, still};
+
+fn store(path: &Path) -> Store {
+    let store = Store::in_memory(&still()).unwrap();
+    Importer::new(&store, ImportOptions::default()).import(path, &mut |_| ()).unwrap();
+    store
+}
+
+fn ids(store: &Store) -> Vec<ConversationId> {
+    let page = store.conversations(&ConversationFilter::default(), Order::Created, None, 1000).unwrap();
+    page.conversations.into_iter().map(|row| row.id).collect()
+}
+
+fn rows(store: &Store, id: &ConversationId, options: TrainingOptions) -> Vec<TrainingRow> {
+    let mut rows = Vec::new();
+    let count = training_rows(store, id, options, &mut |row| {
+        rows.push(row);
+        Ok(())
+    });
+    assert_eq!(count.unwrap().rows, rows.len() as u64);
+    rows
+}
+
+/// Holds a row to be a request that a provider takes: every call is answered right behind it, every answer has a
+/// call, and nothing is empty.
+#[track_caller]
+fn assert_valid(row: &TrainingRow) {
+    let mut open: HashSet<String> = HashSet::new();
+    for message in &row.messages {
+        let role = message["role"].as_str().unwrap();
+        if role == "tool" {
+            let id = message["tool_call_id"].as_str().unwrap();
+            assert!(open.remove(id), "{row:#?}");
+            continue;
+        }
+        assert!(open.is_empty(), "calls without an answer: {row:#?}");
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            assert_eq!(call["type"], "function");
+            open.insert(call["id"].as_str().unwrap().to_owned());
+        }
+        let says = message["content"].as_str().is_some_and(|text| !text.is_empty())
+            || message["content"].as_array().is_some_and(|parts| !parts.is_empty());
+        assert!(says || !open.is_empty() || role != "assistant", "{message}");
+    }
+    assert!(open.is_empty(), "{row:#?}");
+    assert!(row.messages.iter().any(|message| message["role"] == "assistant"));
+}
+
+fn said(row: &TrainingRow) -> Vec<String> {
+    let text = |message: &Value| match &message["content"] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let calls = |message: &Value| -> String {
+        let calls = message["tool_calls"].as_array().into_iter().flatten();
+        calls.map(|call| format!(" +{}", call["function"]["name"].as_str().unwrap())).collect()
+    };
+    row.messages
+        .iter()
+        .map(|message| format!("{}: {}{}", message["role"].as_str().unwrap(), text(message), calls(message)))
+        .map(|line| line.chars().take(60).collect())
+        .collect()
+}
+
+#[test]
+fn every_branch_of_every_log_is_a_valid_row() {
+    for folder in ["conversations", "foreign"] {
+        let store = store(&golden(folder));
+        for id in ids(&store) {
+            for options in [TrainingOptions::default(), TrainingOptions { view: true, reasoning: true }] {
+                let rows = rows(&store, &id, options);
+                rows.iter().for_each(assert_valid);
+                assert!(rows.iter().filter(|row| row.is_live).count() <= 1, "{id}");
+                if folder == "foreign" {
+                    // OpenHands V0 keeps whole messages, and sent two in a row as two.
+                    for row in rows.iter().filter(|row| row.format != "openhands-v0") {
+                        let roles: Vec<&Value> =
+                            row.messages.iter().map(|message| &message["role"]).collect();
+                        assert!(
+                            roles.windows(2).all(|two| two != ["assistant", "assistant"]),
+                            "{id} {roles:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_that_was_copied_gives_what_its_model_was_sent() {
+    let store = store(&golden("foreign/codex"));
+    let rows =
+        rows(&store, &conversation("019c2000-0000-7000-8000-00000000c0de"), TrainingOptions::default());
+    assert_eq!(rows.len(), 3);
+    assert_eq!(
+        said(&rows[0]),
+        [
+            "system: <permissions instructions>read only</permissions instruction",
+            "user: [{\"text\":\"<environment_context>\\n  <cwd>/home/ada/engine</cwd>\\n</",
+            "assistant: I look at it. +exec_command +shell",
+            "tool: Process exited with code 0\nOutput:\nraise SystemExit\n",
+            "tool: {\"output\":\"mill.py\\n\",\"metadata\":{\"exit_code\":0,\"durat",
+            "assistant: null +apply_patch",
+            "tool: Done.",
+            "assistant: null +local_shell",
+            "tool: denied",
+            "assistant: It raised SystemExit; now it returns.",
+            "user: Now rewrite it in COBOL.",
+            "assistant: IDENTIFICATION DIVISION.",
+        ]
+        .map(|line| line.chars().take(60).collect::<String>())
+    );
+    assert_eq!((rows[0].is_live, rows[2].is_live), (false, true));
+    assert_eq!(rows[0].models, ["gpt-5.6-sol"]);
+    assert_eq!(rows[0].format, "codex");
+    assert_eq!(rows[0].title.as_deref(), Some("The mill"));
+}
+
+#[test]
+fn a_condensed_conversation_is_whole_or_as_the_model_saw_it_last() {
+    let store = store(&golden("conversations/condense-rolling"));
+    let id = &ids(&store)[0];
+    let whole = rows(&store, id, TrainingOptions::default());
+    let view = rows(&store, id, TrainingOptions { view: true, ..TrainingOptions::default() });
+    assert_eq!(whole.len(), view.len());
+    let whole = whole.iter().find(|row| row.is_live).unwrap();
+    let view = view.iter().find(|row| row.is_live).unwrap();
+    assert!(whole.messages.len() > view.messages.len());
+    assert_eq!(whole.messages[0]["role"], "system");
+    let names: Vec<&str> =
+        whole.tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"terminal") && names.contains(&"finish"), "{names:?}");
+}
+
+#[test]
+fn a_set_is_one_file_and_nothing_is_in_its_way_but_another() {
+    let scratch = Scratch::new();
+    let store = store(&golden("foreign"));
+    let ids = ids(&store);
+    let write = || {
+        let dataset = Dataset::Chat(TrainingOptions::default());
+        export_dataset(&store, &ids, &scratch.path("set"), dataset, &mut |_| ())
+    };
+    let report = write().unwrap();
+    assert_eq!((report.status, report.conversations), (ExportStatus::Written, 11));
+    let text = std::fs::read_to_string(&report.path).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len() as u64, text.len() as u64), (report.rows, report.bytes));
+    let mut keys: Vec<&String> = lines[0].as_object().unwrap().keys().collect();
+    keys.sort();
+    assert_eq!(
+        keys,
+        [
+            "branch",
+            "conversation_id",
+            "format",
+            "is_live",
+            "messages",
+            "models",
+            "status",
+            "tags",
+            "title",
+            "tools"
+        ]
+    );
+    assert_eq!(write().unwrap().status, ExportStatus::Unchanged);
+    std::fs::write(&report.path, "another").unwrap();
+    assert!(matches!(write().unwrap_err(), Error::WouldOverwrite { .. }));
+    assert_eq!(std::fs::read_dir(scratch.path("set")).unwrap().count(), 1);
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_has_the_rows_of_the_lines_and_of_the_log() {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::RowAccessor as _;
+
+    let scratch = Scratch::new();
+    let store = store(&golden("foreign"));
+    let ids = ids(&store);
+    let options = TrainingOptions::default();
+    let write = |dataset| export_dataset(&store, &ids, &scratch.path("set"), dataset, &mut |_| ()).unwrap();
+    let read = |path: &Path| {
+        let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+        let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        rows
+    };
+    let lines = write(Dataset::Chat(options));
+    let chat = write(Dataset::ChatParquet(options));
+    assert_eq!(lines.rows, chat.rows);
+    let text = std::fs::read_to_string(&lines.path).unwrap();
+    for (row, line) in read(&chat.path).iter().zip(text.lines()) {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(row.get_string(0).unwrap(), line["conversation_id"].as_str().unwrap());
+        assert_eq!(row.get_bool(2).unwrap(), line["is_live"]);
+        assert_eq!(serde_json::from_str::<Value>(row.get_string(9).unwrap()).unwrap(), line["messages"]);
+    }
+    let events = write(Dataset::EventsParquet);
+    let read = read(&events.path);
+    assert_eq!(read.len() as u64, events.rows);
+    let stored: Vec<_> = ids
+        .iter()
+        .flat_map(|id| crate::support::all_events(&store, id).into_iter().map(move |event| (id, event)))
+        .collect();
+    assert_eq!(read.len(), stored.len());
+    for (row, (id, event)) in read.iter().zip(stored) {
+        assert_eq!(row.get_string(0).unwrap(), id.as_str());
+        assert_eq!(row.get_string(3).unwrap(), event.id.as_str());
+        assert_eq!(row.get_string(5).ok(), event.source.as_ref());
+        assert_eq!(row.get_string(13).unwrap(), &event.payload);
+    }
+}

@@ -41,6 +41,20 @@ pub(super) struct Answer<'a> {
     post: Post<'a>,
 }
 
+/// TLS with the certificates that the machine trusts; with none where it has none, so that a server of its own may
+/// still be asked without TLS.
+pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = || {
+        rustls::ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()
+    };
+    let config = match builder().and_then(BuilderVerifierExt::with_platform_verifier) {
+        Ok(config) => config,
+        Err(_) => builder()?.with_root_certificates(rustls::RootCertStore::empty()),
+    };
+    Ok(config.with_no_client_auth())
+}
+
 impl Transport {
     /// Trusts the certificates that the machine trusts; goes through the proxies that its environment names
     /// (`HTTP_PROXY` and the like).
@@ -49,19 +63,7 @@ impl Transport {
     /// [`LlmError::ServiceUnavailable`] where there can be no TLS at all.
     pub fn new() -> Result<Self, LlmError> {
         let failed = |error: &dyn std::fmt::Display| LlmError::ServiceUnavailable(format!("no TLS: {error}"));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = || {
-            rustls::ClientConfig::builder_with_provider(provider.clone())
-                .with_safe_default_protocol_versions()
-        };
-        // A machine without certificates may still ask a model of its own, without TLS.
-        let config = match builder().and_then(BuilderVerifierExt::with_platform_verifier) {
-            Ok(config) => config,
-            Err(_) => builder()
-                .map_err(|error| failed(&error))?
-                .with_root_certificates(rustls::RootCertStore::empty()),
-        }
-        .with_no_client_auth();
+        let config = tls().map_err(|error| failed(&error))?;
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(config)
             .user_agent(concat!("annals/", env!("CARGO_PKG_VERSION")))

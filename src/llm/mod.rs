@@ -58,6 +58,7 @@ pub use completion_log::CompletionLog;
 pub use error::LlmError;
 pub use fallback::Fallback;
 pub use http::Transport;
+pub(crate) use http::tls;
 pub use known::Models;
 pub use provider::Protocol;
 pub use scripted::Scripted;

@@ -58,11 +58,16 @@ pub struct ServerProblem {
 
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.reach {
-            Reach::Program { .. } => "program",
-            Reach::Address { .. } => "address",
-        };
-        formatter.debug_struct("ServerConfig").field("name", &self.name).field("reach", &kind).finish()
+        formatter.debug_struct("ServerConfig").field("name", &self.name).field("reach", &self.reach).finish()
+    }
+}
+
+impl fmt::Debug for Reach {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Program { .. } => "Program(****)",
+            Self::Address { .. } => "Address(****)",
+        })
     }
 }
 

@@ -41,6 +41,8 @@ mod guide;
 #[cfg(feature = "agent")]
 mod llm_chat;
 #[cfg(feature = "agent")]
+mod llm_client;
+#[cfg(feature = "agent")]
 mod llm_failures;
 #[cfg(feature = "agent")]
 mod llm_forms;

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::body::{Body, array, text_of};
+use super::body::{Body, array, text_at, text_of};
 use super::chat::Prepared;
 use super::failure::Failure;
 use super::feature::ThinkingMode;
@@ -84,7 +84,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
         base if base.ends_with("/v1") => format!("{base}/messages"),
         base => format!("{base}/v1/messages"),
     };
-    Ok(Prepared { url, headers, body })
+    Ok(Prepared { url, headers, body, stream })
 }
 
 /// How the model is to think: what `thinking` and `output_config` say.
@@ -258,15 +258,18 @@ fn tool(tool: &ToolSchema) -> String {
     body.finish()
 }
 
-/// Reads a whole reply.
-pub(super) fn parse(reply: &Value) -> Result<Parsed, Failure> {
+/// Reads a whole reply, and from its text the arguments of calls in their order.
+pub(super) fn parse(reply: &Value, text: &str) -> Result<Parsed, Failure> {
     let Some(blocks) = reply["content"].as_array() else {
         return Err(no_response("the reply of the model has no content"));
     };
     let mut assembly = Assembly::default();
     assembly.begin(reply);
-    for block in blocks {
+    for (place, block) in blocks.iter().enumerate() {
         assembly.open(block, &mut |_| {});
+        if let Some(Block::Call(call)) = &mut assembly.block {
+            call.arguments = text_at(text, &["content", &place.to_string(), "input"]).unwrap_or_default();
+        }
         assembly.close();
     }
     assembly.finished = true;

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::event::dump::Out;
+use crate::event::json::Raw;
 use crate::event::model::Json;
 
 /// A JSON object in the making.
@@ -61,6 +62,21 @@ pub(super) fn array(items: impl IntoIterator<Item = String>) -> String {
     }
     out.close("]");
     out.finish()
+}
+
+/// What is at this place of a JSON text, compact and with its members in their order: names of members, and numbers for
+/// the places of a list.
+pub(super) fn text_at(text: &str, path: &[&str]) -> Option<String> {
+    let mut value = Raw::parse(text).ok()?;
+    for step in path {
+        value = match step.parse() {
+            Ok(place) => value.elements().nth(place)?,
+            Err(_) => value.get(step)?,
+        };
+    }
+    let mut out = Out::default();
+    out.json(value);
+    Some(out.finish())
 }
 
 /// The text of a JSON string, or the JSON text of anything else.

@@ -9,7 +9,7 @@ use super::feature::ThinkingMode;
 use super::parsed::{CallParts, Parsed, assistant, call, calls, count, no_response};
 use super::provider::Effort;
 use super::setup::{Setup, set};
-use super::{Delta, LlmError, Request, ToolSchema};
+use super::{Delta, LlmError, Request, ToolSchema, worded};
 use crate::event::model::Text;
 use crate::event::{Content, RedactedThinkingBlock, Thinking, ThinkingBlock};
 use crate::message::{ChatFlags, chat};
@@ -20,6 +20,8 @@ pub(super) struct Prepared {
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Body,
+    /// Whether the reply is asked for piece by piece.
+    pub stream: bool,
 }
 
 /// A chat request.
@@ -37,9 +39,16 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
     let messages = chat(&request.messages, flags).map_err(|error| LlmError::BadRequest(error.to_string()))?;
     let mut body = Body::default();
     body.set("model", setup.model.as_str());
-    body.set("messages", adapt(messages, setup));
-    if !request.tools.is_empty() && settings.native_tool_calling {
+    if request.tools.is_empty() {
+        body.set("messages", adapt(messages, setup));
+    } else if settings.native_tool_calling {
+        body.set("messages", adapt(messages, setup));
         body.set_text("tools", array(request.tools.iter().map(tool)));
+    } else {
+        body.set("messages", adapt(worded::messages(messages, &request.tools), setup));
+        if features.stop_words && settings.disable_stop_word != Some(true) {
+            body.set("stop", json!([worded::STOP]));
+        }
     }
     body.set_some(setup.provider.tokens_max, setup.output_tokens_max);
     if features.sampling {
@@ -80,7 +89,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
     body.extend(&settings.litellm_extra_body);
     let url = address(setup, "chat/completions");
     authorize(setup, &mut headers);
-    Ok(Prepared { url, headers, body })
+    Ok(Prepared { url, headers, body, stream })
 }
 
 /// Where an interface of OpenAI's kind is: Azure's addresses tell the deployment and the version.

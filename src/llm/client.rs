@@ -1,5 +1,8 @@
 //! A model of a provider: its settings, and how it is asked until it answers or will not.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -11,23 +14,33 @@ use super::form::Form;
 use super::http::{Post, Transport};
 use super::known::Models;
 use super::parsed::{Parsed, new_id};
+use super::picture::Pictures;
+use super::provider::Protocol;
 use super::retry::Waits;
 use super::settings::Settings;
 use super::setup::Setup;
 use super::tokens::count_tokens;
-use super::{Boxed, Call, Delta, LlmError, Model, Reply, Request, ToolSchema};
+use super::{Boxed, Call, CompletionLog, Delta, LlmError, Model, Reply, Request, ToolSchema, worded};
 use crate::event::Message;
+use crate::secret::{Held, Secret};
 
 /// A model of a provider. Cheap to make; shares its connections with everyone of the same [`Transport`].
 #[derive(Debug)]
 pub struct Client {
     setup: Setup,
-    transport: Transport,
+    options: ClientOptions,
     hidden: Hidden,
+    pictures: Pictures,
 }
 
+/// Gives a new key where the old one was refused; `None` where there is no other.
+pub type KeySource = Arc<dyn Fn() -> Option<Secret> + Send + Sync>;
+
+/// Takes the records of calls in the place of the folder that the settings name.
+pub type LogSink = Arc<dyn Fn(CompletionLog) + Send + Sync>;
+
 /// What a client is made with, beside its settings.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ClientOptions {
     /// What its requests travel by.
     pub transport: Transport,
@@ -35,13 +48,32 @@ pub struct ClientOptions {
     pub models: Models,
     /// Whether a model may read less than an agent needs, [`INPUT_TOKENS_MIN`](super::INPUT_TOKENS_MIN).
     pub short_windows: bool,
+    /// Whether pictures may be fetched from this machine and its network.
+    pub private_pictures: bool,
+    /// Asked once a call, where the key is refused.
+    pub new_key: Option<KeySource>,
+    /// Takes the records of calls, where the settings ask for some.
+    pub log: Option<LogSink>,
 }
 
 impl ClientOptions {
     /// The built-in tables, and windows that suit an agent.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
-        Self { transport, models: Models::default(), short_windows: false }
+        Self {
+            transport,
+            models: Models::default(),
+            short_windows: false,
+            private_pictures: false,
+            new_key: None,
+            log: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for ClientOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientOptions").field("short_windows", &self.short_windows).finish_non_exhaustive()
     }
 }
 
@@ -56,7 +88,8 @@ impl Client {
         if !options.short_windows {
             setup.check_window()?;
         }
-        Ok(Self { setup, transport: options.transport.clone(), hidden })
+        let pictures = Pictures::new(options.private_pictures);
+        Ok(Self { setup, options: options.clone(), hidden, pictures })
     }
 
     /// Its settings.
@@ -65,18 +98,25 @@ impl Client {
         &self.setup.settings
     }
 
-    async fn ask(&self, request: Request, call: Call<'_>) -> Result<Reply, LlmError> {
+    async fn ask(&self, mut request: Request, call: Call<'_>) -> Result<Reply, LlmError> {
         let mut setup = self.setup.clone();
         let mut waits = Waits::of(&setup.settings);
+        let mut may_renew = true;
+        if setup.features.inline_images && setup.features.vision {
+            let bring = self.pictures.bring(&mut request.messages, &self.options.transport);
+            unless_cancelled(call.cancel, bring).await?;
+        }
         loop {
-            let told = std::sync::atomic::AtomicBool::new(false);
+            let told = AtomicBool::new(false);
             let failure = match self.attempt(&setup, &request, &call, &told).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => failure,
             };
-            let uncached = setup.caching && is_cache_too_small(&failure.error);
-            if uncached {
+            if setup.caching && is_cache_too_small(&failure.error) {
                 setup.caching = false;
+            } else if let Some(key) = self.new_key(&setup, &failure.error).filter(|_| may_renew) {
+                setup.settings.api_key = Some(Held::Open(key));
+                may_renew = false;
             } else {
                 let Some(wait) = waits.next(&failure) else { return Err(failure.error) };
                 if matches!(failure.error, LlmError::NoResponse(_)) && setup.settings.temperature == Some(0.0)
@@ -94,18 +134,54 @@ impl Client {
         }
     }
 
+    /// Another key than the one that was refused.
+    fn new_key(&self, setup: &Setup, error: &LlmError) -> Option<Secret> {
+        let LlmError::Authentication(_) = error else { return None };
+        let key = self.options.new_key.as_ref()?()?;
+        (Some(key.expose()) != setup.key()).then_some(key)
+    }
+
+    /// Leaves the record of a call, where the settings ask for one. A record that cannot be kept is nobody's failure.
+    fn record(
+        &self,
+        setup: &Setup,
+        prepared: &Prepared,
+        outcome: Result<&Reply, &LlmError>,
+        latency: Duration,
+    ) {
+        if !setup.settings.log_completions {
+            return;
+        }
+        let log = CompletionLog::of(setup, &prepared.body.finish(), outcome, latency, &self.hidden(setup));
+        match &self.options.log {
+            Some(sink) => sink(log),
+            None => drop(log.write(Path::new(&*setup.settings.log_completions_folder))),
+        }
+    }
+
+    /// What hides the keys of these settings: a new key has to be hidden, too.
+    fn hidden(&self, setup: &Setup) -> Hidden {
+        if setup.key() == self.setup.key() {
+            self.hidden.clone()
+        } else {
+            Hidden::new(setup.settings.hidden())
+        }
+    }
+
     /// One try.
     async fn attempt(
         &self,
         setup: &Setup,
         request: &Request,
         call: &Call<'_>,
-        told: &std::sync::atomic::AtomicBool,
+        told: &AtomicBool,
     ) -> Result<Reply, Failure> {
         let started = Instant::now();
         let stream = setup.settings.stream && call.on_delta.is_some();
-        let asked = self.exchange(setup, request, stream, |delta| {
-            told.store(true, std::sync::atomic::Ordering::Relaxed);
+        let form = Form::of(setup);
+        let prepared = form.request(setup, request, stream).map_err(Failure::last)?;
+        let asked = self.exchange(setup, form, &prepared, |delta| {
+            told.store(true, Ordering::Relaxed);
             if let Some(tell) = call.on_delta {
                 tell(delta);
             }
@@ -122,30 +198,42 @@ impl Client {
                 },
             }
         };
-        let parsed = unless_cancelled(call.cancel, timed).await.map_err(Failure::last)??;
-        Ok(self.reply(setup, parsed, started.elapsed()))
+        let parsed =
+            unless_cancelled(call.cancel, timed).await.map_err(Failure::last).and_then(|parsed| parsed);
+        let in_words = matches!(setup.provider.protocol, Protocol::OpenAi) && !setup.features.responses;
+        let in_words = in_words && !setup.settings.native_tool_calling && !request.tools.is_empty();
+        let parsed = parsed.and_then(|mut parsed| {
+            if in_words {
+                parsed.message = worded::read(parsed.message, &request.tools).map_err(Failure::last)?;
+            }
+            Ok(parsed)
+        });
+        let latency = started.elapsed();
+        let reply = parsed.map(|parsed| self.reply(setup, parsed, latency));
+        self.record(setup, &prepared, reply.as_ref().map_err(|failure| &failure.error), latency);
+        reply
     }
 
     /// Sends the request and reads what comes.
     async fn exchange(
         &self,
         setup: &Setup,
-        request: &Request,
-        stream: bool,
+        mut form: Form,
+        prepared: &Prepared,
         mut tell: impl FnMut(Delta),
     ) -> Result<Parsed, Failure> {
-        let mut form = Form::of(setup);
-        let Prepared { url, headers, body } = form.request(setup, request, stream).map_err(Failure::last)?;
+        let hidden = self.hidden(setup);
+        let stream = prepared.stream;
         let idle = setup.settings.stream_idle_timeout.filter(|_| stream);
         let post = Post {
-            url: &url,
-            headers: &headers,
-            body: body.finish(),
+            url: &prepared.url,
+            headers: &prepared.headers,
+            body: prepared.body.finish(),
             provider: setup.provider.name,
-            hidden: &self.hidden,
+            hidden: &hidden,
             idle: idle.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         };
-        let answer = self.transport.post(post).await?;
+        let answer = self.options.transport.post(post).await?;
         let cost = answer.header("x-litellm-response-cost").and_then(|cost| cost.parse().ok());
         let mut parsed = if stream && answer.is_stream() {
             let provider = setup.provider.name;
@@ -156,8 +244,8 @@ impl Client {
                     }
                     // What is no JSON is no piece of a reply: a proxy's greeting, a comment.
                     let Ok(piece) = serde_json::from_str::<Value>(&event.data) else { return Ok(false) };
-                    let piece = super::http::refused(piece, provider, &self.hidden)?;
-                    form.feed(&piece, &mut tell, provider, &self.hidden)
+                    let piece = super::http::refused(piece, provider, &hidden)?;
+                    form.feed(&piece, &event.data, &mut tell, provider, &hidden)
                 })
                 .await?;
             form.finish()?

@@ -39,20 +39,22 @@ impl Form {
         }
     }
 
-    /// Reads a whole reply.
-    pub fn parse(&self, reply: &Value) -> Result<Parsed, Failure> {
+    /// Reads a whole reply, which is JSON.
+    pub fn parse(&self, text: &str) -> Result<Parsed, Failure> {
+        let reply: Value = serde_json::from_str(text).unwrap_or_default();
         match self {
-            Self::Chat(_) => chat::parse(reply),
-            Self::Responses(_) => responses::parse(reply),
-            Self::Anthropic(_) => anthropic::parse(reply),
-            Self::Gemini(_) => gemini::parse(reply),
+            Self::Chat(_) => chat::parse(&reply),
+            Self::Responses(_) => responses::parse(&reply),
+            Self::Anthropic(_) => anthropic::parse(&reply, text),
+            Self::Gemini(_) => gemini::parse(&reply, text),
         }
     }
 
-    /// Takes a piece of a stream; answers whether nothing more is to come.
+    /// Takes a piece of a stream, and its text; answers whether nothing more is to come.
     pub fn feed(
         &mut self,
         piece: &Value,
+        text: &str,
         tell: &mut dyn FnMut(Delta),
         provider: &str,
         hidden: &Hidden,
@@ -62,7 +64,7 @@ impl Form {
             Self::Chat(assembly) => assembly.feed(piece, tell),
             Self::Responses(assembly) => return assembly.feed(piece, tell, provider, hidden),
             Self::Anthropic(assembly) => return Ok(assembly.feed(piece, tell)),
-            Self::Gemini(assembly) => assembly.feed(piece, tell),
+            Self::Gemini(assembly) => assembly.feed(piece, text, tell),
         }
         Ok(false)
     }
@@ -75,5 +77,118 @@ impl Form {
             Self::Anthropic(assembly) => assembly.finish(),
             Self::Gemini(assembly) => assembly.finish(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Words that replies are made of, and some that they are not.
+    const WORDS: &[&str] = &[
+        "choices",
+        "message",
+        "delta",
+        "content",
+        "tool_calls",
+        "index",
+        "function",
+        "name",
+        "arguments",
+        "id",
+        "type",
+        "function_call",
+        "usage",
+        "thinking_blocks",
+        "thinking",
+        "signature",
+        "data",
+        "text",
+        "output",
+        "response",
+        "response.completed",
+        "response.output_item.done",
+        "item",
+        "summary",
+        "content_block_start",
+        "content_block",
+        "tool_use",
+        "input",
+        "content_block_delta",
+        "input_json_delta",
+        "partial_json",
+        "message_start",
+        "message_stop",
+        "candidates",
+        "parts",
+        "functionCall",
+        "args",
+        "thought",
+        "finishReason",
+        "finish_reason",
+        "stop",
+        "reasoning",
+        "0",
+        "",
+        "é",
+    ];
+
+    fn word() -> impl Strategy<Value = String> {
+        prop::sample::select(WORDS).prop_map(str::to_owned)
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            word().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(6, 40, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((word(), inner), 0..6)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn forms() -> [Form; 4] {
+        [
+            Form::Chat(Default::default()),
+            Form::Responses(Default::default()),
+            Form::Anthropic(Default::default()),
+            Form::Gemini(Default::default()),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever a provider says, it is a reply or a failure.
+        #[test]
+        fn nothing_that_comes_stops_the_program(pieces in prop::collection::vec(any_value(), 0..6)) {
+            for mut form in forms() {
+                for piece in &pieces {
+                    let text = piece.to_string();
+                    drop(form.parse(&text));
+                    drop(form.feed(piece, &text, &mut |_| {}, "p", &Hidden::default()));
+                }
+                drop(form.finish());
+            }
+        }
+    }
+
+    #[test]
+    fn more_calls_than_anybody_makes_are_refused() {
+        let calls: Vec<Value> =
+            (0..2_000).map(|n| json!({ "id": n.to_string(), "function": { "name": "f" } })).collect();
+        let reply = json!({ "choices": [{ "message": { "tool_calls": calls } }] });
+        let failure = forms()[0].parse(&reply.to_string()).unwrap_err();
+        assert!(failure.error.to_string().contains("2000 calls"), "{failure:?}");
     }
 }

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::anthropic::data_url;
-use super::body::{Body, array, text_of};
+use super::body::{Body, array, text_at};
 use super::chat::Prepared;
 use super::failure::Failure;
 use super::parsed::{CallParts, Parsed, assistant, call, calls, count, new_id, no_response};
@@ -76,7 +76,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
         set(&mut headers, "x-goog-api-key", key);
     }
     let what = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
-    Ok(Prepared { url: format!("{}/models/{}:{what}", setup.base, setup.model), headers, body })
+    Ok(Prepared { url: format!("{}/models/{}:{what}", setup.base, setup.model), headers, body, stream })
 }
 
 fn thinking(effort: &str, newest: bool) -> Value {
@@ -258,9 +258,9 @@ fn schema(schema: &Value) -> Value {
 }
 
 /// Reads a whole reply.
-pub(super) fn parse(reply: &Value) -> Result<Parsed, Failure> {
+pub(super) fn parse(reply: &Value, text: &str) -> Result<Parsed, Failure> {
     let mut assembly = Assembly::default();
-    assembly.feed(reply, &mut |_| {});
+    assembly.feed(reply, text, &mut |_| {});
     // What comes whole is whole, whatever it gives as its reason to end.
     assembly.finished |= reply["candidates"].get(0).is_some();
     assembly.finish()
@@ -281,8 +281,8 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// Takes a piece of a stream.
-    pub fn feed(&mut self, piece: &Value, tell: &mut dyn FnMut(Delta)) {
+    /// Takes a piece of a stream, and from its text the arguments of calls in their order.
+    pub fn feed(&mut self, piece: &Value, text: &str, tell: &mut dyn FnMut(Delta)) {
         if let Some(id) = piece["responseId"].as_str() {
             id.clone_into(&mut self.id);
         }
@@ -293,18 +293,26 @@ impl Assembly {
             self.blocked = Some(reason.to_owned());
         }
         let candidate = &piece["candidates"][0];
-        for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
-            self.take(part, tell);
+        for (place, part) in candidate["content"]["parts"].as_array().into_iter().flatten().enumerate() {
+            let place = place.to_string();
+            let arguments =
+                || text_at(text, &["candidates", "0", "content", "parts", &place, "functionCall", "args"]);
+            self.take(part, arguments, tell);
         }
         self.finished |= candidate["finishReason"].is_string();
     }
 
-    fn take(&mut self, part: &Value, tell: &mut dyn FnMut(Delta)) {
+    fn take(
+        &mut self,
+        part: &Value,
+        arguments: impl FnOnce() -> Option<String>,
+        tell: &mut dyn FnMut(Delta),
+    ) {
         let signature = part["thoughtSignature"].as_str();
         if let Some(function) = part.get("functionCall") {
             let own = function["id"].as_str().map_or_else(|| new_id("call_"), str::to_owned);
             let id = signature.map_or_else(|| own.clone(), |signature| format!("{own}{SIGNED}{signature}"));
-            let arguments = function.get("args").map(text_of).unwrap_or_default();
+            let arguments = arguments().unwrap_or_default();
             let name = function["name"].as_str().unwrap_or_default().to_owned();
             self.calls.push(CallParts { id, name, arguments });
             return;

@@ -41,6 +41,20 @@ pub(super) struct Answer<'a> {
     post: Post<'a>,
 }
 
+/// TLS with the certificates that the machine trusts; with none where it has none, so that a server of its own may
+/// still be asked without TLS.
+pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = || {
+        rustls::ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()
+    };
+    let config = match builder().and_then(BuilderVerifierExt::with_platform_verifier) {
+        Ok(config) => config,
+        Err(_) => builder()?.with_root_certificates(rustls::RootCertStore::empty()),
+    };
+    Ok(config.with_no_client_auth())
+}
+
 impl Transport {
     /// Trusts the certificates that the machine trusts; goes through the proxies that its environment names
     /// (`HTTP_PROXY` and the like).
@@ -49,19 +63,7 @@ impl Transport {
     /// [`LlmError::ServiceUnavailable`] where there can be no TLS at all.
     pub fn new() -> Result<Self, LlmError> {
         let failed = |error: &dyn std::fmt::Display| LlmError::ServiceUnavailable(format!("no TLS: {error}"));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = || {
-            rustls::ClientConfig::builder_with_provider(provider.clone())
-                .with_safe_default_protocol_versions()
-        };
-        // A machine without certificates may still ask a model of its own, without TLS.
-        let config = match builder().and_then(BuilderVerifierExt::with_platform_verifier) {
-            Ok(config) => config,
-            Err(_) => builder()
-                .map_err(|error| failed(&error))?
-                .with_root_certificates(rustls::RootCertStore::empty()),
-        }
-        .with_no_client_auth();
+        let config = tls().map_err(|error| failed(&error))?;
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(config)
             .user_agent(concat!("annals/", env!("CARGO_PKG_VERSION")))
@@ -73,8 +75,18 @@ impl Transport {
         Ok(Self(client))
     }
 
+    /// Asks for what is at an address, with a key if there is one; a redirection is answered as it is.
+    pub(super) async fn get(&self, url: &str, key: Option<&str>) -> Option<reqwest::Response> {
+        let request = self.0.get(url);
+        let request = match key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        };
+        request.send().await.ok()
+    }
+
     /// Sends a request and waits for the head of the answer.
-    pub(super) async fn post<'a>(&self, post: Post<'a>) -> Result<Answer<'a>, Failure> {
+    pub(super) async fn post<'a>(&self, mut post: Post<'a>) -> Result<Answer<'a>, Failure> {
         let mut headers = HeaderMap::with_capacity(post.headers.len());
         for (name, value) in post.headers {
             let (Ok(name), Ok(mut text)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) else {
@@ -84,7 +96,7 @@ impl Transport {
             text.set_sensitive(true);
             headers.insert(name, text);
         }
-        let request = self.0.post(post.url).headers(headers).body(post.body.clone());
+        let request = self.0.post(post.url).headers(headers).body(std::mem::take(&mut post.body));
         let response = request.send().await.map_err(|error| failure(&error, &post))?;
         let mut answer = Answer { response, post };
         if answer.response.status().is_success() {
@@ -111,16 +123,16 @@ impl Answer<'_> {
         self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
     }
 
-    /// The whole body as JSON; an error that comes with success is one all the same.
-    pub async fn json(mut self) -> Result<serde_json::Value, Failure> {
+    /// The whole body, which is JSON; an error that comes with success is one all the same.
+    pub async fn json(mut self) -> Result<String, Failure> {
         let body = match self.body(REPLY_BYTES_MAX).await {
             Ok(body) => body,
             Err((_, failure)) => return Err(failure),
         };
-        match serde_json::from_slice(&body) {
-            Ok(value) => self.checked(value),
+        let text = String::from_utf8_lossy(&body).into_owned();
+        match serde_json::from_str(&text) {
+            Ok(value) => refused(value, self.post.provider, self.post.hidden).map(|_| text),
             Err(_) => {
-                let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]).into_owned();
                 let text = self.post.hidden.hide(cut(&text, 500));
                 let error = format!("{} answered something that is no JSON: {text}", self.post.provider);
                 Err(Failure::passing(LlmError::ServiceUnavailable(error)))
@@ -155,11 +167,6 @@ impl Answer<'_> {
             Some(event) => show(event).map(|_| ()),
             None => Ok(()),
         }
-    }
-
-    /// The value, unless it is an error in the place of a reply.
-    pub fn checked(&self, value: serde_json::Value) -> Result<serde_json::Value, Failure> {
-        refused(value, self.post.provider, self.post.hidden)
     }
 
     /// The body, as long as it is not too long; else what was read of it and why no more was.

@@ -100,13 +100,16 @@ impl Models {
 fn names(model: &str, provider: &str) -> Vec<String> {
     let model = model.trim().to_lowercase();
     let whole = model.split(':').next().unwrap_or(&model);
-    let mut own = whole.split_once('/').map_or(whole, |(_, own)| own);
+    let called = whole.split_once('/').map_or(whole, |(_, own)| own);
+    let mut own = called;
     for stage in ["prod/", "dev/", "staging/", "test/"] {
         own = own.strip_prefix(stage).unwrap_or(own);
     }
     let last = whole.rsplit('/').next().unwrap_or(whole);
     let mut names = Vec::new();
-    for name in [whole.to_owned(), own.to_owned(), format!("{provider}/{own}"), last.to_owned()] {
+    for name in
+        [whole.to_owned(), called.to_owned(), own.to_owned(), format!("{provider}/{own}"), last.to_owned()]
+    {
         let dotless = name.starts_with("claude-").then(|| name.replace('.', "-"));
         for name in [Some(name), dotless].into_iter().flatten() {
             let undated = without_date(&name).map(str::to_owned);

@@ -3,20 +3,42 @@
 //! A [`Model`] takes messages in Annals' own form and answers with one; how a provider's interface spells them is
 //! known in this room and nowhere else. It knows neither events nor the store. Its invariant: a key, a
 //! header or any other secret is in no error, no log and no debug print.
+//!
+//! ```
+//! use annals::event::{Content, Message, Role};
+//! use annals::llm::scripted::Line;
+//! use annals::llm::{Call, Model, Request, Scripted};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+//! # runtime.block_on(async {
+//! // A model of a provider is a `Client`; this one plays a list.
+//! let model = Scripted::new([Line::text("Hello!").tokens(9, 2)]);
+//! let asked = Request::new(vec![Message::new(Role::User, vec![Content::text("Hi")])]);
+//! let reply = model.complete(asked, Call::new(&CancellationToken::new())).await?;
+//! assert_eq!(reply.message.content, [Content::text("Hello!")]);
+//! assert_eq!(reply.usage.per_turn_token, 11);
+//! # Ok::<(), annals::llm::LlmError>(())
+//! # }).expect("a reply");
+//! ```
 
 mod anthropic;
 mod body;
 mod chat;
 mod client;
 mod compat;
+mod completion_log;
+mod discover;
 mod error;
 mod failure;
+pub mod fallback;
 mod feature;
 mod form;
 mod gemini;
 mod http;
 pub mod known;
 mod parsed;
+mod picture;
 pub mod profiles;
 mod provider;
 mod responses;
@@ -26,13 +48,17 @@ pub mod settings;
 mod setup;
 mod sse;
 mod tokens;
+mod worded;
 
 use std::pin::Pin;
 use std::time::Duration;
 
-pub use client::{Client, ClientOptions};
+pub use client::{Client, ClientOptions, KeySource, LogSink};
+pub use completion_log::CompletionLog;
 pub use error::LlmError;
+pub use fallback::Fallback;
 pub use http::Transport;
+pub(crate) use http::tls;
 pub use known::Models;
 pub use provider::Protocol;
 pub use scripted::Scripted;

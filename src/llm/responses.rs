@@ -58,7 +58,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
     body.extend(&settings.litellm_extra_body);
     let mut headers = setup.headers(request.session.as_deref());
     authorize(setup, &mut headers);
-    Ok(Prepared { url: address(setup, "responses"), headers, body })
+    Ok(Prepared { url: address(setup, "responses"), headers, body, stream })
 }
 
 fn tool(tool: &ToolSchema) -> String {

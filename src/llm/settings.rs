@@ -156,6 +156,37 @@ model! {
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Headers(pub Map<Text>);
 
+/// Flags, numbers and texts that are missing where nobody says otherwise, so that their kind cannot be told from a dump.
+const FLAGS: &[&str] = &["disable_vision", "force_string_serializer", "inline_image_urls"];
+const NUMBERS: &[&str] = &[
+    "temperature",
+    "top_p",
+    "top_k",
+    "max_input_tokens",
+    "max_output_tokens",
+    "input_cost_per_token",
+    "output_cost_per_token",
+    "seed",
+];
+const TEXTS: &[&str] = &[
+    "api_key",
+    "provider_connection_id",
+    "base_url",
+    "api_version",
+    "aws_access_key_id",
+    "aws_secret_access_key",
+    "aws_session_token",
+    "aws_region_name",
+    "aws_profile_name",
+    "aws_role_name",
+    "aws_session_name",
+    "aws_bedrock_runtime_endpoint",
+    "model_canonical_name",
+    "ollama_base_url",
+    "custom_tokenizer",
+    "reasoning_summary",
+];
+
 /// Why settings are none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -209,6 +240,37 @@ impl Settings {
         settings.fill(raw);
         settings.check()?;
         Ok(settings)
+    }
+
+    /// Settings from variables, `LLM_MODEL=..` with the prefix `LLM_`, as a program may be given them. Variables that name
+    /// no member are passed over, as are numbers that are none.
+    ///
+    /// # Errors
+    /// [`SettingsError`] where what is left is no settings.
+    pub fn from_variables(
+        variables: impl IntoIterator<Item = (String, String)>,
+        prefix: &str,
+    ) -> Result<Self, SettingsError> {
+        let known = Self::new("m");
+        let known: serde_json::Value = serde_json::from_str(&known.to_plain_json()).unwrap_or_default();
+        let mut members = serde_json::Map::new();
+        for (name, value) in variables {
+            let Some(member) = name.strip_prefix(prefix).map(str::to_lowercase) else { continue };
+            let value = if FLAGS.contains(&&*member) || known[&member].is_boolean() {
+                ["true", "1", "yes", "on"].contains(&value.to_lowercase().as_str()).into()
+            } else if NUMBERS.contains(&&*member) || known[&member].is_number() {
+                let Ok(number) = value.trim().parse::<f64>() else { continue };
+                if number.fract() == 0.0 { (number as i64).into() } else { number.into() }
+            } else if member == "extra_headers" || known[&member].is_object() {
+                serde_json::from_str(&value).unwrap_or(serde_json::Value::String(value))
+            } else if TEXTS.contains(&&*member) || known[&member].is_string() {
+                value.into()
+            } else {
+                continue;
+            };
+            members.insert(member, value);
+        }
+        Self::parse(&serde_json::Value::Object(members).to_string())
     }
 
     /// The object as the reference dumps it (`model_dump_json(exclude_none=True)`), with its secrets in this form.

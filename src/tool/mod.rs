@@ -14,6 +14,7 @@ mod grep;
 mod invoke_skill;
 pub mod locks;
 mod manual;
+pub mod mcp;
 mod registry;
 mod run;
 mod schema;

@@ -397,6 +397,32 @@ def split():
     return {"cases": [{"text": text, "commands": split_bash_commands(text)} for text in COMMANDS]}
 
 
+SCHEMAS = [
+    {"type": "object"}, {"type": "object", "properties": {}}, {"type": "object", "properties": {"a": {"type": "string", "format": "uri",
+     "default": "x", "title": "A"}}, "required": ["a"], "additionalProperties": False},
+    {"type": "object", "properties": {"a": {"anyOf": [{"type": "null"}, {"type": "integer", "description": "inner"}], "description": "outer"},
+     "b": {"anyOf": [{"type": "null"}]}, "c": {"anyOf": [True, {"type": "string"}]}, "d": {"anyOf": [False]}, "e": True, "f": False}},
+    {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"type": "array", "items": {"$ref": "#/$defs/A"}}},
+     "$defs": {"A": {"type": "object", "description": "an A", "properties": {"a": {"$ref": "#/$defs/A"}, "n": {"type": "integer"}}}}},
+    {"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}, "b": {"type": ["string", "null"], "enum": ["x", None]},
+     "c": {"type": "array", "items": True}, "d": {"type": "array"}, "e": {"properties": {"x": {}}}}},
+]
+
+
+@built
+def simplified():
+    """A server's schema as the model is shown it, before security_risk and summary are added."""
+    from openhands.sdk.tool.schema import _process_schema_node
+
+    cases = []
+    for schema in SCHEMAS:
+        result = _process_schema_node(schema, schema.get("$defs", {}))
+        result.setdefault("properties", {})
+        dumped = [json.dumps(value, separators=(",", ":")) for value in (schema, result)]
+        cases.append({"schema": dumped[0], "simplified": dumped[1]})
+    return {"cases": cases}
+
+
 def written(case):
     lines = []
     for key, value in case.items():

@@ -169,3 +169,65 @@ async fn odd_replies_of_local_servers_are_read() {
     assert_eq!((&*calls[0].arguments, &*calls[1].arguments), (r#"{"at":"x"}"#, "{}"));
     assert_eq!(reply.cost, None);
 }
+
+#[tokio::test]
+async fn a_model_without_tools_calls_them_in_words() {
+    let tools = || {
+        let parameters =
+            r#"{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}"#;
+        vec![annals::llm::ToolSchema {
+            name: "terminal".into(),
+            description: "Runs it.".into(),
+            parameters: annals::event::Json::parse(parameters).unwrap(),
+        }]
+    };
+    let server = ModelServer::start([
+        Answer::text("I look.\n<function=terminal>\n<parameter=command>ls</parameter>\n"),
+        Answer::text("<function=terminal>\n<parameter=cmd>ls</parameter>\n</function>"),
+    ]);
+    let client = client(&server, "openai/gpt-4o", json!({ "native_tool_calling": false }));
+    let cancel = CancellationToken::new();
+    let ask = || client.complete(Request { tools: tools(), ..hello() }, Call::new(&cancel));
+    let message = ask().await.unwrap().message;
+    assert_eq!(message.content, [Content::text("I look.")]);
+    let call = &message.tool_calls.unwrap()[0];
+    assert_eq!((&*call.name, &*call.arguments), ("terminal", r#"{"command":"ls"}"#));
+    let seen = &server.seen()[0].body;
+    assert_eq!((seen.get("tools"), &seen["stop"]), (None, &json!(["</function"])));
+    assert!(seen["messages"][0]["content"].as_str().unwrap().contains("BEGIN FUNCTION #1: terminal"));
+    assert_eq!(ask().await.unwrap_err().code(), "FunctionCallValidationError");
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[test]
+fn tokens_are_counted_about_as_litellm_counts_them() {
+    let counts = crate::golden::read(&crate::golden::folder("llm").join("tokens.json"));
+    let model = annals::llm::Scripted::new([]);
+    for case in counts.as_array().unwrap() {
+        let name = case["conversation"].as_str().unwrap();
+        let path = crate::golden::folder("conversations").join(name).join("llm_requests.jsonl");
+        let text = std::fs::read_to_string(path).unwrap();
+        let last: serde_json::Value =
+            serde_json::from_str(text.trim_end().split('\n').next_back().unwrap()).unwrap();
+        let mut messages = Vec::new();
+        for message in last["body"]["messages"].as_array().unwrap() {
+            let content = match &message["content"] {
+                serde_json::Value::Array(parts) => {
+                    parts.iter().filter_map(|part| part["text"].as_str()).collect()
+                }
+                other => other.as_str().unwrap_or_default().to_owned(),
+            };
+            let mut made = Message::new(Role::Assistant, vec![Content::text(content)]);
+            let calls = message["tool_calls"].as_array().into_iter().flatten().map(|call| {
+                let text = |name: &str| call["function"][name].as_str().unwrap();
+                annals::event::MessageToolCall::new("c", text("name"), text("arguments"))
+            });
+            made.tool_calls = Some(calls.collect());
+            messages.push(made);
+        }
+        let (ours, theirs) =
+            (model.count_tokens(&messages, &[]) as f64, case["tokens"].as_u64().unwrap() as f64);
+        let share = ours / theirs;
+        assert!((0.95..1.45).contains(&share), "{name}: {ours} for {theirs}: {share:.2}");
+    }
+}

@@ -170,3 +170,20 @@ async fn no_error_tells_a_secret() {
         assert!(!text.contains("sk-test-key") && !text.contains("hidden-value"), "{text}");
     }
 }
+
+#[tokio::test]
+async fn a_server_that_speaks_no_tls_is_not_spoken_to() {
+    let server = ModelServer::start([Answer::text("in the open")]);
+    let base = server.url().replace("http://", "https://");
+    let client = client(&server, "openai/gpt-4o", json!({ "num_retries": 1, "base_url": base }));
+    let error = ask(&client).await.unwrap_err();
+    assert_eq!(error.code(), "LLMServiceUnavailableError", "{error}");
+    assert!(server.seen().is_empty());
+    let nowhere = client_of("openai/gpt-4o", "not an address");
+    assert_eq!(ask(&nowhere).await.unwrap_err().code(), "LLMBadRequestError");
+}
+
+fn client_of(model: &str, base: &str) -> annals::llm::Client {
+    let server = ModelServer::start([]);
+    client(&server, model, json!({ "num_retries": 3, "base_url": base }))
+}

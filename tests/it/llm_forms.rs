@@ -19,7 +19,7 @@ fn said() -> Said {
         text: Some("Well, é.".to_owned()),
         reasoning: Some("Let me see.".to_owned()),
         thinking: Some(("Let me".to_owned(), "sig".to_owned())),
-        calls: vec![call("call_1", r#"{"thought":"a"}"#), call("call_2", r#"{"thought":"bé"}"#)],
+        calls: vec![call("call_1", r#"{"thought":"a","by":1}"#), call("call_2", r#"{"thought":"bé"}"#)],
         usage: [1300, 30, 1024, 7, 5],
     }
 }
@@ -74,7 +74,7 @@ async fn responses_keep_the_reasoning_item_and_the_ids_of_calls() {
         assert_eq!((item.id.as_deref(), item.encrypted_content.as_deref()), (Some("rs_1"), Some("sealed")));
         assert_eq!(item.summary, ["Let me see.".into()]);
         let expected =
-            [("call_1", "think", r#"{"thought":"a"}"#), ("call_2", "think", r#"{"thought":"bé"}"#)];
+            [("call_1", "think", r#"{"thought":"a","by":1}"#), ("call_2", "think", r#"{"thought":"bé"}"#)];
         assert_eq!(calls(message), expected);
         let call = &message.tool_calls.as_ref().unwrap()[0];
         assert_eq!((call.responses_item_id.as_deref(), call.origin.as_str()), (Some("fc_0"), "responses"));
@@ -123,7 +123,7 @@ async fn anthropic_keeps_thinking_with_its_signatures_and_counts_the_cache() {
         }
         assert_eq!(message.reasoning_content.as_deref(), Some("Let me"));
         let expected =
-            [("call_1", "think", r#"{"thought":"a"}"#), ("call_2", "think", r#"{"thought":"bé"}"#)];
+            [("call_1", "think", r#"{"thought":"a","by":1}"#), ("call_2", "think", r#"{"thought":"bé"}"#)];
         assert_eq!(calls(message), expected);
         // 1,300 read, 1,024 of them again, 7 written to the cache, 30 written, at Opus 4.5's prices.
         let cost = 1300.0 * 5e-6 + 1024.0 * 5e-7 + 7.0 * 6.25e-6 + 30.0 * 25e-6;
@@ -169,7 +169,7 @@ async fn gemini_keeps_the_signature_of_a_call_in_its_id() {
         let calls = calls(message);
         assert!(calls[0].0.starts_with("call_") && calls[0].0.ends_with("__thought__sig"), "{calls:?}");
         assert!(!calls[1].0.contains("__thought__"), "{calls:?}");
-        assert_eq!((calls[0].2, calls[1].2), (r#"{"thought":"a"}"#, r#"{"thought":"bé"}"#));
+        assert_eq!((calls[0].2, calls[1].2), (r#"{"thought":"a","by":1}"#, r#"{"thought":"bé"}"#));
     }
 }
 

@@ -68,3 +68,27 @@ fn what_is_not_known_is_kept_and_a_sealed_key_stays_sealed() {
     let printed = format!("{read:?}");
     assert!(!printed.contains("sk-1") && printed.contains("**********"), "{printed}");
 }
+
+/// What `LLM.load_from_env` of SDK 1.58 makes of the same variables.
+#[test]
+fn settings_come_from_variables() {
+    let variables = [
+        ("LLM_MODEL", "openai/gpt-4o"),
+        ("LLM_API_KEY", "sk-1"),
+        ("LLM_TIMEOUT", "9"),
+        ("LLM_TEMPERATURE", "0.5"),
+        ("LLM_NUM_RETRIES", "many"),
+        ("LLM_STREAM", "Yes"),
+        ("LLM_DISABLE_VISION", "off"),
+        ("LLM_EXTRA_HEADERS", r#"{"X-A":"1"}"#),
+        ("LLM_LITELLM_EXTRA_BODY", r#"{"a":1}"#),
+        ("LLM_USAGE_ID", "7"),
+        ("LLM_NO_SUCH", "x"),
+        ("OTHER_MODEL", "y"),
+    ];
+    let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let settings = Settings::from_variables(variables.into_iter().map(own), "LLM_").unwrap();
+    let expected = r#"{"model":"openai/gpt-4o","api_key":"sk-1","timeout":9,"temperature":0.5,"stream":true,"disable_vision":false,"extra_headers":{"X-A":"1"},"litellm_extra_body":{"a":1},"usage_id":"7"}"#;
+    assert_eq!(settings, Settings::parse(expected).unwrap());
+    assert!(Settings::from_variables([], "LLM_").is_err());
+}

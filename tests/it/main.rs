@@ -42,6 +42,8 @@ mod guide;
 #[cfg(feature = "agent")]
 mod llm_chat;
 #[cfg(feature = "agent")]
+mod llm_client;
+#[cfg(feature = "agent")]
 mod llm_failures;
 #[cfg(feature = "agent")]
 mod llm_forms;
@@ -52,6 +54,8 @@ mod llm_requests;
 #[cfg(feature = "agent")]
 mod llm_settings;
 mod log;
+#[cfg(all(feature = "agent", feature = "server"))]
+mod mcp;
 mod merge;
 mod messages;
 mod old;

@@ -5,27 +5,32 @@ WITH told AS MATERIALIZED (
             FROM events AS e
             WHERE e.conversation_id = c.conversation_id
               AND e.recorded_at >= :since
-              AND e.recorded_at < :until) AS event,
+              AND e.recorded_at < :until
+           ) AS event,
            (SELECT json_array(count(*), min(b.recorded_at), max(b.recorded_at))
             FROM base_state_changes AS b
             WHERE b.conversation_id = c.conversation_id
               AND b.recorded_at >= :since
-              AND b.recorded_at < :until) AS state,
+              AND b.recorded_at < :until
+           ) AS state,
            (SELECT json_array(count(*), min(h.recorded_at), max(h.recorded_at))
             FROM head_moves AS h
             WHERE h.conversation_id = c.conversation_id
               AND h.recorded_at >= :since
-              AND h.recorded_at < :until) AS head,
+              AND h.recorded_at < :until
+           ) AS head,
            (SELECT json_array(count(*), min(i.imported_at), max(i.imported_at))
             FROM imports AS i
             WHERE i.conversation_id = c.conversation_id
               AND i.imported_at >= :since
-              AND i.imported_at < :until) AS import,
+              AND i.imported_at < :until
+           ) AS import,
            (SELECT json_array(count(*), min(p.found_at), max(p.found_at))
             FROM problems AS p
             WHERE p.conversation_id = c.conversation_id
               AND p.found_at >= :since
-              AND p.found_at < :until) AS problem
+              AND p.found_at < :until
+           ) AS problem
     FROM conversations AS c
 )
 SELECT d.conversation_id, d.title, d.event ->> 0 AS events, d.event ->> 3 AS first_sequence,

@@ -228,7 +228,8 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<O
         if let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
             break buffer.drain(..end + 4).collect::<Vec<_>>();
         }
-        if stream.read_buf(buffer).await? == 0 {
+        // Who greets with TLS is not spoken to.
+        if stream.read_buf(buffer).await? == 0 || buffer[0] == 0x16 {
             return Ok(None);
         }
     };
@@ -255,7 +256,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<O
 async fn write(stream: &mut TcpStream, answer: Answer, form: Form) -> std::io::Result<bool> {
     let (text, pieces, end) = match answer.content {
         Content::Said(said) if form.stream => (None, events(form.interface, &said), End::Whole),
-        Content::Said(said) => (Some(whole(form.interface, &said).to_string()), Vec::new(), End::Whole),
+        Content::Said(said) => (Some(whole(form.interface, &said)), Vec::new(), End::Whole),
         Content::Text(text) => (Some(text), Vec::new(), End::Whole),
         Content::Events(pieces, end) => (None, pieces, end),
         Content::Endless(piece) => {
@@ -292,7 +293,10 @@ async fn write(stream: &mut TcpStream, answer: Answer, form: Form) -> std::io::R
 }
 
 fn head(status: u16, headers: &[(String, String)], kind: &str, length: &str) -> String {
-    let mut head = format!("HTTP/1.1 {status} Said\r\ncontent-type: {kind}\r\n{length}\r\n");
+    let mut head = format!("HTTP/1.1 {status} Said\r\n{length}\r\n");
+    if !headers.iter().any(|(name, _)| name == "content-type") {
+        head.push_str(&format!("content-type: {kind}\r\n"));
+    }
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }

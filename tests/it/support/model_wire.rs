@@ -32,13 +32,25 @@ impl Form {
 }
 
 /// The whole reply.
-pub fn whole(interface: Interface, said: &Said) -> Value {
-    match interface {
+pub fn whole(interface: Interface, said: &Said) -> String {
+    let reply = match interface {
         Interface::Chat => chat(said),
         Interface::Responses => responses(said),
         Interface::Anthropic => anthropic(said),
         Interface::Gemini => gemini(said),
-    }
+    };
+    with_arguments(reply.to_string(), said)
+}
+
+/// What stands for the arguments of a call that go out as an object, until the text is whole: a tree would sort them.
+fn mark(call: usize) -> String {
+    format!("@arguments {call}@")
+}
+
+fn with_arguments(text: String, said: &Said) -> String {
+    let calls = said.calls.iter().enumerate();
+    calls
+        .fold(text, |text, (call, (_, _, arguments))| text.replace(&format!("\"{}\"", mark(call)), arguments))
 }
 
 /// The reply as the events of a stream, each with its line ends.
@@ -49,7 +61,7 @@ pub fn events(interface: Interface, said: &Said) -> Vec<String> {
         Interface::Anthropic => anthropic_events(said),
         Interface::Gemini => {
             let pieces = gemini_pieces(said).into_iter();
-            pieces.map(|piece| format!("data: {piece}\r\n\r\n")).collect()
+            pieces.map(|piece| with_arguments(format!("data: {piece}\r\n\r\n"), said)).collect()
         }
     }
 }
@@ -224,9 +236,8 @@ fn anthropic(said: &Said) -> Value {
     if let Some(text) = &said.text {
         content.push(json!({ "type": "text", "text": text }));
     }
-    for (id, name, arguments) in &said.calls {
-        let input: Value = serde_json::from_str(arguments).unwrap();
-        content.push(json!({ "type": "tool_use", "id": id, "name": name, "input": input }));
+    for (call, (id, name, _)) in said.calls.iter().enumerate() {
+        content.push(json!({ "type": "tool_use", "id": id, "name": name, "input": mark(call) }));
     }
     json!({
         "id": id(said, "msg_1"),
@@ -266,7 +277,7 @@ fn anthropic_events(said: &Said) -> Vec<String> {
             }
             "tool_use" => {
                 start["input"] = json!({});
-                let input = block["input"].to_string();
+                let input = with_arguments(block["input"].to_string(), said);
                 let pieces = halves(&input);
                 deltas
                     .extend(pieces.map(|piece| json!({ "type": "input_json_delta", "partial_json": piece })));
@@ -297,9 +308,8 @@ fn gemini_parts(said: &Said) -> Vec<Value> {
     if let Some(text) = &said.text {
         parts.push(json!({ "text": text }));
     }
-    for (index, (_, name, arguments)) in said.calls.iter().enumerate() {
-        let args: Value = serde_json::from_str(arguments).unwrap();
-        let mut part = json!({ "functionCall": { "name": name, "args": args } });
+    for (index, (_, name, _)) in said.calls.iter().enumerate() {
+        let mut part = json!({ "functionCall": { "name": name, "args": mark(index) } });
         if let Some((_, signature)) = said.thinking.as_ref().filter(|_| index == 0) {
             part["thoughtSignature"] = signature.as_str().into();
         }

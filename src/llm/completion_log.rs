@@ -1,0 +1,77 @@
+//! The record of one call, where settings ask for one: what was sent, what came, what it cost.
+//!
+//! It holds no key: headers are left out, and values that nobody may read are taken out of the text. Source: the
+//! reference's `utils/telemetry.py` 1.58, for the name of the file and its members.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::failure::Hidden;
+use super::setup::Setup;
+use super::{LlmError, Reply};
+
+/// The record of one call, as a file would hold it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompletionLog {
+    /// The name of the file: the model, the time, something that makes it unique.
+    pub filename: String,
+    /// Its JSON text.
+    pub data: String,
+    /// The model.
+    pub model: String,
+    /// Under which use it was asked.
+    pub usage_id: String,
+}
+
+impl CompletionLog {
+    pub(super) fn of(
+        setup: &Setup,
+        sent: &str,
+        outcome: Result<&Reply, &LlmError>,
+        latency: Duration,
+        hidden: &Hidden,
+    ) -> Self {
+        let model = setup.settings.model.to_string();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unique = uuid::Uuid::new_v4().simple().to_string();
+        let failed = if outcome.is_err() { "-error" } else { "" };
+        let filename =
+            format!("{}-{:.3}-{}{failed}.json", model.replace('/', "__"), now.as_secs_f64(), &unique[..4]);
+        let mut data = json!({
+            "request": serde_json::from_str::<Value>(sent).unwrap_or_default(),
+            "context_window": setup.input_tokens_max.unwrap_or(0),
+            "cost": 0.0,
+            "timestamp": now.as_secs_f64(),
+            "latency_sec": latency.as_secs_f64(),
+        });
+        match outcome {
+            Ok(reply) => {
+                data["cost"] = reply.cost.unwrap_or(0.0).into();
+                data["response"] = json!({
+                    "id": &*reply.id,
+                    "message": serde_json::from_str::<Value>(&reply.message.to_json()).unwrap_or_default(),
+                });
+                data["usage_summary"] = json!({
+                    "prompt_tokens": reply.usage.prompt_tokens,
+                    "completion_tokens": reply.usage.completion_tokens,
+                    "reasoning_tokens": reply.usage.reasoning_tokens,
+                    "cache_read_tokens": reply.usage.cache_read_tokens,
+                });
+            }
+            Err(error) => data["error"] = json!({ "type": error.code(), "message": error.to_string() }),
+        }
+        let usage_id = setup.settings.usage_id.to_string();
+        Self { filename, data: hidden.hide(&data.to_string()), model, usage_id }
+    }
+
+    /// Writes it into a folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// Whatever hinders it.
+    pub fn write(&self, folder: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        std::fs::write(folder.join(&self.filename), &self.data)
+    }
+}

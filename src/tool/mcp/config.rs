@@ -1,0 +1,340 @@
+//! How servers are reached: an agent's `mcp_config`, checked.
+//!
+//! Values may be secrets: none of these types prints them.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::expand::{References, expand};
+use crate::event::json::Raw;
+
+/// One server.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Its name in the configuration.
+    pub name: String,
+    /// How it is reached.
+    pub reach: Reach,
+    /// How long a call may take; the tools' own limit where it says nothing.
+    pub timeout: Option<Duration>,
+}
+
+/// How a server is reached.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// It is a program, spoken to through its pipes.
+    Program {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables beside the few that every server gets.
+        env: Vec<(String, String)>,
+        /// Its folder; the workspace's where it says nothing.
+        cwd: Option<PathBuf>,
+    },
+    /// It is at an address, spoken to over HTTP.
+    Address {
+        /// The address.
+        url: String,
+        /// What goes along with every request.
+        headers: Vec<(String, String)>,
+    },
+}
+
+/// Why an entry is no server that can be reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("MCP server {server:?}: {reason}")]
+pub struct ServerProblem {
+    /// The server's name.
+    pub server: String,
+    /// What kind of problem it is.
+    pub kind: ProblemKind,
+    /// What is wrong. It holds no value of the configuration that could be a secret.
+    pub reason: String,
+}
+
+/// What kind of problem a server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// Its entry of the configuration cannot be used.
+    Settings,
+    /// It did not answer in time.
+    TimedOut,
+    /// It could not be started or reached, or refused.
+    Refused,
+}
+
+impl ProblemKind {
+    /// The name of the failure in an error event: the reference's exception.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Settings => "ValueError",
+            Self::TimedOut => "MCPTimeoutError",
+            Self::Refused => "MCPError",
+        }
+    }
+}
+
+impl fmt::Debug for ServerConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ServerConfig").field("name", &self.name).field("reach", &self.reach).finish()
+    }
+}
+
+impl fmt::Debug for Reach {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Program { .. } => "Program(****)",
+            Self::Address { .. } => "Address(****)",
+        })
+    }
+}
+
+impl ServerConfig {
+    /// Reads `{name: {..}}` or `{"mcpServers": {name: {..}}}`; servers that are switched off are left out.
+    ///
+    /// `value` says what `${NAME}` stands for in any text. Each entry that cannot be used is a problem of its own,
+    /// so that one does not take the others along.
+    #[must_use]
+    pub fn read_all(
+        config: Raw<'_>,
+        value: &dyn Fn(&str) -> Option<String>,
+    ) -> (Vec<Self>, Vec<ServerProblem>) {
+        let inner = config.get("mcpServers").filter(|inner| inner.is_object() || inner.is_null());
+        let (mut servers, mut problems) = (Vec::new(), Vec::new());
+        for (name, server) in inner.unwrap_or(config).members() {
+            if server.get("enabled").is_some_and(|enabled| enabled.text() == "false") {
+                continue;
+            }
+            match Self::read(&name, server, value) {
+                Ok(server) => servers.push(server),
+                Err(reason) => {
+                    problems.push(ServerProblem {
+                        server: name.into_owned(),
+                        kind: ProblemKind::Settings,
+                        reason,
+                    });
+                }
+            }
+        }
+        (servers, problems)
+    }
+
+    fn read(name: &str, server: Raw<'_>, value: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+        if !server.is_object() {
+            return Err("it is not an object".to_owned());
+        }
+        let entry = Entry { server, value };
+        let transport = entry.text("transport")?.or(entry.text("type")?);
+        let (command, url) = (entry.text("command")?, entry.text("url")?);
+        let reach = match (transport.as_deref(), command, url) {
+            (None | Some("stdio"), Some(command), _) => Reach::Program {
+                command,
+                args: entry.texts("args")?,
+                env: entry.pairs(server.get("env"), "env")?,
+                cwd: entry.text("cwd")?.map(PathBuf::from),
+            },
+            (Some("stdio"), None, _) => return Err("stdio MCP servers require 'command'".to_owned()),
+            (Some("sse"), ..) => {
+                return Err(
+                    "the transport sse is no part of the protocol any more; use http if the server has it"
+                        .to_owned(),
+                );
+            }
+            (None | Some("http" | "shttp" | "streamable-http"), _, Some(url)) => {
+                Reach::Address { url, headers: entry.headers()? }
+            }
+            (Some("http" | "shttp" | "streamable-http"), _, None) => {
+                return Err("remote MCP servers require 'url'".to_owned());
+            }
+            (None, None, None) => return Err("it has neither 'command' nor 'url'".to_owned()),
+            (Some(_), ..) => return Err("its transport is unknown".to_owned()),
+        };
+        let timeout = server.get("timeout").filter(|timeout| !timeout.is_null());
+        let timeout = timeout
+            .map(|timeout| {
+                let seconds = timeout.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                seconds.filter(|time| !time.is_zero()).ok_or("its timeout is not a number of seconds")
+            })
+            .transpose()?;
+        Ok(Self { name: name.to_owned(), reach, timeout })
+    }
+}
+
+/// One entry of the configuration, and what its references stand for.
+struct Entry<'a> {
+    server: Raw<'a>,
+    value: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Entry<'_> {
+    fn expand(&self, text: &str) -> String {
+        expand(text, References::Braced, self.value)
+    }
+
+    /// A text that is not empty.
+    fn text(&self, key: &str) -> Result<Option<String>, String> {
+        match self.server.get(key) {
+            None => Ok(None),
+            Some(value) if value.is_null() => Ok(None),
+            Some(value) => match value.as_str() {
+                Some(text) if !text.is_empty() => Ok(Some(self.expand(&text))),
+                _ => Err(format!("its {key} is not a text")),
+            },
+        }
+    }
+
+    fn texts(&self, key: &str) -> Result<Vec<String>, String> {
+        let Some(list) = self.server.get(key).filter(|list| !list.is_null()) else { return Ok(Vec::new()) };
+        let texts = list.elements().map(|element| element.as_str().map(|text| self.expand(&text)));
+        let texts: Option<Vec<String>> = texts.collect();
+        texts.filter(|_| list.is_array()).ok_or_else(|| format!("its {key} are not a list of texts"))
+    }
+
+    fn pairs(&self, object: Option<Raw<'_>>, key: &str) -> Result<Vec<(String, String)>, String> {
+        let Some(object) = object.filter(|object| !object.is_null()) else { return Ok(Vec::new()) };
+        if !object.is_object() {
+            return Err(format!("its {key} is not an object"));
+        }
+        let mut pairs = Vec::new();
+        for (name, value) in object.members().filter(|(_, value)| !value.is_null()) {
+            let value = value.as_str().ok_or_else(|| format!("in its {key}, {name} is not a text"))?;
+            pairs.push((self.expand(&name), self.expand(&value)));
+        }
+        Ok(pairs)
+    }
+
+    /// The headers, with what the server wants to know of who asks.
+    fn headers(&self) -> Result<Vec<(String, String)>, String> {
+        let mut headers = self.pairs(self.server.get("headers"), "headers")?;
+        let Some(auth) = self.server.get("auth").filter(|auth| !auth.is_null()) else { return Ok(headers) };
+        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+            return Err("'auth' cannot be combined with an explicit top-level 'Authorization' header; use \
+                        auth.strategy='header' instead."
+                .to_owned());
+        }
+        let auth = Entry { server: auth, value: self.value };
+        let bearer = |token: String| ("Authorization".to_owned(), format!("Bearer {token}"));
+        match auth.text("strategy")?.as_deref() {
+            Some("none") => {}
+            Some("bearer") => headers.extend(auth.text("value")?.map(bearer)),
+            Some("api_key") => headers.extend(match (auth.text("value")?, auth.text("header_name")?) {
+                (Some(key), Some(name)) => Some((name, key)),
+                (Some(key), None) => Some(bearer(key)),
+                (None, _) => None,
+            }),
+            Some("basic") => {
+                let name = auth.text("username")?.ok_or("basic authentication requires 'username'")?;
+                headers.extend(auth.text("password")?.map(|password| {
+                    let token = STANDARD.encode(format!("{name}:{password}"));
+                    ("Authorization".to_owned(), format!("Basic {token}"))
+                }));
+            }
+            Some("header") => {
+                headers.extend(auth.pairs(auth.server.get("headers"), "auth.headers")?);
+            }
+            Some("oauth2") => {
+                // Nobody can be sent to a page to log in from here; a token that somebody got is used.
+                let tokens = auth.server.get("state").and_then(|state| state.get("tokens"));
+                let token = tokens.and_then(|tokens| tokens.get("access_token")).and_then(Raw::as_text);
+                let token =
+                    token.ok_or("oauth2 needs a token in auth.state; logging in is not possible here")?;
+                headers.push(bearer(self.expand(&token)));
+            }
+            _ => return Err("its auth.strategy is unknown".to_owned()),
+        }
+        Ok(headers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(config: &str) -> (Vec<ServerConfig>, Vec<String>) {
+        let value = |name: &str| (name == "KEY").then(|| "k3y".to_owned());
+        let (servers, problems) = ServerConfig::read_all(Raw::parse(config).unwrap(), &value);
+        (servers, problems.iter().map(ToString::to_string).collect())
+    }
+
+    fn headers(auth: &str) -> Vec<(String, String)> {
+        let (servers, problems) = read(&format!(r#"{{"s":{{"url":"http://h/","auth":{auth}}}}}"#));
+        assert_eq!(problems, [""; 0]);
+        match &servers[0].reach {
+            Reach::Address { headers, .. } => headers.clone(),
+            Reach::Program { .. } => panic!("{servers:?}"),
+        }
+    }
+
+    #[test]
+    fn a_program_and_an_address_are_read_in_either_form() {
+        let (servers, problems) = read(
+            r#"{"mcpServers":{"a":{"command":"npx","args":["-y","${KEY}","${X:-d}"],"env":{"T":"${KEY}"},"cwd":"/c","timeout":2.5},
+                "off":{"command":"x","enabled":false},"b":{"url":"https://h/${KEY}","type":"shttp","headers":{"X-K":"${KEY}"},"description":"d"}}}"#,
+        );
+        assert_eq!(problems, [""; 0]);
+        assert_eq!(servers.len(), 2);
+        assert_eq!(servers[0].timeout, Some(Duration::from_millis(2500)));
+        assert_eq!(
+            servers[0].reach,
+            Reach::Program {
+                command: "npx".to_owned(),
+                args: vec!["-y".to_owned(), "k3y".to_owned(), "d".to_owned()],
+                env: vec![("T".to_owned(), "k3y".to_owned())],
+                cwd: Some("/c".into()),
+            }
+        );
+        assert_eq!(
+            servers[1].reach,
+            Reach::Address {
+                url: "https://h/k3y".to_owned(),
+                headers: vec![("X-K".to_owned(), "k3y".to_owned())]
+            }
+        );
+        assert!(!format!("{servers:?}").contains("k3y"));
+        assert_eq!(read("{}"), (vec![], vec![]));
+        assert_eq!(read(r#"{"mcpServers":null}"#), (vec![], vec![]));
+    }
+
+    #[test]
+    fn who_asks_is_said_in_a_header() {
+        let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+        assert_eq!(headers(r#"{"strategy":"none"}"#), []);
+        assert_eq!(headers(r#"{"strategy":"bearer","value":"${KEY}"}"#), pair("Authorization", "Bearer k3y"));
+        assert_eq!(headers(r#"{"strategy":"api_key","value":"x"}"#), pair("Authorization", "Bearer x"));
+        assert_eq!(
+            headers(r#"{"strategy":"api_key","value":"x","header_name":"X-Api"}"#),
+            pair("X-Api", "x")
+        );
+        assert_eq!(
+            headers(r#"{"strategy":"basic","username":"u","password":"p"}"#),
+            pair("Authorization", "Basic dTpw")
+        );
+        assert_eq!(headers(r#"{"strategy":"header","headers":{"A":"b"}}"#), pair("A", "b"));
+        assert_eq!(
+            headers(r#"{"strategy":"oauth2","state":{"tokens":{"access_token":"t"}}}"#),
+            pair("Authorization", "Bearer t")
+        );
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_used_does_not_take_the_others_along() {
+        let (servers, problems) = read(
+            r#"{"good":{"command":"x"},"a":{},"b":{"transport":"stdio","url":"u"},"c":{"transport":"http","command":"x"},
+                "d":{"url":"u","transport":"sse"},"e":3,"f":{"command":"x","args":"y"},"g":{"command":"x","timeout":-1},
+                "h":{"url":"u","headers":{"authorization":"x"},"auth":{"strategy":"none"}},"i":{"url":"u","auth":{"strategy":"oauth2"}},
+                "j":{"command":"x","env":{"A":1}},"k":{"transport":"smoke","command":"x"}}"#,
+        );
+        assert_eq!(servers.len(), 1);
+        assert_eq!(problems.len(), 11);
+        assert_eq!(problems[1], "MCP server \"b\": stdio MCP servers require 'command'");
+        assert_eq!(problems[2], "MCP server \"c\": remote MCP servers require 'url'");
+        assert!(problems[9].ends_with("in its env, A is not a text"), "{problems:?}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Servers that are programs: begun with a few variables only, their complaints kept for an error.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::transport::TokioChildProcess;
+use tokio::io::AsyncReadExt;
+use tokio::process::{ChildStderr, Command};
+use tokio_util::sync::CancellationToken;
+
+use super::config::Reach;
+
+/// The variables that a server gets whatever its configuration says; no other of this program's.
+///
+/// Source: the protocol's Python SDK, which the reference starts servers with.
+#[cfg(not(windows))]
+const INHERITED: &[&str] = &["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+#[cfg(windows)]
+const INHERITED: &[&str] = &[
+    "APPDATA",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LOCALAPPDATA",
+    "PATH",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "USERNAME",
+    "USERPROFILE",
+];
+
+/// How much of what a server complains about is kept, in bytes.
+const COMPLAINT_BYTES_MAX: usize = 4096;
+
+/// A server's program.
+pub(super) struct Program {
+    pub transport: TokioChildProcess,
+    pub complaint: Complaint,
+    /// The group of its processes; it may begin others.
+    pub group: Option<u32>,
+}
+
+/// How long the end of what a server complains about is waited for once it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The end of what a server wrote to its standard error.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Complaint {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// It writes no more.
+    ended: CancellationToken,
+}
+
+/// Begins the program.
+pub(super) fn start(reach: &Reach, working_dir: &Path) -> Result<Program, String> {
+    let Reach::Program { command: name, args, env, cwd } = reach else {
+        return Err("it is no program".to_owned());
+    };
+    let mut command = Command::new(name);
+    command.args(args).env_clear().kill_on_drop(true);
+    command.envs(std::env::vars_os().filter(|(name, _)| INHERITED.iter().any(|known| name == known)));
+    command.envs(env.iter().map(|(name, value)| (name, value)));
+    command.current_dir(cwd.as_ref().map_or_else(|| working_dir.to_owned(), |cwd| working_dir.join(cwd)));
+    // What ends this program from the keyboard does not reach it; it is ended in its turn.
+    #[cfg(unix)]
+    command.process_group(0);
+    let spawned = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn();
+    let (transport, stderr) = spawned.map_err(|error| format!("cannot start {name:?}: {error}"))?;
+    let complaint = Complaint::default();
+    if let Some(stderr) = stderr {
+        tokio::spawn(complaint.clone().listen(stderr));
+    }
+    let group = transport.id();
+    Ok(Program { transport, complaint, group })
+}
+
+impl Complaint {
+    /// The last lines of a server that was ended, where there are any.
+    pub async fn text(&self) -> Option<String> {
+        // Where a process that it has left behind still holds the pipe, what came until then counts.
+        let _ended = tokio::time::timeout(LAST_WORDS, self.ended.cancelled()).await;
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+
+    async fn listen(self, mut stderr: ChildStderr) {
+        let _ended = self.ended.drop_guard_ref();
+        let mut buffer = vec![0; COMPLAINT_BYTES_MAX];
+        while let Ok(count) = stderr.read(&mut buffer).await {
+            if count == 0 {
+                return;
+            }
+            let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.extend_from_slice(&buffer[..count]);
+            let surplus = kept.len().saturating_sub(COMPLAINT_BYTES_MAX);
+            kept.drain(..surplus);
+        }
+    }
+}
+
+/// Ends what is left of a server's processes.
+pub(super) fn end_group(group: Option<u32>) {
+    #[cfg(unix)]
+    if let Some(group) = group.and_then(|group| rustix::process::Pid::from_raw(group.cast_signed())) {
+        // Where nothing is left of it, there is nothing to end.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    #[cfg(not(unix))]
+    let _ = group;
+}

@@ -1,0 +1,272 @@
+//! One server: its connection, and the tools that it has at the moment.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation,
+    PaginatedRequestParams, Tool,
+};
+use rmcp::service::{ClientInitializeError, NotificationContext, RunningService, ServiceError};
+use rmcp::{ClientHandler, RoleClient, ServiceExt};
+use tokio::sync::{Mutex, Notify, watch};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::config::{ProblemKind, Reach, ServerConfig};
+use super::program::{self, Complaint};
+
+/// How long a server may take until it has said what tools it has.
+pub(super) const START: Duration = Duration::from_secs(30);
+
+/// How long a call may take, where the configuration says nothing else.
+const CALL: Duration = Duration::from_secs(300);
+
+/// How long a server may take to end by itself.
+const END: Duration = Duration::from_secs(4);
+
+/// How many tools of one server are taken.
+const TOOLS_MAX: usize = 1000;
+
+/// How many pages its list may have.
+const PAGES_MAX: usize = 100;
+
+/// One server.
+pub(super) struct Server {
+    pub config: ServerConfig,
+    working_dir: PathBuf,
+    connection: Mutex<Option<Connection>>,
+    tools: Lock<Vec<Tool>>,
+    /// The server said that its tools are others now.
+    stale: Arc<Notify>,
+    /// Counts the changes of the tools, of all servers.
+    changes: watch::Sender<u64>,
+    closed: CancellationToken,
+}
+
+struct Connection {
+    service: RunningService<RoleClient, Client>,
+    group: Option<u32>,
+}
+
+/// What the server may tell us.
+struct Client {
+    stale: Arc<Notify>,
+}
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
+        )
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.stale.notify_one();
+    }
+}
+
+/// Why there is no connection, in kind and in words.
+type Trouble = (ProblemKind, String);
+
+fn refused(reason: String) -> Trouble {
+    (ProblemKind::Refused, reason)
+}
+
+/// How a call ended without a result.
+#[derive(Debug)]
+pub(super) enum CallFailure {
+    /// There is no connection, and there cannot be one.
+    Unconnected(String),
+    /// The server did not answer in time: so many seconds.
+    TimedOut(Duration),
+    /// The server or the connection refused.
+    Refused(String),
+}
+
+impl Server {
+    pub fn new(config: ServerConfig, working_dir: PathBuf, changes: watch::Sender<u64>) -> Arc<Self> {
+        Arc::new(Self {
+            config,
+            working_dir,
+            connection: Mutex::new(None),
+            tools: Lock::default(),
+            stale: Arc::default(),
+            changes,
+            closed: CancellationToken::new(),
+        })
+    }
+
+    /// The tools that it has at the moment.
+    pub fn tools(&self) -> Vec<Tool> {
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Connects, asks for the tools, and from then on keeps up with them.
+    pub async fn start(self: &Arc<Self>) -> Result<(), Trouble> {
+        {
+            let mut connection = self.connection.lock().await;
+            *connection = Some(self.connect().await?);
+        }
+        let listed = timeout(START, self.list()).await;
+        let listed = listed.unwrap_or_else(|_| {
+            let reason = format!("it did not say what tools it has within {} seconds", START.as_secs());
+            Err((ProblemKind::TimedOut, reason))
+        });
+        if let Err(trouble) = listed {
+            self.close().await;
+            return Err(trouble);
+        }
+        tokio::spawn(keep_up(Arc::clone(self)));
+        Ok(())
+    }
+
+    async fn connect(&self) -> Result<Connection, Trouble> {
+        let client = Client { stale: Arc::clone(&self.stale) };
+        let late = || format!("it did not answer within {} seconds", START.as_secs());
+        match &self.config.reach {
+            reach @ Reach::Program { .. } => {
+                let program::Program { transport, complaint, group } =
+                    program::start(reach, &self.working_dir).map_err(refused)?;
+                let served = timeout(START, client.serve(transport)).await;
+                let service = match served {
+                    Ok(Ok(service)) => service,
+                    Ok(Err(error)) => {
+                        program::end_group(group);
+                        return Err(refused(with_complaint(words(error), &complaint).await));
+                    }
+                    Err(_) => {
+                        program::end_group(group);
+                        return Err((ProblemKind::TimedOut, with_complaint(late(), &complaint).await));
+                    }
+                };
+                Ok(Connection { service, group })
+            }
+            Reach::Address { url, headers } => {
+                let transport = super::address::transport(url, headers).map_err(refused)?;
+                let served = timeout(START, client.serve(transport)).await;
+                let service = served
+                    .map_err(|_| (ProblemKind::TimedOut, late()))?
+                    .map_err(|error| refused(words(error)))?;
+                Ok(Connection { service, group: None })
+            }
+        }
+    }
+
+    /// Asks for the tools.
+    async fn list(&self) -> Result<(), Trouble> {
+        let peer = match &*self.connection.lock().await {
+            Some(connection) => connection.service.peer().clone(),
+            None => return Err(refused("it is not connected".to_owned())),
+        };
+        let (mut tools, mut cursor) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = peer.list_tools(Some(params)).await.map_err(|error| refused(error.to_string()))?;
+            tools.extend(page.tools);
+            cursor = page.next_cursor;
+            if cursor.is_none() || tools.len() >= TOOLS_MAX {
+                break;
+            }
+        }
+        tools.truncate(TOOLS_MAX);
+        let changed = {
+            let mut known = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+            let changed = *known != tools;
+            *known = tools;
+            changed
+        };
+        if changed {
+            self.changes.send_modify(|count| *count += 1);
+        }
+        Ok(())
+    }
+
+    /// Calls a tool. A connection that was lost is made once more.
+    pub async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResult, CallFailure> {
+        let peer = self.peer().await.map_err(CallFailure::Unconnected)?;
+        let limit = self.config.timeout.unwrap_or(CALL);
+        // A request that is given up here is cancelled at the server.
+        match timeout(limit, peer.call_tool_once(params)).await {
+            Err(_) => Err(CallFailure::TimedOut(limit)),
+            Ok(Ok(rmcp::model::CallToolResponse::Complete(result))) => Ok(result),
+            Ok(Ok(_)) => {
+                Err(CallFailure::Refused("the server asks for more than a tool can answer".to_owned()))
+            }
+            Ok(Err(ServiceError::McpError(error))) => Err(CallFailure::Refused(error.message.into_owned())),
+            Ok(Err(error)) => Err(CallFailure::Refused(error.to_string())),
+        }
+    }
+
+    async fn peer(&self) -> Result<rmcp::Peer<RoleClient>, String> {
+        if self.closed.is_cancelled() {
+            return Err("The client has been closed and cannot be reconnected.".to_owned());
+        }
+        let mut connection = self.connection.lock().await;
+        if let Some(connection) = &*connection
+            && !connection.service.is_closed()
+            && !connection.service.peer().is_transport_closed()
+        {
+            return Ok(connection.service.peer().clone());
+        }
+        if let Some(lost) = connection.take() {
+            lost.end().await;
+        }
+        match self.connect().await {
+            Ok(made) => Ok(connection.insert(made).service.peer().clone()),
+            Err((_, reason)) => Err(format!("Reconnection attempt failed: {reason}")),
+        }
+    }
+
+    /// Ends the connection, and the server where it is a program.
+    pub async fn close(&self) {
+        self.closed.cancel();
+        if let Some(connection) = self.connection.lock().await.take() {
+            connection.end().await;
+        }
+    }
+}
+
+impl Connection {
+    async fn end(mut self) {
+        // A program is asked to end by closing its input. What is left of it then is ended.
+        drop(self.service.close_with_timeout(END).await);
+        program::end_group(self.group);
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        program::end_group(self.group);
+    }
+}
+
+/// Asks again whenever the server says that its tools have changed.
+async fn keep_up(server: Arc<Server>) {
+    loop {
+        tokio::select! {
+            () = server.closed.cancelled() => return,
+            () = server.stale.notified() => {}
+        }
+        // What it does not say in time it may say the next time.
+        drop(timeout(START, server.list()).await);
+    }
+}
+
+/// Why nobody answered as the protocol has it, without the names of Rust's types.
+fn words(error: ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// The reason, with what the program itself wrote.
+async fn with_complaint(reason: String, complaint: &Complaint) -> String {
+    match complaint.text().await {
+        Some(text) => format!("{reason}: {text}"),
+        None => reason,
+    }
+}

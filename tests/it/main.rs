@@ -25,6 +25,8 @@ mod conversation_elsewhere;
 mod conversation_run;
 #[cfg(feature = "agent")]
 mod conversation_scenarios;
+#[cfg(feature = "agent")]
+mod conversation_seeds;
 mod conversation_state;
 mod crash;
 mod crash_privacy;
@@ -32,6 +34,8 @@ mod delete;
 mod doctor;
 mod drawing;
 mod events;
+#[cfg(all(feature = "agent", unix))]
+mod examples;
 mod feed;
 mod foreign;
 mod full;

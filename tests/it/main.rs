@@ -9,6 +9,7 @@ mod branch;
 mod cli;
 mod cli_privacy;
 mod cli_retention;
+mod cli_run;
 mod concurrent;
 #[cfg(feature = "agent")]
 mod conversation_aside;

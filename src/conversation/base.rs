@@ -46,6 +46,8 @@ pub(super) enum Change {
     Policy(Policy),
     Analyzer(Option<Analyzer>),
     KnowledgeSkills(Vec<Text>),
+    /// A skill was called upon by its name.
+    InvokedSkill(Text),
     PathRules(Vec<Text>),
     BlockAction(Text, Text),
     UnblockAction(Text),
@@ -204,6 +206,13 @@ impl Base {
             Change::Analyzer(analyzer) => {
                 replace(&mut self.analyzer, analyzer)?;
                 written("security_analyzer", self.analyzer.as_ref().map(Analyzer::to_json))
+            }
+            Change::InvokedSkill(skill) => {
+                if self.invoked_skills.contains(&skill) {
+                    return None;
+                }
+                self.invoked_skills.push(skill);
+                written("invoked_skills", Some(list(&self.invoked_skills)))
             }
             Change::KnowledgeSkills(skills) => {
                 replace(&mut self.knowledge_skills, skills)?;

@@ -56,6 +56,8 @@ pub(super) struct Parts {
     pub tools: Vec<Arc<dyn Tool>>,
     pub hooks: Option<hook::Config>,
     pub guide: Option<Arc<dyn Guide>>,
+    /// A person's folder, where there is one.
+    pub home: Option<PathBuf>,
     pub callbacks: Vec<Callback>,
     pub on_delta: Option<DeltaCallback>,
     pub updates: StateUpdates,
@@ -86,6 +88,7 @@ impl Default for Builder {
                 tools: Vec::new(),
                 hooks: None,
                 guide: None,
+                home: None,
                 callbacks: Vec::new(),
                 on_delta: None,
                 updates: StateUpdates::Off,
@@ -211,6 +214,13 @@ impl Builder {
     /// What seals secrets for the disk. Without it they are kept as stars and are lost with the process.
     pub fn cipher(mut self, cipher: Cipher) -> Self {
         self.cipher = Some(cipher);
+        self
+    }
+
+    /// The folder of the person that the agent works for, where their own skills, memory, agents and plugins are.
+    /// Without it there are none.
+    pub fn home(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.parts.home = Some(folder.into());
         self
     }
 

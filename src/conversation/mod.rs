@@ -32,6 +32,7 @@ mod say;
 mod secrets;
 mod servers;
 mod settings;
+mod skills;
 mod step;
 mod switch;
 mod tool;

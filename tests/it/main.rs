@@ -68,6 +68,8 @@ mod report;
 mod restore;
 mod search;
 mod secrets;
+#[cfg(feature = "agent")]
+mod skills;
 mod sql;
 mod state;
 mod stuck;

@@ -281,6 +281,12 @@ pub enum Error {
         /// What is wrong there.
         what: &'static str,
     },
+    /// What a bundle is to withhold stands in an id, which the chain is made of.
+    #[error("what is to be withheld stands in {place}, and nobody can check the chain without that")]
+    SecretInId {
+        /// Which id.
+        place: String,
+    },
     /// A head was changed after it was signed, or another key signed it.
     #[error("the signature is not that of key {key} for this text")]
     WrongSignature {

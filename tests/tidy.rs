@@ -21,7 +21,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("store", &["chain", "ids", "event", "tree", "state", "redact", "error"]),
     ("transfer", &["chain", "ids", "event", "tree", "state", "view", "message", "error", "store"]),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
-    ("audit", &["chain", "ids", "error", "store"]),
+    ("audit", &["chain", "ids", "redact", "error", "store"]),
     ("doctor", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
     ("secret", &["ids", "event"]),
     ("llm", &["secret", "ids", "event", "state", "message"]),

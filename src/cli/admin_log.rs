@@ -7,7 +7,7 @@ use super::print::{Output, count, one_line, row, table, time};
 use super::{DONE, Place};
 use crate::chain::Digest;
 use crate::error::Result;
-use crate::store::{Act, Receipt};
+use crate::store::{Act, Receipt, Store};
 
 pub(super) fn run(place: &Place<'_>, command: &AdminLog, output: &Output) -> Result<u8> {
     let store = place.read()?;
@@ -38,21 +38,24 @@ pub(super) fn run(place: &Place<'_>, command: &AdminLog, output: &Output) -> Res
     }
     output.line(rows.trim_fmt())?;
     if command.receipts {
-        for act in &acts {
-            for receipt in store.receipts(act.number)? {
-                let digest = |digest: Option<Digest>| digest.map_or_else(|| "-".into(), Digest::to_hex);
-                output.line(format!(
-                    "{} {} {} {} {}",
-                    act.number,
-                    receipt.part,
-                    one_line(&receipt.name, 100),
-                    digest(receipt.digest),
-                    digest(receipt.new_digest)
-                ))?;
-            }
-        }
+        print_receipts(&store, &acts, output)?;
     }
     Ok(DONE)
+}
+
+/// What each act changed: the SHA-256 before, and the one now, where there is something now.
+fn print_receipts(store: &Store, acts: &[Act], output: &Output) -> Result<()> {
+    let digest = |digest: Option<Digest>| digest.map_or_else(|| "-".to_owned(), Digest::to_hex);
+    for act in acts.iter().filter(|act| act.receipts > 0) {
+        let mut rows = table(&["what", "name", "sha-256 before", "sha-256 after"], &[]);
+        for receipt in store.receipts(act.number)? {
+            let (before, after) = (digest(receipt.digest), digest(receipt.new_digest));
+            rows.add_row(row([receipt.part.to_string(), one_line(&receipt.name, 100), before, after]));
+        }
+        let title = format!("Act {}, {}", count(act.number), act.act);
+        output.line(format!("\n{}\n{}", output.bold(&title), rows.trim_fmt()))?;
+    }
+    Ok(())
 }
 
 fn value(act: &Act) -> Value {

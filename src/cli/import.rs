@@ -186,7 +186,12 @@ fn print(place: &Place<'_>, reports: &[ImportReport], seconds: f64, output: &Out
         bytes(added_bytes),
         count((added as f64 / seconds.max(0.001)) as u64),
     ))?;
-    let Some(first) = reports.iter().find_map(|report| report.id.as_ref()) else { return Ok(()) };
+    // One that was refused may not be there.
+    let is_there =
+        |report: &&ImportReport| !matches!(report.status, ImportStatus::Failed | ImportStatus::Conflict);
+    let Some(first) = reports.iter().filter(is_there).find_map(|report| report.id.as_ref()) else {
+        return Ok(());
+    };
     let db = place.option();
     output.line(format!(
         "\nNext:\n  annals{db} list\n  annals{db} show {first}\n  annals{db} search 'some words'\n  sqlite3 {} 'SELECT title, event_count, status FROM conversations'",

@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use super::arguments::{Bundle, Head as HeadArguments, Keys};
 use super::print::{Output, bytes, plural, time};
 use super::{DONE, Place};
-use crate::audit::proof::{Head, Key, PublicKey, Scope, SignedHead, write_bundle};
+use crate::audit::proof::{BundleOptions, Head, Key, PublicKey, Scope, SignedHead, Withheld, write_bundle};
 use crate::error::{Error, Result};
-use crate::ids::Timestamp;
+use crate::ids::{ConversationId, Timestamp};
+use crate::redact::Finder;
+use crate::store::Store;
 
 pub(super) fn keys(command: &Keys, output: &Output) -> Result<u8> {
     if command.new {
@@ -69,13 +71,16 @@ pub(super) fn bundle(place: &Place<'_>, command: &Bundle, output: &Output) -> Re
     let key = command.sign.as_deref().map(Key::read).transpose()?;
     let store = place.read()?;
     let id = store.resolve(&command.id)?;
-    let bundle = write_bundle(&store, &id, &command.to, key.as_ref(), Timestamp::now())?;
+    let withheld = withheld(command, &store, &id)?;
+    let options = BundleOptions { key: key.as_ref(), at: Timestamp::now(), withheld };
+    let bundle = write_bundle(&store, &id, &command.to, &options)?;
     if output.json {
         output.value(&json!({
             "id": id.as_str(),
             "path": command.to,
             "events": bundle.events,
             "redacted": bundle.redacted,
+            "withheld": bundle.withheld,
             "payload_bytes": bundle.bytes,
             "key": key.map(|key| key.public().to_string()),
         }))?;
@@ -86,8 +91,31 @@ pub(super) fn bundle(place: &Place<'_>, command: &Bundle, output: &Output) -> Re
             plural(bundle.events, "event"),
             bytes(bundle.bytes)
         ))?;
+        if bundle.withheld > 0 {
+            output.line(format!(
+                "{} withheld: their digests are in the chain, what may be read of them in {}",
+                plural(bundle.withheld, "event"),
+                command.to.join("redacted").display()
+            ))?;
+        }
     }
     Ok(DONE)
+}
+
+/// What the bundle is not to show.
+fn withheld(command: &Bundle, store: &Store, id: &ConversationId) -> Result<Withheld> {
+    let values = command.values.read()?;
+    let mut finders = Vec::new();
+    if command.redact_secrets {
+        finders.push(store.finder_with_own(id, &Finder::secrets(), &values)?);
+    } else if !values.is_empty() {
+        finders.push(Finder::default().with_values(&values)?);
+    }
+    for pattern in &command.redact_pattern {
+        finders.push(Finder::expression(pattern)?);
+    }
+    let events = command.redact_event.iter().map(|prefix| store.resolve_event(id, prefix));
+    Ok(Withheld { events: events.collect::<Result<_>>()?, finders })
 }
 
 /// Reads a head from a file and holds it to a key, where one is named.

@@ -80,15 +80,20 @@ fn print(plan: &PrunePlan, applied: bool, output: &Output) -> Result<()> {
     if let Some(more @ 1..) = plan.pruned.len().checked_sub(ROWS_SHOWN) {
         output.line(output.dim(&format!("and {more} more (--json has all of them)")))?;
     }
-    output.line(format!(
-        "{} with {} ({}) {}; {} ({}) stay",
-        plural(plan.pruned.len() as u64, "conversation"),
-        plural(plan.events(), "event"),
-        bytes(plan.bytes()),
-        if applied { "deleted" } else { "would be deleted" },
-        count(plan.kept),
-        bytes(plan.kept_bytes),
-    ))?;
+    if plan.pruned.is_empty() {
+        let all = plural(plan.kept, "conversation");
+        output.line(format!("nothing has had its time: all {all} ({}) stay", bytes(plan.kept_bytes)))?;
+    } else {
+        output.line(format!(
+            "{} with {} ({}) {}; {} ({}) stay",
+            plural(plan.pruned.len() as u64, "conversation"),
+            plural(plan.events(), "event"),
+            bytes(plan.bytes()),
+            if applied { "deleted" } else { "would be deleted" },
+            count(plan.kept),
+            bytes(plan.kept_bytes),
+        ))?;
+    }
     if plan.running > 0 {
         let running = plural(plan.running, "running conversation");
         output.remark(format!(

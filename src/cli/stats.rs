@@ -8,7 +8,7 @@ use super::print::{Output, bytes, count, one_line, plural, row, table, time};
 use super::{DONE, Place};
 use crate::error::Result;
 use crate::ids::Timestamp;
-use crate::store::{Store, UsageTotal};
+use crate::store::{Statistics, Store, UsageTotal};
 
 /// How many rows of a table a person is shown.
 const ROWS_SHOWN: usize = 25;
@@ -34,6 +34,10 @@ pub(super) fn run(place: &Place<'_>, command: &Stats, output: &Output) -> Result
             "payload_bytes": statistics.payload_bytes,
             "attachments": statistics.attachments,
             "attachment_bytes": statistics.attachment_bytes,
+            "content_bytes": statistics.content_bytes,
+            "archived_conversations": statistics.archived_conversations,
+            "archived_payload_bytes": statistics.archived_payload_bytes,
+            "archived_bytes": statistics.archived_bytes,
             "file_bytes": statistics.file_bytes,
             "free_bytes": statistics.free_bytes,
             "first_created_at": moment(statistics.first_created_at),
@@ -53,12 +57,15 @@ pub(super) fn run(place: &Place<'_>, command: &Stats, output: &Output) -> Result
         plural(statistics.attachments, "attachment"),
         bytes(statistics.attachment_bytes),
     ))?;
-    output.line(format!(
-        "{}: {}, {} of it free",
-        place.path.display(),
-        bytes(statistics.file_bytes),
-        bytes(statistics.free_bytes)
-    ))?;
+    if statistics.archived_conversations > 0 {
+        output.line(format!(
+            "{} archived: {} of payloads in {}",
+            plural(statistics.archived_conversations, "conversation"),
+            bytes(statistics.archived_payload_bytes),
+            bytes(statistics.archived_bytes),
+        ))?;
+    }
+    output.line(format!("{}: {}", place.path.display(), room(&statistics)))?;
     if let (Some(first), Some(last)) = (statistics.first_created_at, statistics.last_updated_at) {
         output.line(format!("{} to {} UTC", time(Timestamp(first)), time(Timestamp(last))))?;
     }
@@ -88,6 +95,29 @@ pub(super) fn run(place: &Place<'_>, command: &Stats, output: &Output) -> Result
     Ok(DONE)
 }
 
+/// What takes the file's room.
+fn room(statistics: &Statistics) -> String {
+    let payloads = statistics.payload_bytes.saturating_sub(statistics.archived_payload_bytes)
+        + statistics.archived_bytes;
+    let rest = statistics
+        .file_bytes
+        .saturating_sub(payloads)
+        .saturating_sub(statistics.content_bytes)
+        .saturating_sub(statistics.free_bytes);
+    let mut room = format!(
+        "{} with {} of payloads, {} of attachments, {} of indexes and derived tables, {} free",
+        bytes(statistics.file_bytes),
+        bytes(payloads),
+        bytes(statistics.content_bytes),
+        bytes(rest),
+        bytes(statistics.free_bytes),
+    );
+    if statistics.free_bytes * 10 > statistics.file_bytes {
+        room += " (`annals vacuum` gives it back)";
+    }
+    room
+}
+
 /// Events and bytes by something.
 fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
     let shares = store.breakdown(by.into())?;
@@ -103,39 +133,43 @@ fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
                     "payload_bytes": share.payload_bytes,
                     "attachment_bytes": share.attachment_bytes,
                     "archived_bytes": share.archived_bytes,
+                    "stored_bytes": share.stored_bytes,
                 })
             })
             .collect();
         output.value(&json!({ "rows": rows }))?;
         return Ok(DONE);
     }
+    let heading = match by {
+        Split::Conversation => "conversation",
+        Split::Kind => "kind",
+        Split::Tool => "tool",
+        Split::Day => "day",
+    };
     let is_by_conversation = matches!(by, Split::Conversation);
-    let mut rows = match by {
-        Split::Conversation => {
-            table(&["conversation", "events", "payloads", "archived", "attachments", "title"], &[1, 2, 3, 4])
-        }
-        Split::Kind => table(&["kind", "conversations", "events", "payloads"], &[1, 2, 3]),
-        Split::Tool => table(&["tool", "conversations", "events", "payloads"], &[1, 2, 3]),
-        Split::Day => table(&["day", "conversations", "events", "payloads"], &[1, 2, 3]),
+    let mut rows = if is_by_conversation {
+        let headings = [heading, "events", "payloads", "archived", "attachments", "takes", "share", "title"];
+        table(&headings, &[1, 2, 3, 4, 5, 6])
+    } else {
+        table(&[heading, "conversations", "events", "payloads", "takes", "share"], &[1, 2, 3, 4, 5])
     };
     // Days are in order, the newest last: of these, the end is shown.
     let hidden = shares.len().saturating_sub(SHARES_SHOWN);
     let is_by_day = matches!(by, Split::Day);
     let shown = if is_by_day { &shares[hidden..] } else { &shares[..shares.len() - hidden] };
+    let all: u64 = shares.iter().map(|share| share.stored_bytes).sum();
     for share in shown {
         let name = if share.name.is_empty() { "(none)".to_owned() } else { one_line(&share.name, 60) };
         let size = |size: Option<u64>| size.map_or_else(|| "-".to_owned(), bytes);
+        let part = format!("{:.1} %", share.stored_bytes as f64 * 100.0 / all.max(1) as f64);
+        let (events, payloads, takes) =
+            (count(share.events), bytes(share.payload_bytes), bytes(share.stored_bytes));
         rows.add_row(if is_by_conversation {
-            row(vec![
-                name,
-                count(share.events),
-                bytes(share.payload_bytes),
-                size(share.archived_bytes),
-                size(share.attachment_bytes),
-                one_line(share.title.as_deref().unwrap_or_default(), 60),
-            ])
+            let title = one_line(share.title.as_deref().unwrap_or_default(), 60);
+            let (archived, attachments) = (size(share.archived_bytes), size(share.attachment_bytes));
+            row(vec![name, events, payloads, archived, attachments, takes, part, title])
         } else {
-            row(vec![name, count(share.conversations), count(share.events), bytes(share.payload_bytes)])
+            row(vec![name, count(share.conversations), events, payloads, takes, part])
         });
     }
     output.line(rows.trim_fmt())?;
@@ -145,6 +179,16 @@ fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
             output.dim(&format!("and {} {which} ones (--json has all of them)", count(hidden as u64))),
         )?;
     }
+    let events: u64 = shares.iter().map(|share| share.events).sum();
+    let payloads: u64 = shares.iter().map(|share| share.payload_bytes).sum();
+    output.line(format!(
+        "\n{} with {}, {} of payloads: {} as they are stored{}",
+        plural(shares.len() as u64, heading),
+        plural(events, "event"),
+        bytes(payloads),
+        bytes(all),
+        if is_by_conversation { ", with attachments" } else { "" },
+    ))?;
     Ok(DONE)
 }
 

@@ -1,13 +1,23 @@
 //! Writing what was taken in: events, HEAD and base state in one transaction; then everybody hears of it.
 
+use std::time::Duration;
+
 use tokio::sync::MutexGuard;
 
-use super::live::Live;
-use super::{Local, Result, Snapshot, load};
+use super::live::{Draft, Live};
+use super::rebase::rebase;
+use super::{ConversationError, Local, Result, Snapshot, claim, load};
 use crate::error::Expected;
-use crate::event::{NewEvent, kind};
+use crate::event::{Event, NewEvent, kind};
 use crate::ids::Version;
+use crate::state::ExecutionStatus;
 use crate::store::{Append, BaseStateChange, Head};
+
+/// How long is waited before it is looked again whether another process' tools are at work.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// How often what is about to be written is put behind what others wrote, before it is given up.
+pub(super) const REBASES_MAX: usize = 16;
 
 impl Local {
     /// Waits in line for the conversation. What a former holder did not commit is forgotten, and what another process
@@ -20,27 +30,67 @@ impl Local {
             live.is_stale = !live.is_at(&mark);
         }
         if live.is_stale {
-            load::refresh(&self.host, &self.id, &mut live).await?;
-            self.show(&live);
+            self.refresh(&mut live).await?;
         }
         Ok(live)
     }
 
+    /// The same once no tool is at work for a run of another process: an answer has to stand next to its call.
+    pub(super) async fn lock_between(&self) -> Result<MutexGuard<'_, Live>> {
+        loop {
+            let live = self.lock().await?;
+            let is_at_work =
+                live.base.status == ExecutionStatus::Running && !live.branch.pending().is_empty();
+            if !is_at_work || !self.runs_elsewhere() {
+                return Ok(live);
+            }
+            drop(live);
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Whether another process runs the conversation.
+    pub(super) fn runs_elsewhere(&self) -> bool {
+        self.running().is_none() && claim::is_taken(self.host.store(), &self.id)
+    }
+
     /// Writes everything that was taken in, all of it or nothing, and tells of it.
     ///
-    /// Where it fails, or nobody waits for it to end, memory counts for nothing and is read anew.
+    /// Where it fails, or nobody waits for it to end, memory counts for nothing and is read anew. What a run writes
+    /// goes behind what another process wrote meanwhile.
+    ///
+    /// # Errors
+    /// A conflict, where another process was faster and no run is under way here.
     pub(super) async fn commit(&self, live: &mut Live) -> Result<()> {
         if live.is_written() {
             live.is_stale = false;
             return Ok(());
         }
-        let draft = std::mem::take(&mut live.draft);
+        for _ in 0..REBASES_MAX {
+            let leaf = live.leaf.clone();
+            let draft = std::mem::take(&mut live.draft);
+            match self.write(live, &draft).await {
+                Err(error) if error.is_conflict() && self.running().is_some() => {
+                    self.refresh(live).await?;
+                    if !rebase(live, draft, leaf) {
+                        live.is_stale = true;
+                        return Err(error);
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+        live.is_stale = true;
+        Err(ConversationError::Abandoned { what: "writing behind other processes" })
+    }
+
+    async fn write(&self, live: &mut Live, draft: &Draft) -> Result<()> {
         let moved = draft.events.iter().rev().find(|event| kind::moves_head(event.kind()));
         let aside = live.leaf.clone().filter(|leaf| moved.is_some_and(|event| event.id() != leaf));
-        let head = draft.head.or(aside.map(Head::At));
+        let head = draft.head.clone().or(aside.map(Head::At));
         let expected = Expected::Exact(live.stored);
         let base_state = (!draft.fields.is_empty())
-            .then_some(BaseStateChange { expected: Some(live.version), fields: draft.fields });
+            .then(|| BaseStateChange { expected: Some(live.version), fields: draft.fields.clone() });
         let is_changed = base_state.is_some();
         let (id, to_write) = (self.id.clone(), draft.events.clone());
         self.host
@@ -53,11 +103,24 @@ impl Local {
         live.stored += draft.events.len() as u64;
         live.version = Version(live.version.0 + u64::from(is_changed));
         live.is_stale = false;
+        self.announce(live, &draft.events);
+        Ok(())
+    }
+
+    /// Reads everything anew.
+    async fn refresh(&self, live: &mut Live) -> Result<()> {
+        let unheard = load::refresh(&self.host, &self.id, live).await?;
+        self.announce(live, &unheard);
+        Ok(())
+    }
+
+    /// Shows what there is, and tells of events that are stored.
+    fn announce(&self, live: &mut Live, events: &[Event]) {
+        live.heard = live.stored;
         self.show(live);
-        for event in &draft.events {
+        for event in events {
             self.parts.callbacks.iter().for_each(|callback| callback(event));
         }
-        Ok(())
     }
 
     /// Shows what there is to those who only look.

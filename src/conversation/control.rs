@@ -1,6 +1,7 @@
 //! Stopping a run and deciding on what waits.
 
 use super::base::Change;
+use super::commit::REBASES_MAX;
 use super::live::{Live, common};
 use super::{Conversation, Local, Result};
 use crate::event::{PauseEvent, RejectionSource, Source, UserRejectObservation};
@@ -8,7 +9,8 @@ use crate::state::ExecutionStatus;
 
 impl Conversation {
     /// Stops the run before its next step; what is idle or running is paused then, anything else stays. While a
-    /// model is asked its reply is still taken in, but nothing it asks for is done before the run goes on.
+    /// model is asked its reply is still taken in, but nothing it asks for is done before the run goes on. A run of
+    /// another process is stopped in the same way; tools that it has at work end first.
     ///
     /// # Errors
     /// What the store can meet.
@@ -55,7 +57,7 @@ impl Conversation {
     /// What the store can meet.
     pub async fn reject_pending_actions(&self, reason: &str) -> Result<usize> {
         self.0.refuse_closed()?;
-        let mut live = self.0.lock().await?;
+        let mut live = self.0.lock_between().await?;
         let count = self.0.reject(&mut live, reason);
         self.0.commit(&mut live).await?;
         Ok(count)
@@ -72,13 +74,20 @@ impl Conversation {
 
 impl Local {
     async fn pause(&self) -> Result<()> {
-        let mut live = self.lock().await?;
-        if matches!(live.base.status, ExecutionStatus::Idle | ExecutionStatus::Running) {
+        let mut attempt = 0;
+        loop {
+            let mut live = self.lock_between().await?;
+            if !matches!(live.base.status, ExecutionStatus::Idle | ExecutionStatus::Running) {
+                return Ok(());
+            }
             live.set(Change::Status(ExecutionStatus::Paused));
             live.push(PauseEvent::new(common(Source::User)));
-            self.commit(&mut live).await?;
+            match self.commit(&mut live).await {
+                // The run of another process wrote meanwhile.
+                Err(error) if error.is_conflict() && attempt < REBASES_MAX => attempt += 1,
+                outcome => return outcome,
+            }
         }
-        Ok(())
     }
 
     /// Takes in a refusal of everything that waits.

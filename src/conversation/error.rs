@@ -30,7 +30,7 @@ pub enum ConversationError {
         /// How.
         detail: String,
     },
-    /// The conversation is running already.
+    /// The conversation is running already, in this process or another.
     #[error("{conversation} is running already")]
     Running {
         /// The conversation.
@@ -125,6 +125,14 @@ pub enum ConversationError {
         /// The system's account.
         source: std::io::Error,
     },
+    /// The lock that keeps two processes from running one conversation cannot be had.
+    #[error("the lock {path:?} cannot be had: {source}")]
+    Claim {
+        /// Its file.
+        path: PathBuf,
+        /// The system's account.
+        source: std::io::Error,
+    },
     /// The work was given up: the runtime that it ran on has ended, or it panicked.
     #[error("{what} ended before it was done")]
     Abandoned {
@@ -138,6 +146,11 @@ fn quoted(names: &[String]) -> String {
 }
 
 impl ConversationError {
+    /// Whether another process wrote first: read again and decide again.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Store(crate::Error::Conflict { .. } | crate::Error::VersionConflict { .. }))
+    }
+
     /// The name of the failure in an error event: the reference's exception where it has one.
     #[must_use]
     pub fn code(&self) -> String {
@@ -149,7 +162,7 @@ impl ConversationError {
             Self::Store(_) => "StoreError".to_owned(),
             Self::Tool(_) => "ToolError".to_owned(),
             Self::Abandoned { .. } => "RuntimeError".to_owned(),
-            Self::Workspace { .. } => "OSError".to_owned(),
+            Self::Workspace { .. } | Self::Claim { .. } => "OSError".to_owned(),
             Self::Unprompted { .. } => "AssertionError".to_owned(),
             Self::Running { .. }
             | Self::Closed { .. }

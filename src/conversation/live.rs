@@ -44,6 +44,8 @@ pub(super) struct Live {
     pub head_is_empty: bool,
     /// How many events are stored.
     pub stored: u64,
+    /// How many of them those who listen have heard of.
+    pub heard: u64,
     /// The version of the stored base state.
     pub version: Version,
     /// How often HEAD was moved by hand.

@@ -74,6 +74,7 @@ impl Stored {
             leaf: self.leaf,
             head_is_empty: self.head_is_empty,
             stored: self.events.len() as u64,
+            heard: self.events.len() as u64,
             version: self.base.map_or(Version(0), |(version, _)| version),
             moves: 0,
             is_prompted: first.into_iter().any(|event| matches!(event, Event::SystemPrompt(_))),
@@ -87,8 +88,8 @@ impl Stored {
     }
 }
 
-/// Reads everything anew after memory and store may have come to differ.
-pub(super) async fn refresh(host: &Host, id: &ConversationId, live: &mut Live) -> Result<()> {
+/// Reads everything anew after memory and store may have come to differ; answers the events that nobody has heard of.
+pub(super) async fn refresh(host: &Host, id: &ConversationId, live: &mut Live) -> Result<Vec<Event>> {
     let unknown = || crate::Error::UnknownConversation { conversation: id.to_string() };
     let stored = stored(host, id).await?.ok_or_else(unknown)?;
     let document = stored.base.as_ref().map(|(_, document)| document);
@@ -99,9 +100,11 @@ pub(super) async fn refresh(host: &Host, id: &ConversationId, live: &mut Live) -
     let base = base.ok_or(ConversationError::NoAgent)?;
     let was_moved = !goes_on(&stored, live.leaf.as_ref());
     let (moves, sealing, updates) = (live.moves + u64::from(was_moved), live.sealing.clone(), live.updates);
+    let heard = usize::try_from(live.heard).unwrap_or(usize::MAX);
+    let unheard = stored.events.iter().skip(heard).cloned().collect();
     *live = stored.into_live(id, base, sealing, updates)?;
     live.moves = moves;
-    Ok(())
+    Ok(unheard)
 }
 
 /// Whether what is stored goes on from `leaf`.

@@ -15,7 +15,7 @@ impl Conversation {
     pub async fn navigate_to(&self, event: Option<&EventId>) -> Result<()> {
         let local = &self.0;
         local.refuse_closed()?;
-        let mut live = local.lock().await?;
+        let mut live = local.lock_between().await?;
         if let Some(event) = event.filter(|event| live.tree.place(event.as_str()).is_none()) {
             return Err(ConversationError::UnknownEvent { event: event.clone() });
         }

@@ -1,9 +1,11 @@
 //! What a process left unfinished that ended in the middle of a run.
 //!
 //! Every action that began and was never answered is answered with an error, in its order; the reference's server
-//! answers the first only. Nothing is carried out again. What waits for a person's consent goes on waiting.
+//! answers the first only. Nothing is carried out again. What waits for a person's consent goes on waiting, and what
+//! another process runs is left to it.
 
 use super::base::Change;
+use super::claim::Claim;
 use super::live::common;
 use super::{Local, Result};
 use crate::event::{AgentErrorEvent, ErrorClassification, Source};
@@ -16,6 +18,8 @@ const RESTARTED: &str = "A restart occurred while this tool was in progress. Thi
 impl Local {
     /// Answers what was left unanswered, where the conversation was running when its process ended.
     pub(super) async fn recover(&self) -> Result<()> {
+        // Whoever runs it now has not left it.
+        let Some(_claim) = Claim::take(self.host.store(), &self.id).await? else { return Ok(()) };
         let mut live = self.lock().await?;
         live.interrupt_goal();
         if live.base.status != ExecutionStatus::Running {

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::base::Change;
+use super::claim::Claim;
 use super::live::{Live, common, note};
 use super::{Conversation, ConversationError, Local, Result, Running};
 use crate::agent::condenser::CondenseError;
@@ -55,7 +56,7 @@ impl Conversation {
     ///
     /// # Errors
     /// [`ConversationError::Run`] where it failed, which an event tells too; [`ConversationError::Running`] where it
-    /// runs already; what getting ready can meet.
+    /// runs already, here or in another process; what getting ready can meet.
     pub async fn run(&self) -> Result<ExecutionStatus> {
         self.run_with(RunOptions::default()).await
     }
@@ -69,7 +70,7 @@ impl Conversation {
             return Err(ConversationError::Limit { setting: "max_iterations" });
         }
         self.0.refuse_closed()?;
-        let slot = self.0.begin_run()?;
+        let slot = self.0.begin_run().await?;
         let (local, running) = (Arc::clone(&self.0), slot.running.clone());
         let done = tokio::spawn(async move {
             let _slot = slot;
@@ -89,16 +90,25 @@ impl Conversation {
     pub fn is_running(&self) -> bool {
         self.0.running().is_some()
     }
+
+    /// Whether another process runs the conversation; what is said to it or paused here reaches that run.
+    #[must_use]
+    pub fn runs_elsewhere(&self) -> bool {
+        self.0.runs_elsewhere()
+    }
 }
 
 /// The right to run; given back when it is dropped, also by a panic.
 struct Slot {
     local: Arc<Local>,
     running: Running,
+    /// The same among processes.
+    claim: Option<Claim>,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
+        drop(self.claim.take());
         *self.local.running.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.running.ended.cancel();
     }
@@ -110,14 +120,19 @@ impl Local {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn begin_run(self: &Arc<Self>) -> Result<Slot> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.is_some() {
-            return Err(ConversationError::Running { conversation: self.id.clone() });
-        }
-        let new = Running { cancel: CancellationToken::new(), ended: CancellationToken::new() };
-        *running = Some(new.clone());
-        Ok(Slot { local: Arc::clone(self), running: new })
+    async fn begin_run(self: &Arc<Self>) -> Result<Slot> {
+        let taken = || ConversationError::Running { conversation: self.id.clone() };
+        let mut slot = {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            if running.is_some() {
+                return Err(taken());
+            }
+            let new = Running { cancel: CancellationToken::new(), ended: CancellationToken::new() };
+            *running = Some(new.clone());
+            Slot { local: Arc::clone(self), running: new, claim: None }
+        };
+        slot.claim = Claim::take(self.host.store(), &self.id).await?;
+        if slot.claim.is_none() { Err(taken()) } else { Ok(slot) }
     }
 
     async fn run(self: &Arc<Self>, cancel: CancellationToken, options: RunOptions) -> Result<()> {

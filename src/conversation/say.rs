@@ -1,6 +1,7 @@
 //! What a person says.
 
 use super::base::Change;
+use super::commit::REBASES_MAX;
 use super::equip::Equipment;
 use super::live::{Live, common};
 use super::{Conversation, Local, Result};
@@ -33,19 +34,28 @@ impl Conversation {
     /// Says something to the agent; answers the event's id. Nothing runs by it: see [`Conversation::run`].
     ///
     /// It is taken in whatever the status is; what was finished or stuck is idle after it. While tools are at
-    /// work it waits for them, as an answer has to stand next to its call.
+    /// work it waits for them, as an answer has to stand next to its call. A run of another process hears of it at its
+    /// next step.
     ///
     /// # Errors
     /// What getting ready and the store can meet. Nothing was said then.
     pub async fn send_message(&self, message: impl Into<UserMessage>) -> Result<EventId> {
         self.0.refuse_closed()?;
-        self.0.say(message.into()).await
+        let message = message.into();
+        let mut attempt = 0;
+        loop {
+            match self.0.say(message.clone()).await {
+                // The run of another process wrote meanwhile.
+                Err(error) if error.is_conflict() && attempt < REBASES_MAX => attempt += 1,
+                outcome => return outcome,
+            }
+        }
     }
 }
 
 impl Local {
     async fn say(&self, message: UserMessage) -> Result<EventId> {
-        let mut live = self.lock().await?;
+        let mut live = self.lock_between().await?;
         let equipment = self.ready_within(&mut live).await?;
         if matches!(live.base.status, ExecutionStatus::Finished | ExecutionStatus::Stuck) {
             live.set(Change::Status(ExecutionStatus::Idle));

@@ -339,7 +339,7 @@ mod tests {
         let two = add("stats", r#"{"a":{"l":[4]},"b":[5],"c":{"l":[8]}}"#);
         let both = r#"{"stats":{"a":{"n":2,"l":[1,2,3,4]},"b":[5],"c":{"l":[9,8]}},"x":1}"#;
         assert_eq!(document.with(&[one.clone(), two.clone()]).as_str(), both);
-        assert_eq!(document.with(&[one.clone()]).with(&[two]).as_str(), both);
+        assert_eq!(document.with(std::slice::from_ref(&one)).with(&[two]).as_str(), both);
         let changes = [one, set("stats", "{}"), add("stats", r#"{"d":[]}"#), add("new", "[1]")];
         assert_eq!(document.with(&changes).as_str(), r#"{"stats":{"d":[]},"x":1,"new":[1]}"#);
         for name in ["x+", "x+=", "x=", "+"] {

@@ -4,15 +4,20 @@ use super::Store;
 use super::engine::Doing as _;
 use crate::error::Result;
 
-/// Payloads are measured without being read, archived ones by what they were.
-const BYTES: &str = "coalesce((SELECT a.bytes FROM archived_payload AS a WHERE a.position = e.position), \
-     octet_length(e.payload))";
-const BY_CONVERSATION: &str = "SELECT c.id, coalesce(c.title, c.first_message), 1, c.event_count, c.payload_bytes, \
+/// What is stored of a payload, and what it was: neither is read for that.
+const STORED: &str = "octet_length(coalesce(a.content, e.payload))";
+const BYTES: &str = "coalesce(a.bytes, octet_length(e.payload))";
+const BY_CONVERSATION: &str = "WITH part AS (SELECT c.id, coalesce(c.title, c.first_message) AS title, \
+     c.event_count AS events, c.payload_bytes AS payloads, \
      (SELECT coalesce(sum(octet_length(b.content)), 0) FROM attachment AS a JOIN blob AS b ON b.key = a.blob \
-      WHERE a.conversation = c.key), \
+      WHERE a.conversation = c.key) AS attachments, \
      (SELECT sum(octet_length(p.content)) FROM archived_conversation AS a JOIN event AS e ON e.conversation = a.conversation \
-      JOIN archived_payload AS p ON p.position = e.position WHERE a.conversation = c.key) \
-     FROM conversation AS c ORDER BY 5 DESC, 1";
+      JOIN archived_payload AS p ON p.position = e.position WHERE a.conversation = c.key) AS archived, \
+     (SELECT sum(p.bytes) FROM archived_conversation AS a JOIN event AS e ON e.conversation = a.conversation \
+      JOIN archived_payload AS p ON p.position = e.position WHERE a.conversation = c.key) AS packed \
+     FROM conversation AS c) \
+     SELECT id, title, 1, events, payloads, attachments, archived, \
+     payloads - coalesce(packed, 0) + coalesce(archived, 0) + attachments FROM part ORDER BY 8 DESC, 1";
 
 /// What to add up by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +49,13 @@ pub struct Share {
     pub attachment_bytes: Option<u64>,
     /// Of an archived conversation: its compressed payloads' size, in bytes.
     pub archived_bytes: Option<u64>,
+    /// What the payloads take as they are stored, in bytes, archived ones compressed; of a conversation together
+    /// with its attachments. Content that several conversations share counts for each.
+    pub stored_bytes: u64,
 }
 
 impl Store {
-    /// Events and bytes by conversation, kind, tool or day: the largest first, days in order. All but the
+    /// Events and bytes by conversation, kind, tool or day: what takes most first, days in order. All but the
     /// first read an entry an event.
     ///
     /// # Errors
@@ -61,10 +69,10 @@ impl Store {
                 "coalesce(substr(e.timestamp, 1, 10), strftime('%Y-%m-%d', e.recorded_at / 1000000, 'unixepoch'))"
             }
         };
-        let order = if by == By::Day { "1" } else { "5 DESC, 1" };
+        let order = if by == By::Day { "1" } else { "8 DESC, 1" };
         self.shares(&format!(
-            "SELECT {name}, NULL, count(DISTINCT e.conversation), count(*), sum({BYTES}), NULL, NULL \
-             FROM event AS e GROUP BY 1 ORDER BY {order}"
+            "SELECT {name}, NULL, count(DISTINCT e.conversation), count(*), sum({BYTES}), NULL, NULL, \
+             sum({STORED}) FROM event AS e LEFT JOIN archived_payload AS a ON a.position = e.position GROUP BY 1 ORDER BY {order}"
         ))
     }
 
@@ -88,6 +96,7 @@ impl Store {
                             payload_bytes: count(4)?,
                             attachment_bytes: maybe(5)?,
                             archived_bytes: maybe(6)?,
+                            stored_bytes: count(7)?,
                         })
                     })?;
                     rows.collect()

@@ -35,6 +35,10 @@ const KINDS: &str = "SELECT kind, count(*) FROM event \
 const TOOLS: &str = "SELECT tool, count(*) FROM tool_call GROUP BY tool ORDER BY 2 DESC, 1";
 const ATTACHMENTS: &str = "SELECT count(*), coalesce(sum(length(b.content)), 0) \
      FROM attachment AS a JOIN blob AS b ON b.key = a.blob";
+const BLOBS: &str = "SELECT coalesce(sum(octet_length(content)), 0) FROM blob";
+const ARCHIVED: &str = "SELECT (SELECT count(*) FROM archived_conversation), coalesce(sum(bytes), 0), \
+     coalesce(sum(octet_length(content)), 0), \
+     (SELECT coalesce(sum(octet_length(content)), 0) FROM archive_dictionary) FROM archived_payload";
 const PAGES: &str = "SELECT page_count, page_size, freelist_count \
      FROM pragma_page_count, pragma_page_size, pragma_freelist_count";
 
@@ -160,6 +164,14 @@ pub struct Statistics {
     pub attachments: u64,
     /// Their size together, in bytes; content that several share counts for each.
     pub attachment_bytes: u64,
+    /// The size of their content as it is stored, once each, in bytes.
+    pub content_bytes: u64,
+    /// How many conversations are archived.
+    pub archived_conversations: u64,
+    /// What their archived payloads were, in bytes.
+    pub archived_payload_bytes: u64,
+    /// What these take compressed, with the dictionaries, in bytes.
+    pub archived_bytes: u64,
     /// The file's size in bytes, without its write-ahead log.
     pub file_bytes: u64,
     /// Bytes of it that are free for reuse.
@@ -357,6 +369,12 @@ impl Store {
             };
             let (attachments, attachment_bytes) =
                 db.query_row(ATTACHMENTS, [], |row| Ok((count(row, 0)?, count(row, 1)?))).doing(doing)?;
+            let content_bytes = db.query_row(BLOBS, [], |row| count(row, 0)).doing(doing)?;
+            let (archived_conversations, archived_payload_bytes, archived_bytes) = db
+                .query_row(ARCHIVED, [], |row| {
+                    Ok((count(row, 0)?, count(row, 1)?, count(row, 2)? + count(row, 3)?))
+                })
+                .doing(doing)?;
             let (pages, page_bytes, free) = db
                 .query_row(PAGES, [], |row| Ok((count(row, 0)?, count(row, 1)?, count(row, 2)?)))
                 .doing(doing)?;
@@ -370,6 +388,10 @@ impl Store {
                         last_updated_at: row.get(4)?,
                         attachments,
                         attachment_bytes,
+                        content_bytes,
+                        archived_conversations,
+                        archived_payload_bytes,
+                        archived_bytes,
                         file_bytes: pages * page_bytes,
                         free_bytes: free * page_bytes,
                         statuses: Vec::new(),

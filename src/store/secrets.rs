@@ -100,6 +100,20 @@ impl Store {
         Ok(scan.finish())
     }
 
+    /// `finder` with `values`, and with those that the conversation's base state holds in the open.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], [`Error::Finder`] for values that cannot be looked for.
+    pub fn finder_with_own(
+        &self,
+        conversation: &ConversationId,
+        finder: &Finder,
+        values: &[(String, String)],
+    ) -> Result<Finder> {
+        let base = finder.clone().with_values(values)?;
+        self.snapshot(|db| with_own(db, catalogue::key(db, conversation)?, finder, &base, values))
+    }
+
     fn scan_one(
         &self,
         key: i64,

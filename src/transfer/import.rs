@@ -120,7 +120,7 @@ impl<'a> Importer<'a> {
         })?;
         intake.write_chunk()?;
         let is_v0 = intake.v0_only;
-        let Intake { aside, mut problems, stored, added, added_bytes, conflict, .. } = intake;
+        let Intake { aside, mut problems, stored, added, added_bytes, conflict, unread, .. } = intake;
         let mut report = ImportReport {
             events: stored.matched + added,
             added,
@@ -129,6 +129,8 @@ impl<'a> Importer<'a> {
         };
         if is_v0 {
             report.format = OPENHANDS_V0;
+            report.records = report.events + aside.len() as u64;
+            report.unread = unread;
         }
         if let Some(conflict) = conflict {
             problems.push(conflict);

@@ -1,10 +1,11 @@
 //! One conversation's events on their way in: compared with what is stored, written where they are new.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::compare::{Match, Stored};
 use super::source::Candidate;
 use crate::error::Result;
+use crate::event::{Event, Given, NewEvent};
 use crate::ids::{ConversationId, Sequence};
 use crate::store::{Arrival, Attachment, Door, Problem, Store};
 
@@ -21,6 +22,8 @@ pub(super) struct Intake<'a> {
     /// Whether there are events, and all of them are OpenHands V0's.
     pub(super) v0_only: bool,
     seen: bool,
+    /// Of OpenHands V0's events: how many have no counterpart among today's, by what they are called there.
+    pub(super) unread: BTreeMap<String, u64>,
     pub(super) stored: Stored<'a>,
     /// Where files with a reason are that an earlier import kept aside.
     known_aside: HashMap<String, Attachment>,
@@ -56,6 +59,7 @@ impl<'a> Intake<'a> {
             source,
             v0_only: false,
             seen: false,
+            unread: BTreeMap::new(),
             stored,
             known_aside: known_aside
                 .into_iter()
@@ -86,10 +90,7 @@ impl<'a> Intake<'a> {
                 return Ok(());
             }
         };
-        let kind = &event.envelope().kind;
-        let is_v0 = kind.starts_with("action:") || kind.starts_with("observation:");
-        self.v0_only = is_v0 && (self.v0_only || !self.seen);
-        self.seen = true;
+        self.look(&event);
         if self.known_aside.get(&candidate.path).is_some_and(|file| file.is_or_was(event.digest())) {
             self.keep_aside(candidate.path, second_event(event.id().as_str()));
             return Ok(());
@@ -148,6 +149,18 @@ impl<'a> Intake<'a> {
             self.next = Sequence(landing.sequence.0 + 1);
         }
         Ok(())
+    }
+
+    /// Notes whether it is an event of OpenHands V0, and whether it reads as one of today's.
+    fn look(&mut self, event: &NewEvent) {
+        let kind = &event.envelope().kind;
+        let is_v0 = kind.starts_with("action:") || kind.starts_with("observation:");
+        self.v0_only = is_v0 && (self.v0_only || !self.seen);
+        self.seen = true;
+        let given = Given { id: Some(event.id()), timestamp: None };
+        if is_v0 && matches!(Event::read(event.payload(), &given), Ok(Event::Unknown(_)) | Err(_)) {
+            *self.unread.entry(kind.to_string()).or_default() += 1;
+        }
     }
 
     fn keep_aside(&mut self, path: String, reason: String) {

@@ -72,7 +72,7 @@ pub struct ImportReport {
     pub added_bytes: u64,
     /// What it is: `openhands`, or another program's log (`claude-code`, ..).
     pub format: &'static str,
-    /// Of another program's log: how many records it has.
+    /// Of another program's log, and of OpenHands V0: how many records it has.
     pub records: u64,
     /// Of another program's log: how many of its records have no counterpart among the kinds of events here and
     /// are events of a kind of their own, by their type.

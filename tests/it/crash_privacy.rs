@@ -229,3 +229,102 @@ fn take_out(store: &Store, role: &str, done: &mut dyn FnMut(&ConversationId)) ->
     }
     Ok(())
 }
+
+/// How many processes are killed in each role.
+const KILLS: u64 = 10;
+
+/// Starts the child, and kills it as soon as it has written so much into the write-ahead log: within a
+/// transaction, as often as not. Answers what it reported.
+fn run_and_kill_while_writing(scratch: &Scratch, test: &str, role: &str, log_bytes: u64) -> Vec<String> {
+    let mut log = scratch.database().into_os_string();
+    log.push("-wal");
+    assert!(!std::path::Path::new(&log).exists(), "nobody left one");
+    let mut child = Running::start(child::command(test, role, &scratch.database()));
+    let lines = child.take_lines();
+    let reader = std::thread::spawn(move || lines.collect::<Vec<String>>());
+    while !reader.is_finished() && std::fs::metadata(&log).map_or(0, |log| log.len()) <= log_bytes {
+        std::thread::yield_now();
+    }
+    child.kill();
+    let told = reader.join().unwrap();
+    assert!(told.iter().all(|line| !line.starts_with("failed")), "{told:?}");
+    told
+}
+
+#[test]
+fn killed_within_a_transaction_it_is_as_if_that_had_not_begun() {
+    const TEST: &str = "crash_privacy::killed_within_a_transaction_it_is_as_if_that_had_not_begun";
+    if let Some(role) = child::role() {
+        return match role.name.as_str() {
+            "archive" | "unarchive" => repack(&role),
+            "vacuum" => give_back(&role),
+            _ => take_out_until_killed(&role),
+        };
+    }
+    let planted = Scratch::new();
+    let before = plant_many(&planted, 6);
+    for role in ["archive", "unarchive", "vacuum", "prune", "redact", "erase"] {
+        // Each is killed so many bytes of the log later than the one before; a vacuum writes the whole file.
+        let step = if role == "vacuum" { 200_000 } else { 45_000 };
+        let (mut done, mut undone) = (0, 0);
+        for kill in 0..KILLS {
+            let scratch = Scratch::new();
+            std::fs::copy(planted.database(), scratch.database()).unwrap();
+            let told = run_and_kill_while_writing(&scratch, TEST, role, kill * step);
+            let store = open(&scratch);
+            assert_sound(&store);
+            assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, [], "{role} {kill}");
+            match role {
+                "archive" | "unarchive" | "vacuum" => {
+                    for (id, events) in &before {
+                        assert_eq!(&all_events(&store, id), events, "{role} {kill}");
+                        let packed = store.archived(id).unwrap().events;
+                        assert!(packed == 0 || packed == events.len() as u64, "{id}: {packed} are packed");
+                        assert!(role != "archive" || packed > 0 || !told.contains(&id.to_string()));
+                        assert!(role != "unarchive" || packed == 0 || !told.contains(&id.to_string()));
+                    }
+                }
+                _ => assert_whole_or_taken(&store, &before, role, &told),
+            }
+            let acts = store.admin_log(0, 1000).unwrap().iter().filter(|act| act.act == role).count();
+            // Half of them were archived when they were planted.
+            let begun = if role == "archive" { before.len() / 2 } else { 0 };
+            let all = match role {
+                "vacuum" => 1,
+                "prune" => before.len(),
+                _ => before.len() / 2,
+            };
+            done += acts - begun;
+            undone += all - (acts - begun);
+        }
+        assert!(done > 0 && undone > 0, "{role}: {done} were done, {undone} were not");
+    }
+}
+
+/// Archives what is not, or the other way round, one conversation after the other.
+fn repack(role: &Role) {
+    let work = || -> Result<(), annals::Error> {
+        let store = Store::open(&role.database)?;
+        for id in ids(&store) {
+            if store.is_archived(&id)? == (role.name == "archive") {
+                continue;
+            }
+            if role.name == "archive" {
+                store.archive(std::slice::from_ref(&id), None, &mut |_| ())?;
+            } else {
+                store.unarchive(&id, None)?;
+            }
+            child::report(id.as_str());
+        }
+        Ok(())
+    };
+    if let Err(error) = work() {
+        child::report(&format!("failed: {error:?}"));
+    }
+}
+
+fn give_back(role: &Role) {
+    if let Err(error) = Store::open(&role.database).and_then(|store| store.vacuum()) {
+        child::report(&format!("failed: {error:?}"));
+    }
+}

@@ -456,6 +456,17 @@ fn conversations_of_openhands_v0_read_as_todays_and_come_back() {
             (ImportStatus::Imported, "openhands-v0", 21),
             "{told:?}"
         );
+        // What was not understood is said, and kept.
+        let unread: Vec<(&str, u64)> = told.unread.iter().map(|(name, number)| (&**name, *number)).collect();
+        let expected = [
+            ("action:change_agent_state", 1),
+            ("action:recall", 1),
+            ("action:run", 1),                      // a person's own
+            ("observation:agent_state_changed", 1), // `user_rejected`, no status of today
+            ("observation:null", 1),
+            ("observation:recall", 1),
+        ];
+        assert_eq!((told.records, &*unread), (21, &expected[..]));
     }
     let row = store.conversation(&conversation(V0_SESSION)).unwrap();
     assert_eq!(row.foreign_format.as_deref(), Some("openhands-v0"));
@@ -481,7 +492,15 @@ fn conversations_of_openhands_v0_read_as_todays_and_come_back() {
         .into_iter()
         .map(|row| row.iter().map(shown).collect::<Vec<_>>().join(" | "))
         .collect();
-    assert_eq!(found, [""]);
+    assert_eq!(
+        found,
+        [
+            "run | systemctl status mill | ok | 0 | -",
+            "edit | create | error | - | -",
+            "run | rm -r /mill | rejected | - | -",
+            "finish | - | ok | - | -",
+        ]
+    );
     let again = import(&store, &golden("openhands-v0"));
     assert!(again.iter().all(|told| told.status == ImportStatus::Unchanged), "{again:?}");
     assert_sound(&store);

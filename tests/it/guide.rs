@@ -32,10 +32,13 @@ impl Desk {
             return self.sqlite(rest);
         }
         let binary = PathBuf::from(env!("CARGO_BIN_EXE_annals"));
+        let mut path = vec![binary.parent().unwrap().to_owned()];
+        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+        let path = std::env::join_paths(path).unwrap();
         let output = Command::new("/bin/sh")
             .args(["-c", &format!("{{ {command}\n}} 2>&1")])
             .current_dir(self.scratch.path(""))
-            .env("PATH", binary.parent().unwrap())
+            .env("PATH", path)
             .env_remove("ANNALS_DB")
             .env_remove("COLUMNS")
             .stdin(Stdio::null())
@@ -123,6 +126,21 @@ fn assert_page(name: &str) {
 #[test]
 fn an_audit_is_as_its_page_shows() {
     assert_page("audit.md");
+}
+
+#[test]
+fn a_thousand_conversations_move_as_their_page_shows() {
+    assert_page("migration.md");
+}
+
+#[test]
+fn retention_is_as_its_page_shows() {
+    assert_page("retention.md");
+}
+
+#[test]
+fn privacy_is_as_its_page_shows() {
+    assert_page("privacy.md");
 }
 
 #[test]

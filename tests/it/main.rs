@@ -19,6 +19,8 @@ mod conversation_control;
 #[cfg(feature = "agent")]
 mod conversation_crash;
 #[cfg(feature = "agent")]
+mod conversation_elsewhere;
+#[cfg(feature = "agent")]
 mod conversation_run;
 #[cfg(feature = "agent")]
 mod conversation_scenarios;

@@ -4,7 +4,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use annals::audit::proof::{Head, Key, PublicKey, Scope, SignedHead, compare, write_bundle};
+use annals::audit::proof::{
+    BundleOptions, Head, Key, PublicKey, Scope, SignedHead, Withheld, compare, write_bundle,
+};
+use annals::redact::Finder;
 use annals::store::{Finding, Redaction};
 use annals::transfer::Importer;
 use annals::{ConversationId, Error, Expected, Sequence, Store, Timestamp};
@@ -226,7 +229,8 @@ fn check(folder: &Path) -> Result<(u64, u64, bool), String> {
 }
 
 fn bundle(store: &Store, id: &ConversationId, to: &Path, key: Option<&Key>) -> u64 {
-    write_bundle(store, id, to, key, MOMENT).unwrap().events
+    let options = BundleOptions { key, at: MOMENT, withheld: Withheld::default() };
+    write_bundle(store, id, to, &options).unwrap().events
 }
 
 #[test]
@@ -275,6 +279,110 @@ fn a_bundle_has_archived_payloads_and_only_digests_of_redacted_ones() {
     bundle(&store, &talk, &scratch.path("redacted"), None);
     assert_eq!(check(&scratch.path("redacted")), Ok((4, 1, false)));
     assert!(!scratch.path("redacted/payloads/000001.json").exists());
+}
+
+/// What each step of a bundle's README prints, run by a shell as it stands there.
+fn steps(to: &Path) -> Vec<String> {
+    let readme = std::fs::read_to_string(to.join("README.md")).unwrap();
+    let mut script = String::from("LC_ALL=C; export LC_ALL\n");
+    for block in readme.split("```sh\n").skip(1) {
+        let (block, _) = block.split_once("```").unwrap();
+        // Signatures are for `check`: not every machine has OpenSSL 3.
+        if !block.contains("openssl") {
+            script += block;
+        }
+        script += "echo ---\n";
+    }
+    let output = Command::new("sh").args(["-c", &script]).current_dir(to).output().unwrap();
+    let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    told.split("---\n").map(str::to_owned).collect()
+}
+
+const CANARY: &str = "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX";
+
+#[test]
+fn what_is_withheld_is_nowhere_in_a_bundle_and_the_chain_still_holds() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let talk = conversation("a talk");
+    let secret = [
+        said("e", &format!("my key is {CANARY}, keep it")),
+        command("f", "c2", &format!("curl -H 'Authorization: token {CANARY}' https://example.org")),
+        printed("g", "f", "c2", &format!("tok\u{0}en {CANARY}"), 0),
+        said("h", "Jane Doe was here"),
+        // Where it is part of the shape, nothing of the event is shown.
+        printed("i", "f", CANARY, "x", 0),
+        said("j", "no secret at all"),
+    ];
+    store.append(&talk, Expected::Any, &secret).unwrap();
+    store.redact(&talk, Redaction::Event(&all_events(&store, &talk)[1].id), "a test").unwrap();
+    let events = all_events(&store, &talk);
+    let key = Key::make(&scratch.path("key")).unwrap();
+    let withheld = Withheld {
+        events: vec![events[9].id.clone()],
+        finders: vec![
+            store.finder_with_own(&talk, &Finder::secrets(), &[]).unwrap(),
+            Finder::default().with_values(&[("value 1".into(), CANARY.into())]).unwrap(),
+            Finder::expression("(?i)jane doe").unwrap(),
+        ],
+    };
+    let options = BundleOptions { key: Some(&key), at: MOMENT, withheld };
+    let to = scratch.path("proof");
+    let made = write_bundle(&store, &talk, &to, &options).unwrap();
+    assert_eq!((made.events, made.redacted, made.withheld), (10, 1, 6));
+    assert_eq!(check(&to), Ok((10, 7, true)));
+    let told = steps(&to);
+    assert_eq!(told[..2], ["", ""], "{told:?}");
+    assert_eq!(told[2].lines().count(), 7, "{told:?}");
+    assert!(told[3].starts_with("10 ") && told[3].ends_with(" a talk\n"), "{told:?}");
+
+    for (name, bytes) in folder::read(&to) {
+        let text = String::from_utf8(bytes).unwrap();
+        for canary in [CANARY, "Jane Doe", "no secret at all"] {
+            assert!(!text.contains(canary), "{name} has {canary}");
+        }
+    }
+    let shown = |sequence: usize| std::fs::read_to_string(to.join(format!("redacted/{sequence:06}.json")));
+    assert_eq!(shown(1).unwrap(), events[1].payload);
+    assert_eq!(shown(4).unwrap(), events[4].payload.replace(CANARY, "[redacted]"));
+    assert_eq!(shown(7).unwrap(), events[7].payload.replace("Jane Doe", "[redacted]"));
+    assert!(shown(5).unwrap().contains("curl -H"), "{:?}", shown(5));
+    assert!(shown(8).is_err());
+    assert!(!shown(9).unwrap().contains("secret"));
+    // The store has everything that it had.
+    assert_eq!(all_events(&store, &talk), events);
+    // Who has a payload can show that it is the one.
+    let chain = std::fs::read_to_string(to.join("chain.tsv")).unwrap();
+    assert!(chain.lines().nth(4).unwrap().contains(&sha256(events[4].payload.as_bytes())));
+
+    // A forged text in place of what is withheld proves nothing, and a forged digest is found.
+    edit(&to, "chain.tsv", |text| text.replace(&sha256(events[4].payload.as_bytes()), &sha256(b"{}")));
+    assert!(steps(&to)[1].contains("event 4 does not follow"));
+}
+
+#[test]
+fn a_secret_in_an_id_keeps_a_bundle_from_being_made() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let made = |pattern: &str, events: Vec<annals::EventId>| {
+        let finders = vec![Finder::expression(pattern).unwrap()];
+        let withheld = Withheld { events, finders };
+        let options = BundleOptions { key: None, at: MOMENT, withheld };
+        write_bundle(&store, &conversation("a talk"), &scratch.path("out"), &options).map(drop)
+    };
+    assert_error(made("talk", Vec::new()), &Error::SecretInId { place: "the conversation's id".into() });
+    assert_error(made("^c$", Vec::new()), &Error::SecretInId { place: "the id of event 2".into() });
+    let nobody = annals::EventId::new("nobody").unwrap();
+    let unknown = Error::UnknownEvent { conversation: conversation("a talk"), event: "nobody".into() };
+    assert_error(made("^none$", vec![nobody]), &unknown);
+    assert!(!scratch.path("out").exists());
+    // Where all is withheld, the steps still say what they should.
+    made("..", Vec::new()).unwrap_err();
+    let all = all_events(&store, &conversation("a talk")).into_iter().map(|event| event.id).collect();
+    made("^none$", all).unwrap();
+    assert_eq!(check(&scratch.path("out")), Ok((4, 4, false)));
+    let told = steps(&scratch.path("out"));
+    assert_eq!((told[0].as_str(), told[1].as_str(), told[2].lines().count()), ("", "", 4), "{told:?}");
 }
 
 /// What somebody does to a bundle, and the step of the check that notices.
@@ -372,11 +480,12 @@ fn a_bundle_is_written_into_an_empty_folder_only() {
     let to = scratch.path("out");
     std::fs::create_dir(&to).unwrap();
     bundle(&store, &conversation("other"), &to, None);
+    let options = BundleOptions { key: None, at: MOMENT, withheld: Withheld::default() };
     assert_error(
-        write_bundle(&store, &conversation("other"), &to, None, MOMENT),
+        write_bundle(&store, &conversation("other"), &to, &options),
         &Error::WouldOverwrite { path: to },
     );
-    let broken = write_bundle(&store, &conversation("nobody"), &scratch.path("none"), None, MOMENT);
+    let broken = write_bundle(&store, &conversation("nobody"), &scratch.path("none"), &options);
     assert_error(broken, &Error::UnknownConversation { conversation: "nobody".into() });
     assert!(!scratch.path("none").exists());
 }
@@ -455,5 +564,16 @@ mod program {
         assert!(told.starts_with("proof: 4 events ("), "{told}");
         assert!(scratch.path("proof/README.md").exists());
         assert_eq!(run(&scratch, &["bundle", "a talk", "--to", "proof"]).0, Some(1));
+
+        let without =
+            ["bundle", "a talk", "--to", "shared", "--redact-pattern", "hello", "--redact-event", "b"];
+        let (code, told, errors) = run(&scratch, &without);
+        assert_eq!(code, Some(0), "{errors}");
+        assert!(told.contains("2 events withheld"), "{told}");
+        assert_eq!(check(&scratch.path("shared")), Ok((4, 2, false)));
+        std::fs::write(scratch.path("values"), "a talk\n").unwrap();
+        let (code, _, errors) =
+            run(&scratch, &["bundle", "a talk", "--to", "none", "--values-from", "values"]);
+        assert!(code == Some(1) && errors.contains("the conversation's id"), "{errors}");
     }
 }

@@ -22,4 +22,5 @@ if (str(length), previous) != (events, last):
     sys.exit("the chain does not end where the head says")
 if len(os.listdir("payloads")) != length - missing:
     sys.exit("there are payloads that are not in the chain")
-print("%d events are as they were recorded; %d of them have no payload any more" % (length, missing))
+here = length - missing
+print("the chain of %d events holds; %d payloads are as they were recorded, %d are not here" % (length, here, missing))

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::head::{Head, Scope};
 use super::key::Key;
+use super::withhold::{Shown, Withheld};
 use crate::chain::{self, Digest};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
@@ -14,13 +15,26 @@ use crate::store::{ChainLink, Store};
 const README: &str = include_str!("bundle.md");
 const CHECK: &str = include_str!("bundle.py");
 
+/// How a bundle is made.
+#[derive(Debug)]
+pub struct BundleOptions<'a> {
+    /// The key that signs its head, if any.
+    pub key: Option<&'a Key>,
+    /// The time it says it was made at.
+    pub at: Timestamp,
+    /// What it does not show.
+    pub withheld: Withheld,
+}
+
 /// What a bundle holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
     /// How many events.
     pub events: u64,
-    /// How many of them have no payload any more.
+    /// Of how many of them only the digest is left in the store.
     pub redacted: u64,
+    /// How many of the others are withheld from this bundle.
+    pub withheld: u64,
     /// Payload bytes.
     pub bytes: u64,
     /// The head it ends in.
@@ -29,23 +43,27 @@ pub struct Bundle {
 
 /// Writes a conversation as a bundle into the folder `to`, which must not be there or be empty.
 ///
-/// The chain is checked on the way, so a bundle that was written is one that can be checked.
+/// The chain is checked on the way, so a bundle that was written is one that can be checked, whatever it
+/// withholds: the digest of every payload is in it.
 ///
 /// # Errors
-/// [`Error::WouldOverwrite`], [`Error::UnknownConversation`], [`Error::Io`], [`Error::Corrupt`] where the
-/// chain does not hold; the folder is incomplete then.
+/// [`Error::WouldOverwrite`], [`Error::UnknownConversation`], [`Error::UnknownEvent`], [`Error::SecretInId`]
+/// where an id has what is to be withheld; [`Error::Io`], [`Error::Corrupt`] where the chain does not hold:
+/// the folder is incomplete then.
 pub fn write_bundle(
     store: &Store,
     conversation: &ConversationId,
     to: &Path,
-    key: Option<&Key>,
-    at: Timestamp,
+    options: &BundleOptions<'_>,
 ) -> Result<Bundle> {
+    let BundleOptions { key, at, withheld } = options;
+    let (key, at) = (*key, *at);
     let heads = store.heads(Some(conversation))?;
     let [end] = heads.conversations.as_slice() else {
         return Err(Error::UnknownConversation { conversation: conversation.to_string() });
     };
     let end = end.clone();
+    withheld.check(store, conversation)?;
     let head = Head { scope: Scope::Conversation, at, heads };
     make_folder(to)?;
     let payloads = to.join("payloads");
@@ -53,10 +71,11 @@ pub fn write_bundle(
     let mut writer = Writer {
         conversation,
         folder: to,
+        withheld,
         chain: create(&to.join("chain.tsv"))?,
         sums: create(&to.join("payloads.sha256"))?,
         previous: Digest::START,
-        bundle: Bundle { events: 0, redacted: 0, bytes: 0, head },
+        bundle: Bundle { events: 0, redacted: 0, withheld: 0, bytes: 0, head },
     };
     store.links(conversation, |link| {
         // What was appended since the head was taken is not in it.
@@ -111,6 +130,7 @@ fn broken(conversation: &ConversationId, sequence: u64) -> Error {
 struct Writer<'a> {
     conversation: &'a ConversationId,
     folder: &'a Path,
+    withheld: &'a Withheld,
     chain: BufWriter<std::fs::File>,
     sums: BufWriter<std::fs::File>,
     previous: Digest,
@@ -127,18 +147,36 @@ impl Writer<'_> {
         }
         writeln!(self.chain, "{sequence}\t{digest}\t{hash}\t{}", link.id)
             .map_err(Error::io("writing", self.folder.join("chain.tsv")))?;
-        if link.redacted.is_some() {
-            self.bundle.redacted += 1;
-        } else {
-            let name = format!("payloads/{sequence:06}.json");
-            write(&self.folder.join(&name), link.payload.as_bytes())?;
-            writeln!(self.sums, "{digest}  {name}")
-                .map_err(Error::io("writing", self.folder.join("payloads.sha256")))?;
-            self.bundle.bytes += link.payload.len() as u64;
+        let is_redacted = link.redacted.is_some();
+        match self.withheld.show(&link) {
+            Shown::Whole if is_redacted => self.instead(sequence, link.payload)?,
+            Shown::Whole => {
+                let name = format!("payloads/{sequence:06}.json");
+                write(&self.folder.join(&name), link.payload.as_bytes())?;
+                writeln!(self.sums, "{digest}  {name}")
+                    .map_err(Error::io("writing", self.folder.join("payloads.sha256")))?;
+                self.bundle.bytes += link.payload.len() as u64;
+            }
+            Shown::Instead(text) => {
+                self.bundle.withheld += u64::from(!is_redacted);
+                if let Some(text) = text {
+                    self.instead(sequence, &text)?;
+                }
+            }
         }
+        self.bundle.redacted += u64::from(is_redacted);
         self.previous = hash;
         self.bundle.events += 1;
         Ok(())
+    }
+}
+
+impl Writer<'_> {
+    /// Writes what may be read of an event whose payload is not here.
+    fn instead(&self, sequence: u64, text: &str) -> Result<()> {
+        let folder = self.folder.join("redacted");
+        std::fs::create_dir_all(&folder).map_err(Error::io("creating", &folder))?;
+        write(&folder.join(format!("{sequence:06}.json")), text.as_bytes())
     }
 }
 
@@ -163,7 +201,7 @@ fn readme(conversation: &ConversationId, bundle: &Bundle, key: Option<&Key>) -> 
         .replace("{signature}", signature)
         .replace("{/signature}\n", comments)
         .replace("{events}", &bundle.events.to_string())
-        .replace("{redacted}", &bundle.redacted.to_string())
+        .replace("{missing}", &(bundle.redacted + bundle.withheld).to_string())
         .replace("{at}", &bundle.head.at.to_rfc3339())
         .replace("{store}", &bundle.head.heads.store_id)
         .replace("{quoted}", &conversation.as_str().replace('\'', "'\\''"))

@@ -8,8 +8,10 @@ mod against;
 mod bundle;
 mod head;
 mod key;
+mod withhold;
 
 pub use against::compare;
-pub use bundle::{Bundle, write_bundle};
+pub use bundle::{Bundle, BundleOptions, write_bundle};
 pub use head::{Head, Scope, SignedHead};
 pub use key::{Key, PublicKey};
+pub use withhold::Withheld;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::privacy::Values;
+
 /// Ask one SELECT over the documented views, without being able to change or reach anything else
 ///
 /// The statement is checked before it runs, and ends at its limits of time, memory, rows and bytes. Without a
@@ -138,7 +140,9 @@ pub(in crate::cli) struct Head {
 /// Write a conversation as a folder that a stranger can check with standard tools
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  annals bundle 5610a7 --to proof/ --sign auditor.pem      proof/README.md says how to check it")]
+  annals bundle 5610a7 --to proof/ --sign auditor.pem      proof/README.md says how to check it
+  annals bundle 5610a7 --to proof/ --redact-secrets        without what `scan-secrets` finds
+  annals bundle 5610a7 --to proof/ --redact-pattern '(?i)jane doe' --redact-event 23ebb9d8")]
 pub(in crate::cli) struct Bundle {
     /// The conversation, by id or the start of one
     pub id: String,
@@ -148,4 +152,15 @@ pub(in crate::cli) struct Bundle {
     /// Sign its head with this key
     #[arg(long, value_name = "KEYFILE")]
     pub sign: Option<PathBuf>,
+    /// Withhold what `scan-secrets` finds; the store keeps it, and the digest stays in the chain
+    #[arg(long)]
+    pub redact_secrets: bool,
+    /// Withhold what this regular expression matches; may be given several times
+    #[arg(long, value_name = "REGEX")]
+    pub redact_pattern: Vec<String>,
+    /// Withhold all text of this event, by id or the start of one; may be given several times
+    #[arg(long, value_name = "EVENT")]
+    pub redact_event: Vec<String>,
+    #[command(flatten)]
+    pub values: Values,
 }

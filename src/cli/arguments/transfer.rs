@@ -10,12 +10,14 @@ use crate::transfer;
 /// Take in conversation folders, found by looking, every byte of them
 ///
 /// Takes OpenHands conversations of any age (current layout, event_service/, V0 sessions), JSON lines and
-/// JSON arrays of events. What is damaged is taken in as far as it can be read, and what cannot be an event is
+/// JSON arrays of events; logs of Claude Code, Codex, LangGraph and the OpenAI Agents SDK become read-only copies
+/// (docs/formats.md). What is damaged is taken in as far as it can be read, and what cannot be an event is
 /// kept beside the others. Doing it again adds only what is new.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals import ~/.openhands/conversations
   annals import trajectory.json session/
+  annals import ~/.claude/projects ~/.codex/sessions checkpoints.sqlite
   annals --json import backup/ | jq '.conversations[] | select(.status != \"imported\")'")]
 pub(in crate::cli) struct Import {
     /// Conversation folders, folders of them, or files of events

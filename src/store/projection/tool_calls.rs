@@ -31,8 +31,15 @@ const PENDING_MAX: usize = 1000;
 const DOING: &str = "projecting tool calls";
 
 /// What OpenHands V0 calls actions that are no tool calls.
-const V0_NOT_TOOLS: &[&str] =
-    &["action:message", "action:system", "action:recall", "action:change_agent_state", "action:pause"];
+const V0_NOT_TOOLS: &[&str] = &[
+    "action:message",
+    "action:system",
+    "action:recall",
+    "action:change_agent_state",
+    "action:pause",
+    "action:condensation",
+    "action:condensation_request",
+];
 
 #[derive(Default)]
 pub(super) struct ToolCalls {
@@ -71,7 +78,7 @@ impl Projection for ToolCalls {
     }
 
     fn version(&self) -> i64 {
-        2
+        3
     }
 
     fn tables(&self) -> &'static [&'static str] {
@@ -111,7 +118,11 @@ impl Projection for ToolCalls {
                 let cause = event.members.get("cause").and_then(Raw::as_i64);
                 let extras = event.members.get("extras").map(Raw::to_object).unwrap_or_default();
                 let answer = Answer {
-                    outcome: if other == "observation:error" { "error" } else { "ok" },
+                    outcome: match other {
+                        "observation:error" => "error",
+                        "observation:user_rejected" => "rejected",
+                        _ => "ok",
+                    },
                     position: event.position,
                     exit_code: exit_code(&extras),
                 };

@@ -91,14 +91,13 @@ pub fn found(store: &Store) -> usize {
     store.search(CANARY, &Default::default(), 100, &mut |_| ()).unwrap().len()
 }
 
-/// How often `needle` stands in a database and its write-ahead log, in any case of letters.
+/// How often `needle` stands in a database and the files beside it, in any case of letters.
 ///
 /// Another process reads them: a file that this one opened and closed would cost SQLite its locks on it.
 pub fn count_bytes(database: &Path, needle: &[u8]) -> usize {
-    let log = format!("{}-wal", database.display());
     let mut count = 0;
-    for path in [database.display().to_string(), log] {
-        let output = Command::new("cat").arg(&path).output().unwrap();
+    for beside in ["", "-wal", "-shm", "-journal"] {
+        let output = Command::new("cat").arg(format!("{}{beside}", database.display())).output().unwrap();
         let bytes = output.stdout.to_ascii_lowercase();
         count += bytes.windows(needle.len()).filter(|window| *window == needle).count();
     }

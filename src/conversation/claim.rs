@@ -1,0 +1,100 @@
+//! The right to run a conversation, among the processes that have its file open.
+//!
+//! A run holds a lock on a file of its own in the folder `FILE-runs` beside the store's. The system lets go of it with
+//! the process, however that ends, so that nobody waits for the dead; what is left of the file says nothing. A
+//! store in memory is its process' own and needs none.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{ConversationError, Result};
+use crate::ids::ConversationId;
+use crate::store::Store;
+
+/// How often a lock is asked for that a mere look may stand in the way of, and how long is waited in between.
+const ATTEMPTS: usize = 20;
+const BETWEEN: Duration = Duration::from_millis(5);
+
+/// The right to run; let go of when it is dropped.
+#[derive(Debug)]
+pub(super) struct Claim {
+    /// The lock and its file; none for a store in memory.
+    held: Option<(File, PathBuf)>,
+}
+
+impl Claim {
+    /// Takes the right to run; `None` where somebody else has it.
+    ///
+    /// # Errors
+    /// [`ConversationError::Claim`] where the lock's file cannot be made.
+    pub async fn take(store: &Store, id: &ConversationId) -> Result<Option<Self>> {
+        let Some(path) = place(store, id) else { return Ok(Some(Self { held: None })) };
+        let failed = |source| ConversationError::Claim { path: path.clone(), source };
+        for _ in 0..ATTEMPTS {
+            let file = open(&path).map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) if is_still(&file, &path) => return Ok(Some(Self { held: Some((file, path)) })),
+                // Its former holder took it away between the two.
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(BETWEEN).await,
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some((file, path)) = self.held.take() {
+            // Taken away before it is unlocked: whoever opened it meanwhile sees that it is gone.
+            if cfg!(unix) {
+                let _stays = fs::remove_file(&path);
+                let _in_use = path.parent().map(fs::remove_dir);
+            }
+            drop(file);
+        }
+    }
+}
+
+/// Whether a run of the conversation is under way anywhere.
+pub(super) fn is_taken(store: &Store, id: &ConversationId) -> bool {
+    let Some(file) = place(store, id).and_then(|path| File::open(path).ok()) else { return false };
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// Where the lock of a conversation is; its id may be any text, a file's name may not.
+fn place(store: &Store, id: &ConversationId) -> Option<PathBuf> {
+    // By its real name, so that all who opened it by another meet; a store in memory has none.
+    let mut folder = fs::canonicalize(store.path()).ok()?.into_os_string();
+    folder.push("-runs");
+    let name = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, id.as_str().as_bytes());
+    Some(Path::new(&folder).join(name.simple().to_string()))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let open = || File::options().create(true).append(true).open(path);
+    match open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            open()
+        }
+        opened => opened,
+    }
+}
+
+/// Whether the file that was locked is the one that is there.
+#[cfg(unix)]
+fn is_still(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = file.metadata().map(|own| (own.dev(), own.ino()));
+    let there = fs::metadata(path).map(|there| (there.dev(), there.ino()));
+    matches!((own, there), (Ok(own), Ok(there)) if own == there)
+}
+
+#[cfg(not(unix))]
+fn is_still(_: &File, _: &Path) -> bool {
+    true
+}

@@ -1,0 +1,117 @@
+//! One conversation in two processes: two hosts on one file, which know nothing of each other.
+
+use std::sync::{Arc, Mutex};
+
+use annals::ExecutionStatus::{Finished, Idle, Paused, Running};
+use annals::agent::Policy;
+use annals::conversation::{Conversation, ConversationError, Host};
+use annals::event::Event;
+use annals::llm::scripted::{Gate, Line};
+
+use crate::support::stage::{Act, Stage, assert_chain, command, errors};
+
+/// A second handle on the same file, as another process has it.
+async fn elsewhere(stage: &Stage) -> Conversation {
+    stage.builder().host(&Host::new(stage.scratch.open())).open().await.unwrap()
+}
+
+fn run(
+    conversation: &Conversation,
+) -> tokio::task::JoinHandle<annals::conversation::Result<annals::ExecutionStatus>> {
+    let conversation = conversation.clone();
+    tokio::spawn(async move { conversation.run().await })
+}
+
+#[tokio::test]
+async fn what_another_process_runs_is_left_to_it() {
+    let gate = Gate::new();
+    let stage = Stage::new([command("c1", "one"), Line::text("Done.")]).acts([Act::Wait(gate.clone())]);
+    let one = stage.open().await;
+    one.send_message("Go").await.unwrap();
+    let running = run(&one);
+    gate.reached().await;
+    // Opening it answers nothing: whoever runs it lives.
+    let other = elsewhere(&stage).await;
+    assert_eq!(other.status(), Running);
+    assert!(other.runs_elsewhere() && !one.runs_elsewhere());
+    assert!(matches!(other.run().await, Err(ConversationError::Running { .. })));
+    assert_eq!(stage.kinds().len(), 3);
+    gate.open();
+    assert_eq!(running.await.unwrap().unwrap(), Finished);
+    assert!(!other.runs_elsewhere());
+    assert_eq!(errors(&stage.events()), Vec::<String>::new());
+    other.send_message("And now?").await.unwrap();
+    assert_eq!(other.status(), Idle);
+    let folder = stage.scratch.path("annals.db-runs");
+    assert!(!folder.exists(), "nothing is left of a run that has ended");
+}
+
+#[tokio::test]
+async fn what_is_said_elsewhere_stands_behind_the_answer_of_the_tool_at_work() {
+    let gate = Gate::new();
+    let stage = Stage::new([command("c1", "one"), Line::text("Done.")]).acts([Act::Wait(gate.clone())]);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hear = {
+        let heard = Arc::clone(&heard);
+        Arc::new(move |event: &Event| heard.lock().unwrap().push(event.id().clone()))
+    };
+    let one = stage.builder().callback(hear).open().await.unwrap();
+    one.send_message("Go").await.unwrap();
+    let running = run(&one);
+    gate.reached().await;
+    let other = elsewhere(&stage).await;
+    let saying = tokio::spawn({
+        let other = other.clone();
+        async move { other.send_message("By the way").await }
+    });
+    gate.open();
+    saying.await.unwrap().unwrap();
+    running.await.unwrap().unwrap();
+    let kinds = stage.kinds();
+    let at = |kind: &str| kinds.iter().rposition(|known| known == kind).unwrap();
+    assert_eq!((at("ActionEvent"), at("ObservationEvent")), (2, 3));
+    assert!(at("MessageEvent user") > 3, "{kinds:?}");
+    assert_chain(&stage.events());
+    // Who listens here hears of everything, also of what was written elsewhere, in its order.
+    one.pause().await.unwrap();
+    let ids: Vec<_> = stage.events().iter().map(|event| event.id().clone()).collect();
+    assert_eq!(*heard.lock().unwrap(), ids);
+}
+
+#[tokio::test]
+async fn what_is_changed_elsewhere_while_a_tool_is_at_work_stays_and_so_does_its_answer() {
+    let gate = Gate::new();
+    let stage = Stage::new([command("c1", "one"), command("c2", "two"), Line::text("Done.")])
+        .acts([Act::Wait(gate.clone())]);
+    let one = stage.open().await;
+    one.send_message("Go").await.unwrap();
+    let running = run(&one);
+    gate.reached().await;
+    let other = elsewhere(&stage).await;
+    other.set_confirmation_policy(Policy::Always).await.unwrap();
+    gate.open();
+    assert_eq!(running.await.unwrap().unwrap(), annals::ExecutionStatus::WaitingForConfirmation);
+    assert_eq!(stage.terminal.commands(), ["one"]);
+    assert_eq!(stage.kinds()[2..], ["ActionEvent", "ObservationEvent", "ActionEvent"]);
+    assert_eq!(stage.base_state()["confirmation_policy"]["kind"], "AlwaysConfirm");
+    assert_chain(&stage.events());
+    assert_eq!(other.run().await.unwrap(), Finished);
+    assert_eq!(stage.terminal.commands(), ["one", "two"]);
+}
+
+#[tokio::test]
+async fn a_pause_from_elsewhere_ends_the_run_before_its_next_step() {
+    let gate = Gate::new();
+    let stage = Stage::new([command("c1", "one").gate(&gate), Line::text("Done.")]);
+    let one = stage.open().await;
+    one.send_message("Go").await.unwrap();
+    let running = run(&one);
+    gate.reached().await;
+    let other = elsewhere(&stage).await;
+    other.pause().await.unwrap();
+    gate.open();
+    assert_eq!(running.await.unwrap().unwrap(), Paused);
+    assert_eq!(stage.terminal.commands().len(), 0);
+    assert_eq!(other.run().await.unwrap(), Finished);
+    assert_eq!(stage.terminal.commands(), ["one"]);
+}

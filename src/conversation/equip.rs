@@ -6,6 +6,7 @@ use super::skills::Guided;
 use super::{ConversationError, Guide, Local, Result, servers};
 use crate::agent::AgentDocument;
 use crate::agent::condenser::{self, Kind, Summariser};
+use crate::agent::definition::Definitions;
 use crate::event::json::Raw;
 use crate::hook;
 use crate::llm::{LlmError, Model, Settings, ToolSchema};
@@ -99,11 +100,16 @@ impl Local {
         model: &dyn Model,
         filter: &Option<regex::Regex>,
         guided: Option<&Guided>,
+        definitions: Option<&Arc<Definitions>>,
     ) -> Result<Toolbox> {
         let making = Making { working_dir: self.working_dir.clone(), has_vision: model.has_vision() };
         let refused = |error: crate::tool::RegistryError| ConversationError::Tool(error.into());
         let mut toolbox = Toolbox::default();
         for spec in agent.tools() {
+            if let Some(definitions) = definitions.filter(|_| is_task(&spec)) {
+                toolbox.add(vec![self.task_tool(Arc::clone(definitions))]).map_err(refused)?;
+                continue;
+            }
             toolbox.add(self.parts.registry.make(&spec, &making).map_err(refused)?).map_err(refused)?;
         }
         servers::filtered(&mut toolbox, filter);
@@ -138,7 +144,9 @@ impl Local {
         let model = self.make_model(agent.llm())?;
         let filter = agent.tool_filter()?;
         let guided = self.shelf(agent, Vec::new()).await?;
-        let toolbox = self.make_tools(agent, &*model, &filter, guided.as_deref())?;
+        let definitions =
+            if agent.tools().iter().any(is_task) { Some(self.definitions().await?) } else { None };
+        let toolbox = self.make_tools(agent, &*model, &filter, guided.as_deref(), definitions.as_ref())?;
         let hooks = self.parts.hooks.as_ref().map(|config| {
             let (folder, id) = (self.working_dir.clone(), self.id.as_str());
             let model = Some(Arc::clone(&model));
@@ -158,4 +166,9 @@ impl Local {
             filter,
         })
     }
+}
+
+/// Whether the entry of `tools` is the tool that gives tasks, or its set.
+fn is_task(spec: &Spec) -> bool {
+    matches!(&*spec.name, "task" | "task_tool_set" | "TaskTool" | "TaskToolSet")
 }

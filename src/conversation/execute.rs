@@ -61,6 +61,7 @@ impl Local {
         let (due, behind) = actions.split_at(last.map_or(actions.len(), |last| last + 1));
         let at_once = if due.len() > 1 { equipment.tools_at_once } else { 1 };
         let gate = Arc::new(Semaphore::new(at_once));
+        self.offer_terms(live, run);
         let context = self.context(run);
         let begin = |live: &Live, action: &Arc<ActionEvent>| {
             if let Some(reason) = live.base.blocked_action(action.common.id.as_str()) {
@@ -142,6 +143,7 @@ impl Local {
                 {
                     live.set(Change::InvokedSkill(answer.skill_name.clone()));
                 }
+                self.spent_by_tasks().into_iter().for_each(|change| live.set(change));
                 live.push(event);
                 return Ok(true);
             }
@@ -196,7 +198,10 @@ impl Local {
         Context {
             working_dir: self.working_dir.clone(),
             keep_dir: self.keep_dir.clone(),
-            secrets: Arc::new(super::secrets::Shared(self.secrets.clone())),
+            secrets: Arc::new(super::secrets::Shared {
+                own: self.secrets.clone(),
+                lender: self.parts.lender.clone(),
+            }),
             cancel,
         }
     }

@@ -20,7 +20,7 @@ mod shelf;
 pub use file::{Names, SkillProblem, read_file, read_third_party};
 pub use folder::{Folder, project, user};
 pub use memory::memory;
-pub use read::read_all;
+pub use read::{read_all, written};
 pub use render::rendered;
 pub use shelf::{Called, Shelf};
 

@@ -45,3 +45,29 @@ fn trigger(raw: Raw<'_>) -> Option<Trigger> {
         Some(_) | None => None,
     }
 }
+
+/// A skill as the reference writes it: what an agent's settings can hold.
+#[must_use]
+pub fn written(skill: &Skill) -> serde_json::Value {
+    let mut members = serde_json::Map::new();
+    let mut set = |name: &str, value: serde_json::Value| {
+        if !value.is_null() {
+            members.insert(name.to_owned(), value);
+        }
+    };
+    set("name", skill.name.as_str().into());
+    set("content", skill.content.as_str().into());
+    let trigger = match &skill.trigger {
+        None => serde_json::Value::Null,
+        Some(Trigger::Keyword(words)) => serde_json::json!({"type": "keyword", "keywords": words}),
+        Some(Trigger::Task(words)) => serde_json::json!({"type": "task", "triggers": words}),
+        Some(Trigger::Path(paths)) => serde_json::json!({"type": "path", "paths": paths}),
+    };
+    set("trigger", trigger);
+    set("source", skill.source.clone().into());
+    set("mcp_tools", skill.mcp_tools.as_ref().map_or(serde_json::Value::Null, Json::to_value));
+    set("is_agentskills_format", skill.is_agentskills_format.into());
+    set("description", skill.description.clone().into());
+    set("disable_model_invocation", skill.disable_model_invocation.into());
+    serde_json::Value::Object(members)
+}

@@ -76,6 +76,8 @@ mod sql;
 mod state;
 mod stuck;
 mod support;
+#[cfg(feature = "agent")]
+mod tasks;
 mod tool_golden;
 mod training;
 mod transfer;

@@ -71,10 +71,14 @@ mod report;
 mod restore;
 mod search;
 mod secrets;
+#[cfg(feature = "agent")]
+mod skills;
 mod sql;
 mod state;
 mod stuck;
 mod support;
+#[cfg(feature = "agent")]
+mod tasks;
 mod tool_golden;
 mod training;
 mod transfer;

@@ -68,6 +68,12 @@ mod report;
 mod restore;
 mod search;
 mod secrets;
+#[cfg(feature = "server")]
+mod server_annals;
+#[cfg(feature = "server")]
+mod server_feed;
+#[cfg(feature = "server")]
+mod server_metrics;
 mod sql;
 mod state;
 mod stuck;

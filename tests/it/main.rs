@@ -71,6 +71,12 @@ mod report;
 mod restore;
 mod search;
 mod secrets;
+#[cfg(feature = "server")]
+mod server_annals;
+#[cfg(feature = "server")]
+mod server_feed;
+#[cfg(feature = "server")]
+mod server_metrics;
 #[cfg(feature = "agent")]
 mod skills;
 mod sql;

@@ -56,6 +56,11 @@ pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
 }
 
 impl Transport {
+    /// What sends.
+    pub(super) fn client(&self) -> &reqwest::Client {
+        &self.0
+    }
+
     /// Trusts the certificates that the machine trusts; goes through the proxies that its environment names
     /// (`HTTP_PROXY` and the like).
     ///

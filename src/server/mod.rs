@@ -6,27 +6,41 @@
 //! `api.md`.
 
 mod app;
+mod aside;
 mod auth;
 mod bash;
+mod child;
 mod command;
 mod config;
 mod conversations;
 mod cors;
 mod create;
 mod events;
+mod exposure;
 mod failure;
 mod file;
 mod fork;
 mod git;
+mod goal;
 mod hub;
 mod info;
+mod keep;
 mod message;
 mod meta;
+mod opening;
+mod piece;
+mod plan;
 mod probes;
+mod profiles;
 mod request;
+mod session;
 mod sessions;
+mod settings;
 mod socket;
+mod title;
+mod webhook;
 mod wire;
+mod worktree;
 
 use std::future::Future;
 use std::io;
@@ -35,8 +49,9 @@ use std::sync::Arc;
 pub use app::App;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-pub use config::{Config, RUNS_MAX};
+pub use config::{Config, IDLE_MAX, RUNS_MAX};
 use tokio::net::TcpListener;
+pub use webhook::{WebhookError, WebhookSpec};
 
 /// Everything that the server answers, for a host that brings its own listener.
 pub fn router(app: Arc<App>) -> Router {
@@ -47,6 +62,8 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/bash", bash::routes())
         .nest("/file", file::routes())
         .nest("/git", git::routes())
+        .nest("/settings", settings::routes())
+        .nest("/profiles", profiles::routes())
         .layer(from_fn_with_state(Arc::clone(&app), auth::check));
     Router::new()
         .merge(probes::routes())
@@ -68,7 +85,21 @@ pub async fn serve(
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let ended = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(shutdown).await;
+    app.repair().await;
+    let keeper = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { app.look_after().await }
+    });
+    let told = {
+        let app = Arc::clone(&app);
+        async move {
+            shutdown.await;
+            app.end();
+        }
+    };
+    let ended = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(told).await;
     app.close().await;
+    // It has heard of the end.
+    let _gone = keeper.await;
     ended
 }

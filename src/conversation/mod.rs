@@ -32,6 +32,7 @@ mod recover;
 mod run;
 mod say;
 mod secrets;
+mod servers;
 mod settings;
 mod step;
 mod switch;

@@ -31,6 +31,7 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
             .ok()
             .and_then(|text| text.parse().ok())
             .unwrap_or(RUNS_MAX),
+        is_local: command.host.is_loopback(),
         idle_max: idle_max(),
         settings_dir: settings_dir(place.path),
         webhooks: webhooks()?,

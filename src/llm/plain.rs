@@ -92,9 +92,12 @@ impl Transport {
             None => self.client().get(&plain.url),
         };
         let sent = request.headers(headers).send().await;
-        let mut response = sent.map_err(|error| {
-            if error.is_builder() { PlainError::Request } else { PlainError::Unreachable }
-        })?;
+        let mut response =
+            sent.map_err(
+                |error| {
+                    if error.is_builder() { PlainError::Request } else { PlainError::Unreachable }
+                },
+            )?;
         let (status, mut body) = (response.status().as_u16(), Vec::new());
         while let Some(piece) = response.chunk().await.map_err(|_| PlainError::Unreachable)? {
             if body.len() + piece.len() > plain.bytes_max {

@@ -1,11 +1,12 @@
 //! What all requests share.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::bash::History;
+use super::bash::Histories;
 use super::config::Config;
 use super::failure::Failure;
 use super::hub::Hub;
@@ -19,6 +20,9 @@ use crate::ids::ConversationId;
 use crate::state::ExecutionStatus;
 use crate::store::Store;
 
+/// The most sockets at once.
+const SOCKETS_MAX: usize = 20_000;
+
 /// How often it is looked after what is open.
 const ROUND: Duration = Duration::from_secs(5);
 
@@ -29,12 +33,14 @@ pub struct App {
     started: Instant,
     last_activity: Mutex<Instant>,
     /// What commands were run outside of conversations.
-    pub(super) bash: History,
+    pub(super) bash: Histories,
     hub: Hub,
     sessions: Sessions,
     webhooks: Webhooks,
     /// Ended when the server is to end.
     ending: CancellationToken,
+    /// One for each socket that may be open.
+    sockets: Arc<Semaphore>,
 }
 
 impl App {
@@ -51,12 +57,13 @@ impl App {
             webhooks: Webhooks::start(&config.webhooks, key, opening.transport(), &hub),
             sessions: Sessions::new(opening, config.runs_max),
             ending: CancellationToken::new(),
+            sockets: Arc::new(Semaphore::new(SOCKETS_MAX)),
             hub,
             store,
             config,
             started: now,
             last_activity: Mutex::new(now),
-            bash: History::default(),
+            bash: Histories::default(),
         })
     }
 
@@ -85,6 +92,11 @@ impl App {
     /// Lets everybody know that the server ends: sockets are closed.
     pub fn end(&self) {
         self.ending.cancel();
+    }
+
+    /// A place for one more socket; none where as many are open as may.
+    pub(super) fn socket_seat(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.sockets).try_acquire_owned().ok()
     }
 
     /// Ended when the server is to end.

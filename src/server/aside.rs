@@ -16,14 +16,11 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/ask_agent", post(ask)).route("/condense", post(condense))
 }
 
-async fn ask(
-    State(app): State<Arc<App>>,
-    PathId(id): PathId,
-    body: Bytes,
-) -> Result<Json<Value>, Failure> {
+async fn ask(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> Result<Json<Value>, Failure> {
     let members = request::object(&body)?;
     let question = members.get("question");
-    let question = question.ok_or_else(|| Problem::new("missing", &["body", "question"], "Field required"))?;
+    let question =
+        question.ok_or_else(|| Problem::new("missing", &["body", "question"], "Field required"))?;
     let question = question.as_str().ok_or_else(|| {
         Problem::new("string_type", &["body", "question"], "Input should be a valid string")
     })?;

@@ -19,6 +19,8 @@ pub struct Config {
     pub session_keys: Vec<String>,
     /// Origins that a browser may call from besides those of this machine.
     pub origins: Vec<String>,
+    /// Whether only this machine reaches it: then requests to other names than its own are refused where there are no keys.
+    pub is_local: bool,
     /// Where tools keep what belongs to a conversation: a folder each.
     pub conversations_dir: PathBuf,
     /// What seals secrets on the disk; without it they are kept in memory only.
@@ -44,6 +46,7 @@ impl Default for Config {
         Self {
             session_keys: Vec::new(),
             origins: Vec::new(),
+            is_local: true,
             conversations_dir: PathBuf::from("conversations"),
             cipher: None,
             runs_max: RUNS_MAX,

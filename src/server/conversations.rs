@@ -202,6 +202,7 @@ async fn delete(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<
     let stored = app.ask(move |store| Stored::read(store, &known)).await?;
     app.announce_deletion(&stored);
     app.sessions().delete(&app, &id).await?;
+    app.bash.forget(&id).await;
     if let Some(worktree) = worktree::of(&Plan::resumed(&stored).working_dir) {
         release(&app, &worktree).await?;
     }

@@ -79,6 +79,19 @@ impl Failure {
         Self::Refused(StatusCode::UNPROCESSABLE_ENTITY, text.into())
     }
 
+    /// What it says, in one line.
+    pub fn told(&self) -> String {
+        match self {
+            Self::Refused(_, text) | Self::Internal(text) => text.clone(),
+            Self::Schema(problems) => {
+                let told = problems
+                    .iter()
+                    .map(|problem| format!("{}: {}", problem.place.join("."), problem.message));
+                told.collect::<Vec<_>>().join("; ")
+            }
+        }
+    }
+
     /// 500 with a text.
     pub fn internal(text: impl Into<String>) -> Self {
         Self::Internal(text.into())

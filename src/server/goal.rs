@@ -22,11 +22,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/goal/resume", post(resume))
 }
 
-async fn start(
-    State(app): State<Arc<App>>,
-    PathId(id): PathId,
-    body: Bytes,
-) -> Result<Json<Value>, Failure> {
+async fn start(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> Result<Json<Value>, Failure> {
     let members = request::object(&body)?;
     let objective = request::required(&members, "objective")?;
     let rounds = at_least_one(&members, "max_iterations")?;

@@ -35,7 +35,8 @@ pub(super) async fn change<T: Send + 'static>(
         let path = folder.join(name);
         let mut members = load(&path)?;
         let value = change(&mut members)?;
-        let text = serde_json::to_string_pretty(&members).map_err(|error| Failure::internal(error.to_string()))?;
+        let text =
+            serde_json::to_string_pretty(&members).map_err(|error| Failure::internal(error.to_string()))?;
         write(&path, &text).map_err(failed)?;
         Ok(value)
     })

@@ -106,12 +106,8 @@ fn fetch(transport: Transport, origins: Vec<String>) -> Fetch {
         let (transport, url) = (transport.clone(), url.to_owned());
         // Whoever asks may be a thread of the runtime, which must not wait for it: another one does.
         let asked = std::thread::spawn(move || {
-            let plain = Plain {
-                headers,
-                patience: LOOKUP_PATIENCE,
-                bytes_max: LOOKUP_BYTES_MAX,
-                ..Plain::get(url)
-            };
+            let plain =
+                Plain { headers, patience: LOOKUP_PATIENCE, bytes_max: LOOKUP_BYTES_MAX, ..Plain::get(url) };
             runtime.block_on(transport.send(plain))
         });
         let answer = asked.join().ok()?.ok()?;
@@ -122,7 +118,10 @@ fn fetch(transport: Transport, origins: Vec<String>) -> Fetch {
 /// Whether a URL is of an origin: scheme, host and port, and not just a beginning of them.
 fn is_within(url: &str, origin: &str) -> bool {
     let origin = origin.trim_end_matches('/');
-    let rest = url.get(..origin.len()).filter(|start| start.eq_ignore_ascii_case(origin)).map(|_| &url[origin.len()..]);
+    let rest = url
+        .get(..origin.len())
+        .filter(|start| start.eq_ignore_ascii_case(origin))
+        .map(|_| &url[origin.len()..]);
     // `http://host@elsewhere` and `http://host.elsewhere` begin like it too.
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
 }

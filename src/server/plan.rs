@@ -40,7 +40,8 @@ impl Plan {
     /// To go on with a stored conversation: agent, policy, analyzer, secrets and tags are its own.
     pub fn resumed(stored: &Stored) -> Self {
         let document = stored.document.as_ref();
-        let field = |name: &str| document.and_then(|document| document.field(name)).filter(|raw| !raw.is_null());
+        let field =
+            |name: &str| document.and_then(|document| document.field(name)).filter(|raw| !raw.is_null());
         let working_dir = field("workspace")
             .and_then(|workspace| Some(workspace.get("working_dir")?.as_str()?.into_owned()))
             .or_else(|| Some(stored.meta.get("workspace").get("working_dir")?.as_str()?.to_owned()));
@@ -126,7 +127,8 @@ impl Plan {
         let Some(agent) = &self.agent else { return Ok(()) };
         let named = agent.tools().into_iter().map(|tool| tool.name);
         for name in named.chain(agent.default_tools()) {
-            let is_clients = || self.client_tools.iter().any(|tool| tool.get("name") == Some(&Value::from(&*name)));
+            let is_clients =
+                || self.client_tools.iter().any(|tool| tool.get("name") == Some(&Value::from(&*name)));
             if !registry.has(&name) && !is_clients() {
                 return Err(at("agent", format!("ToolDefinition '{name}' is not registered")));
             }
@@ -139,7 +141,8 @@ impl Plan {
     /// # Errors
     /// 422 for a client's tool that is none.
     pub fn set(self, builder: Builder) -> Result<Builder, Failure> {
-        let mut builder = builder.workspace(self.working_dir).max_iterations(self.max_iterations).tags(self.tags);
+        let mut builder =
+            builder.workspace(self.working_dir).max_iterations(self.max_iterations).tags(self.tags);
         if let Some(agent) = self.agent {
             builder = builder.agent(agent);
         }

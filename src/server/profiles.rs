@@ -99,7 +99,8 @@ async fn save(
     body: Bytes,
 ) -> Result<Response, Failure> {
     let members = request::object(&body)?;
-    let llm = members.get("llm").ok_or_else(|| Problem::new("missing", &["body", "llm"], "Field required"))?;
+    let llm =
+        members.get("llm").ok_or_else(|| Problem::new("missing", &["body", "llm"], "Field required"))?;
     let text = llm.to_string();
     let problem = |error: &dyn std::fmt::Display| {
         Failure::from(Problem::new("value_error", &["body", "llm"], format!("Value error, {error}")))

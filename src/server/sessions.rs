@@ -160,9 +160,8 @@ impl Sessions {
         let mut after = None;
         loop {
             let (filter, from) = (filter.clone(), after.clone());
-            let page = app.ask(move |store| {
-                store.conversations(&filter, Order::Created, from.as_ref(), ORPHANS_PAGE)
-            });
+            let page = app
+                .ask(move |store| store.conversations(&filter, Order::Created, from.as_ref(), ORPHANS_PAGE));
             // Looked for again in a while.
             let Ok(page) = page.await else { return };
             let ids: Vec<ConversationId> = page.conversations.into_iter().map(|row| row.id).collect();

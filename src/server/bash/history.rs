@@ -1,8 +1,8 @@
 //! What was run and what it printed, in order, bounded.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::{broadcast, watch};
@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use super::{BashEvent, BashOutput};
 
-/// The most bytes of output that are kept; the oldest go first.
-const BYTES_MAX: usize = 64 << 20;
-
 /// The most events that are kept.
 const EVENTS_MAX: usize = 100_000;
+
+/// The most commands that run at once.
+const RUNNING_MAX: usize = 256;
 
 /// How many events a slow listener may be behind.
 const LISTENER_LAG: usize = 1024;
@@ -50,6 +50,8 @@ pub(in crate::server) struct History(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     listeners: broadcast::Sender<BashEvent>,
+    /// The most bytes of output that are kept; the oldest go first.
+    bytes_max: usize,
 }
 
 #[derive(Default)]
@@ -69,20 +71,19 @@ pub(super) enum Stop {
     Yes,
 }
 
-impl Default for History {
-    fn default() -> Self {
-        let (listeners, _) = broadcast::channel(LISTENER_LAG);
-        Self(Arc::new(Shared { state: Mutex::default(), listeners }))
-    }
-}
-
 impl History {
+    /// Nothing was run yet.
+    pub fn new(bytes_max: usize) -> Self {
+        let (listeners, _) = broadcast::channel(LISTENER_LAG);
+        Self(Arc::new(Shared { state: Mutex::default(), listeners, bytes_max }))
+    }
+
     /// Keeps an event and tells those who listen.
     pub fn add(&self, event: BashEvent) {
         let mut state = self.lock();
         state.bytes += bytes(&event);
         state.events.push_back(event.clone());
-        while state.bytes > BYTES_MAX || state.events.len() > EVENTS_MAX {
+        while state.bytes > self.0.bytes_max || state.events.len() > EVENTS_MAX {
             let Some(oldest) = state.events.pop_front() else { break };
             state.bytes -= bytes(&oldest);
             if let BashEvent::Output(BashOutput { command_id, exit_code: Some(_), .. }) = oldest {
@@ -94,16 +95,27 @@ impl History {
         let _nobody = self.0.listeners.send(event);
     }
 
+    /// How many listen.
+    pub fn listeners(&self) -> usize {
+        self.0.listeners.receiver_count()
+    }
+
     /// Events from now on.
     pub fn listen(&self) -> broadcast::Receiver<BashEvent> {
         self.0.listeners.subscribe()
     }
 
     /// A command begins: what tells it to end.
-    pub(super) fn begin(&self, command: Uuid) -> watch::Receiver<Stop> {
+    ///
+    /// `None` where as many run as may.
+    pub(super) fn begin(&self, command: Uuid) -> Option<watch::Receiver<Stop>> {
         let (stop, told) = watch::channel(Stop::No);
-        self.lock().running.insert(command, stop);
-        told
+        let mut state = self.lock();
+        if state.running.len() >= RUNNING_MAX {
+            return None;
+        }
+        state.running.insert(command, stop);
+        Some(told)
     }
 
     /// A command has ended.

@@ -29,7 +29,11 @@ async fn read(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Json<Va
     Ok(Json(Document::load(&app).await?.to_json(exposure)))
 }
 
-async fn change(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> Result<Json<Value>, Failure> {
+async fn change(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
     let exposure = Exposure::of(&headers, app.config().cipher.as_ref())?;
     let members = request::object(&body)?;
     let parts = [
@@ -51,7 +55,8 @@ async fn change(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) ->
         ));
     }
     // A profile that is named lends its model, unless the request brings one.
-    let named = pointers.iter().find_map(|(name, value)| (*name == "active_profile").then(|| value.as_str())?);
+    let named =
+        pointers.iter().find_map(|(name, value)| (*name == "active_profile").then(|| value.as_str())?);
     let llm = match named {
         Some(profile) => {
             let settings = app.profiles()?.load(profile, app.config().cipher.as_ref());

@@ -24,9 +24,7 @@ const SECRETS: &str = "custom_secrets";
 const NAME_CHARACTERS_MAX: usize = 64;
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/secrets", get(list).put(put))
-        .route("/secrets/{name}", get(value).delete(delete))
+    Router::new().route("/secrets", get(list).put(put)).route("/secrets/{name}", get(value).delete(delete))
 }
 
 /// A letter first, then letters, digits and underscores: it becomes the name of a variable.
@@ -86,7 +84,8 @@ async fn put(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Fa
     let answer = json!({"name": name, "description": description});
     keep::change(&app, FILE, move |members| {
         let secrets = members.entry(SECRETS).or_insert_with(|| json!({}));
-        let secrets = secrets.as_object_mut().ok_or_else(|| Failure::internal("the secrets cannot be read"))?;
+        let secrets =
+            secrets.as_object_mut().ok_or_else(|| Failure::internal("the secrets cannot be read"))?;
         let secret = json!({"name": name, "secret": kept, "description": description});
         secrets.insert(name, secret);
         Ok(())

@@ -59,7 +59,11 @@ pub(super) async fn open(
     let forbidden = |_| Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let PathId(id) = id.map_err(forbidden)?;
     let resend = Resend::of(&params)?;
-    Ok(upgrade.on_upgrade(move |socket| async move { serve(app, id, caller, resend, socket).await }))
+    let (upgrade, seat) = (admission::bounded(upgrade), admission::seat(&app)?);
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        let _seat = seat;
+        serve(app, id, caller, resend, socket).await;
+    }))
 }
 
 async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, resend: Resend, mut socket: WebSocket) {
@@ -200,16 +204,10 @@ pub(super) async fn said(
     {
         *content = serde_json::json!([{"type": "text", "text": text}]);
     }
-    let invalid = |failure: Failure| match failure {
+    let invalid = |failure: Failure| match &failure {
         Failure::Refused(StatusCode::NOT_FOUND, _) => ("ValueError", "inactive_service".to_owned()),
-        Failure::Refused(_, text) | Failure::Internal(text) => ("ValueError", text),
-        Failure::Schema(problems) => {
-            let texts: Vec<String> = problems
-                .iter()
-                .map(|problem| format!("{}: {}", problem.place.join("."), problem.message))
-                .collect();
-            ("ValidationError", texts.join("; "))
-        }
+        Failure::Refused(..) | Failure::Internal(_) => ("ValueError", failure.told()),
+        Failure::Schema(_) => ("ValidationError", failure.told()),
     };
     if value.get("role").is_none() {
         return Err(("ValidationError", "role: Field required".to_owned()));

@@ -40,7 +40,11 @@ pub(super) async fn open(
     let PathId(id) = id.map_err(|_| forbidden())?;
     let after =
         params.get("after_seq").map(|text| text.parse::<i64>().map_err(|_| forbidden())).transpose()?;
-    Ok(upgrade.on_upgrade(move |socket| async move { serve(app, id, caller, after, socket).await }))
+    let (upgrade, seat) = (admission::bounded(upgrade), admission::seat(&app)?);
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        let _seat = seat;
+        serve(app, id, caller, after, socket).await;
+    }))
 }
 
 async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, after: Option<i64>, mut socket: WebSocket) {

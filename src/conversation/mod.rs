@@ -34,14 +34,16 @@ mod say;
 mod secrets;
 mod servers;
 mod settings;
+mod skills;
 mod step;
 mod switch;
+mod task;
 mod tool;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 
 pub use builder::{Builder, ModelMaker};
 pub use error::{ConversationError, Result};
@@ -95,11 +97,16 @@ struct Local {
     working_dir: PathBuf,
     keep_dir: Option<PathBuf>,
     secrets: crate::secret::Registry,
+    /// Itself, for tools that work for it.
+    me: Weak<Local>,
+    tasks: task::Tasks,
     parts: builder::Parts,
     /// What it runs with, once it was made.
     equipment: RwLock<Option<Arc<Equipment>>>,
     /// The run that is under way.
     running: Mutex<Option<Running>>,
+    /// Costs that are about to be written down.
+    accounts: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     is_closed: AtomicBool,
 }
 

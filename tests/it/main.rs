@@ -9,6 +9,7 @@ mod branch;
 mod cli;
 mod cli_privacy;
 mod cli_retention;
+mod cli_run;
 mod concurrent;
 #[cfg(feature = "agent")]
 mod conversation_aside;
@@ -70,10 +71,14 @@ mod report;
 mod restore;
 mod search;
 mod secrets;
+#[cfg(feature = "agent")]
+mod skills;
 mod sql;
 mod state;
 mod stuck;
 mod support;
+#[cfg(feature = "agent")]
+mod tasks;
 mod tool_golden;
 mod training;
 mod transfer;

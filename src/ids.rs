@@ -100,6 +100,13 @@ impl ConversationId {
         Self(uuid::Uuid::new_v4().hyphenated().to_string())
     }
 
+    /// The id of what belongs to this conversation under a name: the same whenever it is asked for (UUID version 5).
+    #[must_use]
+    pub fn of_part(&self, name: &str) -> Self {
+        let whole = format!("annals:{}:{}:{name}", self.0.len(), self.0);
+        Self(uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, whole.as_bytes()).hyphenated().to_string())
+    }
+
     /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -82,6 +82,8 @@ pub mod replay;
 pub mod secret;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "agent")]
+pub mod skill;
 pub mod state;
 pub mod store;
 pub mod stuck;

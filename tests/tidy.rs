@@ -27,12 +27,13 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("llm", &["secret", "ids", "event", "state", "message"]),
     ("hook", &["ids", "event", "llm", "secret"]),
     ("tool", &["secret", "ids", "event", "message", "llm"]),
-    ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool"]),
+    ("skill", &["secret", "ids", "event", "message", "llm", "tool"]),
+    ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill"]),
     (
         "conversation",
         &[
             "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store", "secret", "llm",
-            "hook", "tool", "agent",
+            "hook", "tool", "skill", "agent",
         ],
     ),
     (
@@ -54,6 +55,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "hook",
             "llm",
             "tool",
+            "skill",
             "agent",
             "conversation",
             "stuck",
@@ -66,7 +68,8 @@ const ROOMS: &[(&str, &[&str])] = &[
 const CRATES: &[(&[&str], &[&str])] = &[
     (&["pty_process"], &["src/tool/terminal/"]),
     (&["rmcp"], &["src/tool/mcp/"]),
-    (&["ignore"], &["src/tool/"]),
+    (&["ignore"], &["src/tool/", "src/skill/folder.rs"]),
+    (&["yaml_rust2"], &["src/skill/front.rs"]),
     (&["chardetng", "encoding_rs"], &["src/tool/file_editor/"]),
     (&["rusqlite", "r2d2", "r2d2_sqlite", "refinery"], &["src/store/", "src/error.rs"]),
     (&["axum"], &["src/server/"]),

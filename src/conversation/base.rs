@@ -11,7 +11,7 @@ use crate::ids::{ConversationId, EventId};
 use crate::secret::document::{self, Form};
 use crate::secret::{Cipher, Registry};
 use crate::state::base::{BaseDocument, FieldChange, quoted};
-use crate::state::{ExecutionStatus, ModelCall, Stats};
+use crate::state::{ExecutionStatus, Metrics, ModelCall, Stats};
 
 /// The values of the fields.
 #[derive(Debug, Clone)]
@@ -46,12 +46,16 @@ pub(super) enum Change {
     Policy(Policy),
     Analyzer(Option<Analyzer>),
     KnowledgeSkills(Vec<Text>),
+    /// A skill was called upon by its name.
+    InvokedSkill(Text),
     PathRules(Vec<Text>),
     BlockAction(Text, Text),
     UnblockAction(Text),
     BlockMessage(Text, Text),
     UnblockMessage(Text),
     LastUserMessage(EventId),
+    /// What a task has cost until now, under its use.
+    Delegated(String, Box<Metrics>),
     /// A model was asked.
     Spent(Box<ModelCall>),
     Tags(Vec<(String, String)>),
@@ -205,6 +209,13 @@ impl Base {
                 replace(&mut self.analyzer, analyzer)?;
                 written("security_analyzer", self.analyzer.as_ref().map(Analyzer::to_json))
             }
+            Change::InvokedSkill(skill) => {
+                if self.invoked_skills.contains(&skill) {
+                    return None;
+                }
+                self.invoked_skills.push(skill);
+                written("invoked_skills", Some(list(&self.invoked_skills)))
+            }
             Change::KnowledgeSkills(skills) => {
                 replace(&mut self.knowledge_skills, skills)?;
                 written("activated_knowledge_skills", Some(list(&self.knowledge_skills)))
@@ -237,6 +248,16 @@ impl Base {
                 let new = self.stats.record(&call);
                 let value = serde_json::to_string(&new).ok()?;
                 let field = FieldChange::extend("stats", value).ok()?;
+                let told = serde_json::to_string(&self.stats.snapshot()).ok();
+                Some(Written { field, told: told.and_then(|told| Json::parse(&told).ok()) })
+            }
+            Change::Delegated(usage, metrics) => {
+                let known = self.stats.usage_to_metrics.iter_mut().find(|(known, _)| *known == usage);
+                match known {
+                    Some(place) => place.1 = *metrics,
+                    None => self.stats.usage_to_metrics.push((usage, *metrics)),
+                }
+                let field = FieldChange::set("stats", self.stats_json()).ok()?;
                 let told = serde_json::to_string(&self.stats.snapshot()).ok();
                 Some(Written { field, told: told.and_then(|told| Json::parse(&told).ok()) })
             }

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, RwLock};
 use tokio::sync::watch;
 
 use super::base::{Base, Sealing};
-use super::live::{Live, StateUpdates};
+use super::live::{Live, OnPause, StateUpdates};
 use super::load::{self, Stored};
+use super::task::Tasks;
 use super::{Callback, Conversation, ConversationError, DeltaCallback, Guide, Host, Local, Result, Snapshot};
+use crate::agent::definition::{Definition, Definitions};
 use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::error::Expected;
 use crate::event::json::Raw;
@@ -56,9 +58,18 @@ pub(super) struct Parts {
     pub tools: Vec<Arc<dyn Tool>>,
     pub hooks: Option<hook::Config>,
     pub guide: Option<Arc<dyn Guide>>,
+    /// A person's folder, where there is one.
+    pub home: Option<PathBuf>,
+    /// The agents that can be given tasks, beside those of files.
+    pub definitions: Definitions,
+    /// How many conversations stand above this one.
+    pub depth: usize,
+    /// The secrets of the conversation above, for servers that both have and for masking.
+    pub lender: Option<Secrets>,
     pub callbacks: Vec<Callback>,
     pub on_delta: Option<DeltaCallback>,
     pub updates: StateUpdates,
+    pub on_pause: OnPause,
     pub max_budget: Option<f64>,
     /// `None` where nobody looks for circles.
     pub thresholds: Option<Thresholds>,
@@ -86,9 +97,14 @@ impl Default for Builder {
                 tools: Vec::new(),
                 hooks: None,
                 guide: None,
+                home: None,
+                definitions: Definitions::default(),
+                depth: 0,
+                lender: None,
                 callbacks: Vec::new(),
                 on_delta: None,
                 updates: StateUpdates::Off,
+                on_pause: OnPause::Hold,
                 max_budget: None,
                 thresholds: Some(Thresholds::default()),
             },
@@ -214,6 +230,33 @@ impl Builder {
         self
     }
 
+    /// The folder of the person that the agent works for, where their own skills, memory, agents and plugins are.
+    /// Without it there are none.
+    pub fn home(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.parts.home = Some(folder.into());
+        self
+    }
+
+    /// Agents that can be given tasks. Those of files, and those that come with Annals, are there too, where these have
+    /// none of their names.
+    pub fn definitions(mut self, definitions: impl IntoIterator<Item = Definition>) -> Self {
+        self.parts.definitions.fill(definitions);
+        self
+    }
+
+    /// A conversation that works for another.
+    pub(super) fn below(mut self, parent: &Local) -> Self {
+        let above = &parent.parts;
+        self.parts.model.clone_from(&above.model);
+        self.parts.models.clone_from(&above.models);
+        self.parts.home.clone_from(&above.home);
+        self.parts.definitions.clone_from(&above.definitions);
+        self.parts.thresholds = above.thresholds;
+        self.parts.depth = above.depth + 1;
+        self.parts.lender = Some(above.lender.clone().unwrap_or_else(|| parent.secrets.clone()));
+        self
+    }
+
     /// Commands and questions to run at certain points.
     pub fn hooks(mut self, hooks: hook::Config) -> Self {
         self.parts.hooks = Some(hooks);
@@ -244,6 +287,12 @@ impl Builder {
         self
     }
 
+    /// What becomes of a step whose model is asked while somebody pauses the run.
+    pub fn on_pause(mut self, on_pause: OnPause) -> Self {
+        self.parts.on_pause = on_pause;
+        self
+    }
+
     /// Opens the conversation: makes it where there is none of its id, and goes on with it where there is. What
     /// a process left unfinished that ended in the middle of a run is answered then.
     ///
@@ -268,7 +317,7 @@ impl Builder {
             Some(stored) => self.resume(&host, &id, stored, &working_dir, sealing).await?,
             None => self.create(&host, &id, &working_dir, sealing).await?,
         };
-        let local = Arc::new(Local::new(id, host, live, working_dir, self.keep_dir, self.parts));
+        let local = Local::new(id, host, live, working_dir, self.keep_dir, self.parts);
         local.recover().await?;
         Ok(Conversation(local))
     }
@@ -368,11 +417,13 @@ impl Local {
         working_dir: PathBuf,
         keep_dir: Option<PathBuf>,
         parts: Parts,
-    ) -> Self {
+    ) -> Arc<Self> {
         let (shown, _) = watch::channel(Snapshot::of(&live));
-        Self {
+        Arc::new_cyclic(|me| Self {
             id,
             host,
+            me: me.clone(),
+            tasks: Tasks::default(),
             secrets: live.sealing.registry.clone(),
             live: tokio::sync::Mutex::new(live),
             shown,
@@ -383,7 +434,7 @@ impl Local {
             running: Mutex::new(None),
             accounts: Mutex::default(),
             is_closed: std::sync::atomic::AtomicBool::new(false),
-        }
+        })
     }
 }
 

@@ -2,14 +2,19 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::{ConversationError, Local, Result, servers};
+use super::skills::Guided;
+use super::{ConversationError, Guide, Local, Result, servers};
 use crate::agent::AgentDocument;
 use crate::agent::condenser::{self, Kind, Summariser};
+use crate::agent::definition::Definitions;
 use crate::event::json::Raw;
 use crate::hook;
 use crate::llm::{LlmError, Model, Settings, ToolSchema};
 use crate::tool::mcp::Servers;
 use crate::tool::{Making, RiskField, Spec, Tool, Toolbox};
+
+/// The tool that calls upon skills.
+const SKILLS: &str = "invoke_skill";
 
 /// What a conversation runs with.
 #[derive(Clone)]
@@ -25,6 +30,8 @@ pub(super) struct Equipment {
     pub condensers: Vec<Summariser>,
     /// How many tools may run at once.
     pub tools_at_once: usize,
+    /// Who adds to what the model reads.
+    pub guide: Option<Arc<dyn Guide>>,
     /// The servers that some of the tools are of.
     pub servers: Option<Arc<Servers>>,
     /// How often their tools have changed until now.
@@ -92,15 +99,34 @@ impl Local {
         agent: &AgentDocument,
         model: &dyn Model,
         filter: &Option<regex::Regex>,
+        guided: Option<&Guided>,
+        definitions: Option<&Arc<Definitions>>,
     ) -> Result<Toolbox> {
         let making = Making { working_dir: self.working_dir.clone(), has_vision: model.has_vision() };
         let refused = |error: crate::tool::RegistryError| ConversationError::Tool(error.into());
         let mut toolbox = Toolbox::default();
         for spec in agent.tools() {
+            if let Some(definitions) = definitions.filter(|_| is_task(&spec)) {
+                toolbox.add(vec![self.task_tool(Arc::clone(definitions))]).map_err(refused)?;
+                continue;
+            }
             toolbox.add(self.parts.registry.make(&spec, &making).map_err(refused)?).map_err(refused)?;
         }
         servers::filtered(&mut toolbox, filter);
-        for spec in agent.default_tools().into_iter().map(Spec::new) {
+        let mut default = agent.default_tools();
+        // Skills that can only be called upon by name bring the tool for it along.
+        if guided.is_some_and(|guided| guided.shelf.has_invocable())
+            && !default.iter().any(|name| &**name == SKILLS)
+        {
+            default.push(SKILLS.into());
+        }
+        for spec in default.into_iter().map(Spec::new) {
+            if &*spec.name == SKILLS {
+                let none = Arc::default();
+                let shelf = guided.map_or(&none, |guided| &guided.shelf);
+                toolbox.add(vec![self.invoke_skill(shelf)]).map_err(refused)?;
+                continue;
+            }
             toolbox.add(self.parts.registry.make(&spec, &making).map_err(refused)?).map_err(refused)?;
         }
         toolbox.add(self.parts.tools.clone()).map_err(refused)?;
@@ -114,10 +140,13 @@ impl Local {
     }
 
     /// Makes everything that the agent's settings ask for.
-    pub(super) fn make_equipment(&self, agent: &AgentDocument) -> Result<Equipment> {
+    pub(super) async fn make_equipment(&self, agent: &AgentDocument) -> Result<Equipment> {
         let model = self.make_model(agent.llm())?;
         let filter = agent.tool_filter()?;
-        let toolbox = self.make_tools(agent, &*model, &filter)?;
+        let guided = self.shelf(agent, Vec::new()).await?;
+        let definitions =
+            if agent.tools().iter().any(is_task) { Some(self.definitions().await?) } else { None };
+        let toolbox = self.make_tools(agent, &*model, &filter, guided.as_deref(), definitions.as_ref())?;
         let hooks = self.parts.hooks.as_ref().map(|config| {
             let (folder, id) = (self.working_dir.clone(), self.id.as_str());
             let model = Some(Arc::clone(&model));
@@ -131,9 +160,15 @@ impl Local {
             toolbox,
             model,
             hooks,
+            guide: self.parts.guide.clone().or(guided.map(|guided| guided as Arc<dyn Guide>)),
             servers: None,
             servers_count: 0,
             filter,
         })
     }
+}
+
+/// Whether the entry of `tools` is the tool that gives tasks, or its set.
+fn is_task(spec: &Spec) -> bool {
+    matches!(&*spec.name, "task" | "task_tool_set" | "TaskTool" | "TaskToolSet")
 }

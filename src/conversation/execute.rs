@@ -4,6 +4,7 @@
 //! the actions, each as soon as those before it are. What stands behind `finish` in a reply is not carried out, and is
 //! answered so: the reference leaves it open and carries it out in the next run. Source: `runtime.md` section 3.7.
 
+use std::path::Component;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -60,6 +61,7 @@ impl Local {
         let (due, behind) = actions.split_at(last.map_or(actions.len(), |last| last + 1));
         let at_once = if due.len() > 1 { equipment.tools_at_once } else { 1 };
         let gate = Arc::new(Semaphore::new(at_once));
+        self.offer_terms(live, run);
         let context = self.context(run);
         let begin = |live: &Live, action: &Arc<ActionEvent>| {
             if let Some(reason) = live.base.blocked_action(action.common.id.as_str()) {
@@ -133,9 +135,15 @@ impl Local {
         match ended {
             Ended::Answered(observation) => {
                 let mut event = ObservationEvent::new(common(Source::Environment), action, *observation);
-                self.add_rules(live, action, &mut event);
+                self.add_rules(live, equipment, action, &mut event);
                 let answer = equipment.post_tool_use(action, &event).await;
                 live.push_hooks_aside(answer.events);
+                if let Observation::InvokeSkill(answer) = &event.observation
+                    && !answer.is_error
+                {
+                    live.set(Change::InvokedSkill(answer.skill_name.clone()));
+                }
+                self.spent_by_tasks().into_iter().for_each(|change| live.set(change));
                 live.push(event);
                 return Ok(true);
             }
@@ -157,8 +165,14 @@ impl Local {
     }
 
     /// Adds what is to be known of the file that an action has touched.
-    fn add_rules(&self, live: &mut Live, action: &Arc<ActionEvent>, event: &mut ObservationEvent) {
-        let Some(guide) = &self.parts.guide else { return };
+    fn add_rules(
+        &self,
+        live: &mut Live,
+        equipment: &Equipment,
+        action: &Arc<ActionEvent>,
+        event: &mut ObservationEvent,
+    ) {
+        let Some(guide) = &equipment.guide else { return };
         let dumped = Event::Action(Arc::clone(action)).dump();
         let Some(path) = Object::of(&dumped).get("action").and_then(|action| action.get("path")?.as_str())
         else {
@@ -166,12 +180,13 @@ impl Local {
         };
         let path = self.working_dir.join(&*path);
         let Ok(relative) = path.strip_prefix(&self.working_dir) else { return };
-        let mut rules = live.base.path_rules.clone();
-        for (name, content) in guide.for_path(relative, &live.base.path_rules) {
-            event.extended_content.push(content);
-            rules.push(name);
+        if relative.components().any(|part| !matches!(part, Component::Normal(_))) {
+            return;
         }
-        live.set(Change::PathRules(rules));
+        if let Some(called) = guide.for_path(relative, &live.base.path_rules) {
+            event.extended_content.push(called.content);
+            live.set(Change::PathRules([live.base.path_rules.clone(), called.names].concat()));
+        }
     }
 
     /// Where calls happen.
@@ -183,7 +198,10 @@ impl Local {
         Context {
             working_dir: self.working_dir.clone(),
             keep_dir: self.keep_dir.clone(),
-            secrets: Arc::new(super::secrets::Shared(self.secrets.clone())),
+            secrets: Arc::new(super::secrets::Shared {
+                own: self.secrets.clone(),
+                lender: self.parts.lender.clone(),
+            }),
             cancel,
         }
     }

@@ -5,7 +5,6 @@
 //! fork too. Source: `runtime.md` sections 10 and 17.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use super::base::Base;
 use super::builder::check_tags;
@@ -87,7 +86,7 @@ impl Conversation {
         parts.callbacks.clear();
         parts.on_delta = None;
         let (host, folder) = (source.host.clone(), source.working_dir.clone());
-        let fork = Arc::new(Local::new(id, host, live, folder, keep_dir, parts));
+        let fork = Local::new(id, host, live, folder, keep_dir, parts);
         fork.wait_for_consent().await?;
         Ok(Self(fork))
     }

@@ -34,14 +34,16 @@ mod say;
 mod secrets;
 mod servers;
 mod settings;
+mod skills;
 mod step;
 mod switch;
+mod task;
 mod tool;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 
 pub use builder::{Builder, ModelMaker};
 pub use error::{ConversationError, Result};
@@ -49,7 +51,7 @@ pub use fork::{ForkMetrics, ForkOptions};
 pub use goal::{Goal, GoalOutcome, GoalStatus};
 pub use guide::{Called, Guide};
 pub use host::Host;
-pub use live::StateUpdates;
+pub use live::{OnPause, StateUpdates};
 pub use run::RunOptions;
 pub use say::UserMessage;
 use tokio::sync::watch;
@@ -95,6 +97,9 @@ struct Local {
     working_dir: PathBuf,
     keep_dir: Option<PathBuf>,
     secrets: crate::secret::Registry,
+    /// Itself, for tools that work for it.
+    me: Weak<Local>,
+    tasks: task::Tasks,
     parts: builder::Parts,
     /// What it runs with, once it was made.
     equipment: RwLock<Option<Arc<Equipment>>>,

@@ -29,7 +29,7 @@ impl Local {
             return Ok(self.kept_up(&equipment).unwrap_or(equipment));
         }
         self.refuse_closed()?;
-        let mut equipment = self.make_equipment(&live.base.agent)?;
+        let mut equipment = self.make_equipment(&live.base.agent).await?;
         let mut problems = Vec::new();
         if let Some(config) = servers::configured(&live.base.agent) {
             let (started, failed) = self.start_servers(config).await?;
@@ -64,7 +64,7 @@ impl Local {
         let secrets = self.secrets.infos().into_iter().map(|info| (info.name, info.description));
         let secrets: Vec<_> = secrets.collect();
         let time = agent.member("agent_context").is_some() || !secrets.is_empty();
-        let guided = self.parts.guide.as_ref().map(|guide| guide.surroundings()).unwrap_or_default();
+        let guided = equipment.guide.as_ref().map(|guide| guide.surroundings()).unwrap_or_default();
         let around = Surroundings {
             suffix: Some(guided.suffix)
                 .filter(|text| !text.is_empty())

@@ -66,7 +66,7 @@ impl Local {
         };
         let activated = live.base.knowledge_skills.clone();
         let called =
-            self.parts.guide.as_ref().and_then(|guide| guide.for_message(&event.llm_message, &activated));
+            equipment.guide.as_ref().and_then(|guide| guide.for_message(&event.llm_message, &activated));
         if let Some(called) = called {
             event.extended_content.push(called.content);
             event.activated_skills.clone_from(&called.names);

@@ -7,11 +7,15 @@ use crate::secret::Registry;
 use crate::tool::Secrets;
 
 /// The registry, shared with the tools.
-pub(super) struct Shared(pub Registry);
+pub(super) struct Shared {
+    pub own: Registry,
+    /// Those of the conversation above: they are masked, and not handed out.
+    pub lender: Option<Registry>,
+}
 
 impl Secrets for Shared {
     fn for_command<'a>(&'a self, command: &'a str) -> Boxed<'a, Vec<(String, String)>> {
-        let (registry, command) = (self.0.clone(), command.to_owned());
+        let (registry, command) = (self.own.clone(), command.to_owned());
         Box::pin(async move {
             if registry.is_empty() {
                 return Vec::new();
@@ -22,10 +26,15 @@ impl Secrets for Shared {
     }
 
     fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        Cow::Owned(self.0.mask_known().apply(text).into_owned())
+        let masked = self.own.mask_known().apply(text).into_owned();
+        Cow::Owned(match &self.lender {
+            Some(lender) => lender.mask_known().apply(&masked).into_owned(),
+            None => masked,
+        })
     }
 
     fn bytes_max(&self) -> usize {
-        self.0.mask_known().bytes_max()
+        let lent = self.lender.as_ref().map_or(0, |lender| lender.mask_known().bytes_max());
+        self.own.mask_known().bytes_max().max(lent)
     }
 }

@@ -18,10 +18,14 @@ use crate::tool::{Tool, Toolbox};
 impl Local {
     /// Starts the servers of this configuration. Secrets are asked for only where the configuration names them.
     pub(super) async fn start_servers(&self, config: String) -> Result<(Servers, Vec<ServerProblem>)> {
-        let secrets = self.secrets.clone();
+        let (secrets, lender) = (self.secrets.clone(), self.parts.lender.clone());
         // A secret may have to be fetched, which blocks.
         let read = tokio::task::spawn_blocking(move || {
-            let value = |name: &str| secrets.value(name).map(|secret| secret.expose().to_owned());
+            let value = |name: &str| {
+                let own = secrets.value(name);
+                let secret = own.or_else(|| lender.as_ref().and_then(|lender| lender.value(name)));
+                secret.map(|secret| secret.expose().to_owned())
+            };
             match Raw::parse(&config) {
                 Ok(config) => ServerConfig::read_all(config, &value),
                 Err(_) => (Vec::new(), Vec::new()),

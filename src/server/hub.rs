@@ -6,15 +6,15 @@
 //! A listener that is too far behind is told so and has to begin again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use super::wire::{self, Nulls, Provenance};
 use crate::error::Error;
-use crate::ids::{ConversationId, Sequence};
+use crate::ids::{ConversationId, Position, Sequence};
 use crate::store::{FeedEvent, Store, StoredEvent};
 
 /// How many frames a listener may be behind.
@@ -56,14 +56,19 @@ pub(super) struct Piece {
     pub event: Option<String>,
 }
 
+/// Somebody who hears everything.
+pub(super) type Tap = Arc<dyn Fn(&ConversationId, &Frame) + Send + Sync>;
+
 /// Who hears what. Clones share it.
 #[derive(Clone)]
 pub(super) struct Hub(Arc<Shared>);
 
 struct Shared {
     topics: Mutex<HashMap<ConversationId, Topic>>,
-    /// Everything of everybody, for webhooks and the feed.
-    all: broadcast::Sender<(ConversationId, Frame)>,
+    /// Who hears everything of everybody.
+    taps: RwLock<Vec<Tap>>,
+    /// How far the log is known to go.
+    news: watch::Sender<Position>,
 }
 
 struct Topic {
@@ -87,7 +92,11 @@ impl Hub {
     /// What reading can meet.
     pub fn start(store: &Store) -> Result<Self, Error> {
         let after = store.head()?;
-        let shared = Arc::new(Shared { topics: Mutex::default(), all: broadcast::channel(LAG_MAX).0 });
+        let shared = Arc::new(Shared {
+            topics: Mutex::default(),
+            taps: RwLock::default(),
+            news: watch::Sender::new(after),
+        });
         let (watched, store) = (Arc::downgrade(&shared), store.clone());
         let thread = std::thread::Builder::new().name("annals-hub".into());
         let run = move || {
@@ -98,6 +107,9 @@ impl Hub {
                     Ok(page) => {
                         let Some(shared) = watched.upgrade() else { return };
                         after = page.last().map_or(after, |last| last.event.position);
+                        if !page.is_empty() {
+                            shared.news.send_replace(after);
+                        }
                         Self(shared).hand_out(&store, page);
                     }
                     // Read on from the same place: nothing is left out.
@@ -138,6 +150,16 @@ impl Hub {
         self.topics().get(conversation).map_or(0, |topic| topic.listeners.receiver_count())
     }
 
+    /// How many listen, to whichever conversation.
+    pub fn listening(&self) -> usize {
+        self.topics().values().map(|topic| topic.listeners.receiver_count()).sum()
+    }
+
+    /// Wakes whoever reads the log by themselves: it has grown.
+    pub fn news(&self) -> watch::Receiver<Position> {
+        self.0.news.subscribe()
+    }
+
     /// Lets listeners hear what is in no log, once they have heard the first `after` events.
     pub fn publish(&self, conversation: &ConversationId, after: u64, frame: Frame) {
         let mut topics = self.topics();
@@ -148,14 +170,29 @@ impl Hub {
             }
             None => {}
         }
-        let _nobody = self.0.all.send((conversation.clone(), frame));
+        self.tell(conversation, &frame);
+    }
+
+    /// Lets somebody hear everything of everybody from now on. It must be quick: everybody else waits.
+    pub fn tap(&self, tap: Tap) {
+        self.0.taps.write().unwrap_or_else(PoisonError::into_inner).push(tap);
+    }
+
+    fn tell(&self, conversation: &ConversationId, frame: &Frame) {
+        for tap in &*self.taps() {
+            tap(conversation, frame);
+        }
+    }
+
+    fn taps(&self) -> RwLockReadGuard<'_, Vec<Tap>> {
+        self.0.taps.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands a page of the log to those who follow.
     fn hand_out(&self, store: &Store, page: Vec<FeedEvent>) {
         let mut provenances: HashMap<ConversationId, Provenance> = HashMap::new();
         for FeedEvent { conversation, event } in page {
-            let is_heard = self.topics().contains_key(&conversation) || self.0.all.receiver_count() > 0;
+            let is_heard = self.topics().contains_key(&conversation) || !self.taps().is_empty();
             if !is_heard {
                 continue;
             }
@@ -188,7 +225,7 @@ impl Hub {
         }
         drop(topics);
         if let Some(frame) = frame {
-            let _nobody = self.0.all.send((conversation.clone(), frame));
+            self.tell(conversation, &frame);
         }
     }
 

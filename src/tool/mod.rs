@@ -19,6 +19,7 @@ mod registry;
 mod run;
 mod schema;
 mod search;
+mod task;
 mod task_tracker;
 #[cfg(unix)]
 mod terminal;
@@ -39,6 +40,7 @@ pub use locks::Locks;
 pub use registry::{Maker, Making, Registry, RegistryError, Spec, Toolbox};
 pub use run::run;
 pub use schema::{RiskField, schema_for_model};
+pub use task::{Task, TaskRunner};
 pub use task_tracker::TaskTracker;
 #[cfg(unix)]
 pub use terminal::{Terminal, TerminalSetting};

@@ -75,10 +75,20 @@ mod report;
 mod restore;
 mod search;
 mod secrets;
+#[cfg(feature = "server")]
+mod server_annals;
+#[cfg(feature = "server")]
+mod server_feed;
+#[cfg(feature = "server")]
+mod server_metrics;
+#[cfg(feature = "agent")]
+mod skills;
 mod sql;
 mod state;
 mod stuck;
 mod support;
+#[cfg(feature = "agent")]
+mod tasks;
 mod tool_golden;
 mod training;
 mod transfer;

@@ -1,0 +1,249 @@
+//! The conversation that does one task.
+
+use std::sync::{Arc, PoisonError};
+
+use super::super::base::Change;
+use super::super::live::Live;
+use super::super::run::Run;
+use super::super::{Conversation, ConversationError, Local, Result, load};
+use super::{Ended, Terms};
+use crate::agent::AgentDocument;
+use crate::agent::definition::{Condensing, Definition};
+use crate::event::Json;
+use crate::hook;
+use crate::ids::ConversationId;
+use crate::llm::profiles::{ProfileError, Profiles};
+use crate::skill;
+use crate::state::{ExecutionStatus, State};
+use crate::tool::{Context, Spec};
+
+/// How many answers to a view that grows a condenser of its own keeps, and where it begins: the reference's.
+const CONDENSER: (u64, u64) = (80, 4);
+
+/// Why a task has no end.
+pub(super) enum Stopped {
+    /// Its parent was interrupted.
+    Interrupted,
+    /// It could not be begun.
+    Refused(String),
+}
+
+impl<E: Into<ConversationError>> From<E> for Stopped {
+    fn from(error: E) -> Self {
+        Self::Refused(error.into().to_string())
+    }
+}
+
+/// Does the task, or goes on with it; the parent is told what came of it.
+pub(super) async fn work(
+    parent: &Arc<Local>,
+    definition: &Definition,
+    task: &str,
+    id: ConversationId,
+    prompt: &str,
+    context: &Context,
+) -> std::result::Result<Ended, Stopped> {
+    let terms = parent.tasks.terms.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let terms = terms.ok_or_else(|| Stopped::Refused("no run is under way".to_owned()))?;
+    let child = open(parent, definition, &terms, id).await?;
+    let ended = tokio::select! {
+        biased;
+        () = context.cancel.cancelled() => None,
+        ended = run(&child, prompt) => Some(ended),
+    };
+    if ended.is_none() {
+        // Its own calls are answered, so that it can be gone on with.
+        let _unanswered = child.interrupt().await;
+    }
+    let metrics = child.0.lock().await.map(|live| live.base.stats.combined());
+    if let Ok(metrics) = metrics {
+        let mut spent = parent.tasks.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        spent.push((format!("task:{task}"), metrics));
+    }
+    let closed = child.close().await;
+    let ended = ended.ok_or(Stopped::Interrupted)?;
+    closed?;
+    Ok(ended.unwrap_or_else(|error| Ended::Failed(error.to_string())))
+}
+
+async fn open(
+    parent: &Local,
+    definition: &Definition,
+    terms: &Terms,
+    id: ConversationId,
+) -> std::result::Result<Conversation, Stopped> {
+    let agent = agent(parent, definition, &terms.agent).await?;
+    let max_iterations = definition.max_iteration_per_run.unwrap_or(terms.max_iterations);
+    let mut builder = Conversation::builder()
+        .host(&parent.host)
+        .id(id.clone())
+        .agent(agent)
+        .workspace(&parent.working_dir)
+        .max_iterations(max_iterations)
+        .registry(parent.parts.registry.clone())
+        .below(parent);
+    if let Some(folder) = &parent.keep_dir {
+        builder = builder.keep_dir(folder.join("subagents").join(id.folder_name()));
+    }
+    if let Some(budget) = definition.max_budget_per_run.or(terms.max_budget) {
+        builder = builder.max_budget(budget);
+    }
+    if let Some(cipher) = &terms.cipher {
+        builder = builder.cipher(cipher.clone());
+    }
+    if let Some(hooks) = &definition.hooks {
+        let hooks = hook::Config::parse(hooks.text()).map_err(|error| Stopped::Refused(error.to_string()))?;
+        builder = builder.hooks(hooks);
+    }
+    let child = builder.open().await?;
+    let (own, above) = (id, parent.id.clone());
+    parent.host.call(move |store| store.set_parent(&own, &above)).await?;
+    let policy = definition.permission_mode.clone().unwrap_or_else(|| terms.policy.clone());
+    child.set_confirmation_policy(policy).await?;
+    Ok(child)
+}
+
+/// Says what is to be done and runs until it is; what waits for consent has it.
+async fn run(child: &Conversation, prompt: &str) -> Result<Ended> {
+    child.send_message(prompt).await?;
+    let mut status = child.run().await;
+    while matches!(status, Ok(ExecutionStatus::WaitingForConfirmation)) {
+        status = child.run().await;
+    }
+    let stored = load::stored(child.host(), child.id()).await?;
+    let branch = stored.map(|stored| stored.branch(child.id())).transpose()?.unwrap_or_default();
+    let state = State::of(&branch);
+    let said = state.final_response().to_owned();
+    let status = match status {
+        Ok(ExecutionStatus::Finished) => return Ok(Ended::Completed(said)),
+        Ok(status) => status,
+        Err(ConversationError::Run { .. }) => ExecutionStatus::Error,
+        Err(error) => return Err(error),
+    };
+    let error = branch.iter().rev().find_map(|event| match event {
+        crate::event::Event::ConversationError(error) => Some(error.detail.to_string()),
+        _ => None,
+    });
+    let reason = error
+        .unwrap_or_else(|| format!("Sub-agent stopped without finishing (status: {}).", status.as_str()));
+    Ok(Ended::Failed(if said.is_empty() { reason } else { format!("{reason}\nPartial result:\n{said}") }))
+}
+
+/// The agent of a definition: its parent's model and servers, its own tools, skills and prompt.
+async fn agent(
+    parent: &Local,
+    definition: &Definition,
+    above: &AgentDocument,
+) -> std::result::Result<AgentDocument, Stopped> {
+    let llm = match definition.model.as_str() {
+        "" | "inherit" => above.llm().map_or_else(Json::empty_object, Json::from),
+        profile => self::profile(parent, definition, profile).await?,
+    };
+    let llm = with(&llm, "stream", "false");
+    let tools: Vec<Spec> = definition.tools.iter().map(|name| Spec::new(name.as_str())).collect();
+    let mut agent = AgentDocument::new(&llm, &tools);
+    if let Some(servers) = above.member("mcp_config") {
+        agent = agent.with("mcp_config", Some(&Json::from(servers)));
+    }
+    let condenser = match &definition.condenser {
+        Condensing::Never => None,
+        Condensing::As(condenser) => Some(condenser.clone()),
+        Condensing::Default => {
+            let (size, first) = CONDENSER;
+            let llm = with(&llm, "usage_id", "\"condenser\"");
+            Json::parse(&format!(
+                r#"{{"llm":{},"max_size":{size},"keep_first":{first},"kind":"LLMSummarizingCondenser"}}"#,
+                llm.text()
+            ))
+            .ok()
+        }
+    };
+    if let Some(condenser) = condenser {
+        agent = agent.with("condenser", Some(&condenser));
+    }
+    let skills = skills(parent, definition).await?;
+    if !definition.system_prompt.is_empty() || !skills.is_empty() {
+        let mut context = serde_json::Map::new();
+        let skills: Vec<serde_json::Value> = skills.iter().map(skill::written).collect();
+        context.insert("skills".to_owned(), skills.into());
+        if !definition.system_prompt.is_empty() {
+            context.insert("system_message_suffix".to_owned(), definition.system_prompt.as_str().into());
+        }
+        agent = agent.with("agent_context", Some(&Json::from(&serde_json::Value::Object(context))));
+    }
+    Ok(agent)
+}
+
+/// The settings of a profile's model, its key open.
+async fn profile(parent: &Local, definition: &Definition, name: &str) -> std::result::Result<Json, Stopped> {
+    let folder = match (&definition.profile_store_dir, &parent.parts.home) {
+        (Some(folder), _) => folder.into(),
+        (None, Some(home)) => home.join(".openhands/profiles"),
+        (None, None) => {
+            return Err(Stopped::Refused(format!("Profile {name} not found: there are no profiles.")));
+        }
+    };
+    let name = name.strip_suffix(".json").unwrap_or(name).to_owned();
+    let terms = parent.tasks.terms.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let cipher = terms.and_then(|terms| terms.cipher);
+    let read = tokio::task::spawn_blocking(move || {
+        let settings = Profiles::open(folder)?.load(&name, cipher.as_ref())?;
+        Ok::<_, ProfileError>(settings.to_plain_json())
+    });
+    let read = read.await.map_err(|_| ConversationError::Abandoned { what: "reading a profile" })?;
+    let json = read.map_err(|error| Stopped::Refused(error.to_string()))?;
+    Json::parse(&json).map_err(|fault| Stopped::Refused(fault.to_string()))
+}
+
+/// The skills that a definition names, from the project's files and the person's.
+async fn skills(parent: &Local, definition: &Definition) -> std::result::Result<Vec<skill::Skill>, Stopped> {
+    if definition.skills.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (home, working_dir) = (parent.parts.home.clone(), parent.working_dir.clone());
+    let read = tokio::task::spawn_blocking(move || {
+        let mut found = skill::project(&working_dir);
+        if let Some(home) = home {
+            found.append(skill::user(&home));
+        }
+        found.skills
+    });
+    let found = read.await.map_err(|_| ConversationError::Abandoned { what: "reading skills" })?;
+    let skills = definition.skills.iter().map(|name| {
+        found.iter().find(|skill| skill.name == *name).cloned().ok_or_else(|| {
+            Stopped::Refused(format!(
+                "Skill '{name}' not found but was given to agent '{}'.",
+                definition.name
+            ))
+        })
+    });
+    skills.collect()
+}
+
+/// An object with a member set to this JSON.
+fn with(object: &Json, member: &str, value: &str) -> Json {
+    match (AgentDocument::parse(object.text()), Json::parse(value)) {
+        (Ok(document), Ok(value)) => document.with(member, Some(&value)).json().clone(),
+        (Err(_), _) | (_, Err(_)) => object.clone(),
+    }
+}
+
+impl Local {
+    /// Says under which terms tasks are given now.
+    pub(in super::super) fn offer_terms(&self, live: &Live, run: &Run) {
+        let terms = Terms {
+            agent: live.base.agent.clone(),
+            policy: live.base.policy.clone(),
+            max_iterations: run.max_iterations,
+            max_budget: run.max_budget,
+            cipher: live.sealing.cipher.clone(),
+        };
+        *self.tasks.terms.lock().unwrap_or_else(PoisonError::into_inner) = Some(terms);
+    }
+
+    /// What a task has cost, for the parent's base state.
+    pub(in super::super) fn spent_by_tasks(&self) -> Vec<Change> {
+        let mut spent = self.tasks.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        spent.drain(..).map(|(usage, metrics)| Change::Delegated(usage, Box::new(metrics))).collect()
+    }
+}

@@ -1,0 +1,194 @@
+//! Tasks that an agent gives to others: each is a conversation of its own, below the one that gave it.
+//!
+//! A child works in the same folder, with the model, the servers and the policy of its parent where its definition says
+//! nothing else, and without its secrets and hooks. It is kept in the same store, under an id that is made of the
+//! parent's and the task's, so that a task can be gone on with after a restart too. What it cost is kept at the parent
+//! under `task:<id>`. Source: `runtime.md` section 8.4, and asking the reference.
+
+mod child;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::{ConversationError, Local, Result};
+use crate::agent::definition::Definitions;
+use crate::agent::{AgentDocument, Policy};
+use crate::event::tool::{TaskAction, TaskObservation};
+use crate::event::{Content, Extra, Text};
+use crate::ids::ConversationId;
+use crate::secret::Cipher;
+use crate::state::Metrics;
+use crate::tool::{self, Context, Tool, ToolError};
+
+/// How deep tasks may give tasks.
+const DEPTH_MAX: usize = 5;
+
+/// How many tasks one conversation may give.
+const TASKS_MAX: u32 = 10_000;
+
+/// What a child takes from its parent: as it is when the parent's tools begin.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    pub agent: AgentDocument,
+    pub policy: Policy,
+    pub max_iterations: u64,
+    pub max_budget: Option<f64>,
+    pub cipher: Option<Cipher>,
+}
+
+/// What a conversation knows of the tasks it has given.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    pub terms: Mutex<Option<Terms>>,
+    /// What tasks have cost and is not written down yet, by use.
+    pub spent: Mutex<Vec<(String, Metrics)>>,
+    /// The number of the last task; none before the first.
+    last: tokio::sync::Mutex<Option<u32>>,
+    /// The tasks that are being worked on.
+    busy: Mutex<HashSet<String>>,
+}
+
+/// How a task ended.
+enum Ended {
+    Completed(String),
+    Failed(String),
+}
+
+impl Local {
+    /// The tool that gives tasks to these agents.
+    pub(super) fn task_tool(&self, definitions: Arc<Definitions>) -> Arc<dyn Tool> {
+        let parent = self.me.clone();
+        let listed = definitions.listed();
+        let runner: tool::TaskRunner = Arc::new(move |action, context| {
+            let (parent, definitions) = (parent.clone(), Arc::clone(&definitions));
+            Box::pin(async move { run(&parent, &definitions, action, context).await })
+        });
+        Arc::new(tool::Task::new(&listed, runner))
+    }
+
+    /// The agents that can be given tasks: those of the host, of files, those that come with Annals. Files that
+    /// describe none are passed over, as in the reference.
+    pub(super) async fn definitions(&self) -> Result<Arc<Definitions>> {
+        let mut definitions = self.parts.definitions.clone();
+        let (working_dir, home) = (self.working_dir.clone(), self.parts.home.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let _passed_over = definitions.fill_from_files(&working_dir, home.as_deref());
+            definitions.fill(Definitions::builtin().iter().cloned());
+            definitions
+        });
+        let definitions = read.await.map_err(|_| ConversationError::Abandoned { what: "reading agents" })?;
+        Ok(Arc::new(definitions))
+    }
+
+    /// The child of this conversation that does the task of this id.
+    fn child_id(&self, task: &str) -> ConversationId {
+        self.id.of_part(task)
+    }
+
+    /// A task that nobody has been given yet, and its conversation.
+    async fn new_task(&self) -> Result<(String, ConversationId)> {
+        let mut last = self.tasks.last.lock().await;
+        let mut number = last.map_or(1, |last| last + 1);
+        // Those that an earlier process gave are in the store.
+        while number <= TASKS_MAX {
+            let task = format!("task_{number:08x}");
+            *last = Some(number);
+            let id = self.child_id(&task);
+            if !self.is_stored(&id).await? {
+                return Ok((task, id));
+            }
+            number += 1;
+        }
+        Err(ConversationError::Limit { setting: "the number of tasks left" })
+    }
+
+    async fn is_stored(&self, id: &ConversationId) -> Result<bool> {
+        let id = id.clone();
+        self.host
+            .call(move |store| match store.conversation(&id) {
+                Ok(_) => Ok(true),
+                Err(crate::Error::UnknownConversation { .. }) => Ok(false),
+                Err(error) => Err(error),
+            })
+            .await
+    }
+}
+
+/// Carries a task out; whatever goes wrong is an answer, but for an interruption.
+async fn run(
+    parent: &Weak<Local>,
+    definitions: &Definitions,
+    action: &TaskAction,
+    context: &Context,
+) -> std::result::Result<TaskObservation, ToolError> {
+    let observed = |task: &str, status: &str, text: String, is_error: bool| TaskObservation {
+        content: vec![Content::text(text)],
+        is_error,
+        task_id: task.into(),
+        subagent: action.subagent_type.clone(),
+        status: status.into(),
+        extra: Extra::NONE,
+    };
+    let failed = |text: String| observed("unknown", "error", format!("Failed to execute task: {text}"), true);
+    let Some(parent) = parent.upgrade() else { return Err(ToolError::Cancelled) };
+    let definition = match definitions.get(&action.subagent_type) {
+        Ok(definition) => definition,
+        Err(reason) => return Ok(failed(reason)),
+    };
+    if parent.parts.depth >= DEPTH_MAX {
+        return Ok(failed(format!("tasks are given {DEPTH_MAX} deep already")));
+    }
+    let (task, id) = match find(&parent, action.resume.as_ref()).await {
+        Ok(found) => found,
+        Err(reason) => return Ok(failed(reason)),
+    };
+    let Some(_busy) = Busy::begin(&parent, &task) else {
+        return Ok(failed(format!("Task '{task}' is being worked on")));
+    };
+    let done = child::work(&parent, definition, &task, id, &action.prompt, context).await;
+    Ok(match done {
+        Ok(Ended::Completed(text)) if text.is_empty() => {
+            observed(&task, "completed", "Task completed with no result.".to_owned(), false)
+        }
+        Ok(Ended::Completed(text)) => observed(&task, "completed", text, false),
+        Ok(Ended::Failed(text)) => observed(&task, "error", text, true),
+        Err(child::Stopped::Interrupted) => return Err(ToolError::Cancelled),
+        Err(child::Stopped::Refused(reason)) => failed(reason),
+    })
+}
+
+/// The task to go on with, or a new one.
+async fn find(
+    parent: &Local,
+    resume: Option<&Text>,
+) -> std::result::Result<(String, ConversationId), String> {
+    let Some(task) = resume.filter(|task| !task.is_empty()) else {
+        return parent.new_task().await.map_err(|error| error.to_string());
+    };
+    let id = parent.child_id(task);
+    match parent.is_stored(&id).await {
+        Ok(true) => Ok((task.to_string(), id)),
+        Ok(false) => Err(format!("Task '{task}' not found.")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The right to work on a task; given back when it is dropped.
+struct Busy<'a> {
+    parent: &'a Local,
+    task: String,
+}
+
+impl<'a> Busy<'a> {
+    fn begin(parent: &'a Local, task: &str) -> Option<Self> {
+        let mut busy = parent.tasks.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_free = busy.insert(task.to_owned());
+        is_free.then(|| Self { parent, task: task.to_owned() })
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.parent.tasks.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.task);
+    }
+}

@@ -1,0 +1,224 @@
+//! One file of a skill.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::front::{Front, words};
+use super::{FILE_BYTES_MAX, Skill, Trigger};
+use crate::event::Json;
+
+/// Files of other programs that say how to work in a folder: names in lower case, and the skill's name.
+pub(super) const THIRD_PARTY: &[(&str, &str)] = &[
+    (".cursorrules", "cursorrules"),
+    ("agents.md", "agents"),
+    ("agent.md", "agents"),
+    ("claude.md", "claude"),
+    ("gemini.md", "gemini"),
+];
+
+/// Why a file is no skill. The others of its folder are read all the same.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {reason}")]
+pub struct SkillProblem {
+    /// The file.
+    pub path: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Which names a folder's skill may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// The standard's: small letters, digits and single hyphens, and the folder's own.
+    Strict,
+    /// Any: plugins are older than the standard.
+    Loose,
+}
+
+/// Reads a skill's file: `SKILL.md` of a folder of its own, one of another program, or any Markdown below `base`,
+/// whose path then is its name.
+///
+/// # Errors
+/// [`SkillProblem`] where it cannot be read, is longer than [`FILE_BYTES_MAX`], or what stands in front is not what it
+/// should be.
+pub fn read_file(path: &Path, base: Option<&Path>, names: Names) -> Result<Skill, SkillProblem> {
+    let problem = |reason: String| SkillProblem { path: slashed(path), reason };
+    let text = bounded(path).map_err(problem)?;
+    if is_skill_md(path) {
+        return folder(path, &text, names).map_err(problem);
+    }
+    if let Some(skill) = third_party(path, &text) {
+        return Ok(skill);
+    }
+    let front = Front::read(&text).map_err(|error| problem(error.to_string()))?;
+    let stem = path.with_extension("");
+    let own = base.and_then(|base| stem.strip_prefix(base).ok()).map(slashed);
+    let own = own
+        .unwrap_or_else(|| stem.file_name().map_or_else(String::new, |name| name.to_string_lossy().into()));
+    let mcp_tools = match front.get("mcp_tools") {
+        Some(tools @ Value::Object(_)) => Some(servers(tools)),
+        Some(_) => return Err(problem("mcp_tools must be a dictionary or None".to_owned())),
+        None => None,
+    };
+    let name = front.text_of("name").unwrap_or(own);
+    skill(&front, Skill { mcp_tools, source: Some(slashed(path)), ..Skill::new(name, "") }).map_err(problem)
+}
+
+/// A file of another program, whole; `None` where its name is none of theirs. It is always on.
+#[must_use]
+pub fn read_third_party(path: &Path) -> Option<Result<Skill, SkillProblem>> {
+    third_party_name(path)?;
+    match bounded(path) {
+        Ok(text) => third_party(path, &text).map(Ok),
+        Err(reason) => Some(Err(SkillProblem { path: slashed(path), reason })),
+    }
+}
+
+/// The name of the skill that a file of another program is.
+pub(super) fn third_party_name(path: &Path) -> Option<&'static str> {
+    let name = path.file_name()?.to_string_lossy().to_lowercase();
+    THIRD_PARTY.iter().find(|(known, _)| *known == name).map(|(_, skill)| *skill)
+}
+
+fn third_party(path: &Path, text: &str) -> Option<Skill> {
+    let name = third_party_name(path)?;
+    Some(Skill { source: Some(slashed(path)), ..Skill::new(name, text) })
+}
+
+pub(super) fn is_skill_md(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().eq_ignore_ascii_case("skill.md"))
+}
+
+/// A path with `/`.
+pub(super) fn slashed(path: &Path) -> String {
+    path.to_string_lossy().replace('\\', "/")
+}
+
+/// A file as text; a longer one than a skill may be is refused, and so is one that is no file.
+pub(super) fn bounded(path: &Path) -> Result<String, String> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(std::io::Error::other("it is no file"));
+        }
+        let mut bytes = Vec::new();
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("it is longer than {FILE_BYTES_MAX} bytes"));
+    }
+    // Python reads line ends of every system as one.
+    String::from_utf8(bytes)
+        .map(|text| text.replace("\r\n", "\n").replace('\r', "\n"))
+        .map_err(|_| "it is not UTF-8".to_owned())
+}
+
+/// A folder with a `SKILL.md`.
+fn folder(path: &Path, text: &str, names: Names) -> Result<Skill, String> {
+    let front = Front::read(text).map_err(|error| error.to_string())?;
+    let root = path.parent().unwrap_or(path);
+    let own = root.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name = front.text_of("name").unwrap_or_else(|| own.clone());
+    if names == Names::Strict {
+        check_name(&name, &own)?;
+    }
+    let mcp_tools = match bounded(&root.join(".mcp.json")) {
+        Ok(config) => Some(servers_of_file(&config, root)?),
+        Err(_) => None,
+    };
+    let skill =
+        Skill { mcp_tools, is_agentskills_format: true, source: Some(slashed(path)), ..Skill::new(name, "") };
+    self::skill(&front, skill)
+}
+
+/// The standard's rule for names.
+fn check_name(name: &str, folder: &str) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    if name.chars().count() > 64 {
+        wrong.push(format!("Name exceeds 64 characters: {}", name.chars().count()));
+    }
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    if !name.split('-').all(is_word) {
+        wrong.push(
+            "Name must be lowercase alphanumeric with single hyphens (e.g., 'my-skill', 'pdf-tools')"
+                .to_owned(),
+        );
+    }
+    if !folder.is_empty() && name != folder {
+        wrong.push(format!("Name '{name}' does not match directory '{folder}'"));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("Invalid skill name '{name}': {}", wrong.join("; "))) }
+}
+
+/// The servers of a `.mcp.json`, `${SKILL_ROOT}` put in.
+pub(super) fn servers_of_file(config: &str, root: &Path) -> Result<Json, String> {
+    let config = config.replace("${SKILL_ROOT}", &json_inner(&slashed(root)));
+    let config: Value =
+        serde_json::from_str(&config).map_err(|error| format!("Invalid JSON in .mcp.json: {error}"))?;
+    match config.get("mcpServers").unwrap_or(&config) {
+        config @ Value::Object(_) => Ok(Json::from(config)),
+        _ => Err("Invalid .mcp.json format: expected object".to_owned()),
+    }
+}
+
+/// A text as it stands within quotes in JSON.
+fn json_inner(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+fn servers(tools: &Value) -> Json {
+    Json::from(tools.get("mcpServers").unwrap_or(tools))
+}
+
+/// Takes in what stands in front.
+fn skill(front: &Front, mut skill: Skill) -> Result<Skill, String> {
+    skill.content.clone_from(&front.text);
+    skill.description = front.text_of("description");
+    let flag = front.get("disable-model-invocation").or_else(|| front.get("disable_model_invocation"));
+    skill.disable_model_invocation = flag == Some(&Value::Bool(true));
+    let triggers = match front.get("triggers") {
+        None => Vec::new(),
+        Some(Value::Array(list)) => list
+            .iter()
+            .map(|word| word.as_str().map(str::to_owned).ok_or("Triggers must be a list of strings"))
+            .collect::<Result<Vec<String>, _>>()?,
+        Some(_) => return Err("Triggers must be a list of strings".to_owned()),
+    };
+    let paths = match front.get("paths") {
+        None => Vec::new(),
+        Some(Value::String(text)) => text.split(',').map(str::to_owned).collect(),
+        Some(Value::Array(list)) => list.iter().filter_map(words).collect(),
+        Some(_) => return Err("paths must be a string or list".to_owned()),
+    };
+    let paths: Vec<String> =
+        paths.iter().map(|path| path.trim()).filter(|path| !path.is_empty()).map(str::to_owned).collect();
+    skill.trigger = if !paths.is_empty() {
+        Some(Trigger::Path(paths))
+    } else if let Some(inputs) = front.members.get("inputs") {
+        let Value::Array(inputs) = inputs else { return Err("inputs must be a list".to_owned()) };
+        let is_input = |input: &Value| input["name"].is_string() && input["description"].is_string();
+        if !inputs.iter().all(is_input) {
+            return Err("an input needs a name and a description".to_owned());
+        }
+        skill.has_inputs = !inputs.is_empty();
+        let mut triggers = triggers;
+        let own = format!("/{}", skill.name);
+        if !triggers.contains(&own) {
+            triggers.push(own);
+        }
+        Some(Trigger::Task(triggers))
+    } else if !triggers.is_empty() {
+        Some(Trigger::Keyword(triggers))
+    } else {
+        None
+    };
+    Ok(skill.checked())
+}

@@ -1,0 +1,184 @@
+//! Folders with skills: a project's, and a person's own.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::file::{Names, is_skill_md, read_file, read_third_party, slashed, third_party_name};
+use super::{Skill, SkillProblem, Trigger};
+
+/// How many files a search may look at.
+const FILES_MAX: usize = 100_000;
+
+/// How deep below a folder of skills they are looked for.
+const DEPTH_MAX: usize = 16;
+
+/// What a folder, or several, hold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Folder {
+    /// Skills in the order in which they were found; of one name the first.
+    pub skills: Vec<Skill>,
+    /// Files that are none.
+    pub problems: Vec<SkillProblem>,
+}
+
+impl Folder {
+    /// Reads a folder: folders with a `SKILL.md`, and other Markdown at any depth that is not within those.
+    #[must_use]
+    pub fn read(folder: &Path, names: Names) -> Self {
+        let mut found = Self::default();
+        let mut own = Vec::new();
+        for path in sorted(folder) {
+            if let Some(skill_md) = skill_md(&path) {
+                own.push(path);
+                found.take(read_file(&skill_md, Some(folder), names));
+            }
+        }
+        let mut files = Vec::new();
+        markdown(folder, &own, 0, &mut files);
+        files.sort();
+        for file in files {
+            found.take(read_file(&file, Some(folder), names));
+        }
+        // Always on, then by trigger, then folders of their own: the order of the reference.
+        let rank = |skill: &Skill| match (skill.is_agentskills_format, &skill.trigger) {
+            (false, None) => 0,
+            (false, Some(_)) => 1,
+            (true, _) => 2,
+        };
+        found.skills.sort_by_key(rank);
+        found
+    }
+
+    /// Takes in a skill unless its name is there, or the problem with it.
+    pub fn take(&mut self, skill: Result<Skill, SkillProblem>) {
+        match skill {
+            Ok(skill) if self.skills.iter().any(|known| known.name == skill.name) => {}
+            Ok(skill) => self.skills.push(skill),
+            Err(problem) => self.problems.push(problem),
+        }
+    }
+
+    /// Takes in what another folder holds, but for names that are there.
+    pub fn append(&mut self, other: Self) {
+        other.skills.into_iter().for_each(|skill| self.take(Ok(skill)));
+        self.problems.extend(other.problems);
+    }
+}
+
+/// The skills of a project: files of other programs, those further down as rules for their folders, and the folders
+/// `.agents/skills`, `.openhands/skills` and `.openhands/microagents`. What is in `working_dir` goes before what is at
+/// the root of its Git repository.
+#[must_use]
+pub fn project(working_dir: &Path) -> Folder {
+    let mut roots = vec![working_dir.to_owned()];
+    let root = working_dir.ancestors().find(|folder| folder.join(".git").exists());
+    roots.extend(root.filter(|root| *root != working_dir).map(Path::to_owned));
+    let mut found = Folder::default();
+    for root in &roots {
+        let (mut names, mut real) = (HashSet::new(), HashSet::new());
+        for path in sorted(root).into_iter().filter(|path| path.is_file()) {
+            let Some(skill) = third_party_name(&path).and_then(|_| read_third_party(&path)) else { continue };
+            let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase());
+            // `CLAUDE.md` may be a link to `AGENTS.md`.
+            if names.insert(name) && real.insert(fs::canonicalize(&path).unwrap_or(path)) {
+                found.take(skill);
+            }
+        }
+    }
+    nested(working_dir, &mut found);
+    for root in &roots {
+        for folder in [".agents/skills", ".openhands/skills", ".openhands/microagents"] {
+            found.append(Folder::read(&root.join(folder), Names::Strict));
+        }
+    }
+    found
+}
+
+/// The skills of a person, below their home folder.
+#[must_use]
+pub fn user(home: &Path) -> Folder {
+    let mut found = Folder::default();
+    for folder in [".agents/skills", ".openhands/skills", ".openhands/microagents"] {
+        found.append(Folder::read(&home.join(folder), Names::Strict));
+    }
+    found
+}
+
+/// Files of other programs below the workspace, as rules for the files of their folders.
+fn nested(working_dir: &Path, found: &mut Folder) {
+    let walk = ignore::WalkBuilder::new(working_dir)
+        .hidden(false)
+        .parents(true)
+        .filter_entry(|entry| {
+            let name = entry.file_name();
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            !is_folder || (name != OsStr::new(".git") && name != OsStr::new("node_modules"))
+        })
+        .build();
+    let mut rules = Vec::new();
+    for entry in walk.flatten().take(FILES_MAX) {
+        let path = entry.path();
+        if entry.depth() < 2 || third_party_name(path).is_none() || !path.is_file() {
+            continue;
+        }
+        let Some(folder) = path.parent().and_then(|folder| folder.strip_prefix(working_dir).ok()) else {
+            continue;
+        };
+        rules.push((slashed(folder), path.to_owned()));
+    }
+    rules.sort();
+    let mut real = HashSet::new();
+    for (folder, path) in rules {
+        if !real.insert(fs::canonicalize(&path).unwrap_or_else(|_| path.clone())) {
+            continue;
+        }
+        match read_third_party(&path) {
+            Some(Ok(skill)) => {
+                let rule = Skill {
+                    name: format!("{}:{folder}", skill.name),
+                    trigger: Some(Trigger::Path(vec![format!("{folder}/**")])),
+                    ..skill
+                };
+                found.take(Ok(rule.checked()));
+            }
+            Some(Err(problem)) => found.problems.push(problem),
+            None => {}
+        }
+    }
+}
+
+/// The `SKILL.md` of a folder.
+fn skill_md(folder: &Path) -> Option<PathBuf> {
+    if !folder.is_dir() {
+        return None;
+    }
+    sorted(folder).into_iter().find(|path| is_skill_md(path) && path.is_file())
+}
+
+/// What is in a folder, by name. Nothing where it cannot be read.
+fn sorted(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.flatten().take(FILES_MAX).map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Markdown below a folder, but for read-me's, `SKILL.md`s and what is within `own`. Links are not followed downward.
+fn markdown(folder: &Path, own: &[PathBuf], depth: usize, files: &mut Vec<PathBuf>) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    for path in sorted(folder) {
+        let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
+        if is_folder && !own.contains(&path) {
+            markdown(&path, own, depth + 1, files);
+        }
+        let is_markdown = path.extension() == Some(OsStr::new("md"));
+        let is_read_me = path.file_name() == Some(OsStr::new("README.md"));
+        if is_markdown && !is_read_me && !is_skill_md(&path) && path.is_file() && files.len() < FILES_MAX {
+            files.push(path);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Patterns of paths as `.gitignore` has them, as far as the reference reads them: `**/`, `**`, `*` and `?`.
+
+use regex::Regex;
+
+/// Whether the pattern matches the whole of the path. A pattern without `/` matches a name at any depth.
+pub(super) fn matches(path: &str, pattern: &str) -> bool {
+    if pattern.is_empty() {
+        return false;
+    }
+    let deep = if pattern.contains('/') { String::new() } else { "**/".to_owned() };
+    let mut rest = format!("{deep}{pattern}");
+    let mut expression = "(?s)^".to_owned();
+    while let Some(first) = rest.chars().next() {
+        let (length, part) = match first {
+            '*' if rest.starts_with("**/") => (3, "(?:.*/)?".to_owned()),
+            '*' if rest.starts_with("**") => (2, ".*".to_owned()),
+            '*' => (1, "[^/]*".to_owned()),
+            '?' => (1, "[^/]".to_owned()),
+            other => (other.len_utf8(), regex::escape(other.encode_utf8(&mut [0; 4]))),
+        };
+        expression.push_str(&part);
+        rest.drain(..length);
+    }
+    expression.push('$');
+    // A pattern that is too long to be one matches nothing.
+    Regex::new(&expression).is_ok_and(|expression| expression.is_match(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns_match_as_the_reference_matches_them() {
+        for (pattern, path, is) in [
+            ("*.py", "a/b/c.py", true),
+            ("*.py", "c.py", true),
+            ("src/*.py", "src/a.py", true),
+            ("src/*.py", "src/a/b.py", false),
+            ("src/**/*.py", "src/b.py", true),
+            ("src/**", "src/a/b", true),
+            ("src/**", "src", false),
+            ("a?c/**", "abc/d", true),
+            ("a?c/x", "a/c/x", false),
+            ("*.p+", "a.p+", true),
+            ("*.PY", "a.py", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(matches(path, pattern), is, "{pattern} {path}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Commands within a skill: ``!`command` `` is replaced by what the command prints.
+//!
+//! Blocks of code are left as they are, and one that is not closed reaches to the end. ``\!`command` `` is the text
+//! itself. A skill is trusted as much as its author: whoever may write one may run commands here.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Command;
+
+use crate::secret::never_inherited;
+
+/// How long a command may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How much of what it prints is taken, in bytes.
+const OUTPUT_BYTES_MAX: usize = 50 * 1024;
+
+/// How many commands of one skill are run.
+const COMMANDS_MAX: usize = 50;
+
+/// The text with its commands run, one after the other, in `working_dir`.
+pub async fn rendered(text: &str, working_dir: &Path) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut commands = 0;
+    while let Some(at) = rest.find(['`', '\\', '!']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let follows_mark = text[..text.len() - rest.len()].ends_with('!');
+        // A run of back quotes without one inside, at least one character long.
+        let inner = |from: &str| -> Option<usize> { from.find('`').filter(|end| *end > 0) };
+        if let Some(after) = rest.strip_prefix("```") {
+            let end = after.find("```").map_or(rest.len(), |end| 3 + end + 3);
+            out.push_str(&rest[..end]);
+            rest = &rest[end..];
+        } else if let Some(end) = rest.strip_prefix("\\!`").and_then(inner) {
+            out.push_str(&rest[1..end + 4]);
+            rest = &rest[end + 4..];
+        } else if let Some(end) = rest.strip_prefix("!`").and_then(inner) {
+            let command = &rest[2..end + 2];
+            commands += 1;
+            if commands > COMMANDS_MAX {
+                out.push_str(&format!("[Error: more than {COMMANDS_MAX} commands]"));
+            } else {
+                out.push_str(&run(command, working_dir).await);
+            }
+            rest = &rest[end + 3..];
+        } else if let Some(end) = rest.strip_prefix('`').filter(|_| !follows_mark).and_then(inner) {
+            out.push_str(&rest[..end + 2]);
+            rest = &rest[end + 2..];
+        } else {
+            out.push_str(&rest[..1]);
+            rest = &rest[1..];
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What the command prints, or what went wrong with it.
+async fn run(command: &str, working_dir: &Path) -> String {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command).current_dir(working_dir).kill_on_drop(true);
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for name in never_inherited() {
+        shell.env_remove(name);
+    }
+    #[cfg(unix)]
+    shell.process_group(0);
+    let failed =
+        |error: &dyn std::fmt::Display| format!("[Error: Failed to execute command `{command}`: {error}]");
+    let mut child = match shell.spawn() {
+        Ok(child) => child,
+        Err(error) => return failed(&error),
+    };
+    let group = child.id();
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let whole = async {
+        let (stdout, stderr) = tokio::join!(read(stdout), read(stderr));
+        (child.wait().await, stdout, stderr)
+    };
+    match tokio::time::timeout(TIMEOUT, whole).await {
+        Err(_) => {
+            end_group(group);
+            format!("[Error: Command `{command}` timed out after {:.1}s]", TIMEOUT.as_secs_f64())
+        }
+        Ok((Err(error), ..)) => failed(&error),
+        Ok((Ok(status), stdout, _)) if status.success() => {
+            let text = String::from_utf8_lossy(&stdout);
+            let text = text.trim();
+            if text.len() <= OUTPUT_BYTES_MAX {
+                return text.to_owned();
+            }
+            let end = text.floor_char_boundary(OUTPUT_BYTES_MAX);
+            format!("{}\n... [output truncated]", &text[..end])
+        }
+        Ok((Ok(status), _, stderr)) => {
+            let code = status.code().unwrap_or(-1);
+            format!(
+                "[Error: Command `{command}` exited with code {code}: {}]",
+                String::from_utf8_lossy(&stderr)
+            )
+        }
+    }
+}
+
+/// The beginning of what comes; the rest is read and let go.
+async fn read(source: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let Some(mut source) = source else { return kept };
+    let mut buffer = [0; 8192];
+    while let Ok(count) = source.read(&mut buffer).await {
+        if count == 0 {
+            break;
+        }
+        let room = (2 * OUTPUT_BYTES_MAX).saturating_sub(kept.len());
+        kept.extend_from_slice(&buffer[..count.min(room)]);
+    }
+    kept
+}
+
+fn end_group(group: Option<u32>) {
+    #[cfg(unix)]
+    if let Some(group) = group.and_then(|group| rustix::process::Pid::from_raw(group.cast_signed())) {
+        // Where nothing is left of it, there is nothing to end.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    #[cfg(not(unix))]
+    let _ = group;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn commands_run_and_code_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |text: &'static str| {
+            let folder = folder.path().to_owned();
+            async move { rendered(text, &folder).await }
+        };
+        assert_eq!(told("a !`echo b` c").await, "a b c");
+        assert_eq!(told("`x !`echo b` y").await, "`x !`echo b` y");
+        assert_eq!(told("```\n!`echo b`\n``` !`echo c`").await, "```\n!`echo b`\n``` c");
+        assert_eq!(told("``` !`echo b`").await, "``` !`echo b`");
+        assert_eq!(told(r"\!`echo b` \x").await, r"!`echo b` \x");
+        assert_eq!(told("!`` ! `a").await, "!`` ! `a");
+        assert_eq!(told("!`exit 3`").await, "[Error: Command `exit 3` exited with code 3: ]");
+        assert!(told("!`yes`").await.starts_with("[Error: Command `yes` timed out after 10.0s]"));
+        let long = told("!`head -c 200000 /dev/zero | tr '\\0' z`").await;
+        assert!(long.ends_with("z\n... [output truncated]") && long.len() < 51_500);
+    }
+}

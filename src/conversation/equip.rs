@@ -168,6 +168,12 @@ impl Local {
     }
 }
 
+/// Whether a conversation can make the tool of this name, with the tools of this registry.
+#[must_use]
+pub fn has_tool(registry: &crate::tool::Registry, name: &str) -> bool {
+    registry.has(name) || name == SKILLS || is_task(&Spec::new(name))
+}
+
 /// Whether the entry of `tools` is the tool that gives tasks, or its set.
 fn is_task(spec: &Spec) -> bool {
     matches!(&*spec.name, "task" | "task_tool_set" | "TaskTool" | "TaskToolSet")

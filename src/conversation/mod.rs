@@ -46,6 +46,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
 pub use builder::{Builder, ModelMaker};
+pub use equip::has_tool;
 pub use error::{ConversationError, Result};
 pub use fork::{ForkMetrics, ForkOptions};
 pub use goal::{Goal, GoalOutcome, GoalStatus};

@@ -37,6 +37,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/agent_final_response", get(final_response))
         .route("/switch_llm", post(switch_llm))
         .route("/switch_profile", post(switch_profile))
+        .route("/load_plugin", post(load_plugin))
         .route("/switch_acp_model", post(switch_acp_model))
         .route("/fork", post(fork::fork))
         .route("/children", post(child::begin))
@@ -195,6 +196,18 @@ async fn switch_profile(
     let llm = EventJson::parse(&settings.to_plain_json()).map_err(|error| Failure::bad(error.to_string()))?;
     session.conversation.switch_llm(&llm).await?;
     Ok(success())
+}
+
+/// No marketplace is registered here that a plugin could be found in.
+async fn load_plugin(
+    State(app): State<Arc<App>>,
+    PathId(id): PathId,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let plugin = request::required(&members, "plugin_ref")?;
+    session(&app, &id).await?;
+    Err(Failure::not_found(format!("Plugin '{plugin}' not found: no marketplace is registered")))
 }
 
 /// There are no agents of that protocol here yet.

@@ -149,7 +149,8 @@ impl Wanted {
                 secrets: secrets(given("secrets"), opening)?,
                 hooks,
                 tags: tags.into_iter().collect(),
-                client_tools: client_tools(given("client_tools"))?,
+                client_tools: list(body, "client_tools")?,
+                definitions: list(body, "agent_definitions")?,
             },
             meta: meta(body, working_dir),
         })
@@ -236,14 +237,12 @@ fn agent(value: Option<&Value>, opening: Option<&Cipher>) -> Result<AgentDocumen
     AgentDocument::parse(&opened).map_err(|error| problem(format!("Value error, {error}")))
 }
 
-/// The descriptions of a client's tools.
-fn client_tools(value: Option<&Value>) -> Result<Vec<Value>, Failure> {
-    match value {
-        None => Ok(Vec::new()),
-        Some(Value::Array(tools)) => Ok(tools.clone()),
-        Some(_) => {
-            Err(Problem::new("list_type", &["body", "client_tools"], "Input should be a valid list").into())
-        }
+/// A member that is a list; an empty one where it is not there.
+fn list(body: &Map<String, Value>, name: &str) -> Result<Vec<Value>, Failure> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(items)) => Ok(items.clone()),
+        Some(_) => Err(Problem::new("list_type", &["body", name], "Input should be a valid list").into()),
     }
 }
 

@@ -5,6 +5,7 @@
 //! is refused). Nothing is loaded at the start; a request costs what it reads. Source of every shape:
 //! `api.md`.
 
+mod absent;
 mod annals;
 mod app;
 mod archive;
@@ -44,6 +45,7 @@ mod scope;
 mod session;
 mod sessions;
 mod settings;
+mod skills;
 mod socket;
 mod title;
 mod webhook;
@@ -88,6 +90,8 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/hooks", catalog::hooks())
         .nest("/workspaces", workspaces::routes())
         .nest("/auth", workspace::keys())
+        .nest("/skills", skills::routes())
+        .merge(absent::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&app), auth::check));
     let files = Router::new()
@@ -97,6 +101,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(probes::routes())
         .merge(metrics::routes())
         .nest("/api", api.merge(files))
+        .merge(absent::beside())
         .nest("/sockets", socket::routes())
         .fallback(failure::not_found)
         .method_not_allowed_fallback(failure::method_not_allowed)

@@ -86,6 +86,9 @@ impl Opening {
             .on_delta(piece::publisher(app.hub(), id))
             .on_pause(OnPause::FinishStep)
             .state_updates(StateUpdates::On);
+        if let Some(home) = &app.config().home_dir {
+            builder = builder.home(home);
+        }
         if let Some(cipher) = &self.cipher {
             builder = builder.cipher(cipher.clone());
         }

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::failure::{Failure, Problem};
 use super::info::Stored;
+use crate::agent::definition::Definition;
 use crate::agent::{AgentDocument, Analyzer, Policy};
-use crate::conversation::Builder;
+use crate::conversation::{Builder, has_tool};
 use crate::event::Json;
 use crate::event::json::Raw;
 use crate::hook;
@@ -34,6 +35,8 @@ pub(super) struct Plan {
     pub tags: Vec<(String, String)>,
     /// Tools that the client carries out, as it described them.
     pub client_tools: Vec<Value>,
+    /// Agents that can be given tasks, as the client described them.
+    pub definitions: Vec<Value>,
 }
 
 impl Plan {
@@ -66,6 +69,7 @@ impl Plan {
             hooks: hooks.and_then(|config| hook::Config::parse(&config).ok()),
             tags: Vec::new(),
             client_tools: stored.meta.get("client_tools").as_array().cloned().unwrap_or_default(),
+            definitions: stored.meta.get("agent_definitions").as_array().cloned().unwrap_or_default(),
         }
     }
 
@@ -120,16 +124,19 @@ impl Plan {
             let read = client_tool(tool);
             let tool = read.map_err(|message| at("client_tools", message))?;
             let name = crate::tool::Tool::name(&tool).to_owned();
-            if registry.has(&name) {
+            if has_tool(registry, &name) {
                 return Err(at("client_tools", format!("the tool {name:?} is there already")));
             }
+        }
+        for definition in &self.definitions {
+            self::definition(definition).map_err(|message| at("agent_definitions", message))?;
         }
         let Some(agent) = &self.agent else { return Ok(()) };
         let named = agent.tools().into_iter().map(|tool| tool.name);
         for name in named.chain(agent.default_tools()) {
             let is_clients =
                 || self.client_tools.iter().any(|tool| tool.get("name") == Some(&Value::from(&*name)));
-            if !registry.has(&name) && !is_clients() {
+            if !has_tool(registry, &name) && !is_clients() {
                 return Err(at("agent", format!("ToolDefinition '{name}' is not registered")));
             }
         }
@@ -161,6 +168,8 @@ impl Plan {
         for tool in &self.client_tools {
             builder = builder.tool(Arc::new(client_tool(tool).map_err(Failure::unprocessable)?));
         }
+        let definitions: Result<Vec<Definition>, String> = self.definitions.iter().map(definition).collect();
+        builder = builder.definitions(definitions.map_err(Failure::unprocessable)?);
         Ok(self.secrets.into_iter().fold(builder, |builder, (name, source)| builder.secret(name, source)))
     }
 }
@@ -168,4 +177,9 @@ impl Plan {
 /// A client's tool as it was described.
 fn client_tool(tool: &Value) -> Result<ClientTool, String> {
     ClientTool::read(Json::from(tool).raw()).map_err(|error| error.to_string())
+}
+
+/// An agent that can be given tasks, as it was described.
+fn definition(definition: &Value) -> Result<Definition, String> {
+    Definition::from_raw(Json::from(definition).raw())
 }

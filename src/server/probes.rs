@@ -8,6 +8,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::App;
+use super::catalog;
 
 /// The version of the reference whose interface this is.
 const SDK_VERSION: &str = "1.58.0";
@@ -43,11 +44,11 @@ async fn info(State(app): State<Arc<App>>) -> Json<Value> {
         "build_git_sha": "unknown",
         "build_git_ref": "unknown",
         "python_version": "",
-        "usable_tools": ["terminal", "file_editor", "task_tracker", "glob", "grep"],
+        "usable_tools": catalog::usable(&app),
         "runtime_idle_timeout_seconds": null,
         "conversation_runtime": "local",
         "available_conversation_runtimes": [],
-        "capabilities": ["idempotent_conversation_create_v1"],
+        "capabilities": ["idempotent_conversation_create_v1", "tool_catalog_v1", "skill_catalog_v1"],
         "app_backend_ingress_url": null,
         "max_foreground_terminal_timeout_seconds": null,
         "docs": "/docs",

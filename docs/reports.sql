@@ -452,24 +452,43 @@ ORDER BY c.event_count DESC, c.conversation_id;
 --   first_at             time, UTC
 --   last_at              time, UTC
 CREATE TEMP VIEW report_changes AS
-WITH change (conversation_id, recorded_at, sequence, event, state, head, import, problem) AS (
-    SELECT conversation_id, recorded_at, sequence, 1, 0, 0, 0, 0 FROM events
-    UNION ALL
-    SELECT conversation_id, recorded_at, NULL, 0, 1, 0, 0, 0 FROM base_state_changes
-    UNION ALL
-    SELECT conversation_id, recorded_at, NULL, 0, 0, 1, 0, 0 FROM head_moves
-    UNION ALL
-    SELECT conversation_id, imported_at, NULL, 0, 0, 0, 1, 0 FROM imports
-    UNION ALL
-    SELECT conversation_id, found_at, NULL, 0, 0, 0, 0, 1 FROM problems
+WITH told AS MATERIALIZED (
+    -- In the order of the log, conversation by conversation: nothing has to be sorted or kept.
+    SELECT c.conversation_id, c.title,
+           (SELECT json_array(count(*), min(e.recorded_at), max(e.recorded_at), min(e.sequence), max(e.sequence))
+            FROM events AS e
+            WHERE e.conversation_id = c.conversation_id
+           ) AS event,
+           (SELECT json_array(count(*), min(b.recorded_at), max(b.recorded_at))
+            FROM base_state_changes AS b
+            WHERE b.conversation_id = c.conversation_id
+           ) AS state,
+           (SELECT json_array(count(*), min(h.recorded_at), max(h.recorded_at))
+            FROM head_moves AS h
+            WHERE h.conversation_id = c.conversation_id
+           ) AS head,
+           (SELECT json_array(count(*), min(i.imported_at), max(i.imported_at))
+            FROM imports AS i
+            WHERE i.conversation_id = c.conversation_id
+           ) AS import,
+           (SELECT json_array(count(*), min(p.found_at), max(p.found_at))
+            FROM problems AS p
+            WHERE p.conversation_id = c.conversation_id
+           ) AS problem
+    FROM conversations AS c
 )
-SELECT d.conversation_id, c.title, sum(d.event) AS events, min(d.sequence) AS first_sequence,
-       max(d.sequence) AS last_sequence, coalesce(min(d.sequence) = 0, 0) AS is_new,
-       sum(d.state) AS state_fields, sum(d.head) AS head_moves, sum(d.import) AS imports,
-       sum(d.problem) AS problems, min(d.recorded_at) AS first_at, max(d.recorded_at) AS last_at
-FROM change AS d
-JOIN conversations AS c ON c.conversation_id = d.conversation_id
-GROUP BY d.conversation_id
+SELECT d.conversation_id, d.title, d.event ->> 0 AS events, d.event ->> 3 AS first_sequence,
+       d.event ->> 4 AS last_sequence, coalesce(d.event ->> 3 = 0, 0) AS is_new,
+       d.state ->> 0 AS state_fields, d.head ->> 0 AS head_moves, d.import ->> 0 AS imports,
+       d.problem ->> 0 AS problems,
+       (SELECT min(at.value)
+        FROM json_each(json_array(d.event ->> 1, d.state ->> 1, d.head ->> 1, d.import ->> 1, d.problem ->> 1)) AS at)
+           AS first_at,
+       (SELECT max(at.value)
+        FROM json_each(json_array(d.event ->> 2, d.state ->> 2, d.head ->> 2, d.import ->> 2, d.problem ->> 2)) AS at)
+           AS last_at
+FROM told AS d
+WHERE (d.event ->> 0) + (d.state ->> 0) + (d.head ->> 0) + (d.import ->> 0) + (d.problem ->> 0) > 0
 ORDER BY first_at, d.conversation_id;
 
 -- How much happened each day?

@@ -74,7 +74,16 @@ const CRATES: &[(&[&str], &[&str])] = &[
     (&["rusqlite", "r2d2", "r2d2_sqlite", "refinery"], &["src/store/", "src/error.rs"]),
     (&["axum"], &["src/server/"]),
     (
-        &["clap", "clap_complete", "comfy_table", "crossterm", "indicatif", "signal_hook", "terminal_size"],
+        &[
+            "clap",
+            "clap_complete",
+            "comfy_table",
+            "crossterm",
+            "figment",
+            "indicatif",
+            "signal_hook",
+            "terminal_size",
+        ],
         &["src/cli/"],
     ),
     (&["reqwest"], &["src/llm/", "src/tool/mcp/address.rs"]),

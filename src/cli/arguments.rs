@@ -3,6 +3,8 @@
 mod audit;
 mod privacy;
 mod retention;
+#[cfg(feature = "agent")]
+mod run;
 mod transfer;
 
 use std::path::PathBuf;
@@ -14,6 +16,10 @@ use super::replay::Replay;
 mod serve;
 
 pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
+#[cfg(feature = "agent")]
+pub(super) use run::{
+    Approve, Ask, Config, Confirm, Fork, Model, Pause, Profiles, Reject, Resume, Run, Secrets, Send,
+};
 #[cfg(feature = "server")]
 pub(super) use serve::Serve;
 pub(super) use transfer::{Export, Import, Wanted};
@@ -29,6 +35,7 @@ pub(super) use retention::{Archive, Prune, Split, Stats, Unarchive, Which};
 #[derive(Debug, Parser)]
 #[command(name = "annals", version, about, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "Examples:
+  annals run 'make the tests pass' -m MODEL    let an agent work on this folder
   annals import ~/.openhands/conversations     take conversations in
   annals list                                  which there are
   annals show 5610a7                           one of them, by the start of its id
@@ -51,6 +58,28 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    #[cfg(feature = "agent")]
+    Run(Run),
+    #[cfg(feature = "agent")]
+    Resume(Resume),
+    #[cfg(feature = "agent")]
+    Send(Send),
+    #[cfg(feature = "agent")]
+    Approve(Approve),
+    #[cfg(feature = "agent")]
+    Reject(Reject),
+    #[cfg(feature = "agent")]
+    Pause(Pause),
+    #[cfg(feature = "agent")]
+    Fork(Fork),
+    #[cfg(feature = "agent")]
+    Ask(Ask),
+    #[cfg(feature = "agent")]
+    Secrets(Secrets),
+    #[cfg(feature = "agent")]
+    Profiles(Profiles),
+    #[cfg(feature = "agent")]
+    Config(Config),
     Import(Import),
     Export(Export),
     List(List),

@@ -29,10 +29,14 @@ mod redact;
 mod replay;
 mod report;
 mod restore;
+#[cfg(feature = "agent")]
+mod run;
 mod scan_secrets;
 mod search;
 #[cfg(feature = "server")]
 mod serve;
+#[cfg(feature = "agent")]
+mod settings;
 mod show;
 mod state;
 mod stats;
@@ -84,6 +88,28 @@ pub fn main() -> ExitCode {
 fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
     let place = Place { path: &arguments.db };
     match &arguments.command {
+        #[cfg(feature = "agent")]
+        Command::Run(command) => run::run(&place, command, output),
+        #[cfg(feature = "agent")]
+        Command::Resume(command) => run::resume(&place, command, output),
+        #[cfg(feature = "agent")]
+        Command::Send(command) => run::send(&place, command, output),
+        #[cfg(feature = "agent")]
+        Command::Approve(command) => run::approve(&place, command, output),
+        #[cfg(feature = "agent")]
+        Command::Reject(command) => run::reject(&place, command, output),
+        #[cfg(feature = "agent")]
+        Command::Pause(command) => run::pause(&place, command, output),
+        #[cfg(feature = "agent")]
+        Command::Fork(command) => run::fork(&place, command, output),
+        #[cfg(feature = "agent")]
+        Command::Ask(command) => run::ask(&place, command, output),
+        #[cfg(feature = "agent")]
+        Command::Secrets(command) => run::secrets(&place, command, output),
+        #[cfg(feature = "agent")]
+        Command::Profiles(command) => run::profiles(&place, command, output),
+        #[cfg(feature = "agent")]
+        Command::Config(command) => run::config(command, output),
         Command::Import(command) => import::run(&place, command, output),
         Command::Export(command) => export::run(&place, command, output),
         Command::List(command) => list::run(&place, command, output),

@@ -47,10 +47,15 @@ impl Output {
 
     /// Prints an error, and what to do about it.
     pub(super) fn error(&self, error: &Error, hint: Option<String>) {
+        self.fault(&error.to_string(), hint);
+    }
+
+    /// Prints what is wrong, and what to do about it.
+    pub(super) fn fault(&self, what: &str, hint: Option<String>) {
         if self.json {
-            let _ = self.value(&json!({"error": error.to_string(), "hint": hint}));
+            let _ = self.value(&json!({"error": what, "hint": hint}));
         }
-        eprintln!("annals: {error}");
+        eprintln!("annals: {}", harmless(what));
         if let Some(hint) = hint {
             eprintln!("        {hint}");
         }

@@ -1,6 +1,6 @@
 //! Questions beside the conversation: what was done so far, and what it could be called.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
@@ -79,12 +79,15 @@ impl Local {
     /// Writes down what a question beside the conversation has cost, as soon as nobody is in the way.
     fn account(self: &Arc<Self>, call: ModelCall) {
         let local = Arc::clone(self);
-        tokio::spawn(async move {
+        let writing = tokio::spawn(async move {
             // What cannot be written is not counted: an answer is not withheld for its price.
             if let Ok(mut live) = local.lock().await {
                 live.set(Change::Spent(Box::new(call)));
                 let _unwritten = local.commit(&mut live).await;
             }
         });
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        accounts.retain(|account| !account.is_finished());
+        accounts.push(writing);
     }
 }

@@ -424,6 +424,7 @@ impl Local {
             parts,
             equipment: RwLock::new(None),
             running: Mutex::new(None),
+            accounts: Mutex::default(),
             is_closed: std::sync::atomic::AtomicBool::new(false),
         })
     }

@@ -1,5 +1,6 @@
 //! The end of a conversation in this process.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::{Conversation, Result};
@@ -19,6 +20,11 @@ impl Conversation {
         if let Some(running) = local.running() {
             running.cancel.cancel();
             running.ended.cancelled().await;
+        }
+        let accounts = std::mem::take(&mut *local.accounts.lock().unwrap_or_else(PoisonError::into_inner));
+        for account in accounts {
+            // One that panicked has nothing more to write.
+            let _written = account.await;
         }
         let Some(equipment) = local.equipment() else { return Ok(()) };
         let answer = equipment.session(HookType::SessionEnd).await;

@@ -14,7 +14,7 @@ use crate::state::ExecutionStatus;
 use crate::store::{Append, BaseStateChange, Head};
 
 /// How long is waited before it is looked again whether another process' tools are at work.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// How often what is about to be written is put behind what others wrote, before it is given up.
 pub(super) const REBASES_MAX: usize = 16;

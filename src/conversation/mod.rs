@@ -106,6 +106,8 @@ struct Local {
     equipment: RwLock<Option<Arc<Equipment>>>,
     /// The run that is under way.
     running: Mutex<Option<Running>>,
+    /// Costs that are about to be written down.
+    accounts: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     is_closed: AtomicBool,
 }
 

@@ -5,7 +5,7 @@ use super::builder::check_tags;
 use super::{Conversation, Result};
 use crate::agent::{Analyzer, Policy};
 use crate::event::Json;
-use crate::secret::Source;
+use crate::secret::{Info, Source};
 
 impl Conversation {
     /// Sets which actions wait for a person, from the next reply on.
@@ -51,6 +51,24 @@ impl Conversation {
         self.0.secrets.update(secrets);
         live.set(Change::Secrets);
         self.0.commit(&mut live).await
+    }
+
+    /// Takes secrets away: no command gets them any more. Their values stay hidden in what tools print.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn remove_secrets(&self, names: &[String]) -> Result<()> {
+        self.0.refuse_closed()?;
+        let mut live = self.0.lock().await?;
+        self.0.secrets.remove(names);
+        live.set(Change::Secrets);
+        self.0.commit(&mut live).await
+    }
+
+    /// The names of its secrets and what they are for.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Info> {
+        self.0.secrets.infos()
     }
 
     /// Which actions wait for a person.

@@ -90,6 +90,13 @@ impl Registry {
         }
     }
 
+    /// Takes sources away. Their values stay hidden wherever they turn up.
+    pub fn remove(&self, names: &[String]) {
+        let mut inner = self.lock();
+        inner.sources.retain(|(known, _)| !names.contains(known));
+        inner.resolved.retain(|known, _| !names.contains(known));
+    }
+
     /// Adds those that have no value here yet: an agent's own secrets do not overrule the conversation's.
     pub fn fill(&self, sources: impl IntoIterator<Item = (String, Source)>) {
         let empty = |inner: &Inner, name: &str| match inner.source(name) {

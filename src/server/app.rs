@@ -3,10 +3,14 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use tokio_util::sync::CancellationToken;
+
+use super::annals::Gates;
 use super::bash::History;
 use super::config::Config;
 use super::failure::Failure;
 use super::hub::Hub;
+use super::metrics::Metrics;
 use super::sessions::Sessions;
 use crate::conversation::ConversationError;
 use crate::error::Result;
@@ -22,6 +26,9 @@ pub struct App {
     pub(super) bash: History,
     hub: Hub,
     sessions: Sessions,
+    annals: Gates,
+    metrics: Metrics,
+    closing: CancellationToken,
 }
 
 impl App {
@@ -39,6 +46,9 @@ impl App {
             started: now,
             last_activity: Mutex::new(now),
             bash: History::default(),
+            annals: Gates::default(),
+            metrics: Metrics::default(),
+            closing: CancellationToken::new(),
         })
     }
 
@@ -55,6 +65,21 @@ impl App {
     /// What is open here.
     pub(super) fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    /// Who may ask for what takes long.
+    pub(super) fn annals(&self) -> &Gates {
+        &self.annals
+    }
+
+    /// What is counted.
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Cancelled when the server is told to end: answers without an end of their own end then.
+    pub(super) fn closing(&self) -> &CancellationToken {
+        &self.closing
     }
 
     /// The store.

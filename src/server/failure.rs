@@ -78,6 +78,19 @@ impl Failure {
         Self::Refused(StatusCode::UNPROCESSABLE_ENTITY, text.into())
     }
 
+    /// What is wrong, in one text.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Refused(_, text) | Self::Internal(text) => text.clone(),
+            Self::Schema(problems) => {
+                let texts = problems
+                    .iter()
+                    .map(|problem| format!("{}: {}", problem.place.join("."), problem.message));
+                texts.collect::<Vec<_>>().join("; ")
+            }
+        }
+    }
+
     /// 500 with a text.
     pub fn internal(text: impl Into<String>) -> Self {
         Self::Internal(text.into())
@@ -95,8 +108,30 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::UnknownConversation { .. } | Error::UnknownEvent { .. } => Self::not_found("Not Found"),
-            Error::Conflict { .. } => Self::conflict(error.to_string()),
+            Error::NoSuchPoint { .. } => Self::not_found(error.to_string()),
+            Error::Conflict { .. }
+            | Error::VersionConflict { .. }
+            | Error::DuplicateEvent { .. }
+            | Error::ReadOnlyCopy { .. }
+            | Error::ReadOnly { .. }
+            | Error::NoIndex { .. } => Self::conflict(error.to_string()),
+            Error::QueryRefused { what, hint: Some(hint) } => Self::unprocessable(format!("{what}; {hint}")),
+            Error::QueryRefused { .. }
+            | Error::QueryTooLong { .. }
+            | Error::QueryTooLarge { .. }
+            | Error::AmbiguousId { .. }
+            | Error::UnknownParent { .. }
+            | Error::Payload(_)
+            | Error::Id(_)
+            | Error::NotATime { .. }
+            | Error::EmptyQuery(_)
+            | Error::Tree { .. }
+            | Error::Messages { .. }
+            | Error::NotSent { .. }
+            | Error::Undecodable { .. } => Self::unprocessable(error.to_string()),
+            Error::BatchTooLarge { .. } => Self::Refused(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
             Error::Busy { .. } => Self::Refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            Error::DiskFull { .. } => Self::Refused(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
             error => Self::Internal(error.to_string()),
         }
     }

@@ -5,6 +5,7 @@
 //! is refused). Nothing is loaded at the start; a request costs what it reads. Source of every shape:
 //! `api.md`.
 
+mod annals;
 mod app;
 mod auth;
 mod bash;
@@ -22,6 +23,7 @@ mod hub;
 mod info;
 mod message;
 mod meta;
+mod metrics;
 mod probes;
 mod request;
 mod sessions;
@@ -47,14 +49,17 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/bash", bash::routes())
         .nest("/file", file::routes())
         .nest("/git", git::routes())
+        .nest("/annals", annals::routes())
         .layer(from_fn_with_state(Arc::clone(&app), auth::check));
     Router::new()
         .merge(probes::routes())
+        .merge(metrics::routes())
         .nest("/api", api)
         .nest("/sockets", socket::routes())
         .fallback(failure::not_found)
         .method_not_allowed_fallback(failure::method_not_allowed)
         .layer(from_fn_with_state(Arc::clone(&app), cors::answer))
+        .layer(from_fn_with_state(Arc::clone(&app), metrics::measure))
         .with_state(app)
 }
 
@@ -68,7 +73,12 @@ pub async fn serve(
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let ended = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(shutdown).await;
+    let closing = app.closing().clone();
+    let told = async move {
+        shutdown.await;
+        closing.cancel();
+    };
+    let ended = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(told).await;
     app.close().await;
     ended
 }

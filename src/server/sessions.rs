@@ -77,6 +77,16 @@ impl Sessions {
         self.cipher.as_ref()
     }
 
+    /// How many are open here.
+    pub async fn count(&self) -> usize {
+        self.open.lock().await.len()
+    }
+
+    /// How many more may run now.
+    pub fn slots_free(&self) -> usize {
+        self.slots.available_permits()
+    }
+
     /// A slot for a run; 429 where all are taken.
     pub fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| Failure::no_capacity())

@@ -220,7 +220,9 @@ mod tests {
         "scan_secrets",   // every payload
         "archive",        // every payload of the conversations asked for
         "unarchive",
-        "plan_pruning", // by a filter of any column
+        "archived",        // a sum over one conversation's payloads
+        "finder_with_own", // one base state
+        "plan_pruning",    // by a filter of any column
         "prune",
         "breakdown",       // figures over all
         "vacuum",          // every free page

@@ -11,6 +11,7 @@ mod branch;
 mod cli;
 mod cli_privacy;
 mod cli_retention;
+mod cli_run;
 mod concurrent;
 #[cfg(feature = "agent")]
 mod conversation_aside;
@@ -72,6 +73,12 @@ mod report;
 mod restore;
 mod search;
 mod secrets;
+#[cfg(feature = "server")]
+mod server_annals;
+#[cfg(feature = "server")]
+mod server_feed;
+#[cfg(feature = "server")]
+mod server_metrics;
 #[cfg(feature = "agent")]
 mod skills;
 mod sql;

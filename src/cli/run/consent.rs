@@ -1,0 +1,107 @@
+//! Asking a person whether actions may be carried out.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::Trouble;
+use super::drive::{Answer, told_to_stop};
+use super::screen::Screen;
+use crate::cli::print::{Output, one_line, width};
+use crate::conversation::Conversation;
+use crate::event::Risk;
+use crate::state::ExecutionStatus;
+
+/// What the agent is told where a person gives no reason.
+const NO_REASON: &str = "User rejected the action";
+
+/// How often it is looked whether somebody else has answered.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Whether there is a person who can be asked.
+pub(super) fn can_ask(output: &Output) -> bool {
+    output.is_terminal && !output.json && std::io::stdin().is_terminal()
+}
+
+/// Asks whether what waits may be carried out.
+pub(super) async fn ask(conversation: &Conversation, screen: &Screen) -> Result<Answer, Trouble> {
+    let waiting = conversation.pending_actions().await?;
+    let risks = [(Risk::High, "high"), (Risk::Medium, "medium"), (Risk::Low, "low")];
+    screen.line("");
+    for action in &waiting {
+        let risk = risks.iter().find(|(risk, _)| *risk == action.security_risk);
+        let risk = risk.map_or_else(|| "unknown risk".to_owned(), |(_, name)| format!("{name} risk"));
+        let summary = action.summary.as_deref().unwrap_or_default();
+        let text = one_line(&format!("{} ({risk}) {summary}", action.tool_name), usize::from(width()) - 4);
+        screen.line(&format!("  ? {}", screen.bold(&text)));
+    }
+    let these = if waiting.len() == 1 { "this".to_owned() } else { format!("these {}", waiting.len()) };
+    loop {
+        let question = format!("Allow {these}? [y]es  [n]o  [a]lways, from now on  [l]ater: ");
+        let answer = match typed(&question, conversation).await {
+            Typed::Line(answer) => answer,
+            Typed::Nothing => return Ok(Answer::Later),
+            Typed::Elsewhere => {
+                screen.line("\nsomebody else has answered");
+                return Ok(Answer::Elsewhere);
+            }
+        };
+        match answer.trim().to_lowercase().as_str() {
+            "y" | "yes" => return Ok(Answer::Yes),
+            "a" | "always" => return Ok(Answer::Always),
+            "l" | "later" => return Ok(Answer::Later),
+            "n" | "no" => break,
+            other => {
+                // A sentence is a refusal with its reason.
+                if other.split_whitespace().nth(1).is_some() {
+                    return Ok(Answer::No(answer.trim().to_owned()));
+                }
+            }
+        }
+    }
+    Ok(match typed("Why not? (Enter: no reason) ", conversation).await {
+        Typed::Line(reason) if !reason.trim().is_empty() => Answer::No(reason.trim().to_owned()),
+        Typed::Line(_) => Answer::No(NO_REASON.to_owned()),
+        Typed::Nothing => Answer::Later,
+        Typed::Elsewhere => Answer::Elsewhere,
+    })
+}
+
+/// What a person typed.
+enum Typed {
+    Line(String),
+    /// They left: the end of the input, or Ctrl-C.
+    Nothing,
+    /// It needs no answer any more.
+    Elsewhere,
+}
+
+/// Asks for a line. The thread that reads it may be left behind; the program ends without it.
+async fn typed(question: &str, conversation: &Conversation) -> Typed {
+    let mut out = std::io::stdout();
+    let _unread = out.write_all(question.as_bytes()).and_then(|()| out.flush());
+    let (sender, mut receiver) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        let _unheard = sender.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line));
+    });
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            line = &mut receiver => return line.ok().flatten().map_or(Typed::Nothing, Typed::Line),
+            () = told_to_stop() => {
+                let _unread = out.write_all(b"\n");
+                return Typed::Nothing;
+            }
+            _ = look.tick() => {
+                let waiting = conversation.pending_actions().await;
+                let waits = conversation.status() == ExecutionStatus::WaitingForConfirmation;
+                if waiting.is_ok_and(|waiting| waiting.is_empty()) || !waits {
+                    return Typed::Elsewhere;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A run with a person beside it: Ctrl-C, questions for consent, and how it ended.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::screen::Screen;
+use super::{Trouble, consent};
+use crate::cli::print::{Output, count, plural, span};
+use crate::cli::{DONE, FAILED, Place, REFUSED};
+use crate::conversation::{Conversation, ConversationError};
+use crate::llm::LlmError;
+use crate::state::{ExecutionStatus, Metrics, Stats};
+
+/// How often the line below everything turns.
+const TICK: Duration = Duration::from_millis(120);
+
+/// How a person's consent came out.
+pub(super) enum Answer {
+    Yes,
+    /// And nobody is to be asked any more.
+    Always,
+    No(String),
+    /// They leave it for later.
+    Later,
+    /// Somebody else has answered meanwhile.
+    Elsewhere,
+}
+
+/// Runs until the agent has finished or cannot go on without a person who is not there, and says how it ended. Where
+/// actions wait already, they are asked about first, unless `consented`.
+pub(super) async fn drive(
+    place: &Place<'_>,
+    conversation: &Conversation,
+    screen: &Arc<Screen>,
+    output: &Output,
+    mut consented: bool,
+) -> Result<u8, Trouble> {
+    let (begun, before) = (Instant::now(), spent(conversation)?);
+    let is_asked = consent::can_ask(output);
+    let outcome = loop {
+        let waits = conversation.status() == ExecutionStatus::WaitingForConfirmation;
+        let ended = if waits && !std::mem::take(&mut consented) {
+            Ok(ExecutionStatus::WaitingForConfirmation)
+        } else {
+            watched(conversation, screen).await
+        };
+        if !matches!(ended, Ok(ExecutionStatus::WaitingForConfirmation)) || !is_asked {
+            break ended;
+        }
+        match consent::ask(conversation, screen).await? {
+            Answer::Yes => consented = true,
+            Answer::Always => {
+                conversation.set_confirmation_policy(crate::agent::Policy::Never).await?;
+                consented = true;
+            }
+            Answer::No(reason) => {
+                conversation.reject_pending_actions(&reason).await?;
+            }
+            Answer::Later | Answer::Elsewhere => break Ok(conversation.status()),
+        }
+    };
+    let closed = conversation.close().await;
+    let status = match outcome {
+        Ok(status) => status,
+        // The event has said it already.
+        Err(ConversationError::Run { .. }) => ExecutionStatus::Error,
+        Err(error) => return Err(error.into()),
+    };
+    closed?;
+    let after = spent(conversation)?;
+    if output.json {
+        let usage = &after.accumulated_token_usage;
+        output.value(&json!({
+            "conversation": conversation.id().as_str(),
+            "status": status.as_str(),
+            "events": conversation.snapshot().event_count,
+            "cost": after.accumulated_cost,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+        }))?;
+    } else {
+        farewell(place, conversation, screen, status, (&before, &after), begun.elapsed());
+    }
+    Ok(match status {
+        ExecutionStatus::Finished => DONE,
+        ExecutionStatus::Error => FAILED,
+        ExecutionStatus::Idle
+        | ExecutionStatus::Running
+        | ExecutionStatus::Paused
+        | ExecutionStatus::WaitingForConfirmation
+        | ExecutionStatus::Stuck
+        | ExecutionStatus::Deleting => REFUSED,
+    })
+}
+
+/// One run: the first Ctrl-C pauses it, a second one interrupts it.
+async fn watched(
+    conversation: &Conversation,
+    screen: &Arc<Screen>,
+) -> Result<ExecutionStatus, ConversationError> {
+    let run = conversation.run();
+    tokio::pin!(run);
+    let mut ticks = tokio::time::interval(TICK);
+    let mut pausing: Option<tokio::task::JoinHandle<_>> = None;
+    screen.wait_for("the model is asked");
+    let outcome = loop {
+        tokio::select! {
+            outcome = &mut run => break outcome,
+            _ = ticks.tick() => screen.tick(),
+            () = told_to_stop() => {
+                let conversation = conversation.clone();
+                if let Some(pausing) = &pausing {
+                    screen.note("interrupting");
+                    // A pause that has not come to it yet is needed no more.
+                    pausing.abort();
+                    tokio::spawn(async move { conversation.interrupt().await });
+                } else {
+                    screen.note("pausing after this step; Ctrl-C again interrupts it");
+                    pausing = Some(tokio::spawn(async move { conversation.pause().await }));
+                }
+            }
+        }
+    };
+    screen.rest();
+    outcome
+}
+
+/// Comes back when the person or the system asks the program to stop.
+pub(super) async fn told_to_stop() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut term) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = term.recv() => {}
+            }
+            return;
+        }
+    }
+    let _unheard = tokio::signal::ctrl_c().await;
+}
+
+/// What the conversation has cost so far.
+fn spent(conversation: &Conversation) -> Result<Metrics, Trouble> {
+    let state = conversation.host().store().base_state(conversation.id())?;
+    let stats = state.as_ref().and_then(|state| state.document.field("stats")).map(Stats::read);
+    Ok(stats.unwrap_or_default().combined())
+}
+
+/// How it ended, what it cost, and how to go on.
+fn farewell(
+    place: &Place<'_>,
+    conversation: &Conversation,
+    screen: &Screen,
+    status: ExecutionStatus,
+    (before, after): (&Metrics, &Metrics),
+    took: Duration,
+) {
+    let (old, new) = (&before.accumulated_token_usage, &after.accumulated_token_usage);
+    let calls = after.calls().saturating_sub(before.calls()) as u64;
+    let tokens = |old: u64, new: u64| count(new.saturating_sub(old));
+    let mut cost = dollars(after.accumulated_cost - before.accumulated_cost);
+    if before.accumulated_cost > 0.0 {
+        cost = format!("{cost}, {} in all", dollars(after.accumulated_cost));
+    }
+    let took = span(i64::try_from(took.as_micros()).unwrap_or(i64::MAX));
+    let how = match status {
+        ExecutionStatus::Finished => "finished",
+        ExecutionStatus::Error => "failed",
+        ExecutionStatus::Paused => "paused",
+        ExecutionStatus::Stuck => "stuck: the agent went in circles",
+        ExecutionStatus::WaitingForConfirmation => "waiting for your consent",
+        ExecutionStatus::Idle | ExecutionStatus::Running | ExecutionStatus::Deleting => status.as_str(),
+    };
+    screen.line(&format!(
+        "\n{} · {} · {} tokens in, {} out · {cost} · {took}",
+        screen.bold(how),
+        plural(calls, "model call"),
+        tokens(old.prompt_tokens, new.prompt_tokens),
+        tokens(old.completion_tokens, new.completion_tokens),
+    ));
+    let annals = format!("annals{}", place.option());
+    let id = conversation.id();
+    let next = match status {
+        ExecutionStatus::WaitingForConfirmation => format!("{annals} approve {id}, or: {annals} reject {id}"),
+        ExecutionStatus::Finished | ExecutionStatus::Idle => format!("{annals} resume {id} 'and now ..'"),
+        ExecutionStatus::Error
+        | ExecutionStatus::Paused
+        | ExecutionStatus::Stuck
+        | ExecutionStatus::Running
+        | ExecutionStatus::Deleting => format!("{annals} resume {id}"),
+    };
+    screen.line(&screen.dim(&format!("go on with: {next}")));
+}
+
+/// A sum of money; what is less than a cent keeps its figures.
+fn dollars(sum: f64) -> String {
+    if sum == 0.0 || sum >= 0.01 { format!("${sum:.2}") } else { format!("${sum:.4}") }
+}
+
+/// What can be done about a failure.
+pub(super) fn hint(error: &ConversationError, annals: &str) -> Option<String> {
+    Some(match error {
+        ConversationError::Running { conversation } => format!(
+            "another process runs it: watch it with `{annals} tail {conversation}`, stop it with `{annals} pause {conversation}`"
+        ),
+        ConversationError::Model(LlmError::Authentication(_)) => {
+            "give the key in LLM_API_KEY, or in the provider's own variable".to_owned()
+        }
+        ConversationError::NoAgent => {
+            "nobody has run it yet: an imported log has no agent to go on with".to_owned()
+        }
+        _other => return None,
+    })
+}

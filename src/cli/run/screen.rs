@@ -1,0 +1,249 @@
+//! What a person sees of a run: events as they are committed, replies as they come, and below them what is waited for.
+//!
+//! On a terminal a reply is shown word by word and its event is not drawn again; elsewhere events alone are drawn, and
+//! for programs each is a line of JSON. What cannot be shown any more stops nothing: the run goes on.
+
+use std::io::Write as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::flow::Flow;
+use crate::cli::print::{Output, span, width};
+use crate::event::{ActionEvent, Event, Source};
+use crate::ids::EventId;
+use crate::llm::Delta;
+use crate::state::Spent;
+use crate::visualizer::{Colour, Form, Line, Options, Style, cut, draw};
+
+/// Lines a text may have before it is folded in its middle.
+const LINES_MAX: usize = 20;
+
+/// What turns while somebody waits.
+const TURNS: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
+
+/// Where a run is shown.
+pub(super) struct Screen {
+    json: bool,
+    is_terminal: bool,
+    output: Output,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The reply that is on its way.
+    reply: Option<Reply>,
+    /// What is waited for, and since when.
+    waiting: Option<(String, Instant)>,
+    /// Whether the line below everything says so.
+    is_told: bool,
+    turn: usize,
+    /// Said in the line below until the run rests: that it is about to.
+    note: Option<&'static str>,
+}
+
+/// A reply that is on its way.
+struct Reply {
+    item: EventId,
+    flow: Flow,
+    is_reasoning: bool,
+    /// Whether its text began.
+    has_text: bool,
+}
+
+impl Screen {
+    pub(super) fn new(json: bool) -> Self {
+        let output = Output::new(json);
+        Self { json, is_terminal: output.is_terminal && !json, output, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows an event.
+    pub(super) fn event(&self, event: &Event) {
+        if !self.json && matches!(event, Event::SecurityAnalysis(_)) {
+            // The action has said how risky it is.
+            return;
+        }
+        if self.json {
+            return self.print(&format!("{{\"event\":{}}}\n", event.dump()));
+        }
+        let mut state = self.lock();
+        self.wipe(&mut state);
+        let reply = state.reply.take();
+        if let Some(reply) = &reply {
+            self.print(&reply.flow.end());
+        }
+        let shown = reply.filter(|reply| reply.item == *event.id());
+        state.waiting = Some((waited_for(event), Instant::now()));
+        match (event, shown) {
+            // It says what everybody knows.
+            (Event::SystemPrompt(_), _) => {}
+            (Event::Message(message), Some(reply))
+                if reply.has_text && message.common.source == Source::Agent => {}
+            (Event::Action(action), Some(_)) => self.draw(&Event::from(without_thought(action))),
+            (event, _) => self.draw(event),
+        }
+    }
+
+    fn draw(&self, event: &Event) {
+        let columns = self.is_terminal.then(|| usize::from(width()));
+        let options = Options { width: columns, lines_max: LINES_MAX, skip_user_messages: false };
+        let Some(drawing) = draw(event, &Spent::default(), &options) else { return };
+        let mut text = String::new();
+        if drawing.form == Form::Block {
+            text.push('\n');
+        }
+        for row in drawing.rows(columns, "") {
+            text.push_str(&self.output.paint(&row));
+            text.push('\n');
+        }
+        self.print(&text);
+    }
+
+    /// Shows a piece of a reply.
+    pub(super) fn delta(&self, item: &EventId, delta: &Delta) {
+        if !self.is_terminal {
+            return;
+        }
+        let mut state = self.lock();
+        self.wipe(&mut state);
+        let (text, is_reasoning) = match delta {
+            Delta::Text(text) => (text, false),
+            Delta::Reasoning(text) => (text, true),
+            Delta::Restart => {
+                if let Some(reply) = state.reply.take() {
+                    let end = reply.flow.end();
+                    self.print(&format!("{end}{}\n", self.output.dim("  (the reply begins again)")));
+                }
+                return;
+            }
+        };
+        if text.is_empty() {
+            return;
+        }
+        let is_next = state
+            .reply
+            .as_ref()
+            .is_some_and(|reply| reply.item == *item && reply.is_reasoning == is_reasoning);
+        if !is_next {
+            let before = state.reply.take();
+            let had_text = before.as_ref().is_some_and(|reply| reply.has_text && reply.item == *item);
+            if let Some(before) = before {
+                self.print(&before.flow.end());
+            }
+            let title = if is_reasoning { "Reasoning" } else { "Message from Agent" };
+            self.title(title, if is_reasoning { Colour::Grey } else { Colour::Blue });
+            let flow = Flow::new(usize::from(width()));
+            state.reply = Some(Reply { item: item.clone(), flow, is_reasoning, has_text: had_text });
+        }
+        if let Some(reply) = &mut state.reply {
+            reply.has_text |= !is_reasoning;
+            let flowed = reply.flow.feed(text);
+            self.print(&if is_reasoning { self.output.styled(&flowed, "90") } else { flowed });
+        }
+    }
+
+    fn title(&self, title: &str, colour: Colour) {
+        let head = Line::new("── ", colour).with(title, Style::BOLD.in_colour(colour));
+        let dashes = usize::from(width()).saturating_sub(head.width() + 1).max(2);
+        let head = head.with(format!(" {}", "─".repeat(dashes)), colour);
+        self.print(&format!("\n{}\n", self.output.paint(&head)));
+    }
+
+    /// Turns the line below everything on, which says what is waited for.
+    pub(super) fn tick(&self) {
+        if !self.is_terminal {
+            return;
+        }
+        let mut state = self.lock();
+        if state.reply.is_some() {
+            return;
+        }
+        let Some((what, since)) = &state.waiting else { return };
+        let elapsed = i64::try_from(since.elapsed().as_secs()).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+        let hint = state.note.unwrap_or("Ctrl-C pauses");
+        let time = if elapsed < 1_000_000 {
+            String::new()
+        } else {
+            format!(" {}", span(elapsed).replace(".0 s", " s"))
+        };
+        let text = format!("{} {what}{time} · {hint}", TURNS[state.turn % TURNS.len()]);
+        let text = cut(&text, usize::from(width()).saturating_sub(1)).into_owned();
+        state.turn += 1;
+        state.is_told = true;
+        self.print(&format!("\r\u{1b}[2K{}", self.output.dim(&text)));
+    }
+
+    /// Says below everything that the run is about to rest.
+    pub(super) fn note(&self, note: &'static str) {
+        self.lock().note = Some(note);
+        if !self.is_terminal {
+            self.output.remark(note);
+        }
+    }
+
+    /// The run begins or rests: nothing is waited for yet, or any more.
+    pub(super) fn rest(&self) {
+        let mut state = self.lock();
+        self.wipe(&mut state);
+        if let Some(reply) = state.reply.take() {
+            self.print(&reply.flow.end());
+        }
+        (state.waiting, state.note) = (None, None);
+    }
+
+    /// Shows that something is waited for from now on.
+    pub(super) fn wait_for(&self, what: &str) {
+        self.lock().waiting = Some((what.to_owned(), Instant::now()));
+    }
+
+    /// Prints a remark in a line of its own.
+    pub(super) fn line(&self, text: &str) {
+        let mut state = self.lock();
+        self.wipe(&mut state);
+        self.print(&format!("{text}\n"));
+    }
+
+    /// `text` as something small.
+    pub(super) fn dim(&self, text: &str) -> String {
+        self.output.dim(text)
+    }
+
+    /// `text` as something that matters.
+    pub(super) fn bold(&self, text: &str) -> String {
+        self.output.bold(text)
+    }
+
+    fn wipe(&self, state: &mut State) {
+        if std::mem::take(&mut state.is_told) {
+            self.print("\r\u{1b}[2K");
+        }
+    }
+
+    fn print(&self, text: &str) {
+        // Nobody reads any more: the run is not theirs alone.
+        let _unread = self.output.raw(text.as_bytes());
+        let _unread = std::io::stdout().flush();
+    }
+}
+
+/// What is waited for behind an event.
+fn waited_for(event: &Event) -> String {
+    if let Event::Action(action) = event {
+        format!("{} is at work", action.tool_name)
+    } else {
+        "the model is asked".to_owned()
+    }
+}
+
+/// An action whose thought was shown as it came.
+fn without_thought(action: &ActionEvent) -> ActionEvent {
+    let mut action = action.clone();
+    action.thought.clear();
+    action.reasoning_content = None;
+    action.thinking_blocks.clear();
+    action
+}

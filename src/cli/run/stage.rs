@@ -1,0 +1,280 @@
+//! What a conversation is opened with: its agent, model, keys, secrets.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Trouble;
+use super::screen::Screen;
+use crate::agent::{AgentDocument, Analyzer, Policy};
+use crate::cli::Place;
+use crate::cli::arguments::{Confirm, Model, Run};
+use crate::cli::settings::{Found, Origin, Settings, cipher, provider_key};
+use crate::conversation::{Builder, Conversation, Host};
+use crate::event::Json;
+use crate::event::json::Raw;
+use crate::hook;
+use crate::ids::{ConversationId, EventId, Sequence};
+use crate::llm::Settings as Llm;
+use crate::llm::profiles::Profiles;
+use crate::secret::{Held, Source};
+use crate::store::Options;
+use crate::tool::Spec;
+
+/// Under which uses the agent's calls and those that sum up are kept: the reference's names.
+const AGENT_USE: &str = "agent";
+const CONDENSER_USE: &str = "condenser";
+
+/// How many events stand in the front of a summary: the reference's number.
+const KEEP_FIRST: u64 = 2;
+
+/// The database, the settings, and what opens what is sealed.
+pub(super) struct Stage<'a> {
+    place: &'a Place<'a>,
+    pub host: Host,
+    found: Found,
+}
+
+impl<'a> Stage<'a> {
+    /// Opens the database, which `run` makes where there is none.
+    pub(super) fn new(place: &'a Place<'a>, flags: &Model, create: bool) -> Result<Self, Trouble> {
+        let found = Found::read(flags).map_err(Trouble::refused)?;
+        let store = place.open(&Options { create, ..Options::default() })?;
+        Ok(Self { place, host: Host::new(store), found })
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.found.settings
+    }
+
+    /// A new conversation for a task.
+    pub(super) async fn begin(
+        &self,
+        command: &Run,
+        screen: Option<&Arc<Screen>>,
+    ) -> Result<Conversation, Trouble> {
+        let llm = self.llm()?;
+        let tools: Vec<Spec> = self.settings().tools.iter().map(|name| Spec::new(name.as_str())).collect();
+        let json = |llm: &Llm| Json::from(Raw::checked(&llm.to_plain_json()));
+        let mut agent = AgentDocument::new(&json(&llm), &tools);
+        if self.settings().condense_at > 0 {
+            let condenser = Llm { usage_id: CONDENSER_USE.into(), stream: false, ..llm };
+            let text = format!(
+                r#"{{"llm":{},"max_size":{},"keep_first":{KEEP_FIRST},"kind":"LLMSummarizingCondenser"}}"#,
+                condenser.to_plain_json(),
+                self.settings().condense_at,
+            );
+            agent = agent.with("condenser", Some(&Json::from(Raw::checked(&text))));
+        }
+        let id = ConversationId::mint();
+        let mut builder = self
+            .builder(&id, screen)
+            .agent(agent)
+            .workspace(&command.workspace)
+            .confirmation_policy(policy(self.settings().confirm))
+            .tags(tags(&command.tags)?);
+        if self.settings().confirm == Confirm::Risky {
+            builder = builder.security_analyzer(Analyzer::Ensemble {
+                analyzers: vec![Analyzer::Pattern, Analyzer::Llm],
+                propagate_unknown: false,
+            });
+        }
+        for (name, source) in secrets(&command.secrets)? {
+            builder = builder.secret(name, source);
+        }
+        if let Some(file) = &command.hooks {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| Trouble::refused(format!("{} cannot be read: {error}", file.display())))?;
+            builder = builder.hooks(hook::Config::parse(&text).map_err(Trouble::refused)?);
+        }
+        Ok(builder.open().await?)
+    }
+
+    /// A conversation that is there, with the model that was typed, or its own and the key that it needs.
+    pub(super) async fn again(
+        &self,
+        prefix: &str,
+        screen: Option<&Arc<Screen>>,
+    ) -> Result<Conversation, Trouble> {
+        let id = self.host.store().resolve(prefix)?;
+        let state = self.host.store().base_state(&id)?;
+        let document = state.as_ref().map(|state| &state.document);
+        let raw = document.and_then(|document| document.field("agent"));
+        let mut builder = self.builder(&id, screen);
+        let agent = match raw {
+            Some(raw) => {
+                Some(AgentDocument::parse(raw.text()).map_err(crate::conversation::ConversationError::from)?)
+            }
+            None => None,
+        };
+        if let Some(agent) = agent {
+            builder = builder.agent(self.with_keys(&agent)?);
+        }
+        let folder = document.and_then(|document| document.field("workspace"));
+        if let Some(folder) = folder.and_then(|folder| folder.get("working_dir")?.as_text()) {
+            builder = builder.workspace(PathBuf::from(&*folder));
+        }
+        if let Some(confirm) = self.typed("confirm").then_some(self.settings().confirm) {
+            let conversation = builder.open().await?;
+            conversation.set_confirmation_policy(policy(confirm)).await?;
+            return Ok(conversation);
+        }
+        Ok(builder.open().await?)
+    }
+
+    /// An event by its sequence or the start of its id.
+    pub(super) fn event(&self, id: &ConversationId, text: &str) -> Result<EventId, Trouble> {
+        let store = self.host.store();
+        if let Ok(sequence) = text.parse() {
+            let mut found = None;
+            store.scan(id, Sequence(sequence), |event| {
+                found = Some(EventId::new(event.id)?);
+                Ok(false)
+            })?;
+            return found.ok_or_else(|| Trouble::refused(format!("{id} has no event {text}")));
+        }
+        Ok(store.resolve_event(id, text)?)
+    }
+
+    fn typed(&self, name: &str) -> bool {
+        self.found.origin(name) == Origin::CommandLine
+    }
+
+    fn builder(&self, id: &ConversationId, screen: Option<&Arc<Screen>>) -> Builder {
+        let mut builder = Conversation::builder()
+            .host(&self.host)
+            .id(id.clone())
+            .keep_dir(super::keep_dir(self.place.path).join(id.folder_name()))
+            .max_iterations(self.settings().max_iterations);
+        if let Some(budget) = self.settings().max_budget {
+            builder = builder.max_budget(budget);
+        }
+        if let Some(cipher) = cipher() {
+            builder = builder.cipher(cipher);
+        }
+        if let Some(screen) = screen {
+            let (shown, streamed) = (Arc::clone(screen), Arc::clone(screen));
+            builder = builder
+                .callback(Arc::new(move |event| shown.event(event)))
+                .on_delta(Arc::new(move |item, delta| streamed.delta(item, delta)));
+        }
+        builder
+    }
+
+    /// The model that the settings name.
+    fn llm(&self) -> Result<Llm, Trouble> {
+        let settings = self.settings();
+        // What was said more strongly than the profile takes the place of the profile's.
+        let over = |name: &str| {
+            settings.profile.is_none() || self.found.origin(name) >= self.found.origin("profile")
+        };
+        let mut llm = match (&settings.profile, &settings.model) {
+            (Some(profile), _) => Profiles::open(&settings.profiles_dir)
+                .and_then(|profiles| profiles.load(profile, cipher().as_ref()))
+                .map_err(Trouble::refused)?,
+            (None, Some(model)) => Llm::new(model),
+            (None, None) => {
+                return Err(Trouble::Refused {
+                    what: "which model is to be asked?".to_owned(),
+                    hint: Some(
+                        "say --model PROVIDER/NAME, or put it into the file that `annals config` names"
+                            .to_owned(),
+                    ),
+                });
+            }
+        };
+        if let Some(model) = settings.model.as_deref().filter(|_| over("model")) {
+            llm.model = model.into();
+        }
+        if let Some(url) = settings.base_url.as_deref().filter(|_| over("base_url")) {
+            llm.base_url = Some(url.into());
+        }
+        if let Some(key) = settings.api_key.as_deref().filter(|_| over("api_key")) {
+            llm.api_key = Some(Held::read(key, None));
+        }
+        llm.usage_id = AGENT_USE.into();
+        llm.stream = true;
+        Ok(with_key(llm, settings))
+    }
+
+    /// The agent with the model that was typed, where one was, and keys where the disk has kept none.
+    fn with_keys(&self, agent: &AgentDocument) -> Result<AgentDocument, Trouble> {
+        let typed = ["model", "profile", "base_url"].iter().any(|name| self.typed(name));
+        let Some(llm) = agent.llm() else { return Ok(agent.clone()) };
+        let llm = if typed { self.llm()? } else { self.own(llm)? };
+        let mut agent = agent.with("llm", Some(&Json::from(Raw::checked(&llm.to_plain_json()))));
+        // A condenser is an object with a model as well.
+        let condenser = agent.condenser().and_then(|condenser| AgentDocument::parse(condenser.text()).ok());
+        if let Some((condenser, own)) = condenser.as_ref().and_then(|known| Some((known, known.llm()?))) {
+            let own = if typed {
+                Llm { usage_id: CONDENSER_USE.into(), stream: false, ..llm }
+            } else {
+                self.own(own)?
+            };
+            let condenser = condenser.with("llm", Some(&Json::from(Raw::checked(&own.to_plain_json()))));
+            agent = agent.with("condenser", Some(condenser.json()));
+        }
+        Ok(agent)
+    }
+
+    /// A model as the disk has it, with its key.
+    fn own(&self, llm: Raw<'_>) -> Result<Llm, Trouble> {
+        let mut llm = Llm::from_raw(llm).map_err(Trouble::refused)?;
+        if let Some(cipher) = cipher() {
+            llm.open(&cipher);
+        }
+        Ok(with_key(llm, self.settings()))
+    }
+}
+
+/// The model with a key, where one is known and it has none.
+fn with_key(mut llm: Llm, settings: &Settings) -> Llm {
+    if llm.api_key.as_ref().is_none_or(|key| key.secret().is_none()) {
+        let key = settings.api_key.clone().or_else(|| provider_key(&llm.model).map(|(_, key)| key));
+        llm.api_key = key.map(|key| Held::read(&key, None)).or(llm.api_key);
+    }
+    llm
+}
+
+fn policy(confirm: Confirm) -> Policy {
+    match confirm {
+        Confirm::Never => Policy::Never,
+        Confirm::Risky => Policy::risky(),
+        Confirm::Always => Policy::Always,
+    }
+}
+
+fn tags(given: &[String]) -> Result<Vec<(String, String)>, Trouble> {
+    let tag = |text: &String| {
+        let (key, value) =
+            text.split_once('=').ok_or_else(|| Trouble::refused(format!("no TAG=VALUE: {text}")))?;
+        Ok((key.to_owned(), value.to_owned()))
+    };
+    given.iter().map(tag).collect()
+}
+
+/// Secrets from variables: `NAME`, or `NAME=VARIABLE`.
+pub(super) fn secrets(given: &[String]) -> Result<Vec<(String, Source)>, Trouble> {
+    let secret = |text: &String| {
+        let (name, variable) = text.split_once('=').unwrap_or((text, text));
+        let value = std::env::var(variable).ok().filter(|value| !value.is_empty());
+        let value = value.ok_or_else(|| Trouble::refused(format!("the variable {variable} is not set")))?;
+        Ok((name.to_owned(), Source::given(&value)))
+    };
+    given.iter().map(secret).collect()
+}
+
+/// The model that the settings name, for keeping it as a profile.
+pub(super) fn llm_of(found: Found, place: &Place<'_>) -> Result<Llm, Trouble> {
+    let host = Host::new(crate::Store::in_memory(&Options::default())?);
+    Stage { place, host, found }.llm()
+}
+
+/// The task as it was typed, or standard input.
+pub(super) fn task(typed: &str) -> Result<String, Trouble> {
+    let text = if typed == "-" {
+        std::io::read_to_string(std::io::stdin()).map_err(crate::Error::io("reading", "standard input"))?
+    } else {
+        typed.to_owned()
+    };
+    if text.trim().is_empty() { Err(Trouble::refused("the task is empty")) } else { Ok(text) }
+}

@@ -1,0 +1,330 @@
+//! The commands that run agents, on a model server that speaks OpenAI's wire form.
+#![cfg(all(feature = "cli", feature = "agent", unix))]
+
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::cli::Program;
+use crate::support::model_server::{Answer, ModelServer};
+
+const KEY: &str = "sk-not-to-be-seen";
+
+/// The program, a model for it, and a folder to work in.
+struct Desk {
+    program: Program,
+    server: ModelServer,
+}
+
+impl Desk {
+    fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let desk = Self { program: Program::new(), server: ModelServer::start(answers) };
+        std::fs::create_dir(desk.program.folder.path().join("work")).unwrap();
+        desk
+    }
+
+    /// The program in an environment where nothing is set but the model's address and key.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let folder = self.program.folder.path();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.join("home"));
+        command.env("LLM_API_KEY", KEY).env("LLM_BASE_URL", format!("{}/v1", self.server.url()));
+        command.current_dir(folder).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Exit code, standard output and standard error.
+    fn says(&self, arguments: &[&str]) -> (i32, String, String) {
+        told(&self.output(arguments))
+    }
+
+    /// Standard output of a command that ends with 0.
+    #[track_caller]
+    fn done(&self, arguments: &[&str]) -> String {
+        let (code, out, errors) = self.says(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {out}{errors}");
+        out
+    }
+
+    fn run(&self, more: &[&str]) -> (i32, String, String) {
+        self.says(&[&["run", "Go", "--workspace", "work", "--model", "openai/m"], more].concat())
+    }
+
+    /// The conversation that went on last.
+    fn id(&self) -> String {
+        let list: Value = serde_json::from_str(&self.done(&["--json", "list"])).unwrap();
+        list["conversations"][0]["id"].as_str().unwrap().to_owned()
+    }
+
+    fn kinds(&self, id: &str) -> Vec<String> {
+        let lines = self.done(&["--json", "events", id]);
+        let kind =
+            |line: &str| serde_json::from_str::<Value>(line).unwrap()["kind"].as_str().unwrap().to_owned();
+        lines.lines().map(kind).collect()
+    }
+}
+
+fn told(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+fn shell(id: &str, command: &str, risk: &str) -> Answer {
+    let arguments = json!({ "command": command, "security_risk": risk, "summary": "do it" }).to_string();
+    Answer::calls("I will do it.", &[(id, "terminal", &arguments)])
+}
+
+#[test]
+fn a_run_draws_what_happens_and_ends_with_its_cost_and_how_to_go_on() {
+    let desk =
+        Desk::new([shell("c1", "echo made > made.txt; cat made.txt", "LOW"), Answer::text("All done.")]);
+    let (code, out, errors) = desk.run(&["--tag", "team=core"]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    for words in ["Message from User", "Go", "I will do it.", "$ echo made > made.txt", "exit 0", "All done."]
+    {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+    let id = desk.id();
+    assert!(out.contains("finished · 2 model calls · 20 tokens in, 4 out · $"), "{out}");
+    assert!(out.ends_with(&format!("go on with: annals resume {id} 'and now ..'\n")), "{out}");
+    assert!(desk.program.folder.path().join("work/made.txt").exists());
+    assert_eq!(desk.server.seen()[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
+    assert!(desk.done(&["list", "--tag", "team=core"]).contains(&id));
+    // The key is in no file.
+    for name in ["annals.db", "annals.db-wal"] {
+        let bytes = std::fs::read(desk.program.folder.path().join(name)).unwrap_or_default();
+        assert!(!bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes()), "{name}");
+    }
+}
+
+#[test]
+fn programs_read_a_run_line_by_line() {
+    let desk = Desk::new([Answer::text("Hello.")]);
+    let out = desk.done(&["--json", "run", "Hi", "-m", "openai/m", "-w", "work"]);
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["conversation"], desk.id());
+    let kinds: Vec<_> = lines.iter().filter_map(|line| line["event"]["kind"].as_str()).collect();
+    assert_eq!(kinds, ["SystemPromptEvent", "MessageEvent", "MessageEvent"]);
+    let last = lines.last().unwrap();
+    assert_eq!(
+        (&last["status"], &last["events"], &last["prompt_tokens"]),
+        (&json!("finished"), &json!(3), &json!(10))
+    );
+}
+
+#[test]
+fn what_is_risky_waits_where_nobody_can_be_asked() {
+    let desk = Desk::new([shell("c1", "rm -rf /nowhere/at/all", "LOW"), Answer::text("As you wish.")]);
+    let (code, out, _) = desk.run(&[]);
+    let id = desk.id();
+    assert_eq!(code, 1);
+    assert!(out.contains("waiting for your consent"), "{out}");
+    assert!(out.contains(&format!("annals approve {id}, or: annals reject {id}")), "{out}");
+    // Going on without a word carries nothing out.
+    assert_eq!(desk.says(&["resume", &id]).0, 1);
+    assert_eq!(desk.server.seen().len(), 1);
+    let refused = desk.done(&["reject", &id[..8], "--reason", "not here"]);
+    assert_eq!(refused, format!("refused 1 action; `annals resume {id}` lets the agent go on\n"));
+    let (code, _, errors) = desk.says(&["reject", &id]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("nothing waits for consent"), "{errors}");
+    assert!(desk.done(&["resume", &id]).contains("As you wish."));
+    assert!(desk.server.seen()[1].text.contains("not here"));
+}
+
+#[test]
+fn consent_carries_out_what_waits() {
+    let desk = Desk::new([shell("c1", "echo yes > yes.txt", "LOW"), Answer::text("Done.")]);
+    assert_eq!(desk.run(&["--confirm", "always"]).0, 1);
+    let file = desk.program.folder.path().join("work/yes.txt");
+    assert!(!file.exists());
+    assert!(desk.done(&["approve", &desk.id()]).contains("Done."));
+    assert!(file.exists());
+}
+
+#[test]
+fn what_is_said_to_one_that_rests_is_heard_when_it_is_resumed() {
+    let desk = Desk::new([Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
+    desk.run(&[]);
+    let id = desk.id();
+    assert_eq!(desk.done(&["send", &id, "and then?"]), format!("said; `annals resume {id}` goes on\n"));
+    assert!(desk.done(&["resume", &id]).contains("Two."));
+    assert!(desk.server.seen()[1].text.contains("and then?"));
+    assert!(desk.done(&["resume", &id, "go on"]).contains("Three."));
+    assert_eq!(desk.kinds(&id).iter().filter(|kind| *kind == "MessageEvent").count(), 6);
+}
+
+#[test]
+fn a_question_leaves_no_trace_but_its_cost() {
+    let desk = Desk::new([Answer::text("One."), Answer::text("Because.")]);
+    desk.run(&[]);
+    let id = desk.id();
+    let before = desk.kinds(&id);
+    assert_eq!(desk.done(&["ask", &id, "why?"]), "Because.\n");
+    assert_eq!(desk.kinds(&id), before);
+    assert!(desk.done(&["show", &id]).contains("ask-agent-llm"));
+}
+
+#[test]
+fn a_fork_goes_its_own_way_from_the_event_that_is_named() {
+    let desk = Desk::new([Answer::text("One."), Answer::text("Another."), Answer::text("More.")]);
+    desk.run(&[]);
+    let id = desk.id();
+    let fork = desk.done(&["fork", &id, "--from", "1"]);
+    let fork = fork.lines().next().unwrap().to_owned();
+    assert_eq!(desk.kinds(&fork), ["SystemPromptEvent", "MessageEvent"]);
+    assert!(desk.done(&["resume", &fork]).contains("Another."));
+    assert_eq!(desk.kinds(&id).len(), 3);
+    let (code, _, errors) = desk.says(&["fork", &id, "--from", "77"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("has no event 77"), "{errors}");
+    assert!(desk.done(&["--json", "fork", &id, "--keep-cost"]).contains("\"events\":3"));
+}
+
+#[tokio::test]
+async fn a_run_of_another_process_is_paused_and_heard_and_never_run_twice() {
+    let answer = shell("c1", "echo never", "LOW").delay(Duration::from_secs(2));
+    let desk = Desk::new([answer, Answer::text("Done.")]);
+    let run = ["run", "Go", "--workspace", "work", "--model", "openai/m"];
+    let child = desk.command(&run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    desk.server.arrived(1).await;
+    let id = desk.id();
+    let (code, _, errors) = desk.says(&["resume", &id]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("is running already") && errors.contains("annals pause"), "{errors}");
+    assert!(desk.done(&["send", &id, "by the way"]).contains("the run that is under way hears of it"));
+    assert_eq!(desk.done(&["pause", &id]), "paused\n");
+    let (code, out, _) = told(&child.wait_with_output().unwrap());
+    assert_eq!(code, 1);
+    assert!(out.contains("by the way") && out.contains("\npaused · 1 model call"), "{out}");
+    // What the model asked for meanwhile is carried out once, when it goes on.
+    assert_eq!(desk.kinds(&id).iter().filter(|kind| *kind == "ObservationEvent").count(), 0);
+    assert!(desk.done(&["resume", &id]).contains("Done."));
+    assert_eq!(desk.kinds(&id).iter().filter(|kind| *kind == "ObservationEvent").count(), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_was_killed_is_resumed_and_says_what_was_interrupted() {
+    let desk = Desk::new([shell("c1", "echo once >> log; sleep 60", "LOW"), Answer::text("I see.")]);
+    let run = ["run", "Go", "--workspace", "work", "--model", "openai/m"];
+    let mut child = desk.command(&run).stdout(Stdio::null()).spawn().unwrap();
+    let log = desk.program.folder.path().join("work/log");
+    while !log.exists() {
+        tokio::task::yield_now().await;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let out = desk.done(&["resume", &desk.id()]);
+    assert!(out.contains("A restart occurred while this tool was in progress"), "{out}");
+    assert!(out.contains("I see."), "{out}");
+    assert_eq!(std::fs::read_to_string(log).unwrap(), "once\n");
+}
+
+#[test]
+fn every_setting_says_where_it_came_from() {
+    let desk = Desk::new([]);
+    let folder = desk.program.folder.path().join("home/.config/annals");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(
+        folder.join("config.toml"),
+        "model = 'file/model'\nmax_budget = 2.5\nconfirm = 'always'\n",
+    )
+    .unwrap();
+    let mut command = desk.command(&["--json", "config", "--confirm", "never"]);
+    let out = told(
+        &command.env("ANNALS_MODEL", "environment/model").env("ANNALS_MAX_ITERATIONS", "7").output().unwrap(),
+    )
+    .1;
+    let found: Value = serde_json::from_str(&out).unwrap();
+    let setting = |name: &str| found["settings"][name].clone();
+    assert_eq!(
+        setting("model"),
+        json!({ "value": "environment/model", "from": "environment, ANNALS_MODEL" })
+    );
+    assert_eq!(setting("max_iterations")["value"], "7");
+    assert_eq!(setting("max_budget"), json!({ "value": "2.5", "from": found["file"] }));
+    assert_eq!(setting("confirm"), json!({ "value": "never", "from": "command line" }));
+    assert_eq!(setting("condense_at"), json!({ "value": "240", "from": "default" }));
+    assert_eq!(setting("profile"), json!({ "value": null, "from": "not set" }));
+    assert_eq!(setting("api_key"), json!({ "value": "**********", "from": "environment, LLM_API_KEY" }));
+    std::fs::write(folder.join("config.toml"), "modle = 'x'\n").unwrap();
+    let (code, _, errors) = desk.says(&["config"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("modle") && errors.contains("config.toml"), "{errors}");
+}
+
+#[test]
+fn a_profile_names_a_model_and_what_is_typed_counts_more() {
+    let desk = Desk::new([Answer::text("One."), Answer::text("Two.")]);
+    desk.done(&["profiles", "--save", "fast", "--model", "openai/quick", "--with-key"]);
+    let mut run = desk.command(&["run", "Go", "-w", "work", "--profile", "fast"]);
+    let (code, out, errors) =
+        told(&run.env_remove("LLM_API_KEY").env_remove("LLM_BASE_URL").output().unwrap());
+    assert_eq!(code, 0, "{out}{errors}");
+    desk.done(&["run", "Go", "-w", "work", "--profile", "fast", "--model", "openai/other"]);
+    let models: Vec<_> = desk.server.seen().iter().map(|seen| seen.body["model"].clone()).collect();
+    assert_eq!(models, ["quick", "other"]);
+    assert_eq!(desk.server.seen()[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
+    assert!(desk.done(&["profiles"]).contains("fast"));
+    desk.done(&["profiles", "--remove", "fast"]);
+    let (code, _, errors) = desk.says(&["run", "Go", "--profile", "fast"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("fast"), "{errors}");
+}
+
+#[test]
+fn without_a_model_nothing_is_begun() {
+    let desk = Desk::new([]);
+    let (code, _, errors) = desk.says(&["run", "Go"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("which model is to be asked?") && errors.contains("--model"), "{errors}");
+    let (code, _, errors) = desk.says(&["resume", "1234"]);
+    assert_eq!(code, 1);
+    assert!(errors.contains("there is no"), "{errors}");
+}
+
+#[test]
+fn a_secret_is_given_to_commands_that_name_it_and_never_shown() {
+    let desk = Desk::new([
+        Answer::text("One."),
+        shell("c1", "echo \"$DEPLOY_TOKEN\" | tr a-z A-Z; echo $DEPLOY_TOKEN", "LOW"),
+        Answer::text("Two."),
+    ]);
+    desk.run(&[]);
+    let id = desk.id();
+    let with = |arguments: &[&str], key: bool| {
+        let mut command = desk.command(arguments);
+        command.env("DEPLOY_TOKEN", "hush-hush-hush");
+        if key {
+            command.env("OH_SECRET_KEY", "a long random text");
+        }
+        told(&command.output().unwrap())
+    };
+    let (code, _, errors) = with(&["secrets", &id, "--set", "DEPLOY_TOKEN"], false);
+    assert_eq!(code, 1);
+    assert!(errors.contains("OH_SECRET_KEY"), "{errors}");
+    assert!(with(&["secrets", &id, "--set", "DEPLOY_TOKEN"], true).1.contains("DEPLOY_TOKEN"));
+    let (code, out, _) = with(&["resume", &id, "deploy"], true);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("HUSH-HUSH-HUSH") && out.contains("<secret-hidden>"), "{out}");
+    assert!(!out.contains("hush-hush-hush"), "{out}");
+    assert!(with(&["secrets", &id, "--remove", "DEPLOY_TOKEN"], true).1.contains("it has no secrets"));
+    assert_eq!(with(&["secrets", &id, "--remove", "DEPLOY_TOKEN"], true).0, 1);
+}
+
+#[test]
+fn a_model_that_refuses_the_key_fails_the_run_with_a_way_out() {
+    let desk = Desk::new([Answer::error(401, "no such key")]);
+    let (code, out, _) = desk.run(&[]);
+    assert_eq!(code, 2);
+    assert!(
+        out.contains("Your LLM API key appears to be invalid") && out.contains("failed · 0 model calls"),
+        "{out}"
+    );
+    assert!(out.contains("annals resume"), "{out}");
+}

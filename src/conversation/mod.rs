@@ -52,7 +52,7 @@ pub use fork::{ForkMetrics, ForkOptions};
 pub use goal::{Goal, GoalOutcome, GoalStatus};
 pub use guide::{Called, Guide};
 pub use host::Host;
-pub use live::StateUpdates;
+pub use live::{OnPause, StateUpdates};
 pub use run::RunOptions;
 pub use say::UserMessage;
 use tokio::sync::watch;

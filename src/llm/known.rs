@@ -96,6 +96,28 @@ impl Models {
     }
 }
 
+impl Models {
+    /// Every model that is known, with its provider where one is told; the topmost table first.
+    #[must_use]
+    pub fn list(&self) -> Vec<(String, String)> {
+        let tables = self.over.iter().rev().map(|table| &**table).chain([BUILT_IN]);
+        let mut list: Vec<(String, String)> = Vec::new();
+        for table in tables {
+            for (name, entry) in Raw::checked(table.trim()).members() {
+                let told = entry.get("litellm_provider").and_then(Raw::as_str);
+                let provider = told.map_or_else(
+                    || name.split('/').next().unwrap_or_default().into(),
+                    |told| told.into_owned(),
+                );
+                list.push((provider, name.into_owned()));
+            }
+        }
+        list.sort_unstable();
+        list.dedup();
+        list
+    }
+}
+
 /// The names that a model may have in a table, the closest first.
 fn names(model: &str, provider: &str) -> Vec<String> {
     let model = model.trim().to_lowercase();

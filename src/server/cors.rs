@@ -47,7 +47,7 @@ fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
 }
 
 /// Whether a page of this origin may read answers.
-fn may(configured: &[String], origin: &str) -> bool {
+pub(super) fn may(configured: &[String], origin: &str) -> bool {
     let host = origin.split_once("://").map_or(origin, |(_, rest)| rest);
     // An address in brackets has colons of its own; such origins are allowed by configuration only.
     let host = host.split(['/', ':']).next().unwrap_or_default();

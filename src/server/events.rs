@@ -15,7 +15,7 @@ use super::App;
 use super::failure::{Failure, Problem, success};
 use super::message;
 use super::request::{self, Params, PathId};
-use super::sessions::Busy;
+use super::session::Busy;
 use super::wire::{self, Nulls, Provenance};
 use crate::error::Error;
 use crate::event::{Content, Event, Given};
@@ -227,7 +227,7 @@ async fn say(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> Re
     let runs = value.get("run") == Some(&Value::Bool(true));
     app.touch();
     let session = app.sessions().open(&app, &id).await.map_err(named(&id))?;
-    session.conversation.send_message(message).await?;
+    session.say(&app, message).await?;
     if runs {
         session.start(&app, Busy::FollowUp).map_err(|failure| match failure {
             Failure::Refused(StatusCode::TOO_MANY_REQUESTS, _) => Failure::Refused(

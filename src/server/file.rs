@@ -3,10 +3,11 @@
 //! Paths are absolute. Who has a session key may read and write what the server may: commands can anyway.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::multipart::MultipartRejection;
 use axum::extract::{DefaultBodyLimit, Multipart, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -18,22 +19,67 @@ use tokio::io::AsyncWriteExt;
 use tokio_util::io::ReaderStream;
 
 use super::App;
+use super::archive;
+use super::command::named;
 use super::failure::{Failure, Problem, success};
-use super::request::Params;
+use super::request::{Params, Steps, conversation_id};
+use super::scope::Scope;
+use super::zip;
+use crate::error::Error;
+use crate::event::json::Raw;
+use crate::secret::document::{self, Form};
+use crate::transfer::{Exporter, Format};
+
+/// The most folders of the home folder that are shown.
+const FAVORITES_MAX: usize = 50;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/upload", post(upload).layer(DefaultBodyLimit::disable()))
         .route("/download", get(download))
         .route("/create_directory", post(create_directory))
-        .route("/home", get(home))
-        .route("/search_subdirs", get(subfolders))
+        .route("/download-trajectory/{trajectory_id}", get(trajectory))
+        .route("/archive", get(archive::pack))
 }
 
-/// The path of a query: absolute.
-fn path(params: &Params) -> Result<PathBuf, Failure> {
-    let path = PathBuf::from(params.required("path")?);
-    if path.is_absolute() { Ok(path) } else { Err(Failure::bad("Path must be absolute")) }
+/// What is asked of the whole machine only: for pickers.
+pub(super) fn discovery() -> Router<Arc<App>> {
+    Router::new().route("/home", get(home)).route("/search_subdirs", get(subfolders))
+}
+
+/// How a download is named: letters that a header cannot bear are replaced.
+pub(super) fn attachment(name: &str) -> String {
+    let plain = |letter: char| {
+        if matches!(letter, '"' | '\\') || !letter.is_ascii_graphic() { '_' } else { letter }
+    };
+    format!("attachment; filename=\"{}\"", name.chars().map(plain).collect::<String>())
+}
+
+/// A conversation's folder as the reference would have it, in a zip; secrets are sealed in it or stars.
+async fn trajectory(State(app): State<Arc<App>>, scope: Scope, steps: Steps) -> Result<Response, Failure> {
+    let id = conversation_id(steps.get("trajectory_id"), &["path", "conversation_id"])?;
+    scope.check_conversation(&id)?;
+    let name = id.folder_name();
+    let folder = std::env::temp_dir().join(format!(".annals-{}", uuid::Uuid::new_v4().simple()));
+    let (to, known) = (folder.clone(), name.clone());
+    let packed = app.ask(move |store| {
+        let report = Exporter::new(store, Format::OpenHands).export(&id, &to, &mut |_| ())?;
+        let place = to.join("zip");
+        let failed = |source| Error::Io { doing: "packing a conversation", path: place.clone(), source };
+        let mut out = std::io::BufWriter::new(std::fs::File::create(&place).map_err(failed)?);
+        hide_secrets(&report.path).map_err(failed)?;
+        zip::write(&report.path, &known, &mut out).map_err(failed)?;
+        std::io::Write::flush(&mut out).map_err(failed)?;
+        std::fs::File::open(&place).map_err(failed)
+    });
+    let packed = packed.await.map_err(named);
+    // The archive stays readable for whoever has it open, and is gone with them.
+    let _never_made = fs::remove_dir_all(&folder).await;
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::CONTENT_DISPOSITION, attachment(&format!("{name}.zip"))),
+    ];
+    Ok((headers, Body::from_stream(ReaderStream::new(fs::File::from_std(packed?)))).into_response())
 }
 
 /// What the file system refuses, in a status that says whose fault it is.
@@ -52,10 +98,13 @@ fn refused(error: &io::Error) -> Failure {
 
 async fn upload(
     State(app): State<Arc<App>>,
+    scope: Scope,
     params: Params,
-    mut parts: Multipart,
+    parts: Result<Multipart, MultipartRejection>,
 ) -> Result<Json<Value>, Failure> {
-    let path = path(&params)?;
+    let path = scope.path(&params).await?;
+    let missing = || Problem::new("missing", &["body", "file"], "Field required");
+    let mut parts = parts.map_err(|_| missing())?;
     app.touch();
     if fs::metadata(&path).await.is_ok_and(|found| found.is_dir()) {
         return Err(Failure::bad("Path is a directory"));
@@ -87,11 +136,11 @@ async fn upload(
         }
         return Ok(Json(json!({"success": true, "file_size": written?})));
     }
-    Err(Problem::new("missing", &["body", "file"], "Field required").into())
+    Err(missing().into())
 }
 
-async fn download(State(app): State<Arc<App>>, params: Params) -> Result<Response, Failure> {
-    let path = path(&params)?;
+async fn download(State(app): State<Arc<App>>, scope: Scope, params: Params) -> Result<Response, Failure> {
+    let path = scope.path(&params).await?;
     app.touch();
     let found = fs::metadata(&path).await.map_err(|error| refused(&error))?;
     if !found.is_file() {
@@ -99,42 +148,68 @@ async fn download(State(app): State<Arc<App>>, params: Params) -> Result<Respons
     }
     let file = fs::File::open(&path).await.map_err(|error| refused(&error))?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let name: String = name
-        .chars()
-        .map(|letter| if matches!(letter, '"' | '\\') || !letter.is_ascii_graphic() { '_' } else { letter })
-        .collect();
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, found.len().to_string()),
-        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+        (header::CONTENT_DISPOSITION, attachment(&name)),
     ];
     Ok((headers, Body::from_stream(ReaderStream::new(file))).into_response())
 }
 
-async fn create_directory(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
-    let path = path(&params)?;
+async fn create_directory(
+    State(app): State<Arc<App>>,
+    scope: Scope,
+    params: Params,
+) -> Result<Json<Value>, Failure> {
+    let path = scope.path(&params).await?;
     app.touch();
     fs::create_dir_all(&path).await.map_err(|error| refused(&error))?;
     Ok(success())
 }
 
-async fn home(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"home": app.config().home_dir.as_deref().unwrap_or(Path::new("/"))}))
+/// The home folder, the folders in it, and where file systems begin.
+async fn home(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
+    let home = app.config().home_dir.as_deref().unwrap_or(Path::new("/"));
+    let hidden = params.flag("include_hidden")?;
+    // A home that cannot be read has no favourites.
+    let names = folders(home, hidden).await.unwrap_or_default();
+    let favorites: Vec<Value> = names
+        .into_iter()
+        .take(FAVORITES_MAX)
+        .map(|name| json!({"label": name, "path": home.join(name)}))
+        .collect();
+    let locations = json!([{"label": "/", "path": "/"}]);
+    Ok(Json(json!({"home": home, "favorites": favorites, "locations": locations})))
 }
 
-/// The folders in a folder, by name: for pickers.
-async fn subfolders(params: Params) -> Result<Json<Value>, Failure> {
-    let path = path(&params)?;
-    let limit = params.number("limit", 1, 100, 100)? as usize;
-    let mut entries = fs::read_dir(&path).await.map_err(|error| refused(&error))?;
+/// The names of the folders in a folder, links left out, without regard to case.
+async fn folders(folder: &Path, hidden: bool) -> io::Result<Vec<String>> {
+    let mut entries = fs::read_dir(folder).await?;
     let mut names = Vec::new();
-    while let Some(entry) = entries.next_entry().await.map_err(|error| refused(&error))? {
+    while let Some(entry) = entries.next_entry().await? {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with('.') && fs::metadata(entry.path()).await.is_ok_and(|found| found.is_dir()) {
+        let is_shown = hidden || !name.starts_with('.');
+        if is_shown && entry.file_type().await.is_ok_and(|kind| kind.is_dir()) {
             names.push(name);
         }
     }
-    names.sort();
+    names.sort_by_key(|name| (name.to_lowercase(), name.clone()));
+    Ok(names)
+}
+
+/// The folders in a folder, by name: for pickers.
+async fn subfolders(scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
+    let path = scope.path(&params).await?;
+    let limit = params.number("limit", 1, 100, 100)? as usize;
+    match fs::metadata(&path).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Failure::not_found("Directory not found"));
+        }
+        Ok(found) if !found.is_dir() => return Err(Failure::bad("Path is not a directory")),
+        Ok(_) | Err(_) => {}
+    }
+    let hidden = params.flag("include_hidden")?;
+    let names = folders(&path, hidden).await.map_err(|error| refused(&error))?;
     let from = params
         .get("page_id")
         .and_then(|first| names.iter().position(|name| name == first))
@@ -143,4 +218,16 @@ async fn subfolders(params: Params) -> Result<Json<Value>, Failure> {
     let items: Vec<Value> =
         names[from..].iter().take(limit).map(|name| json!({"name": name, "path": path.join(name)})).collect();
     Ok(Json(json!({"items": items, "next_page_id": next})))
+}
+
+/// Puts stars in the place of every secret in a conversation's folder, sealed or not.
+fn hide_secrets(folder: &Path) -> io::Result<()> {
+    for name in ["base_state.json", "meta.json"] {
+        let path = folder.join(name);
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        if let Ok(document) = Raw::parse(&text) {
+            std::fs::write(&path, document::agent(document, Form::Redacted))?;
+        }
+    }
+    Ok(())
 }

@@ -7,28 +7,51 @@
 
 mod annals;
 mod app;
+mod archive;
+mod aside;
 mod auth;
 mod bash;
+mod catalog;
+mod child;
 mod command;
 mod config;
 mod conversations;
 mod cors;
 mod create;
 mod events;
+mod exposure;
 mod failure;
 mod file;
 mod fork;
 mod git;
+mod goal;
 mod hub;
 mod info;
+mod keep;
+mod listen;
 mod message;
 mod meta;
 mod metrics;
+mod opening;
+mod origin;
+mod percent;
+mod piece;
+mod plan;
 mod probes;
+mod profiles;
 mod request;
+mod scope;
+mod session;
 mod sessions;
+mod settings;
 mod socket;
+mod title;
+mod webhook;
 mod wire;
+mod workspace;
+mod workspaces;
+mod worktree;
+mod zip;
 
 use std::future::Future;
 use std::io;
@@ -36,9 +59,14 @@ use std::sync::Arc;
 
 pub use app::App;
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-pub use config::{Config, RUNS_MAX};
+pub use config::{Config, IDLE_MAX, RUNS_MAX};
 use tokio::net::TcpListener;
+pub use webhook::{WebhookError, WebhookSpec};
+
+/// The longest body of a request, uploads aside: a message with pictures.
+const BODY_BYTES_MAX: usize = 32 << 20;
 
 /// Everything that the server answers, for a host that brings its own listener.
 pub fn router(app: Arc<App>) -> Router {
@@ -47,17 +75,32 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/conversations/{conversation_id}", command::routes())
         .nest("/conversations/{conversation_id}/events", events::routes())
         .nest("/bash", bash::routes())
-        .nest("/file", file::routes())
+        .nest("/file", file::routes().merge(file::discovery()))
         .nest("/git", git::routes())
         .nest("/annals", annals::routes())
+        .nest("/conversations/{conversation_id}/bash", bash::routes())
+        .nest("/conversations/{conversation_id}/file", file::routes())
+        .nest("/conversations/{conversation_id}/git", git::routes())
+        .nest("/settings", settings::routes())
+        .nest("/profiles", profiles::routes())
+        .nest("/tools", catalog::tools())
+        .nest("/llm", catalog::models())
+        .nest("/hooks", catalog::hooks())
+        .nest("/workspaces", workspaces::routes())
+        .nest("/auth", workspace::keys())
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&app), auth::check));
+    let files = Router::new()
+        .nest("/conversations", workspace::routes())
+        .layer(from_fn_with_state(Arc::clone(&app), workspace::check));
     Router::new()
         .merge(probes::routes())
         .merge(metrics::routes())
-        .nest("/api", api)
+        .nest("/api", api.merge(files))
         .nest("/sockets", socket::routes())
         .fallback(failure::not_found)
         .method_not_allowed_fallback(failure::method_not_allowed)
+        .layer(from_fn_with_state(Arc::clone(&app), origin::check))
         .layer(from_fn_with_state(Arc::clone(&app), cors::answer))
         .layer(from_fn_with_state(Arc::clone(&app), metrics::measure))
         .with_state(app)
@@ -73,12 +116,22 @@ pub async fn serve(
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let closing = app.closing().clone();
-    let told = async move {
-        shutdown.await;
-        closing.cancel();
+    app.repair().await;
+    let keeper = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { app.look_after().await }
+    });
+    let told = {
+        let app = Arc::clone(&app);
+        async move {
+            shutdown.await;
+            app.end();
+        }
     };
-    let ended = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(told).await;
+    let told = tokio::spawn(told);
+    listen::run(listener, router(Arc::clone(&app)), app.ending().clone()).await;
     app.close().await;
-    ended
+    // Both have heard of the end.
+    let _gone = (told.await, keeper.await);
+    Ok(())
 }

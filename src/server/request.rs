@@ -1,5 +1,7 @@
 //! Reading requests: ids, queries and bodies, with the reference's words for what is wrong with them.
 
+use std::collections::HashMap;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
@@ -15,12 +17,36 @@ pub(super) struct PathId(pub ConversationId);
 impl<S: Send + Sync> FromRequestParts<S> for PathId {
     type Rejection = Failure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        type All = axum::extract::Path<std::collections::HashMap<String, String>>;
-        let all = All::from_request_parts(parts, state).await;
-        let text = all.ok().and_then(|mut all| all.remove("conversation_id")).unwrap_or_default();
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let text = step(parts, "conversation_id").await.unwrap_or_default();
         conversation_id(&text, &["path", "conversation_id"]).map(Self)
     }
+}
+
+/// The steps of a path that its route names.
+pub(super) struct Steps(HashMap<String, String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Steps {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let steps = axum::extract::Path::<HashMap<String, String>>::from_request_parts(parts, state).await;
+        steps
+            .map(|axum::extract::Path(steps)| Self(steps))
+            .map_err(|_| Failure::bad("the path cannot be read"))
+    }
+}
+
+impl Steps {
+    /// The step of that name.
+    pub fn get(&self, name: &str) -> &str {
+        self.0.get(name).map(String::as_str).unwrap_or_default()
+    }
+}
+
+/// A step of a path; `None` where the route has none of that name.
+pub(super) async fn step(parts: &mut Parts, name: &str) -> Option<String> {
+    Steps::from_request_parts(parts, &()).await.ok()?.0.remove(name)
 }
 
 /// The conversation that a text means: a UUID, with dashes or without.

@@ -99,7 +99,7 @@ pub(super) async fn verify(
         }
         let last = match work.await {
             Ok(Ok(seen)) => json!({"done": shape::verification(&seen)}),
-            Ok(Err(failure)) => json!({"failed": failure.text()}),
+            Ok(Err(failure)) => json!({"failed": failure.told()}),
             Err(_) => json!({"failed": "a worker ended unexpectedly"}),
         };
         // Whoever is gone needs no answer.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::{broadcast, watch};
@@ -9,14 +10,17 @@ use uuid::Uuid;
 
 use super::{BashEvent, BashOutput};
 
-/// The most bytes of output that are kept; the oldest go first.
-const BYTES_MAX: usize = 64 << 20;
-
 /// The most events that are kept.
 const EVENTS_MAX: usize = 100_000;
 
+/// The most commands that run at once.
+const RUNNING_MAX: usize = 256;
+
 /// How many events a slow listener may be behind.
 const LISTENER_LAG: usize = 1024;
+
+/// How long the server's end waits for a command's.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What to look for.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +50,8 @@ pub(in crate::server) struct History(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     listeners: broadcast::Sender<BashEvent>,
+    /// The most bytes of output that are kept; the oldest go first.
+    bytes_max: usize,
 }
 
 #[derive(Default)]
@@ -65,20 +71,19 @@ pub(super) enum Stop {
     Yes,
 }
 
-impl Default for History {
-    fn default() -> Self {
-        let (listeners, _) = broadcast::channel(LISTENER_LAG);
-        Self(Arc::new(Shared { state: Mutex::default(), listeners }))
-    }
-}
-
 impl History {
+    /// Nothing was run yet.
+    pub fn new(bytes_max: usize) -> Self {
+        let (listeners, _) = broadcast::channel(LISTENER_LAG);
+        Self(Arc::new(Shared { state: Mutex::default(), listeners, bytes_max }))
+    }
+
     /// Keeps an event and tells those who listen.
     pub fn add(&self, event: BashEvent) {
         let mut state = self.lock();
         state.bytes += bytes(&event);
         state.events.push_back(event.clone());
-        while state.bytes > BYTES_MAX || state.events.len() > EVENTS_MAX {
+        while state.bytes > self.0.bytes_max || state.events.len() > EVENTS_MAX {
             let Some(oldest) = state.events.pop_front() else { break };
             state.bytes -= bytes(&oldest);
             if let BashEvent::Output(BashOutput { command_id, exit_code: Some(_), .. }) = oldest {
@@ -90,16 +95,27 @@ impl History {
         let _nobody = self.0.listeners.send(event);
     }
 
+    /// How many listen.
+    pub fn listeners(&self) -> usize {
+        self.0.listeners.receiver_count()
+    }
+
     /// Events from now on.
     pub fn listen(&self) -> broadcast::Receiver<BashEvent> {
         self.0.listeners.subscribe()
     }
 
     /// A command begins: what tells it to end.
-    pub(super) fn begin(&self, command: Uuid) -> watch::Receiver<Stop> {
+    ///
+    /// `None` where as many run as may.
+    pub(super) fn begin(&self, command: Uuid) -> Option<watch::Receiver<Stop>> {
         let (stop, told) = watch::channel(Stop::No);
-        self.lock().running.insert(command, stop);
-        told
+        let mut state = self.lock();
+        if state.running.len() >= RUNNING_MAX {
+            return None;
+        }
+        state.running.insert(command, stop);
+        Some(told)
     }
 
     /// A command has ended.
@@ -117,6 +133,17 @@ impl History {
             return Some(Some(stop.clone()));
         }
         state.ended.contains_key(&command).then_some(None)
+    }
+
+    /// Tells every command to end, and waits a little for it.
+    pub async fn stop_all(&self) {
+        let stops: Vec<watch::Sender<Stop>> = self.lock().running.values().cloned().collect();
+        for stop in &stops {
+            stop.send_replace(Stop::Yes);
+        }
+        for stop in stops {
+            let _still_dying = tokio::time::timeout(PATIENCE, stop.closed()).await;
+        }
     }
 
     /// A page: the events, and the place of the first of the next.

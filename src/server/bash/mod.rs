@@ -4,10 +4,12 @@
 //! finished ones go first.
 
 mod event;
+mod histories;
 mod history;
 mod process;
 mod routes;
 
 pub(super) use event::{BashCommand, BashEvent, BashOutput};
+pub(super) use histories::Histories;
 pub(super) use history::History;
-pub(super) use routes::routes;
+pub(super) use routes::{begin, routes};

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use chrono::Utc;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
@@ -13,6 +14,7 @@ use uuid::Uuid;
 use super::history::Stop;
 use super::{BashCommand, BashEvent, BashOutput, History};
 use crate::secret::never_inherited;
+use crate::server::failure::Failure;
 
 /// What may gather before it is shown: 1 MiB of one stream.
 const PIECE_BYTES: usize = 1 << 20;
@@ -20,15 +22,21 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Between the request to end and the end.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Begins a command; its outputs go to the history. `workspace` is where one runs that names no folder.
-pub(super) fn start(history: &History, command: &BashCommand, workspace: Option<&Path>) {
+/// Begins a command in a folder, the server's own where there is none; its outputs go to the history.
+///
+/// # Errors
+/// 429 where as many commands run as may.
+pub(super) fn start(history: &History, command: &BashCommand, folder: Option<&Path>) -> Result<(), Failure> {
     let (history, command) = (history.clone(), command.clone());
-    let workspace = workspace.map(Path::to_path_buf);
+    let folder = folder.map(Path::to_path_buf);
+    let told = history.begin(command.id).ok_or_else(|| {
+        let text = "as many commands run as may; stop one, or wait for one to end";
+        Failure::Refused(StatusCode::TOO_MANY_REQUESTS, text.to_owned())
+    })?;
     history.add(BashEvent::Command(command.clone()));
-    let told = history.begin(command.id);
     tokio::spawn(async move {
         let mut pieces = Pieces { history: history.clone(), command_id: command.id, order: 0 };
-        match spawn(&command, workspace.as_deref()) {
+        match spawn(&command, folder.as_deref()) {
             Ok(child) => run(child, &command, told, &mut pieces).await,
             Err(error) => {
                 pieces.show(Vec::new(), format!("Error executing command: {error}").into_bytes(), Some(-1));
@@ -36,12 +44,13 @@ pub(super) fn start(history: &History, command: &BashCommand, workspace: Option<
         }
         history.end(command.id);
     });
+    Ok(())
 }
 
-fn spawn(command: &BashCommand, workspace: Option<&Path>) -> std::io::Result<Child> {
+fn spawn(command: &BashCommand, folder: Option<&Path>) -> std::io::Result<Child> {
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(&command.command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if let Some(folder) = command.cwd.as_deref().map(Path::new).or(workspace) {
+    if let Some(folder) = folder {
         shell.current_dir(folder);
     }
     for name in never_inherited() {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::history::Wanted;
@@ -16,7 +16,8 @@ use super::{BashCommand, BashEvent, process};
 use crate::ids::Timestamp;
 use crate::server::App;
 use crate::server::failure::{Failure, Problem, success};
-use crate::server::request::{self, Params};
+use crate::server::request::{self, Params, Steps};
+use crate::server::scope::Scope;
 
 const TIMEOUT_SECONDS: u64 = 300;
 
@@ -34,9 +35,8 @@ pub(in crate::server) fn routes() -> Router<Arc<App>> {
         .route("/bash_commands/{command_id}/stop", post(stop))
 }
 
-/// The command of a body.
-fn command(body: &Bytes) -> Result<BashCommand, Failure> {
-    let members = request::object(body)?;
+/// The command of a body's members.
+fn command(members: &Map<String, Value>) -> Result<BashCommand, Failure> {
     let timeout = match members.get("timeout") {
         None | Some(Value::Null) => TIMEOUT_SECONDS,
         Some(value) => value.as_u64().ok_or_else(|| {
@@ -46,26 +46,34 @@ fn command(body: &Bytes) -> Result<BashCommand, Failure> {
     Ok(BashCommand {
         id: Uuid::new_v4(),
         timestamp: Utc::now(),
-        command: request::required(&members, "command")?.to_owned(),
-        cwd: request::text(&members, "cwd")?.map(str::to_owned),
+        command: request::required(members, "command")?.to_owned(),
+        cwd: request::text(members, "cwd")?.map(str::to_owned),
         timeout,
     })
 }
 
-fn begin(app: &App, body: &Bytes) -> Result<BashCommand, Failure> {
-    let command = command(body)?;
+/// Begins a command of a body, or of a socket's frame.
+pub(in crate::server) async fn begin(
+    app: &App,
+    scope: &Scope,
+    members: &Map<String, Value>,
+) -> Result<BashCommand, Failure> {
+    let command = command(members)?;
+    let folder = scope.folder(command.cwd.as_deref(), app).await?;
     app.touch();
-    process::start(&app.bash, &command, app.config().workspace_dir.as_deref());
+    process::start(&scope.history(app), &command, folder.as_deref())?;
     Ok(command)
 }
 
-async fn start(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
-    Ok(Json(BashEvent::Command(begin(&app, &body)?).to_json()))
+async fn start(State(app): State<Arc<App>>, scope: Scope, body: Bytes) -> Result<Json<Value>, Failure> {
+    let command = begin(&app, &scope, &request::object(&body)?).await?;
+    Ok(Json(BashEvent::Command(command).to_json()))
 }
 
-async fn execute(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
-    let mut events = app.bash.listen();
-    let command = begin(&app, &body)?;
+async fn execute(State(app): State<Arc<App>>, scope: Scope, body: Bytes) -> Result<Json<Value>, Failure> {
+    let history = scope.history(&app);
+    let mut events = history.listen();
+    let command = begin(&app, &scope, &request::object(&body)?).await?;
     let last = |event: &BashEvent| match event {
         BashEvent::Output(output) => output.command_id == command.id && output.exit_code.is_some(),
         BashEvent::Command(_) => false,
@@ -76,7 +84,7 @@ async fn execute(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>
             Ok(_) => {}
             // Too far behind: it may be among what was missed.
             Err(_) => {
-                if let Some(event) = app.bash.all().into_iter().find(last) {
+                if let Some(event) = history.all().into_iter().find(last) {
                     return Ok(Json(event.to_json()));
                 }
             }
@@ -84,7 +92,7 @@ async fn execute(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>
     }
 }
 
-async fn search(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
+async fn search(State(app): State<Arc<App>>, scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
     let order = [("TIMESTAMP", false), ("TIMESTAMP_DESC", true)];
     let wanted = Wanted {
         kind: params
@@ -101,28 +109,41 @@ async fn search(State(app): State<Arc<App>>, params: Params) -> Result<Json<Valu
     };
     let limit = params.number("limit", 1, 100, 100)? as usize;
     let first = params.get("page_id").and_then(|id| Uuid::try_parse(id).ok());
-    let (items, next) = app.bash.page(&wanted, first, limit);
+    let (items, next) = scope.history(&app).page(&wanted, first, limit);
     let items: Vec<Value> = items.iter().map(BashEvent::to_json).collect();
     Ok(Json(json!({"items": items, "next_page_id": next.map(|id| id.simple().to_string())})))
 }
 
-async fn batch(State(app): State<Arc<App>>, params: Params) -> Json<Value> {
-    let events = params.all("event_ids").map(|id| Uuid::try_parse(id).ok().and_then(|id| app.bash.get(id)));
-    Json(events.map(|event| event.map_or(Value::Null, |event| event.to_json())).collect())
+/// Several by id; the ids come as a list in the body, as the reference has it, or in the query.
+async fn batch(
+    State(app): State<Arc<App>>,
+    scope: Scope,
+    params: Params,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
+    let listed = match request::json(&body)? {
+        Some(Value::Array(ids)) => ids,
+        Some(_) => return Err(Problem::new("list_type", &["body"], "Input should be a valid list").into()),
+        None => params.all("event_ids").map(Value::from).collect(),
+    };
+    let history = scope.history(&app);
+    let find = |id: Value| Uuid::try_parse(id.as_str()?).ok().and_then(|id| history.get(id));
+    let events = listed.into_iter().map(find);
+    Ok(Json(events.map(|event| event.map_or(Value::Null, |event| event.to_json())).collect()))
 }
 
-async fn one(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>, Failure> {
-    let event = Uuid::try_parse(&id).ok().and_then(|id| app.bash.get(id));
+async fn one(State(app): State<Arc<App>>, scope: Scope, steps: Steps) -> Result<Json<Value>, Failure> {
+    let event = Uuid::try_parse(steps.get("event_id")).ok().and_then(|id| scope.history(&app).get(id));
     event.map(|event| Json(event.to_json())).ok_or_else(|| Failure::not_found("Item not found"))
 }
 
-async fn clear(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"cleared_count": app.bash.clear()}))
+async fn clear(State(app): State<Arc<App>>, scope: Scope) -> Json<Value> {
+    Json(json!({"cleared_count": scope.history(&app).clear()}))
 }
 
-async fn stop(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>, Failure> {
-    let id = uuid(&id, "path", "command_id")?;
-    let ending = app.bash.stop(id).ok_or_else(|| Failure::not_found("Command not found"))?;
+async fn stop(State(app): State<Arc<App>>, scope: Scope, steps: Steps) -> Result<Json<Value>, Failure> {
+    let id = uuid(steps.get("command_id"), "path", "command_id")?;
+    let ending = scope.history(&app).stop(id).ok_or_else(|| Failure::not_found("Command not found"))?;
     if let Some(ending) = ending {
         // The command's own task lets go of its end when the process is dead.
         let _still_dying = tokio::time::timeout(STOP_PATIENCE, ending.closed()).await;

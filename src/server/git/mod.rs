@@ -3,20 +3,23 @@
 mod base;
 mod changes;
 mod commits;
+mod delta;
 mod diff;
 mod run;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::extract::Path;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::App;
 use super::failure::Failure;
-use super::request::Params;
+use super::percent;
+use super::request::{Params, Steps};
+use super::scope::Scope;
+pub(super) use delta::Delta;
 use run::{GitError, Repository};
 
 const COMMITS_MAX: u64 = 200;
@@ -39,12 +42,15 @@ impl From<GitError> for Failure {
     }
 }
 
-fn path(params: &Params) -> Result<PathBuf, Failure> {
-    Ok(PathBuf::from(params.required("path")?))
+/// What git's routes read; unlike files they may be named by a path that begins at the server's own folder.
+async fn path(scope: &Scope, params: &Params) -> Result<PathBuf, Failure> {
+    let path = PathBuf::from(params.required("path")?);
+    let path = std::path::absolute(&path).map_err(|_| Failure::bad("path cannot be read"))?;
+    scope.inside(path).await
 }
 
-async fn changes(params: Params) -> Result<Json<Value>, Failure> {
-    let folder = path(&params)?;
+async fn changes(scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
+    let folder = path(&scope, &params).await?;
     match Repository::at(&folder).await {
         Ok(repository) => Ok(Json(changes::since(&repository, params.get("ref")).await?.to_json())),
         // A folder that is no repository has no changes.
@@ -53,8 +59,8 @@ async fn changes(params: Params) -> Result<Json<Value>, Failure> {
     }
 }
 
-async fn diff(params: Params) -> Result<Json<Value>, Failure> {
-    let file = path(&params)?;
+async fn diff(scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
+    let file = path(&scope, &params).await?;
     let (base, commit) = (params.get("ref"), params.get("commit"));
     if base.is_some() && commit.is_some() {
         return Err(Failure::bad("'ref' and 'commit' cannot be combined"));
@@ -66,20 +72,115 @@ async fn diff(params: Params) -> Result<Json<Value>, Failure> {
     Ok(Json(json!({"modified": diff.modified, "original": diff.original})))
 }
 
-async fn commits(params: Params) -> Result<Json<Value>, Failure> {
+async fn commits(scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
     let limit = params.number("limit", 1, COMMITS_MAX, COMMITS)? as usize;
-    let repository = Repository::at(&path(&params)?).await?;
+    let repository = Repository::at(&path(&scope, &params).await?).await?;
     Ok(Json(commits::newest(&repository, limit).await?))
 }
 
-async fn commit_changes(Path(sha): Path<String>, params: Params) -> Result<Json<Value>, Failure> {
-    let repository = Repository::at(&path(&params)?).await?;
-    Ok(Json(changes::of_commit(&repository, &sha).await?.to_json()))
+async fn commit_changes(scope: Scope, steps: Steps, params: Params) -> Result<Json<Value>, Failure> {
+    let repository = Repository::at(&path(&scope, &params).await?).await?;
+    Ok(Json(changes::of_commit(&repository, steps.get("sha")).await?.to_json()))
 }
 
 /// Makes a repository of a folder that is in none. Without git, or where it refuses, the folder stays as it is.
 pub(super) async fn ensure_repository(folder: &std::path::Path) {
     if let Err(GitError::NoRepository(_)) = Repository::at(folder).await {
         let _stays_as_it_is = run::init(folder).await;
+    }
+}
+
+/// The top folder of the repository that a folder is in.
+pub(super) async fn top(folder: &std::path::Path) -> Option<PathBuf> {
+    let repository = Repository::at(folder).await.ok()?;
+    repository.text(&["rev-parse", "--show-toplevel"]).await.ok().map(PathBuf::from)
+}
+
+/// Adds a worktree at `place`, detached at a commit; HEAD's where none is named. False where there is no commit.
+///
+/// # Errors
+/// Git's words.
+pub(super) async fn add_worktree(
+    top: &std::path::Path,
+    place: &std::path::Path,
+    reference: Option<&str>,
+) -> Result<bool, String> {
+    let add = async {
+        let repository = Repository::at(top).await?;
+        let commit = repository.commit(reference.unwrap_or("HEAD")).await?;
+        let Some(commit) = commit else {
+            return match reference {
+                Some(reference) => Err(GitError::Reference(reference.to_owned())),
+                None => Ok(false),
+            };
+        };
+        let place = place.to_string_lossy();
+        repository.bytes(&["worktree", "add", "--quiet", "--detach", "--", &place, &commit]).await?;
+        Ok(true)
+    };
+    add.await.map_err(|error: GitError| error.to_string())
+}
+
+/// Takes a worktree away with everything in it.
+pub(super) async fn remove_worktree(worktree: &std::path::Path) {
+    if let Ok(repository) = Repository::at(worktree).await {
+        // What stays is in nobody's way.
+        let _stays =
+            repository.bytes(&["worktree", "remove", "--force", "--", &worktree.to_string_lossy()]).await;
+    }
+}
+
+/// What was changed in a folder since a commit, as a patch.
+///
+/// # Errors
+/// 400 where it is in no repository, or there is no such commit.
+pub(super) async fn delta(
+    folder: &std::path::Path,
+    base: Option<&str>,
+    excluded: &[String],
+) -> Result<Delta, Failure> {
+    Ok(delta::since(folder, base, excluded).await?)
+}
+
+/// Headers that tell where a folder's repository stands; none where it is in none.
+pub(super) async fn described(folder: &std::path::Path) -> Vec<(&'static str, String)> {
+    let Ok(repository) = Repository::at(folder).await else { return Vec::new() };
+    let mut told = Vec::new();
+    let questions: [(&'static str, &[&str]); 4] = [
+        ("x-archive-repo-root", &["rev-parse", "--show-toplevel"]),
+        ("x-archive-branch", &["symbolic-ref", "--quiet", "--short", "HEAD"]),
+        ("x-archive-head-commit", &["rev-parse", "--verify", "--quiet", "HEAD"]),
+        ("x-archive-repo-remote", &["config", "--get", "remote.origin.url"]),
+    ];
+    for (name, question) in questions {
+        if let Ok(answer) = repository.text(question).await {
+            told.push((name, percent::encoded(&without_credentials(&answer))));
+        }
+    }
+    told
+}
+
+/// An address without what may stand between its scheme and its host.
+fn without_credentials(address: &str) -> String {
+    match address.split_once("://") {
+        Some((scheme, rest)) => {
+            let end = rest.find('/').unwrap_or(rest.len());
+            let host = rest[..end].rsplit_once('@').map_or(&rest[..end], |(_, host)| host);
+            format!("{scheme}://{host}{}", &rest[end..])
+        }
+        None => address.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_credentials;
+
+    #[test]
+    fn an_address_is_told_without_its_token() {
+        let told = without_credentials("https://x-access-token:T@github.com/a/b@c.git");
+        assert_eq!(told, "https://github.com/a/b@c.git");
+        assert_eq!(without_credentials("git@github.com:a/b.git"), "git@github.com:a/b.git");
+        assert_eq!(without_credentials("https://u:p@h"), "https://h");
     }
 }

@@ -40,7 +40,11 @@ pub(super) enum GitError {
 }
 
 /// A folder in a repository.
-pub(super) struct Repository(PathBuf);
+pub(super) struct Repository {
+    folder: PathBuf,
+    /// Another index than its own.
+    index: Option<PathBuf>,
+}
 
 impl Repository {
     /// The repository that the folder is in.
@@ -49,7 +53,7 @@ impl Repository {
         if !tokio::fs::metadata(folder).await.is_ok_and(|found| found.is_dir()) {
             return Err(none());
         }
-        let repository = Self(folder.to_path_buf());
+        let repository = Self::of(folder);
         match repository.text(&["rev-parse", "--is-inside-work-tree"]).await {
             Ok(_) => Ok(repository),
             Err(GitError::Refused(_)) => Err(none()),
@@ -57,14 +61,26 @@ impl Repository {
         }
     }
 
+    fn of(folder: &Path) -> Self {
+        Self { folder: folder.to_path_buf(), index: None }
+    }
+
+    /// The same with another index.
+    pub fn with_index(&self, index: &Path) -> Self {
+        Self { folder: self.folder.clone(), index: Some(index.to_path_buf()) }
+    }
+
     /// What git prints.
     pub async fn bytes(&self, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
         let mut git = Command::new("git");
-        git.arg("--no-pager").args(arguments).current_dir(&self.0).stdin(Stdio::null());
+        git.arg("--no-pager").args(arguments).current_dir(&self.folder).stdin(Stdio::null());
         git.env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("LC_ALL", "C")
             .kill_on_drop(true);
+        if let Some(index) = &self.index {
+            git.env("GIT_INDEX_FILE", index);
+        }
         let output = tokio::time::timeout(PATIENCE, git.output()).await.map_err(|_| GitError::Late)?;
         let output = output.map_err(GitError::Start)?;
         if output.status.success() {
@@ -93,5 +109,5 @@ impl Repository {
 
 /// Makes a repository in a folder; nothing is committed.
 pub(super) async fn init(folder: &Path) -> Result<(), GitError> {
-    Repository(folder.to_path_buf()).bytes(&["init", "--quiet"]).await.map(|_| ())
+    Repository::of(folder).bytes(&["init", "--quiet"]).await.map(|_| ())
 }

@@ -109,7 +109,7 @@ async fn process(app: &App, text: &mut Text) {
         "annals_conversations_open",
         Kind::Gauge,
         "Conversations that are open here.",
-        sessions.count().await as u64,
+        sessions.count() as u64,
     );
     text.one("annals_runs", Kind::Gauge, "Conversations that run now.", running as u64);
     text.one(

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::server::App;
@@ -15,6 +16,12 @@ use crate::server::request::Params;
 /// How long the first frame may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The longest frame that is taken: a message with pictures.
+const FRAME_BYTES_MAX: usize = 16 << 20;
+
+/// How much may wait to be written to one socket.
+const WRITE_BYTES_MAX: usize = 16 << 20;
+
 /// How many may listen to one conversation.
 pub(super) const LISTENERS_MAX: usize = 50;
 
@@ -23,6 +30,9 @@ pub(super) const UNAUTHORISED: u16 = 4001;
 pub(super) const UNKNOWN: u16 = 4004;
 pub(super) const OVERLOADED: u16 = 1013;
 
+/// Close code of a server that ends: a clean close would have clients come back without a pause.
+pub(super) const RESTARTS: u16 = 1012;
+
 /// What is known of a caller before the socket opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
@@ -30,6 +40,20 @@ pub(super) enum Caller {
     Known,
     /// Has yet to show a key.
     Unknown,
+}
+
+/// A place among all sockets of the server, for as long as it is held.
+pub(super) fn seat(app: &App) -> Result<OwnedSemaphorePermit, Failure> {
+    app.socket_seat()
+        .ok_or_else(|| Failure::Refused(StatusCode::SERVICE_UNAVAILABLE, "Too many sockets".to_owned()))
+}
+
+/// A socket whose frames are no longer than they may be, and that is not written to without bound.
+pub(super) fn bounded(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
+    upgrade
+        .max_message_size(FRAME_BYTES_MAX)
+        .max_frame_size(FRAME_BYTES_MAX)
+        .max_write_buffer_size(WRITE_BYTES_MAX)
 }
 
 /// Looks for a key in the query and the headers; a wrong one refuses the handshake.

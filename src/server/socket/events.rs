@@ -9,7 +9,7 @@ use axum::response::Response;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::admission::{self, Caller, OVERLOADED, UNKNOWN};
+use super::admission::{self, Caller, OVERLOADED, RESTARTS, UNKNOWN};
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
 use crate::server::events::provenance;
@@ -17,7 +17,7 @@ use crate::server::failure::Failure;
 use crate::server::hub::Frame;
 use crate::server::message;
 use crate::server::request::{Params, PathId};
-use crate::server::sessions::{Busy, snapshot};
+use crate::server::session::{Busy, snapshot};
 use crate::server::wire::{self, Nulls};
 use crate::store::EventQuery;
 
@@ -59,7 +59,11 @@ pub(super) async fn open(
     let forbidden = |_| Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let PathId(id) = id.map_err(forbidden)?;
     let resend = Resend::of(&params)?;
-    Ok(upgrade.on_upgrade(move |socket| async move { serve(app, id, caller, resend, socket).await }))
+    let (upgrade, seat) = (admission::bounded(upgrade), admission::seat(&app)?);
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        let _seat = seat;
+        serve(app, id, caller, resend, socket).await;
+    }))
 }
 
 async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, resend: Resend, mut socket: WebSocket) {
@@ -127,8 +131,13 @@ impl Listener {
 
     /// What happens, until somebody hangs up.
     async fn follow(&mut self) -> Option<()> {
+        let ending = self.app.ending().clone();
         loop {
             tokio::select! {
+                () = ending.cancelled() => {
+                    admission::close(&mut self.socket, RESTARTS, "the server ends").await;
+                    return None;
+                }
                 frame = self.frames.recv() => match frame {
                     Ok(frame) => self.tell(frame).await?,
                     Err(RecvError::Lagged(_)) => {
@@ -195,21 +204,17 @@ pub(super) async fn said(
     {
         *content = serde_json::json!([{"type": "text", "text": text}]);
     }
-    let invalid = |failure: Failure| match failure {
+    let invalid = |failure: Failure| match &failure {
         Failure::Refused(StatusCode::NOT_FOUND, _) => ("ValueError", "inactive_service".to_owned()),
-        Failure::Refused(_, text) | Failure::Internal(text) => ("ValueError", text),
-        Failure::Schema(problems) => {
-            let texts: Vec<String> = problems
-                .iter()
-                .map(|problem| format!("{}: {}", problem.place.join("."), problem.message))
-                .collect();
-            ("ValidationError", texts.join("; "))
-        }
+        Failure::Refused(..) | Failure::Internal(_) => ("ValueError", failure.told()),
+        Failure::Schema(_) => ("ValidationError", failure.told()),
     };
+    if value.get("role").is_none() {
+        return Err(("ValidationError", "role: Field required".to_owned()));
+    }
     let message = message::parse(&value, &[]).map_err(invalid)?;
     app.touch();
     let session = app.sessions().open(app, id).await.map_err(invalid)?;
-    let failed = |error: crate::conversation::ConversationError| ("ValueError", error.to_string());
-    session.conversation.send_message(message).await.map_err(failed)?;
+    session.say(app, message).await.map_err(invalid)?;
     session.start(app, Busy::FollowUp).map_err(invalid)
 }

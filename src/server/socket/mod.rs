@@ -1,6 +1,7 @@
 //! What happens, as it happens, over WebSockets (`api.md` section 5).
 
 mod admission;
+mod bash;
 mod events;
 mod session;
 
@@ -13,6 +14,7 @@ use super::App;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
+        .route("/bash-events", any(bash::open))
         .route("/events/{conversation_id}", any(events::open))
         .route("/session/{conversation_id}", any(session::open))
 }

@@ -1,0 +1,109 @@
+//! What this server has to offer: tools, models, a workspace's hooks (`routes.md`: Tools, LLM, Hooks).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use super::App;
+use super::failure::Failure;
+use super::request::{self, Params};
+use crate::hook;
+use crate::llm::Models;
+
+/// The largest file of hooks, in bytes.
+const HOOKS_BYTES_MAX: u64 = 1 << 20;
+
+/// Tools that every agent has without asking; nobody selects them.
+const BUILT_IN: [&str; 2] = ["finish", "think"];
+
+pub(super) fn tools() -> Router<Arc<App>> {
+    Router::new().route("/", get(names)).route("/catalog", get(catalog))
+}
+
+pub(super) fn models() -> Router<Arc<App>> {
+    Router::new()
+        .route("/providers", get(providers))
+        .route("/models", get(model_names))
+        .route("/models/verified", get(verified))
+}
+
+pub(super) fn hooks() -> Router<Arc<App>> {
+    Router::new().route("/", post(hooks_of))
+}
+
+/// The names of the tools that agents may be given.
+pub(super) fn usable(app: &App) -> Vec<String> {
+    app.sessions().opening.registry.names().map(str::to_owned).collect()
+}
+
+async fn names(State(app): State<Arc<App>>) -> Json<Vec<String>> {
+    let mut names = usable(&app);
+    names.sort();
+    Json(names)
+}
+
+async fn catalog(State(app): State<Arc<App>>) -> Json<Value> {
+    let tools: Vec<Value> = usable(&app)
+        .into_iter()
+        .map(|name| {
+            let is_built_in = BUILT_IN.contains(&name.as_str());
+            json!({
+                "name": name, "user_selectable": !is_built_in, "usable": true, "description": "",
+                "in_default_set": is_built_in,
+            })
+        })
+        .collect();
+    Json(json!({ "tools": tools }))
+}
+
+async fn providers() -> Json<Value> {
+    let mut providers: Vec<String> =
+        Models::default().list().into_iter().map(|(provider, _)| provider).collect();
+    providers.sort_unstable();
+    providers.dedup();
+    Json(json!({ "providers": providers }))
+}
+
+async fn model_names(params: Params) -> Json<Value> {
+    let provider = params.get("provider").filter(|provider| !provider.is_empty());
+    let models = Models::default().list().into_iter();
+    let models = models.filter(|(of, _)| provider.is_none_or(|wanted| wanted == of)).map(|(_, model)| model);
+    let mut models: Vec<String> = models.collect();
+    models.sort_unstable();
+    Json(json!({ "models": models }))
+}
+
+/// The same by provider: what is known here has been checked.
+async fn verified() -> Json<Value> {
+    let mut models: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (provider, model) in Models::default().list() {
+        models.entry(provider).or_default().push(model);
+    }
+    Json(json!({ "models": models }))
+}
+
+/// The hooks of a workspace's file; none where there is no file, or none that can be read.
+async fn hooks_of(body: Bytes) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let config = match request::text(&members, "project_dir")? {
+        Some(folder) if !folder.is_empty() => read_hooks(Path::new(folder)).await,
+        Some(_) | None => None,
+    };
+    Ok(Json(json!({ "hook_config": config })))
+}
+
+async fn read_hooks(folder: &Path) -> Option<Value> {
+    let path = folder.join(".openhands").join("hooks.json");
+    let found = tokio::fs::metadata(&path).await.ok()?;
+    if !found.is_file() || found.len() > HOOKS_BYTES_MAX {
+        return None;
+    }
+    let config = hook::Config::parse(&tokio::fs::read_to_string(&path).await.ok()?).ok()?;
+    serde_json::from_str(&config.to_json()).ok()
+}

@@ -1,0 +1,55 @@
+//! What was changed in a folder of a repository, as a patch that git takes in again.
+
+use std::path::Path;
+
+use super::base::{self, EMPTY_TREE};
+use super::run::{GitError, Repository};
+
+/// A patch and what it applies to.
+pub(in crate::server) struct Delta {
+    /// The patch, binary files included.
+    pub patch: Vec<u8>,
+    /// The commit that it applies to; `None` for nothing at all.
+    pub base: Option<String>,
+}
+
+/// What was changed since a commit, new files included, in an index of its own: the repository's stays as it is.
+pub(super) async fn since(
+    folder: &Path,
+    named: Option<&str>,
+    excluded: &[String],
+) -> Result<Delta, GitError> {
+    let repository = Repository::at(folder).await?;
+    // On a commit that was checked out by itself that one is meant, not where its branch has gone since.
+    let is_detached = repository.text(&["symbolic-ref", "--quiet", "HEAD"]).await.is_err();
+    let base = base::base(&repository, named.or(is_detached.then_some("HEAD"))).await?;
+    let index = std::env::temp_dir().join(format!(".annals-{}.index", uuid::Uuid::new_v4().simple()));
+    let patch = patch(&repository.with_index(&index), &base, excluded).await;
+    let _never_made = tokio::fs::remove_file(&index).await;
+    Ok(Delta { patch: patch?, base: (base != EMPTY_TREE).then_some(base) })
+}
+
+async fn patch(repository: &Repository, base: &str, excluded: &[String]) -> Result<Vec<u8>, GitError> {
+    let excluded: Vec<String> = excluded.iter().flat_map(|pattern| excluding(pattern)).collect();
+    let with = |first: &[&'static str]| -> Vec<String> {
+        first.iter().map(|argument| (*argument).to_owned()).chain(excluded.iter().cloned()).collect()
+    };
+    let run = |arguments: Vec<String>| async move {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        repository.bytes(&arguments).await
+    };
+    run(vec!["read-tree".to_owned(), base.to_owned()]).await?;
+    run(with(&["add", "-A", "--", "."])).await?;
+    let mut diff = with(&["diff", "--binary", "--cached", "BASE", "--", "."]);
+    diff[3] = base.to_owned();
+    run(diff).await
+}
+
+/// The pathspecs that leave out what a pattern matches, at any depth where it is one name.
+fn excluding(pattern: &str) -> Vec<String> {
+    if pattern.contains('/') {
+        vec![format!(":(exclude,glob){pattern}"), format!(":(exclude,glob){pattern}/**")]
+    } else {
+        vec![format!(":(exclude,glob)**/{pattern}"), format!(":(exclude,glob)**/{pattern}/**")]
+    }
+}

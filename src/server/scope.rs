@@ -1,0 +1,163 @@
+//! Where the routes for commands, files and git may reach: the whole machine, or one conversation's workspace
+//! (`api.md` section 8).
+//!
+//! The same handlers serve both. Below a conversation's id a path has to lie in its workspace once every link and `..`
+//! in it is followed; what is not there yet counts by the folder it would come to lie in.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+
+use super::App;
+use super::bash::History;
+use super::command::named;
+use super::failure::Failure;
+use super::info::Stored;
+use super::plan::Plan;
+use super::request::{Params, conversation_id, step};
+use crate::ids::ConversationId;
+
+/// Where a request may reach.
+pub(super) struct Scope {
+    /// The conversation, and its workspace without links; the whole machine where there is none.
+    within: Option<(ConversationId, PathBuf)>,
+}
+
+impl FromRequestParts<Arc<App>> for Scope {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
+        let Some(id) = step(parts, "conversation_id").await else { return Ok(Self { within: None }) };
+        let id = conversation_id(&id, &["path", "runtime_conversation_id"])?;
+        let known = id.clone();
+        let folder = app.ask(move |store| Ok(Plan::resumed(&Stored::read(store, &known)?).working_dir));
+        let folder = folder.await.map_err(named)?;
+        let root = tokio::fs::canonicalize(&folder).await.unwrap_or(folder);
+        Ok(Self { within: Some((id, root)) })
+    }
+}
+
+impl Scope {
+    /// The whole machine.
+    pub fn whole() -> Self {
+        Self { within: None }
+    }
+
+    /// The absolute path of a query's `path`.
+    ///
+    /// # Errors
+    /// 400 where it is relative; 422 where it leaves the workspace.
+    pub async fn path(&self, params: &Params) -> Result<PathBuf, Failure> {
+        let path = PathBuf::from(params.required("path")?);
+        if self.within.is_none() && !path.is_absolute() {
+            return Err(Failure::bad("Path must be absolute"));
+        }
+        self.inside(path).await
+    }
+
+    /// The path, where it may be reached.
+    ///
+    /// # Errors
+    /// 422 where it leaves the workspace.
+    pub async fn inside(&self, path: PathBuf) -> Result<PathBuf, Failure> {
+        match &self.within {
+            Some((_, root)) if !lies_within(&path, root).await => {
+                Err(Failure::unprocessable("path must be inside the conversation workspace"))
+            }
+            Some(_) | None => Ok(path),
+        }
+    }
+
+    /// The folder that a command runs in: as it is asked, else the workspace's or the server's.
+    ///
+    /// # Errors
+    /// 422 where it leaves the workspace.
+    pub async fn folder(&self, asked: Option<&str>, app: &App) -> Result<Option<PathBuf>, Failure> {
+        let asked = asked.map(PathBuf::from);
+        match (&self.within, asked) {
+            (Some((_, root)), Some(folder)) if !lies_within(&folder, root).await => {
+                Err(Failure::unprocessable("cwd must be inside the conversation workspace"))
+            }
+            (_, Some(folder)) => Ok(Some(folder)),
+            (Some((_, root)), None) => Ok(Some(root.clone())),
+            (None, None) => Ok(app.config().workspace_dir.clone()),
+        }
+    }
+
+    /// What was run here.
+    pub fn history(&self, app: &App) -> History {
+        match &self.within {
+            Some((id, _)) => app.bash.of(id),
+            None => app.bash.whole().clone(),
+        }
+    }
+
+    /// Sees to it that a conversation is the one of the workspace.
+    ///
+    /// # Errors
+    /// 422 where it is another.
+    pub fn check_conversation(&self, id: &ConversationId) -> Result<(), Failure> {
+        match &self.within {
+            Some((own, _)) if own != id => {
+                Err(Failure::unprocessable("Trajectory must belong to the selected conversation"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// Whether an absolute path is in `root` once everything in it is followed.
+pub(super) async fn lies_within(path: &Path, root: &Path) -> bool {
+    let is_plain = |step: Component<'_>| {
+        matches!(step, Component::RootDir | Component::Prefix(_) | Component::Normal(_) | Component::CurDir)
+    };
+    if !path.is_absolute() {
+        return false;
+    }
+    // The longest part that is there decides; what follows it are names of what is to come.
+    let (mut there, mut rest) = (path, Vec::new());
+    loop {
+        match tokio::fs::canonicalize(there).await {
+            Ok(real) => return real.starts_with(root) && rest.iter().all(|step| is_plain(*step)),
+            // A link that leads nowhere leads wherever somebody makes something.
+            Err(_) if tokio::fs::symlink_metadata(there).await.is_ok() => return false,
+            Err(_) => {
+                let Some(last) = there.components().next_back() else { return false };
+                rest.push(last);
+                let Some(parent) = there.parent() else { return false };
+                there = parent;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_path_is_followed_before_it_is_judged() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = std::fs::canonicalize(folder.path()).unwrap();
+        let root = base.join("workspace");
+        std::fs::create_dir_all(root.join("inner")).unwrap();
+        std::fs::write(base.join("outside"), "").unwrap();
+        for inside in ["", "inner", "inner/new/file", "inner/../new"] {
+            assert!(lies_within(&root.join(inside), &root).await, "{inside}");
+        }
+        for outside in ["..", "../outside", "inner/../../outside", "new/../../outside", "../workspace2"] {
+            assert!(!lies_within(&root.join(outside), &root).await, "{outside}");
+        }
+        assert!(!lies_within(Path::new("inner"), &root).await);
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(&base, root.join("link")).unwrap();
+            std::os::unix::fs::symlink(base.join("nothing"), root.join("dangling")).unwrap();
+            for outside in ["link/outside", "link/new", "dangling"] {
+                assert!(!lies_within(&root.join(outside), &root).await, "{outside}");
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Folders that people work in, by name: a list that a client shows (`routes.md`: Workspaces).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::routing::{get, post};
+use serde_json::{Map, Value, json};
+
+use super::App;
+use super::failure::{Failure, Problem};
+use super::keep;
+use super::request::{self, Params};
+
+const FILE: &str = "workspaces.json";
+
+/// The most entries of one list.
+const ENTRIES_MAX: usize = 1000;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(list).post(add).delete(remove))
+        .route("/parents", post(add_parents).delete(remove_parent))
+}
+
+fn shown(members: &Map<String, Value>) -> Json<Value> {
+    let list = |name: &str| members.get(name).cloned().unwrap_or_else(|| json!([]));
+    Json(json!({"workspaces": list("workspaces"), "workspace_parents": list("workspace_parents")}))
+}
+
+async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
+    Ok(shown(&keep::read(&app, FILE).await?))
+}
+
+async fn add(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
+    append(&app, &body, "workspaces", "workspaces").await
+}
+
+async fn add_parents(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
+    append(&app, &body, "parents", "workspace_parents").await
+}
+
+/// Appends entries whose path is not there yet.
+async fn append(
+    app: &Arc<App>,
+    body: &Bytes,
+    member: &'static str,
+    kept: &'static str,
+) -> Result<Json<Value>, Failure> {
+    let members = request::object(body)?;
+    let entries = match members.get(member) {
+        Some(Value::Array(entries)) => entries.clone(),
+        Some(_) => {
+            return Err(Problem::new("list_type", &["body", member], "Input should be a valid list").into());
+        }
+        None => return Err(Problem::new("missing", &["body", member], "Field required").into()),
+    };
+    for (number, entry) in entries.iter().enumerate() {
+        for field in ["name", "path"] {
+            if !entry.get(field).is_some_and(Value::is_string) {
+                let number = number.to_string();
+                return Err(
+                    Problem::new("missing", &["body", member, &number, field], "Field required").into()
+                );
+            }
+        }
+    }
+    keep::change(app, FILE, move |members| {
+        let list = members.entry(kept).or_insert_with(|| json!([]));
+        let list = list.as_array_mut().ok_or_else(|| Failure::conflict("Workspaces file is corrupted"))?;
+        for entry in entries {
+            if !list.iter().any(|known| known.get("path") == entry.get("path")) {
+                list.push(entry);
+            }
+        }
+        if list.len() > ENTRIES_MAX {
+            return Err(Failure::unprocessable(format!("at most {ENTRIES_MAX} can be kept")));
+        }
+        Ok(shown(members))
+    })
+    .await
+}
+
+async fn remove(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
+    take(&app, &params, "workspaces").await
+}
+
+async fn remove_parent(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
+    take(&app, &params, "workspace_parents").await
+}
+
+/// Removes the entry of a path.
+async fn take(app: &Arc<App>, params: &Params, kept: &'static str) -> Result<Json<Value>, Failure> {
+    let path = params.required("path")?.to_owned();
+    let deleted = keep::change(app, FILE, move |members| {
+        let Some(list) = members.get_mut(kept).and_then(Value::as_array_mut) else { return Ok(false) };
+        let before = list.len();
+        list.retain(|entry| entry.get("path").and_then(Value::as_str) != Some(&path));
+        Ok(list.len() < before)
+    });
+    if deleted.await? {
+        Ok(Json(json!({"deleted": true})))
+    } else {
+        Err(Failure::not_found("Workspace not found"))
+    }
+}

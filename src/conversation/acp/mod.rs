@@ -182,7 +182,7 @@ impl Live {
         };
         for (name, value) in set {
             match value {
-                Value::Null => drop(state.shift_remove(name)),
+                Value::Null => drop(state.remove(name)),
                 value => drop(state.insert(name.to_owned(), value)),
             }
         }

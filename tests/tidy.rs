@@ -28,7 +28,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("hook", &["ids", "event", "llm", "secret"]),
     ("tool", &["secret", "ids", "event", "message", "llm"]),
     ("skill", &["secret", "ids", "event", "message", "llm", "tool"]),
-    ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill"]),
+    ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill", "secret"]),
     (
         "conversation",
         &[

@@ -1,5 +1,7 @@
 //! The library as its users meet it: through public names, on a temporary folder, one module a capability.
 
+#[cfg(feature = "agent")]
+mod acp;
 mod append;
 mod append_only;
 mod archive;

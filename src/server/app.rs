@@ -28,7 +28,7 @@ pub struct App {
     sessions: Sessions,
     annals: Gates,
     metrics: Metrics,
-    closing: CancellationToken,
+    ending: CancellationToken,
 }
 
 impl App {
@@ -48,7 +48,7 @@ impl App {
             bash: History::default(),
             annals: Gates::default(),
             metrics: Metrics::default(),
-            closing: CancellationToken::new(),
+            ending: CancellationToken::new(),
         })
     }
 
@@ -78,8 +78,8 @@ impl App {
     }
 
     /// Cancelled when the server is told to end: answers without an end of their own end then.
-    pub(super) fn closing(&self) -> &CancellationToken {
-        &self.closing
+    pub(super) fn ending(&self) -> &CancellationToken {
+        &self.ending
     }
 
     /// The store.

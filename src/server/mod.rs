@@ -24,6 +24,7 @@ mod info;
 mod message;
 mod meta;
 mod metrics;
+mod openapi;
 mod probes;
 mod request;
 mod sessions;
@@ -54,10 +55,11 @@ pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .merge(probes::routes())
         .merge(metrics::routes())
+        .merge(openapi::routes())
         .nest("/api", api)
         .nest("/sockets", socket::routes())
-        .fallback(failure::not_found)
-        .method_not_allowed_fallback(failure::method_not_allowed)
+        .fallback(openapi::no_route)
+        .method_not_allowed_fallback(openapi::no_method)
         .layer(from_fn_with_state(Arc::clone(&app), cors::answer))
         .layer(from_fn_with_state(Arc::clone(&app), metrics::measure))
         .with_state(app)
@@ -73,10 +75,10 @@ pub async fn serve(
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let closing = app.closing().clone();
+    let ending = app.ending().clone();
     let told = async move {
         shutdown.await;
-        closing.cancel();
+        ending.cancel();
     };
     let ended = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(told).await;
     app.close().await;

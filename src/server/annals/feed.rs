@@ -47,7 +47,7 @@ pub(super) async fn open(
         tokio::select! {
             // Whoever is gone, or takes nothing, comes back by itself.
             _gone = follow(&app, after, news, stream) => {}
-            () = app.closing().cancelled() => {}
+            () = app.ending().cancelled() => {}
         }
         drop(place);
     });

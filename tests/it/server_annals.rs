@@ -271,3 +271,40 @@ async fn nothing_is_told_without_a_key() {
     assert_eq!(known.status(), 200);
     server.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_and_its_page_need_no_key_and_load_nothing_from_elsewhere() {
+    let config = Config { session_keys: vec!["secret".to_owned()], ..Config::default() };
+    let server = Served::with(&store(), config).await;
+    let document = server.json("/openapi.json").await;
+    assert_eq!(document["openapi"], "3.1.0");
+    assert!(document["paths"]["/api/annals/feed"]["get"].is_object());
+    for (path, content_type) in [
+        ("/docs", "text/html; charset=utf-8"),
+        ("/docs/page.js", "text/javascript; charset=utf-8"),
+        ("/docs/page.css", "text/css; charset=utf-8"),
+    ] {
+        let response = server.client.get(format!("{}{path}", server.url)).send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], content_type);
+        let policy = response.headers()["content-security-policy"].to_str().unwrap().to_owned();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        let text = response.text().await.unwrap();
+        assert!(!text.contains("://"), "{path} names another place");
+    }
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_out_says_so() {
+    let server = Served::start(&store()).await;
+    let absent = server.get("/api/vscode/status").await;
+    assert_eq!(
+        (absent.status.as_u16(), absent.json()["detail"].as_str().unwrap().contains("no editor")),
+        (501, true)
+    );
+    let elsewhere = server.get(&format!("/api/conversations/{TALK}/workspace/index.html")).await;
+    assert_eq!(elsewhere.status, 501);
+    assert_eq!(server.get("/api/nothing").await.status, 404);
+    assert_eq!(server.post("/api/annals/stats", &json!({})).await.status, 405);
+    server.end().await;
+}

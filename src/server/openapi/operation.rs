@@ -71,8 +71,6 @@ pub(super) enum Answer {
     Or(&'static str, &'static str),
     /// A text, or bytes, of a type.
     Text(&'static str),
-    /// Nothing: 204.
-    Nothing,
 }
 
 /// How an operation stands to the reference's.
@@ -148,10 +146,6 @@ impl Operation {
         Self { answer: Answer::Text(content_type), ..self }
     }
 
-    pub const fn says_nothing(self) -> Self {
-        Self { answer: Answer::Nothing, ..self }
-    }
-
     pub const fn refuses(self, refusals: &'static [u16]) -> Self {
         Self { refusals, ..self }
     }
@@ -170,6 +164,20 @@ impl Operation {
 
     pub const fn not_found(self, why: &'static str) -> Self {
         Self { standing: Standing::NotFound(why), ..self }
+    }
+
+    /// The schemas that it names.
+    #[cfg(test)]
+    pub fn schemas(&self) -> impl Iterator<Item = &'static str> {
+        let taken = match self.body {
+            Body::Json(schema) | Body::Optional(schema) => Some(schema),
+            Body::None | Body::File => None,
+        };
+        let answered = match self.answer {
+            Answer::Json(schema) | Answer::Made(schema) | Answer::Or(schema, _) => Some(schema),
+            Answer::Text(_) => None,
+        };
+        taken.into_iter().chain(answered)
     }
 
     /// Whether this server has it.

@@ -451,6 +451,14 @@ pub enum Error {
         /// The address.
         host: std::net::IpAddr,
     },
+    /// A variable of the environment says something that cannot be.
+    #[error("the variable {name} cannot be understood: {reason}")]
+    Setting {
+        /// The variable.
+        name: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The server could not listen, or stopped listening.
     #[error("while serving on {address}: {source}")]
     Serve {

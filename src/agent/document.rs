@@ -34,6 +34,9 @@ pub enum AgentError {
     /// The text is no JSON object.
     #[error("the agent is not a JSON object")]
     NotAnObject,
+    /// What the names of tools have to match is no regular expression.
+    #[error("filter_tools_regex is no regular expression: {0}")]
+    Filter(String),
     /// The conversation was begun by another kind of agent.
     #[error(
         "Cannot load from persisted: persisted agent is of type {persisted}, but self is of type {given}."
@@ -141,6 +144,19 @@ impl AgentDocument {
                 BUILT_IN.iter().find(|(known, _)| *known == class).map(|(_, name)| (*name).into())
             })
             .collect()
+    }
+
+    /// What the name of a tool has to begin with, but for those that every agent has (`filter_tools_regex`).
+    ///
+    /// # Errors
+    /// [`AgentError::Filter`] where it is no regular expression.
+    pub fn tool_filter(&self) -> Result<Option<regex::Regex>, AgentError> {
+        let Some(pattern) = self.text("filter_tools_regex").filter(|pattern| !pattern.is_empty()) else {
+            return Ok(None);
+        };
+        // Python's `match`: at the beginning, not to the end.
+        let pattern = regex::Regex::new(&format!("^(?:{pattern})"));
+        pattern.map(Some).map_err(|error| AgentError::Filter(error.to_string()))
     }
 
     /// How many tools may run at once; 1 where nothing is said.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -14,7 +15,7 @@ use super::{DONE, Place};
 use crate::conversation::ConversationError;
 use crate::error::{Error, Result};
 use crate::secret::Cipher;
-use crate::server::{App, Config, RUNS_MAX, serve};
+use crate::server::{App, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, serve};
 use crate::store::Options;
 
 pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result<u8> {
@@ -30,6 +31,10 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
             .ok()
             .and_then(|text| text.parse().ok())
             .unwrap_or(RUNS_MAX),
+        idle_max: idle_max(),
+        settings_dir: settings_dir(place.path),
+        webhooks: webhooks()?,
+        lookup_origins: command.lookup_origins.clone(),
         session_keys,
         workspace_dir: std::env::var_os("OH_WORKSPACE_PATH").map(PathBuf::from),
         home_dir: std::env::var_os("HOME").map(PathBuf::from),
@@ -67,6 +72,29 @@ fn session_keys(given: &[String]) -> Vec<String> {
 fn conversations_dir(database: &Path) -> PathBuf {
     let beside = || database.parent().unwrap_or(Path::new("")).join("conversations");
     std::env::var_os("OH_CONVERSATIONS_PATH").map_or_else(beside, PathBuf::from)
+}
+
+/// The folder for settings: the reference's variable, or one beside that of conversations.
+fn settings_dir(database: &Path) -> PathBuf {
+    let beside = || conversations_dir(database).parent().unwrap_or(Path::new("")).join(".openhands");
+    std::env::var_os("OH_PERSISTENCE_DIR").map_or_else(beside, PathBuf::from)
+}
+
+/// Who is told what happens.
+fn webhooks() -> Result<Vec<WebhookSpec>> {
+    let Ok(text) = std::env::var("OH_WEBHOOKS") else { return Ok(Vec::new()) };
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    WebhookSpec::parse_list(&text)
+        .map_err(|error| Error::Setting { name: "OH_WEBHOOKS", reason: error.to_string() })
+}
+
+/// How long a conversation stays open that nobody uses: the reference's variable, in seconds.
+fn idle_max() -> Option<Duration> {
+    let Ok(text) = std::env::var("OH_CONVERSATION_IDLE_TTL_SECONDS") else { return Some(IDLE_MAX) };
+    let seconds: Option<f64> = text.trim().parse().ok();
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
 /// What seals secrets: the key of the environment, else the first session key, as the reference does.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use tokio::sync::watch;
 
 use super::base::{Base, Sealing};
-use super::live::{Live, StateUpdates};
+use super::live::{Live, OnPause, StateUpdates};
 use super::load::{self, Stored};
 use super::{Callback, Conversation, ConversationError, DeltaCallback, Guide, Host, Local, Result, Snapshot};
 use crate::agent::{AgentDocument, Analyzer, Policy};
@@ -59,6 +59,7 @@ pub(super) struct Parts {
     pub callbacks: Vec<Callback>,
     pub on_delta: Option<DeltaCallback>,
     pub updates: StateUpdates,
+    pub on_pause: OnPause,
     pub max_budget: Option<f64>,
     /// `None` where nobody looks for circles.
     pub thresholds: Option<Thresholds>,
@@ -89,6 +90,7 @@ impl Default for Builder {
                 callbacks: Vec::new(),
                 on_delta: None,
                 updates: StateUpdates::Off,
+                on_pause: OnPause::Hold,
                 max_budget: None,
                 thresholds: Some(Thresholds::default()),
             },
@@ -241,6 +243,12 @@ impl Builder {
     /// Whether changes of the base state become events, as the reference's server has it.
     pub fn state_updates(mut self, updates: StateUpdates) -> Self {
         self.parts.updates = updates;
+        self
+    }
+
+    /// What becomes of a step whose model is asked while somebody pauses the run.
+    pub fn on_pause(mut self, on_pause: OnPause) -> Self {
+        self.parts.on_pause = on_pause;
         self
     }
 

@@ -32,6 +32,9 @@ impl Conversation {
             hooks.close();
         }
         equipment.toolbox.close().await;
+        if let Some(servers) = &equipment.servers {
+            servers.close().await;
+        }
         written
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::{ConversationError, Local, Result};
+use super::{ConversationError, Local, Result, servers};
 use crate::agent::AgentDocument;
 use crate::agent::condenser::{self, Kind, Summariser};
 use crate::event::json::Raw;
 use crate::hook;
 use crate::llm::{LlmError, Model, Settings, ToolSchema};
+use crate::tool::mcp::Servers;
 use crate::tool::{Making, RiskField, Spec, Tool, Toolbox};
 
 /// What a conversation runs with.
@@ -24,6 +25,20 @@ pub(super) struct Equipment {
     pub condensers: Vec<Summariser>,
     /// How many tools may run at once.
     pub tools_at_once: usize,
+    /// The servers that some of the tools are of.
+    pub servers: Option<Arc<Servers>>,
+    /// How often their tools have changed until now.
+    pub servers_count: u64,
+    /// What a tool's name has to match, but for those that every agent has.
+    pub filter: Option<regex::Regex>,
+}
+
+impl Equipment {
+    /// Shows the model the tools that are there.
+    pub fn show(&mut self) {
+        self.tools = self.toolbox.iter().cloned().collect();
+        self.schemas = self.toolbox.schemas(RiskField::Asked);
+    }
 }
 
 impl Local {
@@ -72,14 +87,21 @@ impl Local {
     }
 
     /// Makes the tools of an agent: those it is given, those that every agent has, those of the host.
-    pub(super) fn make_tools(&self, agent: &AgentDocument, model: &dyn Model) -> Result<Toolbox> {
+    fn make_tools(
+        &self,
+        agent: &AgentDocument,
+        model: &dyn Model,
+        filter: &Option<regex::Regex>,
+    ) -> Result<Toolbox> {
         let making = Making { working_dir: self.working_dir.clone(), has_vision: model.has_vision() };
         let refused = |error: crate::tool::RegistryError| ConversationError::Tool(error.into());
         let mut toolbox = Toolbox::default();
-        let default = agent.default_tools();
-        for spec in agent.tools().into_iter().chain(default.into_iter().map(Spec::new)) {
-            let tools = self.parts.registry.make(&spec, &making).map_err(refused)?;
-            toolbox.add(tools).map_err(refused)?;
+        for spec in agent.tools() {
+            toolbox.add(self.parts.registry.make(&spec, &making).map_err(refused)?).map_err(refused)?;
+        }
+        servers::filtered(&mut toolbox, filter);
+        for spec in agent.default_tools().into_iter().map(Spec::new) {
+            toolbox.add(self.parts.registry.make(&spec, &making).map_err(refused)?).map_err(refused)?;
         }
         toolbox.add(self.parts.tools.clone()).map_err(refused)?;
         Ok(toolbox)
@@ -94,7 +116,8 @@ impl Local {
     /// Makes everything that the agent's settings ask for.
     pub(super) fn make_equipment(&self, agent: &AgentDocument) -> Result<Equipment> {
         let model = self.make_model(agent.llm())?;
-        let toolbox = self.make_tools(agent, &*model)?;
+        let filter = agent.tool_filter()?;
+        let toolbox = self.make_tools(agent, &*model, &filter)?;
         let hooks = self.parts.hooks.as_ref().map(|config| {
             let (folder, id) = (self.working_dir.clone(), self.id.as_str());
             let model = Some(Arc::clone(&model));
@@ -108,6 +131,9 @@ impl Local {
             toolbox,
             model,
             hooks,
+            servers: None,
+            servers_count: 0,
+            filter,
         })
     }
 }

@@ -106,6 +106,27 @@ impl Conversation {
         self.pursue(&goal, count("iteration").unwrap_or(0), judge::resume().to_owned()).await
     }
 
+    /// Whether there is a goal that [`Conversation::resume_goal`] would go on with.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn has_interrupted_goal(&self) -> Result<bool> {
+        let live = self.0.lock().await?;
+        let status = live.goal.as_ref().and_then(|goal| goal.raw().get("status")?.as_text());
+        Ok(status.as_deref() == Some(GoalStatus::Interrupted.as_str()))
+    }
+
+    /// Tells that nobody goes after the goal any more, where one was gone after. For whoever let go of
+    /// [`Conversation::run_goal`]; a run that is under way goes on.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn stop_goal(&self) -> Result<()> {
+        let mut live = self.0.lock().await?;
+        live.interrupt_goal();
+        self.0.commit(&mut live).await
+    }
+
     async fn pursue(&self, goal: &Goal, mut rounds: u64, mut say: String) -> Result<GoalOutcome> {
         if goal.objective.trim().is_empty() {
             return Err(ConversationError::Limit { setting: "the length of the objective" });

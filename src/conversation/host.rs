@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 
 use super::{ConversationError, Result};
+use crate::ids::ConversationId;
 use crate::llm::{Client, ClientOptions, LlmError, Settings, Transport};
 use crate::store::Store;
 
@@ -46,6 +47,12 @@ impl Host {
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Whether a run of the conversation is under way, in this process or any other that has the file open.
+    #[must_use]
+    pub fn is_run(&self, conversation: &ConversationId) -> bool {
+        super::claim::is_taken(&self.store, conversation)
     }
 
     /// Runs `work` on a thread that may wait. It runs to its end also where nobody waits for the answer any more.

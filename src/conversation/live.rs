@@ -33,6 +33,16 @@ pub enum StateUpdates {
     On,
 }
 
+/// What becomes of a step whose model is asked while somebody pauses the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnPause {
+    /// What the model asks for is done once the run goes on.
+    #[default]
+    Hold,
+    /// The step is finished, its tools included, and the run ends before the next: as the reference has it.
+    FinishStep,
+}
+
 /// A conversation in memory.
 #[derive(Debug)]
 pub(super) struct Live {

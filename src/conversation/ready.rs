@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::base::Change;
 use super::equip::Equipment;
 use super::live::{Live, PROMPT_WINDOW, common, note};
-use super::{ConversationError, Local, Result};
+use super::{ConversationError, Local, Result, servers};
 use crate::agent::prompt::{self, Surroundings};
 use crate::event::{Event, HookType, Json, Source, SystemPromptEvent, TextContent};
 use crate::ids::Timestamp;
@@ -26,10 +26,16 @@ impl Local {
     /// The same for somebody who holds the conversation.
     pub(super) async fn ready_within(&self, live: &mut Live) -> Result<Arc<Equipment>> {
         if let Some(equipment) = self.equipment() {
-            return Ok(equipment);
+            return Ok(self.kept_up(&equipment).unwrap_or(equipment));
         }
         self.refuse_closed()?;
-        let equipment = self.make_equipment(&live.base.agent)?;
+        let mut equipment = self.make_equipment(&live.base.agent)?;
+        let mut problems = Vec::new();
+        if let Some(config) = servers::configured(&live.base.agent) {
+            let (started, failed) = self.start_servers(config).await?;
+            equipment = equipment.with_servers(started);
+            problems = failed;
+        }
         if let Some(config) = &self.parts.hooks {
             live.set(Change::HookConfig(Json::parse(&config.to_json()).ok()));
         }
@@ -39,6 +45,7 @@ impl Local {
         if let Some(context) = started.context {
             live.push(note(Source::Environment, context));
         }
+        self.push_problems(live, problems);
         self.commit(live).await?;
         Ok(self.equip(equipment))
     }

@@ -9,7 +9,7 @@ use tokio::sync::MutexGuard;
 
 use super::base::Change;
 use super::equip::Equipment;
-use super::live::{Live, common, note};
+use super::live::{Live, OnPause, common, note};
 use super::run::Run;
 use super::{ConversationError, Local, Result};
 use crate::agent::call::{self, AskedRisk};
@@ -168,8 +168,10 @@ impl Local {
                     return Ok(());
                 }
                 self.commit(live).await?;
-                // Who pauses while the model thinks wants nothing to be done; it is done when the run goes on.
-                if actions.is_empty() || live.base.status == ExecutionStatus::Paused {
+                // Who pauses while the model thinks wants nothing to be done, unless it was asked for otherwise.
+                let holds =
+                    live.base.status == ExecutionStatus::Paused && self.parts.on_pause == OnPause::Hold;
+                if actions.is_empty() || holds {
                     return Ok(());
                 }
                 self.execute(live, run, equipment, &actions).await

@@ -56,6 +56,11 @@ pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
 }
 
 impl Transport {
+    /// What sends.
+    pub(super) fn client(&self) -> &reqwest::Client {
+        &self.0
+    }
+
     /// Trusts the certificates that the machine trusts; goes through the proxies that its environment names
     /// (`HTTP_PROXY` and the like).
     ///
@@ -66,6 +71,8 @@ impl Transport {
         let config = tls().map_err(|error| failed(&error))?;
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(config)
+            // Names of headers have no case, but some who receive them think they have.
+            .http1_title_case_headers()
             .user_agent(concat!("annals/", env!("CARGO_PKG_VERSION")))
             // A provider does not redirect; a key must not follow one elsewhere.
             .redirect(reqwest::redirect::Policy::none())

@@ -1,7 +1,7 @@
 //! What all requests share.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
@@ -10,11 +10,19 @@ use super::bash::History;
 use super::config::Config;
 use super::failure::Failure;
 use super::hub::Hub;
+use super::info::{Runtime, Skills, Stored};
 use super::metrics::Metrics;
+use super::opening::Opening;
 use super::sessions::Sessions;
+use super::webhook::Webhooks;
 use crate::conversation::ConversationError;
 use crate::error::Result;
+use crate::ids::ConversationId;
+use crate::state::ExecutionStatus;
 use crate::store::Store;
+
+/// How often it is looked after what is open.
+const ROUND: Duration = Duration::from_secs(5);
 
 /// What all requests share.
 pub struct App {
@@ -28,19 +36,26 @@ pub struct App {
     sessions: Sessions,
     annals: Gates,
     metrics: Metrics,
+    webhooks: Webhooks,
+    /// Ended when the server is to end.
     ending: CancellationToken,
 }
 
 impl App {
-    /// A server over this store. Nothing is read but the log's length.
+    /// A server over this store. Nothing is read but the log's length. Within a runtime of tokio.
     ///
     /// # Errors
     /// What reading can meet.
     pub fn new(store: Store, config: Config) -> std::result::Result<Self, ConversationError> {
         let now = Instant::now();
+        let hub = Hub::start(&store)?;
+        let opening = Opening::new(store.clone(), config.cipher.clone(), config.lookup_origins.clone())?;
+        let key = config.session_keys.first().map(String::as_str);
         Ok(Self {
-            hub: Hub::start(&store)?,
-            sessions: Sessions::new(store.clone(), config.cipher.clone(), config.runs_max)?,
+            webhooks: Webhooks::start(&config.webhooks, key, opening.transport(), &hub),
+            sessions: Sessions::new(opening, config.runs_max),
+            ending: CancellationToken::new(),
+            hub,
             store,
             config,
             started: now,
@@ -48,13 +63,68 @@ impl App {
             bash: History::default(),
             annals: Gates::default(),
             metrics: Metrics::default(),
-            ending: CancellationToken::new(),
         })
     }
 
-    /// Lets go of everything that is open; what runs is paused.
+    /// Repairs what was running in a process that is no more.
+    pub async fn repair(&self) {
+        self.sessions.repair(self).await;
+    }
+
+    /// Looks after what is open until the server ends: lets go of what nobody uses, and repairs what another process
+    /// left behind.
+    pub async fn look_after(&self) {
+        let mut rounds = tokio::time::interval(ROUND);
+        rounds.tick().await;
+        loop {
+            tokio::select! {
+                () = self.ending.cancelled() => return,
+                _ = rounds.tick() => {}
+            }
+            self.sessions.repair(self).await;
+            if let Some(idle) = self.config.idle_max {
+                self.sessions.release(self, idle).await;
+            }
+        }
+    }
+
+    /// Lets everybody know that the server ends: sockets are closed.
+    pub fn end(&self) {
+        self.ending.cancel();
+    }
+
+    /// Ended when the server is to end.
+    pub(super) fn ending(&self) -> &CancellationToken {
+        &self.ending
+    }
+
+    /// Lets go of everything that is open; what runs is paused, and whoever is told of events is told all of them.
     pub async fn close(&self) {
+        self.end();
+        self.bash.stop_all().await;
         self.sessions.close_all().await;
+        self.webhooks.finish().await;
+    }
+
+    /// Tells the webhooks how a conversation is.
+    pub(super) async fn announce(&self, id: &ConversationId) {
+        if self.webhooks.is_empty() {
+            return;
+        }
+        let known = id.clone();
+        // One that is gone again is announced by whoever deleted it.
+        if let Ok(stored) = self.ask(move |store| Stored::read(store, &known)).await {
+            self.webhooks.announce(&stored.info(Skills::Hidden, Runtime::Untold));
+        }
+    }
+
+    /// Tells the webhooks that a conversation is about to go.
+    pub(super) fn announce_deletion(&self, stored: &Stored) {
+        if !self.webhooks.is_empty() {
+            let mut info = stored.info(Skills::Hidden, Runtime::Untold);
+            info["execution_status"] = ExecutionStatus::Deleting.as_str().into();
+            self.webhooks.announce(&info);
+        }
     }
 
     /// Who hears what.
@@ -75,11 +145,6 @@ impl App {
     /// What is counted.
     pub(super) fn metrics(&self) -> &Metrics {
         &self.metrics
-    }
-
-    /// Cancelled when the server is told to end: answers without an end of their own end then.
-    pub(super) fn ending(&self) -> &CancellationToken {
-        &self.ending
     }
 
     /// The store.

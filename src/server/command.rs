@@ -10,12 +10,16 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::App;
+use super::aside;
+use super::child;
 use super::create;
 use super::failure::{Failure, Problem, success};
 use super::fork;
-use super::info::{Runtime, Skills};
+use super::goal;
+use super::info::{Runtime, Skills, Stored};
+use super::profiles;
 use super::request::{self, PathId};
-use super::sessions::{Busy, Session, read};
+use super::session::{Busy, Session};
 use crate::event::{Event, Json as EventJson, Source};
 use crate::ids::{ConversationId, EventId};
 use crate::replay::{Moment, Point};
@@ -32,10 +36,15 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/navigate", post(navigate))
         .route("/agent_final_response", get(final_response))
         .route("/switch_llm", post(switch_llm))
+        .route("/switch_profile", post(switch_profile))
+        .route("/switch_acp_model", post(switch_acp_model))
         .route("/fork", post(fork::fork))
+        .route("/children", post(child::begin))
+        .merge(aside::routes())
+        .merge(goal::routes())
 }
 
-async fn session(app: &Arc<App>, id: &ConversationId) -> Result<Arc<Session>, Failure> {
+pub(super) async fn session(app: &Arc<App>, id: &ConversationId) -> Result<Arc<Session>, Failure> {
     app.touch();
     app.sessions().open(app, id).await
 }
@@ -49,13 +58,16 @@ async fn pause(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<V
     let session = session(&app, &id).await?;
     session.conversation.pause().await?;
     session.publish_state(&app).await;
+    app.announce(&id).await;
     Ok(success())
 }
 
 async fn interrupt(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
     let session = session(&app, &id).await?;
+    session.give_up();
     session.conversation.interrupt().await?;
     session.publish_state(&app).await;
+    app.announce(&id).await;
     Ok(success())
 }
 
@@ -111,14 +123,19 @@ async fn navigate(
     let target = event.map(|event| EventId::new(event.to_owned()).map_err(|_| unknown())).transpose()?;
     let session = session(&app, &id).await.map_err(named)?;
     session.conversation.navigate_to(target.as_ref()).await?;
-    let stored = app.ask(move |store| read(store, &id)).await?;
+    let stored = app.ask(move |store| Stored::read(store, &id)).await?;
     Ok(Json(stored.info(Skills::Hidden, Runtime::Untold)))
 }
 
-/// The text of these routes where there is no such conversation.
-fn named(failure: Failure) -> Failure {
-    match failure {
-        Failure::Refused(StatusCode::NOT_FOUND, _) => Failure::not_found("Conversation not found"),
+/// The text of some routes where there is no such conversation.
+pub(super) fn named(failure: Failure) -> Failure {
+    named_as("Conversation not found")(failure)
+}
+
+/// Another text of a refusal because there is no such conversation.
+pub(super) fn named_as(text: &'static str) -> impl Fn(Failure) -> Failure {
+    move |failure| match failure {
+        Failure::Refused(StatusCode::NOT_FOUND, _) => Failure::not_found(text),
         other => other,
     }
 }
@@ -164,4 +181,24 @@ async fn switch_llm(
     let llm = EventJson::parse(&llm).map_err(problem)?;
     session(&app, &id).await?.conversation.switch_llm(&llm).await?;
     Ok(success())
+}
+
+async fn switch_profile(
+    State(app): State<Arc<App>>,
+    PathId(id): PathId,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let name = request::required(&members, "profile_name")?.to_owned();
+    let session = session(&app, &id).await?;
+    let settings = app.profiles()?.load(&name, app.config().cipher.as_ref()).map_err(profiles::refused)?;
+    let llm = EventJson::parse(&settings.to_plain_json()).map_err(|error| Failure::bad(error.to_string()))?;
+    session.conversation.switch_llm(&llm).await?;
+    Ok(success())
+}
+
+/// There are no agents of that protocol here yet.
+async fn switch_acp_model(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
+    session(&app, &id).await?;
+    Err(Failure::bad("switch_acp_model is only supported for ACP conversations."))
 }

@@ -1,11 +1,16 @@
 //! How a server is set up. Where each value comes from is the command line's business.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use super::webhook::WebhookSpec;
 use crate::secret::Cipher;
 
 /// How many conversations may run at once where nobody says; the reference's number.
 pub const RUNS_MAX: usize = 10;
+
+/// How long a conversation stays open that nobody uses; the reference's 20 minutes.
+pub const IDLE_MAX: Duration = Duration::from_secs(20 * 60);
 
 /// How a server is set up.
 #[derive(Clone)]
@@ -22,6 +27,14 @@ pub struct Config {
     pub runs_max: usize,
     /// Where commands run that name no folder: the server's own where it is none.
     pub workspace_dir: Option<PathBuf>,
+    /// Where settings, stored secrets and profiles are kept, in the reference's files.
+    pub settings_dir: PathBuf,
+    /// Who is told what happens.
+    pub webhooks: Vec<WebhookSpec>,
+    /// Where secrets may be looked up: origins like `https://vault.example:8200`. Empty: anywhere.
+    pub lookup_origins: Vec<String>,
+    /// How long a conversation stays open that nobody uses; for ever where there is none.
+    pub idle_max: Option<Duration>,
     /// The home folder of whoever runs the server.
     pub home_dir: Option<PathBuf>,
 }
@@ -35,6 +48,10 @@ impl Default for Config {
             cipher: None,
             runs_max: RUNS_MAX,
             workspace_dir: None,
+            settings_dir: PathBuf::from(".openhands"),
+            webhooks: Vec::new(),
+            lookup_origins: Vec::new(),
+            idle_max: Some(IDLE_MAX),
             home_dir: None,
         }
     }

@@ -1,6 +1,7 @@
 //! Conversations as a whole: one, many, new, changed, gone (`api.md` sections 3.2 to 3.8).
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -14,9 +15,10 @@ use serde_json::{Value, json};
 use super::App;
 use super::create;
 use super::failure::{Failure, Problem, success};
-use super::info::{Runtime, Skills, available};
+use super::info::{Runtime, Skills, Stored, available};
+use super::plan::Plan;
 use super::request::{self, Params, PathId};
-use super::sessions::{of_row, read};
+use super::worktree;
 use crate::ids::ConversationId;
 use crate::store::{ConversationFilter, Order, Store};
 
@@ -57,7 +59,7 @@ async fn one(
     params: Params,
 ) -> Result<Json<Value>, Failure> {
     let skills = skills(&params)?;
-    let stored = app.ask(move |store| read(store, &id)).await?;
+    let stored = app.ask(move |store| Stored::read(store, &id)).await?;
     Ok(Json(stored.info(skills, Runtime::Told)))
 }
 
@@ -90,7 +92,7 @@ async fn search(State(app): State<Arc<App>>, params: Params) -> Result<Json<Valu
         rows.extend(store.conversations(&filter, order, after.as_ref(), more)?.conversations);
         let next = if rows.len() > limit { rows.pop() } else { None };
         let items: crate::Result<Vec<Value>> =
-            rows.into_iter().map(|row| Ok(of_row(store, row)?.info(skills, Runtime::Told))).collect();
+            rows.into_iter().map(|row| Ok(Stored::of_row(store, row)?.info(skills, Runtime::Told))).collect();
         Ok(json!({"items": items?, "next_page_id": next.map(|row| row.id.folder_name())}))
     });
     Ok(Json(page.await?))
@@ -122,7 +124,7 @@ async fn batch(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value
         return Err(Problem::new("too_long", &["query", "ids"], message).into());
     }
     let found = app.ask(move |store| {
-        let one = |id: &ConversationId| match read(store, id) {
+        let one = |id: &ConversationId| match Stored::read(store, id) {
             Ok(stored) => Ok(stored.info(skills, Runtime::Told)),
             Err(crate::Error::UnknownConversation { .. }) => Ok(Value::Null),
             Err(error) => Err(error),
@@ -153,6 +155,7 @@ async fn change(
         let session = app.sessions().open(&app, &id).await?;
         session.conversation.set_tags(tags.into_iter().collect()).await?;
     }
+    app.announce(&id).await;
     Ok(success())
 }
 
@@ -196,10 +199,13 @@ pub(super) fn tags(value: &Value) -> Result<BTreeMap<String, String>, Failure> {
 
 async fn delete(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
     let known = id.clone();
-    app.ask(move |store| store.conversation(&known)).await?;
-    app.sessions().close(&id).await?;
+    let stored = app.ask(move |store| Stored::read(store, &known)).await?;
+    app.announce_deletion(&stored);
+    app.sessions().delete(&app, &id).await?;
+    if let Some(worktree) = worktree::of(&Plan::resumed(&stored).working_dir) {
+        release(&app, &worktree).await?;
+    }
     let folder = app.config().conversations_dir.join(id.folder_name());
-    app.ask(move |store| store.delete(&id)).await?;
     // What tools kept; most conversations have nothing there.
     match tokio::fs::remove_dir_all(&folder).await {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -207,6 +213,36 @@ async fn delete(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<
         }
         Ok(()) | Err(_) => Ok(success()),
     }
+}
+
+/// Removes a worktree that no other conversation works in: forks share their source's.
+async fn release(app: &App, worktree: &Path) -> Result<(), Failure> {
+    let wanted = worktree.to_path_buf();
+    let is_used = app.ask(move |store| {
+        let mut after: Option<ConversationId> = None;
+        loop {
+            let page = store.conversations(
+                &ConversationFilter::default(),
+                Order::CreatedDescending,
+                after.as_ref(),
+                PAGE_MAX as usize,
+            )?;
+            for row in &page.conversations {
+                let folder = Plan::resumed(&Stored::of_row(store, row.clone())?).working_dir;
+                if folder.starts_with(&wanted) {
+                    return Ok(true);
+                }
+            }
+            after = page.conversations.last().map(|row| row.id.clone());
+            if page.conversations.len() < PAGE_MAX as usize {
+                return Ok(false);
+            }
+        }
+    });
+    if !is_used.await? {
+        worktree::remove(worktree).await;
+    }
+    Ok(())
 }
 
 /// A conversation's object as the answer to its making.
@@ -217,6 +253,6 @@ pub(super) async fn made(
     skills: Skills,
 ) -> Result<Response, Failure> {
     let id = id.clone();
-    let stored = app.ask(move |store: &Store| read(store, &id)).await?;
+    let stored = app.ask(move |store: &Store| Stored::read(store, &id)).await?;
     Ok((status, Json(stored.info(skills, Runtime::Untold))).into_response())
 }

@@ -13,11 +13,13 @@ use super::App;
 use super::conversations::{made, skills, tags};
 use super::failure::{Failure, Problem};
 use super::message;
-use super::meta::Meta;
+use super::meta::{Meta, now};
+use super::plan::{ITERATIONS_MAX, Plan};
 use super::request::{self, Params, conversation_id};
-use super::sessions::Busy;
+use super::session::Busy;
+use super::worktree;
 use crate::agent::{AgentDocument, Analyzer, Policy};
-use crate::conversation::{Builder, UserMessage};
+use crate::conversation::UserMessage;
 use crate::event::Json;
 use crate::event::json::Raw;
 use crate::hook;
@@ -31,17 +33,11 @@ const PROMPT_CHARACTERS_MAX: usize = 2000;
 /// What a request asks for, checked.
 struct Wanted {
     id: ConversationId,
-    agent: AgentDocument,
-    working_dir: PathBuf,
+    plan: Plan,
     parent: Option<ConversationId>,
-    max_iterations: u64,
-    stuck_detection: bool,
-    policy: Policy,
-    analyzer: Option<Analyzer>,
-    secrets: Vec<(String, Source)>,
-    hooks: Option<hook::Config>,
-    tags: Vec<(String, String)>,
     message: Option<UserMessage>,
+    /// The worktree to work in, where one is asked for.
+    worktree: Option<worktree::Start>,
     meta: Map<String, Value>,
 }
 
@@ -51,7 +47,7 @@ pub(super) async fn create(
     body: Bytes,
 ) -> Result<Response, Failure> {
     let skills = skills(&params)?;
-    let mut wanted = Wanted::of(&request::object(&body)?, app.sessions().cipher())?;
+    let mut wanted = Wanted::of(&request::object(&body)?, app.config().cipher.as_ref())?;
     let id = wanted.id.clone();
     let known = id.clone();
     let is_known = app.ask(move |store| Ok(store.conversation(&known).is_ok())).await?;
@@ -64,20 +60,28 @@ pub(super) async fn create(
     // A slot is there for the run that may follow; without one nothing is kept.
     drop(app.sessions().slot()?);
     app.touch();
-    prepare(&wanted.working_dir).await?;
-    let (message, parent) = (wanted.message.take(), wanted.parent.clone());
-    let meta = Meta::of(std::mem::take(&mut wanted.meta));
-    let Some(session) = app.sessions().create(&app, &id, meta, |builder| wanted.set(builder)).await? else {
+    wanted.plan.check_tools(&app.sessions().opening.registry)?;
+    prepare(&wanted.plan.working_dir).await?;
+    if let Some(start) = &wanted.worktree
+        && let Some(folder) = worktree::make(&wanted.plan.working_dir, &id, start).await?
+    {
+        let workspace = json!({"working_dir": folder, "kind": "LocalWorkspace"});
+        wanted.meta.insert("workspace".to_owned(), workspace);
+        wanted.plan.working_dir = folder;
+    }
+    let meta = Meta::of(wanted.meta).with("created_at", now());
+    let Some(session) = app.sessions().create(&app, &id, meta, wanted.plan).await? else {
         return made(&app, &id, StatusCode::OK, skills).await;
     };
-    if let Some(parent) = parent {
+    if let Some(parent) = wanted.parent {
         let child = id.clone();
         app.ask(move |store| store.set_parent(&child, &parent)).await?;
     }
     let answer = made(&app, &id, StatusCode::CREATED, skills).await?;
     session.publish_state(&app).await;
-    if let Some(message) = message {
-        session.conversation.send_message(message).await?;
+    app.announce(&id).await;
+    if let Some(message) = wanted.message {
+        session.say(&app, message).await?;
         session.start(&app, Busy::FollowUp)?;
     }
     Ok(answer)
@@ -123,21 +127,30 @@ impl Wanted {
             Problem::new("value_error", &["body", "hook_config"], format!("Value error, {error}"))
         })?;
         let message = given("initial_message").map(|message| message::parse(message, &["initial_message"]));
+        let parent = request::text(body, "parent_conversation_id")?;
+        let worktree = flag(body, "worktree")?.unwrap_or_default().then(|| worktree::Start {
+            reference: given("worktree_options")
+                .and_then(|options| options.get("ref"))
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+        });
         Ok(Self {
             id,
-            agent,
-            working_dir: PathBuf::from(working_dir),
-            parent: request::text(body, "parent_conversation_id")?
-                .map(|id| conversation_id(id, &["body", "parent_conversation_id"]))
-                .transpose()?,
-            max_iterations: at_least_one(body, "max_iterations")?.unwrap_or(500),
-            stuck_detection: flag(body, "stuck_detection")?.unwrap_or(true),
-            policy,
-            analyzer,
-            secrets: secrets(given("secrets"), opening)?,
-            hooks,
-            tags: tags.into_iter().collect(),
+            parent: parent.map(|id| conversation_id(id, &["body", "parent_conversation_id"])).transpose()?,
             message: message.transpose()?,
+            worktree,
+            plan: Plan {
+                agent: Some(agent),
+                working_dir: PathBuf::from(working_dir),
+                max_iterations: at_least_one(body, "max_iterations")?.unwrap_or(ITERATIONS_MAX),
+                stuck_detection: flag(body, "stuck_detection")?.unwrap_or(true),
+                policy: Some(policy),
+                analyzer,
+                secrets: secrets(given("secrets"), opening)?,
+                hooks,
+                tags: tags.into_iter().collect(),
+                client_tools: client_tools(given("client_tools"))?,
+            },
             meta: meta(body, working_dir),
         })
     }
@@ -161,35 +174,17 @@ impl Wanted {
             Some(PathBuf::from(workspace.get("working_dir")?.as_str()?.into_owned()))
         });
         let resolved = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-        if folder.as_ref().map(resolved) != Some(resolved(&self.working_dir)) {
+        if folder.as_ref().map(resolved) != Some(resolved(&self.plan.working_dir)) {
             return Err(Failure::unprocessable("the parent conversation works in another folder"));
         }
         Ok(())
-    }
-
-    fn set(self, builder: Builder) -> Builder {
-        let mut builder = builder
-            .agent(self.agent)
-            .workspace(self.working_dir)
-            .max_iterations(self.max_iterations)
-            .confirmation_policy(self.policy)
-            .tags(self.tags);
-        if !self.stuck_detection {
-            builder = builder.stuck_detection(None);
-        }
-        if let Some(analyzer) = self.analyzer {
-            builder = builder.security_analyzer(analyzer);
-        }
-        if let Some(hooks) = self.hooks {
-            builder = builder.hooks(hooks);
-        }
-        self.secrets.into_iter().fold(builder, |builder, (name, source)| builder.secret(name, source))
     }
 }
 
 /// What is kept of a request beside the base state; secrets are not.
 fn meta(body: &Map<String, Value>, working_dir: &str) -> Map<String, Value> {
-    const KEPT: [&str; 16] = [
+    const KEPT: [&str; 17] = [
+        "hook_config",
         "worktree",
         "worktree_options",
         "tool_module_qualnames",
@@ -241,10 +236,27 @@ fn agent(value: Option<&Value>, opening: Option<&Cipher>) -> Result<AgentDocumen
     AgentDocument::parse(&opened).map_err(|error| problem(format!("Value error, {error}")))
 }
 
+/// The descriptions of a client's tools.
+fn client_tools(value: Option<&Value>) -> Result<Vec<Value>, Failure> {
+    match value {
+        None => Ok(Vec::new()),
+        Some(Value::Array(tools)) => Ok(tools.clone()),
+        Some(_) => {
+            Err(Problem::new("list_type", &["body", "client_tools"], "Input should be a valid list").into())
+        }
+    }
+}
+
+/// A policy of a kind that is known: what nobody knows cannot be kept to.
 pub(super) fn policy(value: &Value) -> Result<Policy, Failure> {
-    Policy::parse(&value.to_string()).map_err(|error| {
-        Problem::new("value_error", &["body", "confirmation_policy"], format!("Value error, {error}")).into()
-    })
+    let problem = |message: String| {
+        Failure::from(Problem::new("value_error", &["body", "confirmation_policy"], message))
+    };
+    match Policy::parse(&value.to_string()) {
+        Ok(Policy::Unfamiliar(_)) => Err(problem("Value error, unknown kind of policy".to_owned())),
+        Ok(policy) => Ok(policy),
+        Err(error) => Err(problem(format!("Value error, {error}"))),
+    }
 }
 
 pub(super) fn analyzer(value: &Value) -> Result<Analyzer, Failure> {

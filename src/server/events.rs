@@ -15,7 +15,7 @@ use super::App;
 use super::failure::{Failure, Problem, success};
 use super::message;
 use super::request::{self, Params, PathId};
-use super::sessions::Busy;
+use super::session::Busy;
 use super::wire::{self, Nulls, Provenance};
 use crate::error::Error;
 use crate::event::{Content, Event, Given};
@@ -201,16 +201,16 @@ async fn batch(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> 
         Some(_) => return Err(Problem::new("list_type", &["body"], "Input should be a valid list").into()),
         None => return Err(Problem::new("missing", &["body"], "Field required").into()),
     };
-    let ids: Result<Vec<String>, Problem> = ids
-        .iter()
-        .enumerate()
-        .map(|(place, id)| {
+    let mut named_ids = Vec::with_capacity(ids.len());
+    for (place, id) in ids.iter().enumerate() {
+        let Some(id) = id.as_str() else {
             let place = place.to_string();
-            let problem = || Problem::new("string_type", &["body", &place], "Input should be a valid string");
-            id.as_str().map(str::to_owned).ok_or_else(problem)
-        })
-        .collect();
-    let (ids, conversation) = (ids?, id.clone());
+            let problem = Problem::new("string_type", &["body", &place], "Input should be a valid string");
+            return Err(problem.into());
+        };
+        named_ids.push(id.to_owned());
+    }
+    let (ids, conversation) = (named_ids, id.clone());
     let events = app.ask(move |store| {
         let events: Result<Vec<_>, Error> = ids.iter().map(|id| read(store, &conversation, id)).collect();
         // Without a single id nobody has asked yet whether there is such a conversation.
@@ -227,7 +227,7 @@ async fn say(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> Re
     let runs = value.get("run") == Some(&Value::Bool(true));
     app.touch();
     let session = app.sessions().open(&app, &id).await.map_err(named(&id))?;
-    session.conversation.send_message(message).await?;
+    session.say(&app, message).await?;
     if runs {
         session.start(&app, Busy::FollowUp).map_err(|failure| match failure {
             Failure::Refused(StatusCode::TOO_MANY_REQUESTS, _) => Failure::Refused(

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::conversation::ConversationError;
 use crate::error::Error;
 
 /// A refusal, or a failure of the server's own.
@@ -133,6 +134,26 @@ impl From<Error> for Failure {
             Error::Busy { .. } => Self::Refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
             Error::DiskFull { .. } => Self::Refused(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
             error => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<ConversationError> for Failure {
+    fn from(error: ConversationError) -> Self {
+        match error {
+            ConversationError::Store(error) => error.into(),
+            ConversationError::Running { .. } => Self::running(),
+            ConversationError::UnknownEvent { .. } => Self::not_found(error.to_string()),
+            ConversationError::NoAgent
+            | ConversationError::Agent(_)
+            | ConversationError::Policy(_)
+            | ConversationError::Analyzer(_)
+            | ConversationError::Tag { .. }
+            | ConversationError::Limit { .. }
+            | ConversationError::Workspace { .. } => Self::unprocessable(error.to_string()),
+            ConversationError::NoCondenser { .. } => Self::conflict(error.to_string()),
+            ConversationError::Closed { .. } => Self::bad("inactive_service"),
+            error => Self::internal(error.to_string()),
         }
     }
 }

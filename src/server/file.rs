@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::multipart::MultipartRejection;
 use axum::extract::{DefaultBodyLimit, Multipart, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -53,9 +54,11 @@ fn refused(error: &io::Error) -> Failure {
 async fn upload(
     State(app): State<Arc<App>>,
     params: Params,
-    mut parts: Multipart,
+    parts: Result<Multipart, MultipartRejection>,
 ) -> Result<Json<Value>, Failure> {
     let path = path(&params)?;
+    let missing = || Problem::new("missing", &["body", "file"], "Field required");
+    let mut parts = parts.map_err(|_| missing())?;
     app.touch();
     if fs::metadata(&path).await.is_ok_and(|found| found.is_dir()) {
         return Err(Failure::bad("Path is a directory"));
@@ -87,7 +90,7 @@ async fn upload(
         }
         return Ok(Json(json!({"success": true, "file_size": written?})));
     }
-    Err(Problem::new("missing", &["body", "file"], "Field required").into())
+    Err(missing().into())
 }
 
 async fn download(State(app): State<Arc<App>>, params: Params) -> Result<Response, Failure> {

@@ -12,7 +12,7 @@ use super::App;
 use super::conversations::{checked_title, made, tags};
 use super::failure::Failure;
 use super::info::Skills;
-use super::meta::Meta;
+use super::meta::{Meta, now};
 use super::request::{self, PathId, conversation_id};
 use crate::conversation::{ForkMetrics, ForkOptions};
 use crate::error::Error;
@@ -64,7 +64,7 @@ pub(super) async fn fork(
         }
         other => other.into(),
     })?;
-    app.sessions().adopt(&app, fork, meta).await?;
+    app.sessions().adopt(&app, fork, meta.with("created_at", now())).await?;
     if let Some(title) = title {
         let known = new.clone();
         app.ask(move |store| store.set_title(&known, Some(&title))).await?;

@@ -6,7 +6,7 @@
 //! A listener that is too far behind is told so and has to begin again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -56,16 +56,19 @@ pub(super) struct Piece {
     pub event: Option<String>,
 }
 
+/// Somebody who hears everything.
+pub(super) type Tap = Arc<dyn Fn(&ConversationId, &Frame) + Send + Sync>;
+
 /// Who hears what. Clones share it.
 #[derive(Clone)]
 pub(super) struct Hub(Arc<Shared>);
 
 struct Shared {
     topics: Mutex<HashMap<ConversationId, Topic>>,
-    /// Everything of everybody, for webhooks and the feed.
-    all: broadcast::Sender<(ConversationId, Frame)>,
     /// How far the log is known to go.
     news: watch::Sender<Position>,
+    /// Who hears everything of everybody.
+    taps: RwLock<Vec<Tap>>,
 }
 
 struct Topic {
@@ -91,7 +94,7 @@ impl Hub {
         let after = store.head()?;
         let shared = Arc::new(Shared {
             topics: Mutex::default(),
-            all: broadcast::channel(LAG_MAX).0,
+            taps: RwLock::default(),
             news: watch::Sender::new(after),
         });
         let (watched, store) = (Arc::downgrade(&shared), store.clone());
@@ -167,14 +170,29 @@ impl Hub {
             }
             None => {}
         }
-        let _nobody = self.0.all.send((conversation.clone(), frame));
+        self.tell(conversation, &frame);
+    }
+
+    /// Lets somebody hear everything of everybody from now on. It must be quick: everybody else waits.
+    pub fn tap(&self, tap: Tap) {
+        self.0.taps.write().unwrap_or_else(PoisonError::into_inner).push(tap);
+    }
+
+    fn tell(&self, conversation: &ConversationId, frame: &Frame) {
+        for tap in &*self.taps() {
+            tap(conversation, frame);
+        }
+    }
+
+    fn taps(&self) -> RwLockReadGuard<'_, Vec<Tap>> {
+        self.0.taps.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands a page of the log to those who follow.
     fn hand_out(&self, store: &Store, page: Vec<FeedEvent>) {
         let mut provenances: HashMap<ConversationId, Provenance> = HashMap::new();
         for FeedEvent { conversation, event } in page {
-            let is_heard = self.topics().contains_key(&conversation) || self.0.all.receiver_count() > 0;
+            let is_heard = self.topics().contains_key(&conversation) || !self.taps().is_empty();
             if !is_heard {
                 continue;
             }
@@ -207,7 +225,7 @@ impl Hub {
         }
         drop(topics);
         if let Some(frame) = frame {
-            let _nobody = self.0.all.send((conversation.clone(), frame));
+            self.tell(conversation, &frame);
         }
     }
 

@@ -6,11 +6,12 @@
 use serde_json::{Map, Value, json};
 
 use super::meta::Meta;
+use crate::error::Result;
 use crate::event::json::Raw;
 use crate::ids::ConversationId;
 use crate::secret::document::{self, Form};
 use crate::state::base::BaseDocument;
-use crate::store::Conversation;
+use crate::store::{Conversation, Store};
 
 /// The fields of the snapshot, in order; nulls are left out.
 const STATE_FIELDS: [&str; 21] = [
@@ -54,6 +55,17 @@ pub(super) struct Stored {
 }
 
 impl Stored {
+    /// Everything that is stored of a conversation but its events.
+    pub fn read(store: &Store, id: &ConversationId) -> Result<Self> {
+        Self::of_row(store, store.conversation(id)?)
+    }
+
+    /// The same of one whose row is known.
+    pub fn of_row(store: &Store, row: Conversation) -> Result<Self> {
+        let document = store.base_state(&row.id)?.map(|state| state.document);
+        Ok(Self { document, meta: Meta::read(store, &row.id)?, children: store.children(&row.id)?, row })
+    }
+
     fn field(&self, name: &str) -> Option<Raw<'_>> {
         self.document.as_ref()?.field(name).filter(|value| !value.is_null())
     }
@@ -72,6 +84,12 @@ impl Stored {
         let Some(agent) = self.field("agent") else { return placeholder() };
         let mut agent: Value =
             serde_json::from_str(&document::agent(agent, form)).unwrap_or_else(|_| placeholder());
+        for place in ["/llm", "/condenser/llm"] {
+            if let Some(llm) = agent.pointer_mut(place).and_then(Value::as_object_mut) {
+                // The reference works it out; clients of its schema want it.
+                llm.entry("is_subscription").or_insert(json!(false));
+            }
+        }
         if skills == Skills::Hidden
             && let Some(skills) = agent.pointer_mut("/agent_context/skills")
         {
@@ -122,7 +140,7 @@ impl Stored {
             "hook_config": self.or("hook_config", Value::Null),
             "title": self.row.title.as_ref().filter(|_| self.row.is_titled),
             "metrics": null,
-            "created_at": self.row.created_at.to_rfc3339(),
+            "created_at": meta.or("created_at", self.row.created_at.to_rfc3339().into()),
             "updated_at": self.row.updated_at.to_rfc3339(),
             "forked_from_conversation_id": self.row.forked_from,
             "forked_from_event_id": self.row.forked_at,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::ids::ConversationId;
+use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
 
 /// Under which path it is kept.
@@ -34,6 +34,12 @@ impl Meta {
         store.attach(conversation, PATH, Value::Object(self.0.clone()).to_string().as_bytes())
     }
 
+    /// The same with another value of a member.
+    pub fn with(mut self, name: &str, value: Value) -> Self {
+        self.0.insert(name.to_owned(), value);
+        self
+    }
+
     /// A member; null where there is none.
     pub fn get(&self, name: &str) -> &Value {
         self.0.get(name).unwrap_or(&Value::Null)
@@ -46,4 +52,9 @@ impl Meta {
             value => value.clone(),
         }
     }
+}
+
+/// The time now, as a conversation's making bears it.
+pub(super) fn now() -> Value {
+    Timestamp::now().to_rfc3339().into()
 }

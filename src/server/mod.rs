@@ -7,29 +7,43 @@
 
 mod annals;
 mod app;
+mod aside;
 mod auth;
 mod bash;
+mod child;
 mod command;
 mod config;
 mod conversations;
 mod cors;
 mod create;
 mod events;
+mod exposure;
 mod failure;
 mod file;
 mod fork;
 mod git;
+mod goal;
 mod hub;
 mod info;
+mod keep;
 mod message;
 mod meta;
 mod metrics;
 mod openapi;
+mod opening;
+mod piece;
+mod plan;
 mod probes;
+mod profiles;
 mod request;
+mod session;
 mod sessions;
+mod settings;
 mod socket;
+mod title;
+mod webhook;
 mod wire;
+mod worktree;
 
 use std::future::Future;
 use std::io;
@@ -38,8 +52,9 @@ use std::sync::Arc;
 pub use app::App;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-pub use config::{Config, RUNS_MAX};
+pub use config::{Config, IDLE_MAX, RUNS_MAX};
 use tokio::net::TcpListener;
+pub use webhook::{WebhookError, WebhookSpec};
 
 /// Everything that the server answers, for a host that brings its own listener.
 pub fn router(app: Arc<App>) -> Router {
@@ -51,6 +66,8 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/file", file::routes())
         .nest("/git", git::routes())
         .nest("/annals", annals::routes())
+        .nest("/settings", settings::routes())
+        .nest("/profiles", profiles::routes())
         .layer(from_fn_with_state(Arc::clone(&app), auth::check));
     Router::new()
         .merge(probes::routes())
@@ -75,12 +92,21 @@ pub async fn serve(
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let ending = app.ending().clone();
-    let told = async move {
-        shutdown.await;
-        ending.cancel();
+    app.repair().await;
+    let keeper = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { app.look_after().await }
+    });
+    let told = {
+        let app = Arc::clone(&app);
+        async move {
+            shutdown.await;
+            app.end();
+        }
     };
     let ended = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(told).await;
     app.close().await;
+    // It has heard of the end.
+    let _gone = keeper.await;
     ended
 }

@@ -1,85 +1,56 @@
-//! Conversations that are open here, and those of them that run.
+//! Conversations that are open here.
 //!
-//! A conversation is opened when somebody first wants something of it that may change it; reading needs none. A run
-//! takes one of a bounded number of slots. When a run has ended everybody hears the whole state, after everything
-//! that happened in it.
+//! A conversation is opened when somebody first wants something of it that may change it; reading needs none. Each has a
+//! place of its own, so that opening a long one keeps nobody waiting but those who want the same.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 
 use super::App;
 use super::failure::Failure;
-use super::hub::{Frame, Piece};
 use super::info::Stored;
 use super::meta::Meta;
-use crate::conversation::{Builder, Conversation, ConversationError, Host, StateUpdates};
+use super::opening::Opening;
+use super::plan::Plan;
+use super::session::Session;
+use crate::conversation::Conversation;
 use crate::error::Error;
-use crate::ids::{ConversationId, EventId, Timestamp};
-use crate::llm::{Client, ClientOptions, Delta, LlmError, Model, Settings, Transport};
-use crate::secret::Cipher;
-use crate::store::Store;
+use crate::ids::ConversationId;
+use crate::state::ExecutionStatus;
+use crate::store::{ConversationFilter, Order};
+
+/// How long what runs may take to come to rest when the server ends.
+const REST_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How many conversations are looked through at once for those whose process is no more.
+const ORPHANS_PAGE: usize = 100;
 
 /// What is open here.
 pub(super) struct Sessions {
-    host: Host,
-    cipher: Option<Cipher>,
-    open: tokio::sync::Mutex<HashMap<ConversationId, Arc<Session>>>,
-    /// What the clients of models are made with.
-    models: ClientOptions,
+    /// What everything is opened with.
+    pub opening: Opening,
+    places: Mutex<HashMap<ConversationId, Arc<Place>>>,
     /// One for each conversation that may run now.
     slots: Arc<Semaphore>,
 }
 
-/// A conversation that is open here.
-pub(super) struct Session {
-    /// The conversation.
-    pub conversation: Conversation,
-    run: Mutex<Run>,
-}
-
-/// Whether a run is under way, and whether another is to follow it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Run {
-    None,
-    Running,
-    RunningAndAgain,
-}
-
-/// What is to happen where a run is under way already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Busy {
-    /// It is refused.
-    Refuse,
-    /// The run, or another after it, takes up what is new.
-    FollowUp,
-}
+/// Where one conversation is open, or is being opened.
+type Place = tokio::sync::Mutex<Option<Arc<Session>>>;
 
 impl Sessions {
     /// Nothing is open yet; at most `runs_max` may run at once.
-    ///
-    /// # Errors
-    /// [`LlmError`] where nothing can travel: the machine's certificates cannot be read.
-    pub fn new(store: Store, cipher: Option<Cipher>, runs_max: usize) -> Result<Self, LlmError> {
-        Ok(Self {
-            models: ClientOptions::new(Transport::new()?),
-            host: Host::new(store),
-            cipher,
-            open: tokio::sync::Mutex::default(),
-            slots: Arc::new(Semaphore::new(runs_max)),
-        })
+    pub fn new(opening: Opening, runs_max: usize) -> Self {
+        Self { opening, places: Mutex::default(), slots: Arc::new(Semaphore::new(runs_max)) }
     }
 
-    /// What seals secrets.
-    pub fn cipher(&self) -> Option<&Cipher> {
-        self.cipher.as_ref()
-    }
-
-    /// How many are open here.
-    pub async fn count(&self) -> usize {
-        self.open.lock().await.len()
+    /// How many are open here, or are being opened.
+    pub fn count(&self) -> usize {
+        let is_open = |place: &&Arc<Place>| place.try_lock().map_or(true, |session| session.is_some());
+        self.places().values().filter(is_open).count()
     }
 
     /// How many more may run now.
@@ -93,33 +64,40 @@ impl Sessions {
     }
 
     /// The conversation, opened where it is not open yet.
-    pub async fn open(&self, app: &Arc<App>, id: &ConversationId) -> Result<Arc<Session>, Failure> {
-        let mut open = self.open.lock().await;
-        if let Some(session) = open.get(id) {
+    pub async fn open(&self, app: &App, id: &ConversationId) -> Result<Arc<Session>, Failure> {
+        let place = self.place(id);
+        let mut open = place.lock().await;
+        if let Some(session) = &*open {
+            session.touch();
             return Ok(Arc::clone(session));
         }
+        self.open_in(app, id, &mut open).await
+    }
+
+    async fn open_in(
+        &self,
+        app: &App,
+        id: &ConversationId,
+        place: &mut Option<Arc<Session>>,
+    ) -> Result<Arc<Session>, Failure> {
         let known = id.clone();
-        let meta = app
-            .ask(move |store| {
-                store.conversation(&known)?;
-                Meta::read(store, &known)
-            })
-            .await?;
-        let session = self.make(self.builder(app, id, &meta)).await?;
-        open.insert(id.clone(), Arc::clone(&session));
+        let stored = app.ask(move |store| Stored::read(store, &known)).await?;
+        let conversation = self.opening.open(app, id, Plan::resumed(&stored)).await?;
+        let session = Arc::new(Session::new(conversation, &stored));
+        *place = Some(Arc::clone(&session));
         Ok(session)
     }
 
-    /// Makes a new conversation as `set` asks for it; the one of that id where there is one already, which is
-    /// told apart by the second value.
+    /// Makes a new conversation; `None` where there is one of that id already.
     pub async fn create(
         &self,
-        app: &Arc<App>,
+        app: &App,
         id: &ConversationId,
         meta: Meta,
-        set: impl FnOnce(Builder) -> Builder,
+        plan: Plan,
     ) -> Result<Option<Arc<Session>>, Failure> {
-        let mut open = self.open.lock().await;
+        let place = self.place(id);
+        let mut open = place.lock().await;
         let known = id.clone();
         let is_known = app.ask(move |store| match store.conversation(&known) {
             Ok(_) => Ok(true),
@@ -129,15 +107,19 @@ impl Sessions {
         if is_known.await? {
             return Ok(None);
         }
-        let session = self.make(set(self.builder(app, id, &meta))).await?;
+        let conversation = self.opening.open(app, id, plan).await?;
         let known = id.clone();
-        app.ask(move |store| meta.write(store, &known)).await?;
-        open.insert(id.clone(), Arc::clone(&session));
+        let stored = app.ask(move |store| {
+            meta.write(store, &known)?;
+            Stored::read(store, &known)
+        });
+        let session = Arc::new(Session::new(conversation, &stored.await?));
+        *open = Some(Arc::clone(&session));
         Ok(Some(session))
     }
 
     /// Takes in a conversation that was made by another: a fork.
-    pub async fn adopt(&self, app: &Arc<App>, conversation: Conversation, meta: Meta) -> Result<(), Failure> {
+    pub async fn adopt(&self, app: &App, conversation: Conversation, meta: Meta) -> Result<(), Failure> {
         let id = conversation.id().clone();
         conversation.close().await?;
         let known = id.clone();
@@ -146,189 +128,107 @@ impl Sessions {
         self.open(app, &id).await.map(|_| ())
     }
 
-    /// Ends what runs and lets go of it; its data stays.
-    pub async fn close(&self, id: &ConversationId) -> Result<(), Failure> {
-        let session = self.open.lock().await.remove(id);
-        if let Some(session) = session {
+    /// Ends what runs, lets go of it and deletes it; nobody opens it in between.
+    pub async fn delete(&self, app: &App, id: &ConversationId) -> Result<(), Failure> {
+        let place = self.place(id);
+        let mut open = place.lock().await;
+        if let Some(session) = open.take() {
+            session.give_up();
             session.conversation.interrupt().await?;
             session.conversation.close().await?;
         }
-        Ok(())
+        let known = id.clone();
+        app.ask(move |store| store.delete(&known)).await.map(|_| ())
+    }
+
+    /// Lets go of what nobody has used for that long, does nothing and has no listeners.
+    pub async fn release(&self, app: &App, unused: Duration) {
+        for (id, place) in self.all() {
+            // Somebody is at it where it is locked.
+            let Ok(mut open) = place.try_lock() else { continue };
+            let is_over = open.as_ref().is_some_and(|session| {
+                Arc::strong_count(session) == 1
+                    && !session.is_busy()
+                    && session.unused() >= unused
+                    && app.hub().listeners(&id) == 0
+            });
+            if is_over && let Some(session) = open.take() {
+                let _unwritten = session.conversation.close().await;
+            }
+        }
+        // Who holds none of them now asks for it under the lock.
+        self.places().retain(|_, place| {
+            Arc::strong_count(place) > 1 || place.try_lock().map_or(true, |open| open.is_some())
+        });
+    }
+
+    /// Repairs conversations that were running in a process that is no more: opening one does.
+    pub async fn repair(&self, app: &App) {
+        let filter = ConversationFilter {
+            statuses: vec![ExecutionStatus::Running.as_str().to_owned()],
+            ..ConversationFilter::default()
+        };
+        let mut after = None;
+        loop {
+            let (filter, from) = (filter.clone(), after.clone());
+            let page = app
+                .ask(move |store| store.conversations(&filter, Order::Created, from.as_ref(), ORPHANS_PAGE));
+            // Looked for again in a while.
+            let Ok(page) = page.await else { return };
+            let ids: Vec<ConversationId> = page.conversations.into_iter().map(|row| row.id).collect();
+            for id in &ids {
+                self.repair_one(app, id).await;
+            }
+            after = ids.last().cloned();
+            if ids.len() < ORPHANS_PAGE {
+                return;
+            }
+        }
+    }
+
+    async fn repair_one(&self, app: &App, id: &ConversationId) {
+        if self.opening.host.is_run(id) {
+            return;
+        }
+        let place = self.place(id);
+        let mut open = place.lock().await;
+        match open.take() {
+            Some(session) if !session.is_orphaned() => *open = Some(session),
+            opened => {
+                if let Some(session) = opened {
+                    let _unwritten = session.conversation.close().await;
+                }
+                // One that cannot be opened is told of to whoever wants it.
+                if let Ok(session) = self.open_in(app, id, &mut open).await {
+                    session.publish_state(app).await;
+                }
+            }
+        }
     }
 
     /// Pauses what runs and lets go of everything: the server ends.
     pub async fn close_all(&self) {
-        let all: Vec<Arc<Session>> = self.open.lock().await.drain().map(|(_, session)| session).collect();
-        for session in all {
-            // The server ends whatever happens; what could not be closed is recovered when it is opened again.
-            if session.conversation.is_running() {
-                let _ended = session.conversation.interrupt().await;
-            }
-            let _closed = session.conversation.close().await;
+        let mut closing = JoinSet::new();
+        for (_, place) in self.all() {
+            closing.spawn(async move {
+                let Some(session) = place.lock().await.take() else { return };
+                session.come_to_rest(REST_PATIENCE).await;
+                // The server ends whatever happens; what could not be closed is recovered when it is opened again.
+                let _closed = session.conversation.close().await;
+            });
         }
+        let _all = closing.join_all().await;
     }
 
-    async fn make(&self, builder: Builder) -> Result<Arc<Session>, Failure> {
-        let conversation = builder.open().await?;
-        Ok(Arc::new(Session { conversation, run: Mutex::new(Run::None) }))
+    fn place(&self, id: &ConversationId) -> Arc<Place> {
+        Arc::clone(self.places().entry(id.clone()).or_default())
     }
 
-    /// What every conversation of this server is opened with.
-    fn builder(&self, app: &Arc<App>, id: &ConversationId, meta: &Meta) -> Builder {
-        let folder = app.config().conversations_dir.join(id.folder_name());
-        let options = self.models.clone();
-        let models = Arc::new(move |settings: &Settings| -> Result<Arc<dyn Model>, LlmError> {
-            Ok(Arc::new(Client::new(settings.clone(), &options)?))
-        });
-        let (hub, conversation) = (app.hub().clone(), id.clone());
-        let orders: Mutex<HashMap<String, u64>> = Mutex::default();
-        let on_delta = Arc::new(move |item: &EventId, delta: &Delta| {
-            if let Some(piece) = piece(&orders, item, delta) {
-                hub.publish(&conversation, 0, Frame::Piece(Arc::new(piece)));
-            }
-        });
-        let mut builder = Conversation::builder()
-            .host(&self.host)
-            .id(id.clone())
-            .keep_dir(folder)
-            .models(models)
-            .on_delta(on_delta)
-            .state_updates(StateUpdates::On);
-        if let Some(cipher) = &self.cipher {
-            builder = builder.cipher(cipher.clone());
-        }
-        if let Some(working_dir) = meta.get("workspace").get("working_dir").and_then(Value::as_str) {
-            builder = builder.workspace(working_dir);
-        }
-        builder
-    }
-}
-
-/// The frames of a piece of a reply.
-fn piece(orders: &Mutex<HashMap<String, u64>>, item: &EventId, delta: &Delta) -> Option<Piece> {
-    let mut orders = orders.lock().unwrap_or_else(PoisonError::into_inner);
-    let item_id = item.as_str().to_owned();
-    let (kind, content) = match delta {
-        Delta::Text(text) => ("text", text),
-        Delta::Reasoning(text) => ("reasoning", text),
-        Delta::Restart => {
-            orders.remove(&item_id);
-            let session =
-                json!({"type": "item_aborted", "item_id": item_id, "attempt": 0, "reason": "retry"});
-            return Some(Piece { item_id, session, event: None });
-        }
-    };
-    // Only the item under way is of interest.
-    if !orders.contains_key(&item_id) {
-        orders.clear();
-    }
-    let order = orders.entry(item_id.clone()).or_insert(0);
-    let session = json!({
-        "type": "delta", "item_id": item_id, "attempt": 0, "order": *order, "kind": kind, "content": content,
-    });
-    *order += 1;
-    let field = if kind == "text" { "content" } else { "reasoning_content" };
-    let event = json!({
-        "id": EventId::mint().as_str(), "timestamp": Timestamp::now().to_naive_local(), "source": "agent",
-        field: content, "kind": "StreamingDeltaEvent",
-    });
-    Some(Piece { item_id, session, event: Some(event.to_string()) })
-}
-
-impl Session {
-    /// Begins a run in the background, or sees to it that one takes up what is new.
-    ///
-    /// # Errors
-    /// 409 where one is under way and `busy` says so, 429 where no slot is free.
-    pub fn start(self: &Arc<Self>, app: &Arc<App>, busy: Busy) -> Result<(), Failure> {
-        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-        match (*run, busy) {
-            (Run::Running | Run::RunningAndAgain, Busy::Refuse) => return Err(Failure::running()),
-            (Run::Running | Run::RunningAndAgain, Busy::FollowUp) => {
-                *run = Run::RunningAndAgain;
-                return Ok(());
-            }
-            (Run::None, Busy::Refuse | Busy::FollowUp) => {}
-        }
-        let slot = app.sessions().slot()?;
-        *run = Run::Running;
-        drop(run);
-        let (session, app) = (Arc::clone(self), Arc::clone(app));
-        tokio::spawn(async move { session.run(&app, slot).await });
-        Ok(())
+    fn all(&self) -> Vec<(ConversationId, Arc<Place>)> {
+        self.places().iter().map(|(id, place)| (id.clone(), Arc::clone(place))).collect()
     }
 
-    async fn run(&self, app: &App, slot: OwnedSemaphorePermit) {
-        loop {
-            // What went wrong is an event already; where even that failed there is nobody to tell.
-            let outcome = self.conversation.run().await;
-            let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-            let again = *run == Run::RunningAndAgain && outcome.is_ok() && self.has_news();
-            *run = if again { Run::Running } else { Run::None };
-            if !again {
-                break;
-            }
-        }
-        drop(slot);
-        self.publish_state(app).await;
-    }
-
-    /// Whether a message waits that no run has seen.
-    fn has_news(&self) -> bool {
-        self.conversation.status() == crate::state::ExecutionStatus::Idle
-    }
-
-    /// Lets everybody hear the whole state, after everything that has happened.
-    pub async fn publish_state(&self, app: &App) {
-        let id = self.conversation.id().clone();
-        // It is shown at the next occasion where it cannot be read now.
-        if let Ok((text, after)) = snapshot(app, &id).await {
-            app.hub().publish(&id, after, Frame::Transient(text.into()));
-        }
-    }
-}
-
-/// The whole state as an event that is in no log, and how many events it comes after.
-pub(super) async fn snapshot(app: &App, id: &ConversationId) -> Result<(String, u64), Failure> {
-    let id = id.clone();
-    let stored = app.ask(move |store| read(store, &id)).await?;
-    let after = stored.row.event_count;
-    let event = json!({
-        "id": EventId::mint().as_str(), "timestamp": Timestamp::now().to_naive_local(),
-        "source": "environment", "key": "full_state", "value": stored.full_state(),
-        "kind": "ConversationStateUpdateEvent",
-    });
-    Ok((event.to_string(), after))
-}
-
-/// Everything that is stored of a conversation but its events.
-pub(super) fn read(store: &Store, id: &ConversationId) -> Result<Stored, Error> {
-    let row = store.conversation(id)?;
-    of_row(store, row)
-}
-
-/// The same of one whose row is known.
-pub(super) fn of_row(store: &Store, row: crate::store::Conversation) -> Result<Stored, Error> {
-    let document = store.base_state(&row.id)?.map(|state| state.document);
-    Ok(Stored { document, meta: Meta::read(store, &row.id)?, children: store.children(&row.id)?, row })
-}
-
-impl From<ConversationError> for Failure {
-    fn from(error: ConversationError) -> Self {
-        match error {
-            ConversationError::Store(error) => error.into(),
-            ConversationError::Running { .. } => Self::running(),
-            ConversationError::UnknownEvent { .. } => Self::not_found(error.to_string()),
-            ConversationError::NoAgent
-            | ConversationError::Agent(_)
-            | ConversationError::Policy(_)
-            | ConversationError::Analyzer(_)
-            | ConversationError::Tag { .. }
-            | ConversationError::Limit { .. }
-            | ConversationError::Workspace { .. } => Self::unprocessable(error.to_string()),
-            ConversationError::NoCondenser { .. } => Self::conflict(error.to_string()),
-            ConversationError::Closed { .. } => Self::bad("inactive_service"),
-            error => Self::internal(error.to_string()),
-        }
+    fn places(&self) -> MutexGuard<'_, HashMap<ConversationId, Arc<Place>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

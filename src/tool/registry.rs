@@ -144,6 +144,13 @@ impl Registry {
         self.makers.iter().map(|(name, _)| &**name)
     }
 
+    /// Whether a tool of that name, or of that class, can be made.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        let by_class = catalogue::name_of(name);
+        self.makers.iter().any(|(known, _)| **known == *name || **known == *by_class)
+    }
+
     /// Makes the tools of one entry. A class (`FinishTool`) stands for its tool; an entry that holds the
     /// description of a client's tool is that tool.
     ///

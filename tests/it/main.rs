@@ -53,6 +53,8 @@ mod llm_requests;
 #[cfg(feature = "agent")]
 mod llm_settings;
 mod log;
+#[cfg(all(feature = "agent", feature = "server"))]
+mod mcp;
 mod merge;
 mod messages;
 mod old;

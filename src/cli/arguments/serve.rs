@@ -27,6 +27,10 @@ pub(in crate::cli) struct Serve {
     /// An origin of pages in a browser that may call; may be given several times
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     pub origins: Vec<String>,
+    /// An origin where secrets may be looked up, like https://vault.example:8200; may be given several times.
+    /// Without any they may be looked up anywhere the server reaches
+    #[arg(long = "lookup-origin", value_name = "ORIGIN")]
+    pub lookup_origins: Vec<String>,
     /// Listen on other addresses than this machine's without any key: everybody who reaches it may run commands
     #[arg(long)]
     pub without_key: bool,

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::{broadcast, watch};
@@ -17,6 +18,9 @@ const EVENTS_MAX: usize = 100_000;
 
 /// How many events a slow listener may be behind.
 const LISTENER_LAG: usize = 1024;
+
+/// How long the server's end waits for a command's.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What to look for.
 #[derive(Debug, Clone, Default)]
@@ -117,6 +121,17 @@ impl History {
             return Some(Some(stop.clone()));
         }
         state.ended.contains_key(&command).then_some(None)
+    }
+
+    /// Tells every command to end, and waits a little for it.
+    pub async fn stop_all(&self) {
+        let stops: Vec<watch::Sender<Stop>> = self.lock().running.values().cloned().collect();
+        for stop in &stops {
+            stop.send_replace(Stop::Yes);
+        }
+        for stop in stops {
+            let _still_dying = tokio::time::timeout(PATIENCE, stop.closed()).await;
+        }
     }
 
     /// A page: the events, and the place of the first of the next.

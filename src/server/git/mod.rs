@@ -83,3 +83,43 @@ pub(super) async fn ensure_repository(folder: &std::path::Path) {
         let _stays_as_it_is = run::init(folder).await;
     }
 }
+
+/// The top folder of the repository that a folder is in.
+pub(super) async fn top(folder: &std::path::Path) -> Option<PathBuf> {
+    let repository = Repository::at(folder).await.ok()?;
+    repository.text(&["rev-parse", "--show-toplevel"]).await.ok().map(PathBuf::from)
+}
+
+/// Adds a worktree at `place`, detached at a commit; HEAD's where none is named. False where there is no commit.
+///
+/// # Errors
+/// Git's words.
+pub(super) async fn add_worktree(
+    top: &std::path::Path,
+    place: &std::path::Path,
+    reference: Option<&str>,
+) -> Result<bool, String> {
+    let add = async {
+        let repository = Repository::at(top).await?;
+        let commit = repository.commit(reference.unwrap_or("HEAD")).await?;
+        let Some(commit) = commit else {
+            return match reference {
+                Some(reference) => Err(GitError::Reference(reference.to_owned())),
+                None => Ok(false),
+            };
+        };
+        let place = place.to_string_lossy();
+        repository.bytes(&["worktree", "add", "--quiet", "--detach", "--", &place, &commit]).await?;
+        Ok(true)
+    };
+    add.await.map_err(|error: GitError| error.to_string())
+}
+
+/// Takes a worktree away with everything in it.
+pub(super) async fn remove_worktree(worktree: &std::path::Path) {
+    if let Ok(repository) = Repository::at(worktree).await {
+        // What stays is in nobody's way.
+        let _stays =
+            repository.bytes(&["worktree", "remove", "--force", "--", &worktree.to_string_lossy()]).await;
+    }
+}

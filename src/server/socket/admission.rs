@@ -23,6 +23,9 @@ pub(super) const UNAUTHORISED: u16 = 4001;
 pub(super) const UNKNOWN: u16 = 4004;
 pub(super) const OVERLOADED: u16 = 1013;
 
+/// Close code of a server that ends: a clean close would have clients come back without a pause.
+pub(super) const RESTARTS: u16 = 1012;
+
 /// What is known of a caller before the socket opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {

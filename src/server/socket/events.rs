@@ -9,7 +9,7 @@ use axum::response::Response;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::admission::{self, Caller, OVERLOADED, UNKNOWN};
+use super::admission::{self, Caller, OVERLOADED, RESTARTS, UNKNOWN};
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
 use crate::server::events::provenance;
@@ -17,7 +17,7 @@ use crate::server::failure::Failure;
 use crate::server::hub::Frame;
 use crate::server::message;
 use crate::server::request::{Params, PathId};
-use crate::server::sessions::{Busy, snapshot};
+use crate::server::session::{Busy, snapshot};
 use crate::server::wire::{self, Nulls};
 use crate::store::EventQuery;
 
@@ -127,8 +127,13 @@ impl Listener {
 
     /// What happens, until somebody hangs up.
     async fn follow(&mut self) -> Option<()> {
+        let ending = self.app.ending().clone();
         loop {
             tokio::select! {
+                () = ending.cancelled() => {
+                    admission::close(&mut self.socket, RESTARTS, "the server ends").await;
+                    return None;
+                }
                 frame = self.frames.recv() => match frame {
                     Ok(frame) => self.tell(frame).await?,
                     Err(RecvError::Lagged(_)) => {
@@ -206,10 +211,12 @@ pub(super) async fn said(
             ("ValidationError", texts.join("; "))
         }
     };
+    if value.get("role").is_none() {
+        return Err(("ValidationError", "role: Field required".to_owned()));
+    }
     let message = message::parse(&value, &[]).map_err(invalid)?;
     app.touch();
     let session = app.sessions().open(app, id).await.map_err(invalid)?;
-    let failed = |error: crate::conversation::ConversationError| ("ValueError", error.to_string());
-    session.conversation.send_message(message).await.map_err(failed)?;
+    session.say(app, message).await.map_err(invalid)?;
     session.start(app, Busy::FollowUp).map_err(invalid)
 }

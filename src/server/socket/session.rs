@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::admission::{self, Caller, OVERLOADED, UNKNOWN};
+use super::admission::{self, Caller, OVERLOADED, RESTARTS, UNKNOWN};
 use super::events::said;
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
@@ -19,7 +19,7 @@ use crate::server::events::provenance;
 use crate::server::failure::Failure;
 use crate::server::hub::Frame;
 use crate::server::request::{Params, PathId};
-use crate::server::sessions::snapshot;
+use crate::server::session::snapshot;
 use crate::server::wire::{self, Nulls};
 use crate::store::EventQuery;
 
@@ -103,8 +103,13 @@ impl Listener {
     }
 
     async fn follow(&mut self) -> Option<()> {
+        let ending = self.app.ending().clone();
         loop {
             tokio::select! {
+                () = ending.cancelled() => {
+                    admission::close(&mut self.socket, RESTARTS, "the server ends").await;
+                    return None;
+                }
                 frame = self.frames.recv() => match frame {
                     Ok(frame) => self.tell(frame).await?,
                     Err(RecvError::Lagged(_)) => {

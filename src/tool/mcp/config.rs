@@ -52,8 +52,33 @@ pub enum Reach {
 pub struct ServerProblem {
     /// The server's name.
     pub server: String,
+    /// What kind of problem it is.
+    pub kind: ProblemKind,
     /// What is wrong. It holds no value of the configuration that could be a secret.
     pub reason: String,
+}
+
+/// What kind of problem a server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// Its entry of the configuration cannot be used.
+    Settings,
+    /// It did not answer in time.
+    TimedOut,
+    /// It could not be started or reached, or refused.
+    Refused,
+}
+
+impl ProblemKind {
+    /// The name of the failure in an error event: the reference's exception.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Settings => "ValueError",
+            Self::TimedOut => "MCPTimeoutError",
+            Self::Refused => "MCPError",
+        }
+    }
 }
 
 impl fmt::Debug for ServerConfig {
@@ -89,7 +114,13 @@ impl ServerConfig {
             }
             match Self::read(&name, server, value) {
                 Ok(server) => servers.push(server),
-                Err(reason) => problems.push(ServerProblem { server: name.into_owned(), reason }),
+                Err(reason) => {
+                    problems.push(ServerProblem {
+                        server: name.into_owned(),
+                        kind: ProblemKind::Settings,
+                        reason,
+                    });
+                }
             }
         }
         (servers, problems)

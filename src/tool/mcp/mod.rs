@@ -16,7 +16,7 @@ mod tool;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use config::{Reach, ServerConfig, ServerProblem};
+pub use config::{ProblemKind, Reach, ServerConfig, ServerProblem};
 use server::Server;
 use tokio::sync::watch;
 pub use tool::McpTool;
@@ -26,6 +26,9 @@ use super::{Tool, Toolbox};
 /// The servers of one conversation.
 pub struct Servers {
     servers: Vec<Arc<Server>>,
+    /// Whether the names of tools begin with the servers'. It is the configuration that says so: a server that does
+    /// not come up today must not give the tools of the others other names.
+    are_named: bool,
     changes: watch::Sender<u64>,
 }
 
@@ -34,6 +37,7 @@ impl Servers {
     /// the reason.
     pub async fn start(config: Vec<ServerConfig>, working_dir: &Path) -> (Self, Vec<ServerProblem>) {
         let changes = watch::Sender::new(0);
+        let are_named = config.len() > 1;
         let mut starting = Vec::with_capacity(config.len());
         for config in config {
             let server = Server::new(config, working_dir.to_owned(), changes.clone());
@@ -42,12 +46,15 @@ impl Servers {
         }
         let (mut servers, mut problems) = (Vec::new(), Vec::new());
         for (server, started) in starting {
-            match started.await.unwrap_or_else(|_| Err("it broke off".to_owned())) {
+            let broke_off = |_| Err((ProblemKind::Refused, "it broke off".to_owned()));
+            match started.await.unwrap_or_else(broke_off) {
                 Ok(()) => servers.push(server),
-                Err(reason) => problems.push(ServerProblem { server: server.config.name.clone(), reason }),
+                Err((kind, reason)) => {
+                    problems.push(ServerProblem { server: server.config.name.clone(), kind, reason });
+                }
             }
         }
-        (Self { servers, changes }, problems)
+        (Self { servers, are_named, changes }, problems)
     }
 
     /// Whether none of them runs.
@@ -56,16 +63,16 @@ impl Servers {
         self.servers.is_empty()
     }
 
-    /// The tools that they have at the moment. Where there is more than one server, a tool's name begins with its
+    /// The tools that they have at the moment. Where more than one server is configured, a tool's name begins with its
     /// server's: `github_create_issue`. A name that is there twice is the first one's.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         for server in &self.servers {
             for offered in server.tools() {
-                let name = match self.servers.len() {
-                    1 => offered.name.to_string(),
-                    _ => format!("{}_{}", server.config.name, offered.name),
+                let name = match self.are_named {
+                    false => offered.name.to_string(),
+                    true => format!("{}_{}", server.config.name, offered.name),
                 };
                 if tools.iter().any(|known| known.name() == name) {
                     continue;

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::transport::TokioChildProcess;
 use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStderr, Command};
+use tokio_util::sync::CancellationToken;
 
 use super::config::Reach;
 
@@ -42,9 +44,16 @@ pub(super) struct Program {
     pub group: Option<u32>,
 }
 
+/// How long the end of what a server complains about is waited for once it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// The end of what a server wrote to its standard error.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Complaint(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Complaint {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// It writes no more.
+    ended: CancellationToken,
+}
 
 /// Begins the program.
 pub(super) fn start(reach: &Reach, working_dir: &Path) -> Result<Program, String> {
@@ -70,20 +79,23 @@ pub(super) fn start(reach: &Reach, working_dir: &Path) -> Result<Program, String
 }
 
 impl Complaint {
-    /// The last lines, where there are any.
-    pub fn text(&self) -> Option<String> {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The last lines of a server that was ended, where there are any.
+    pub async fn text(&self) -> Option<String> {
+        // Where a process that it has left behind still holds the pipe, what came until then counts.
+        let _ended = tokio::time::timeout(LAST_WORDS, self.ended.cancelled()).await;
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&bytes).trim().to_owned();
         (!text.is_empty()).then_some(text)
     }
 
     async fn listen(self, mut stderr: ChildStderr) {
+        let _ended = self.ended.drop_guard_ref();
         let mut buffer = vec![0; COMPLAINT_BYTES_MAX];
         while let Ok(count) = stderr.read(&mut buffer).await {
             if count == 0 {
                 return;
             }
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
             kept.extend_from_slice(&buffer[..count]);
             let surplus = kept.len().saturating_sub(COMPLAINT_BYTES_MAX);
             kept.drain(..surplus);

@@ -8,13 +8,13 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation,
     PaginatedRequestParams, Tool,
 };
-use rmcp::service::{NotificationContext, RunningService, ServiceError};
+use rmcp::service::{ClientInitializeError, NotificationContext, RunningService, ServiceError};
 use rmcp::{ClientHandler, RoleClient, ServiceExt};
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::config::{Reach, ServerConfig};
+use super::config::{ProblemKind, Reach, ServerConfig};
 use super::program::{self, Complaint};
 
 /// How long a server may take until it has said what tools it has.
@@ -68,6 +68,13 @@ impl ClientHandler for Client {
     }
 }
 
+/// Why there is no connection, in kind and in words.
+type Trouble = (ProblemKind, String);
+
+fn refused(reason: String) -> Trouble {
+    (ProblemKind::Refused, reason)
+}
+
 /// How a call ended without a result.
 #[derive(Debug)]
 pub(super) enum CallFailure {
@@ -98,63 +105,66 @@ impl Server {
     }
 
     /// Connects, asks for the tools, and from then on keeps up with them.
-    pub async fn start(self: &Arc<Self>) -> Result<(), String> {
+    pub async fn start(self: &Arc<Self>) -> Result<(), Trouble> {
         {
             let mut connection = self.connection.lock().await;
             *connection = Some(self.connect().await?);
         }
         let listed = timeout(START, self.list()).await;
         let listed = listed.unwrap_or_else(|_| {
-            Err(format!("it did not say what tools it has within {} seconds", START.as_secs()))
+            let reason = format!("it did not say what tools it has within {} seconds", START.as_secs());
+            Err((ProblemKind::TimedOut, reason))
         });
-        if let Err(reason) = listed {
+        if let Err(trouble) = listed {
             self.close().await;
-            return Err(reason);
+            return Err(trouble);
         }
         tokio::spawn(keep_up(Arc::clone(self)));
         Ok(())
     }
 
-    async fn connect(&self) -> Result<Connection, String> {
+    async fn connect(&self) -> Result<Connection, Trouble> {
         let client = Client { stale: Arc::clone(&self.stale) };
         let late = || format!("it did not answer within {} seconds", START.as_secs());
         match &self.config.reach {
             reach @ Reach::Program { .. } => {
                 let program::Program { transport, complaint, group } =
-                    program::start(reach, &self.working_dir)?;
+                    program::start(reach, &self.working_dir).map_err(refused)?;
                 let served = timeout(START, client.serve(transport)).await;
                 let service = match served {
                     Ok(Ok(service)) => service,
                     Ok(Err(error)) => {
                         program::end_group(group);
-                        return Err(with_complaint(error.to_string(), &complaint));
+                        return Err(refused(with_complaint(words(error), &complaint).await));
                     }
                     Err(_) => {
                         program::end_group(group);
-                        return Err(with_complaint(late(), &complaint));
+                        return Err((ProblemKind::TimedOut, with_complaint(late(), &complaint).await));
                     }
                 };
                 Ok(Connection { service, group })
             }
             Reach::Address { url, headers } => {
-                let transport = super::address::transport(url, headers)?;
+                let transport = super::address::transport(url, headers).map_err(refused)?;
                 let served = timeout(START, client.serve(transport)).await;
-                let service = served.map_err(|_| late())?.map_err(|error| error.to_string())?;
+                let service = served
+                    .map_err(|_| (ProblemKind::TimedOut, late()))?
+                    .map_err(|error| refused(words(error)))?;
                 Ok(Connection { service, group: None })
             }
         }
     }
 
     /// Asks for the tools.
-    async fn list(&self) -> Result<(), String> {
+    async fn list(&self) -> Result<(), Trouble> {
         let peer = match &*self.connection.lock().await {
             Some(connection) => connection.service.peer().clone(),
-            None => return Err("it is not connected".to_owned()),
+            None => return Err(refused("it is not connected".to_owned())),
         };
         let (mut tools, mut cursor) = (Vec::new(), None);
         for _ in 0..PAGES_MAX {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let page = peer.list_tools(Some(params)).await.map_err(|error| error.to_string())?;
+            let page = peer.list_tools(Some(params)).await.map_err(|error| refused(error.to_string()))?;
             tools.extend(page.tools);
             cursor = page.next_cursor;
             if cursor.is_none() || tools.len() >= TOOLS_MAX {
@@ -206,7 +216,7 @@ impl Server {
         }
         match self.connect().await {
             Ok(made) => Ok(connection.insert(made).service.peer().clone()),
-            Err(reason) => Err(format!("Reconnection attempt failed: {reason}")),
+            Err((_, reason)) => Err(format!("Reconnection attempt failed: {reason}")),
         }
     }
 
@@ -245,9 +255,17 @@ async fn keep_up(server: Arc<Server>) {
     }
 }
 
+/// Why nobody answered as the protocol has it, without the names of Rust's types.
+fn words(error: ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+        other => other.to_string(),
+    }
+}
+
 /// The reason, with what the program itself wrote.
-fn with_complaint(reason: String, complaint: &Complaint) -> String {
-    match complaint.text() {
+async fn with_complaint(reason: String, complaint: &Complaint) -> String {
+    match complaint.text().await {
         Some(text) => format!("{reason}: {text}"),
         None => reason,
     }

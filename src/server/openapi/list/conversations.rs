@@ -101,15 +101,13 @@ pub(in crate::server::openapi) const CONVERSATIONS: Group = Group {
             .refuses(&[404]),
         post("/api/conversations/{conversation_id}/switch_profile", "Goes on with the model of a profile")
             .takes("SwitchProfile")
-            .refuses(&[400, 404])
-            .absent(NOT_YET),
+            .refuses(&[400, 404]),
         post(
             "/api/conversations/{conversation_id}/switch_acp_model",
             "Goes on with another model of an ACP agent",
         )
         .takes("SwitchAcpModel")
-        .refuses(&[400, 404])
-        .absent(NOT_YET),
+        .refuses(&[400, 404]),
         post("/api/conversations/{conversation_id}/load_plugin", "Adds a plugin")
             .takes("LoadPlugin")
             .refuses(&[400, 404])
@@ -117,26 +115,19 @@ pub(in crate::server::openapi) const CONVERSATIONS: Group = Group {
         post("/api/conversations/{conversation_id}/ask_agent", "Asks beside the conversation")
             .takes("Ask")
             .answers("FinalResponse")
-            .refuses(&[404])
-            .absent(NOT_YET),
+            .refuses(&[404]),
         post("/api/conversations/{conversation_id}/condense", "Condenses what the model sees")
-            .refuses(&[404, 409])
-            .absent(NOT_YET),
+            .refuses(&[404, 409]),
         post("/api/conversations/{conversation_id}/goal", "Works until an objective is met")
             .takes("Goal")
-            .refuses(&[400, 404, 409, 429])
-            .absent(NOT_YET),
-        post("/api/conversations/{conversation_id}/goal/stop", "Stops working towards it")
-            .refuses(&[404])
-            .absent(NOT_YET),
+            .refuses(&[400, 404, 409, 429]),
+        post("/api/conversations/{conversation_id}/goal/stop", "Stops working towards it").refuses(&[404]),
         post("/api/conversations/{conversation_id}/goal/resume", "Goes on towards it")
-            .refuses(&[400, 404, 409, 429])
-            .absent(NOT_YET),
+            .refuses(&[400, 404, 409, 429]),
         post("/api/conversations/{conversation_id}/children", "Begins a child conversation")
             .takes("Child")
             .makes("ChildConversation")
-            .refuses(&[404, 429])
-            .absent(NOT_YET),
+            .refuses(&[404, 429]),
     ],
 };
 

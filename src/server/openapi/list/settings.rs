@@ -6,21 +6,12 @@ use crate::server::openapi::operation::{Group, Kind, delete, get, may, patch, po
 pub(in crate::server::openapi) const SETTINGS: Group = Group {
     name: "Settings",
     operations: &[
-        get("/api/settings", "Shows the settings").answers("Anything").absent(NOT_YET),
-        patch("/api/settings", "Changes settings").takes("Anything").answers("Anything").absent(NOT_YET),
-        get("/api/settings/secrets", "The names of stored secrets").answers("Anything").absent(NOT_YET),
-        put("/api/settings/secrets", "Stores a secret")
-            .takes("StoredSecret")
-            .answers("Anything")
-            .absent(NOT_YET),
-        get("/api/settings/secrets/{name}", "A secret's value")
-            .sends("text/plain")
-            .refuses(&[404])
-            .absent(NOT_YET),
-        delete("/api/settings/secrets/{name}", "Forgets a secret")
-            .answers("Anything")
-            .refuses(&[404])
-            .absent(NOT_YET),
+        get("/api/settings", "Shows the settings").answers("Anything"),
+        patch("/api/settings", "Changes settings").takes("Anything").answers("Anything"),
+        get("/api/settings/secrets", "The names of stored secrets").answers("Anything"),
+        put("/api/settings/secrets", "Stores a secret").takes("StoredSecret").answers("Anything"),
+        get("/api/settings/secrets/{name}", "A secret's value").sends("text/plain").refuses(&[404]),
+        delete("/api/settings/secrets/{name}", "Forgets a secret").answers("Anything").refuses(&[404]),
         get("/api/settings/agent-schema", "The form of an agent's settings")
             .answers("Anything")
             .absent(NOT_YET),
@@ -41,26 +32,17 @@ pub(in crate::server::openapi) const SETTINGS: Group = Group {
 pub(in crate::server::openapi) const PROFILES: Group = Group {
     name: "Profiles",
     operations: &[
-        get("/api/profiles", "Lists the profiles of models").answers("Anything").absent(NOT_YET),
-        get("/api/profiles/{name}", "Shows one").answers("Anything").refuses(&[404]).absent(NOT_YET),
-        post("/api/profiles/{name}", "Saves one")
-            .takes("SaveProfile")
-            .makes("Anything")
-            .refuses(&[409])
-            .absent(NOT_YET),
-        delete("/api/profiles/{name}", "Deletes one")
-            .answers("Anything")
-            .refuses(&[404, 409])
-            .absent(NOT_YET),
+        get("/api/profiles", "Lists the profiles of models").answers("Anything"),
+        get("/api/profiles/{name}", "Shows one").answers("Anything").refuses(&[404]),
+        post("/api/profiles/{name}", "Saves one").takes("SaveProfile").makes("Anything").refuses(&[409]),
+        delete("/api/profiles/{name}", "Deletes one").answers("Anything").refuses(&[404, 409]),
         post("/api/profiles/{name}/rename", "Gives one another name")
             .takes("Rename")
             .answers("Anything")
-            .refuses(&[404, 409])
-            .absent(NOT_YET),
+            .refuses(&[404, 409]),
         post("/api/profiles/{name}/activate", "Makes one the settings' own")
             .answers("Anything")
-            .refuses(&[404])
-            .absent(NOT_YET),
+            .refuses(&[404]),
         post("/api/profiles/{name}/validate", "Tries one")
             .answers("Anything")
             .refuses(&[404])

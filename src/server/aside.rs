@@ -1,0 +1,35 @@
+//! Questions beside a conversation and summaries on demand (`api.md` sections 3.15 and 3.16).
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::{Json, Router, routing::post};
+use serde_json::{Value, json};
+
+use super::App;
+use super::command::{named, session};
+use super::failure::{Failure, Problem, success};
+use super::request::{self, PathId};
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/ask_agent", post(ask)).route("/condense", post(condense))
+}
+
+async fn ask(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let question = members.get("question");
+    let question =
+        question.ok_or_else(|| Problem::new("missing", &["body", "question"], "Field required"))?;
+    let question = question.as_str().ok_or_else(|| {
+        Problem::new("string_type", &["body", "question"], "Input should be a valid string")
+    })?;
+    let session = session(&app, &id).await.map_err(named)?;
+    Ok(Json(json!({ "response": session.conversation.ask_agent(question).await? })))
+}
+
+async fn condense(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
+    let session = session(&app, &id).await.map_err(named)?;
+    session.conversation.condense().await?;
+    Ok(success())
+}

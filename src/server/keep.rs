@@ -1,0 +1,81 @@
+//! The server's own small files: JSON, changed whole under a lock, for their owner alone.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::App;
+use super::failure::Failure;
+
+/// A file that holds something else than it should is left alone: whoever wrote it may want it back.
+const UNREADABLE: &str = "a settings file cannot be read; it is left as it is";
+
+/// Reads the members of a file; nothing where there is none.
+pub(super) async fn read(app: &Arc<App>, name: &'static str) -> Result<Map<String, Value>, Failure> {
+    let path = app.config().settings_dir.join(name);
+    blocking(move || load(&path)).await
+}
+
+/// Changes the members of a file. What `change` refuses leaves it as it was.
+pub(super) async fn change<T: Send + 'static>(
+    app: &Arc<App>,
+    name: &'static str,
+    change: impl FnOnce(&mut Map<String, Value>) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let folder = app.config().settings_dir.clone();
+    blocking(move || {
+        fs::create_dir_all(&folder).map_err(failed)?;
+        // The reference waits for the same one.
+        let lock = File::options().create(true).append(true).open(folder.join(format!(".{name}.lock")));
+        let lock = lock.map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let path = folder.join(name);
+        let mut members = load(&path)?;
+        let value = change(&mut members)?;
+        let text =
+            serde_json::to_string_pretty(&members).map_err(|error| Failure::internal(error.to_string()))?;
+        write(&path, &text).map_err(failed)?;
+        Ok(value)
+    })
+    .await
+}
+
+fn load(path: &Path) -> Result<Map<String, Value>, Failure> {
+    match fs::read(path) {
+        Ok(text) => serde_json::from_slice(&text).map_err(|_| Failure::internal(UNREADABLE)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Map::new()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Puts a file in its place whole.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let beside = path.with_extension(format!("{}.tmp", uuid::Uuid::new_v4().simple()));
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options
+        .open(&beside)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // It may not have come to be; the reason that counts is the first.
+        let _unfinished = fs::remove_file(&beside);
+    }
+    written
+}
+
+/// What the file system objects to, without a path: callers have no use for it.
+fn failed(error: io::Error) -> Failure {
+    Failure::internal(format!("a settings file cannot be used: {}", error.kind()))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Failure::internal("a worker ended unexpectedly"))?
+}

@@ -1,0 +1,51 @@
+//! Pieces of replies on their way, as both sockets show them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::json;
+
+use super::hub::{Frame, Hub, Piece};
+use crate::conversation::DeltaCallback;
+use crate::ids::{ConversationId, EventId, Timestamp};
+use crate::llm::Delta;
+
+/// What lets the listeners of a conversation hear pieces.
+pub(super) fn publisher(hub: &Hub, conversation: &ConversationId) -> DeltaCallback {
+    let (hub, conversation) = (hub.clone(), conversation.clone());
+    let orders: Mutex<HashMap<String, u64>> = Mutex::default();
+    Arc::new(move |item: &EventId, delta: &Delta| {
+        hub.publish(&conversation, 0, Frame::Piece(Arc::new(piece(&orders, item, delta))));
+    })
+}
+
+/// The frames of a piece.
+fn piece(orders: &Mutex<HashMap<String, u64>>, item: &EventId, delta: &Delta) -> Piece {
+    let mut orders = orders.lock().unwrap_or_else(PoisonError::into_inner);
+    let item_id = item.as_str().to_owned();
+    let (kind, content) = match delta {
+        Delta::Text(text) => ("text", text),
+        Delta::Reasoning(text) => ("reasoning", text),
+        Delta::Restart => {
+            orders.remove(&item_id);
+            let session =
+                json!({"type": "item_aborted", "item_id": item_id, "attempt": 0, "reason": "retry"});
+            return Piece { item_id, session, event: None };
+        }
+    };
+    // Only the item under way is of interest.
+    if !orders.contains_key(&item_id) {
+        orders.clear();
+    }
+    let order = orders.entry(item_id.clone()).or_insert(0);
+    let session = json!({
+        "type": "delta", "item_id": item_id, "attempt": 0, "order": *order, "kind": kind, "content": content,
+    });
+    *order += 1;
+    let field = if kind == "text" { "content" } else { "reasoning_content" };
+    let event = json!({
+        "id": EventId::mint().as_str(), "timestamp": Timestamp::now().to_naive_local(), "source": "agent",
+        field: content, "kind": "StreamingDeltaEvent",
+    });
+    Piece { item_id, session, event: Some(event.to_string()) }
+}

@@ -1,0 +1,171 @@
+//! What a conversation is opened with: as a request asks for it, or as it was stored.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::failure::{Failure, Problem};
+use super::info::Stored;
+use crate::agent::{AgentDocument, Analyzer, Policy};
+use crate::conversation::Builder;
+use crate::event::Json;
+use crate::event::json::Raw;
+use crate::hook;
+use crate::secret::document::{self, Form};
+use crate::secret::{Cipher, Source};
+use crate::tool::{ClientTool, Registry};
+
+/// How many steps a run may take where nobody says; the reference's number.
+pub(super) const ITERATIONS_MAX: u64 = 500;
+
+/// What a conversation is opened with.
+#[derive(Clone)]
+pub(super) struct Plan {
+    /// The agent; the stored one where there is none.
+    pub agent: Option<AgentDocument>,
+    pub working_dir: PathBuf,
+    pub max_iterations: u64,
+    pub stuck_detection: bool,
+    pub policy: Option<Policy>,
+    pub analyzer: Option<Analyzer>,
+    pub secrets: Vec<(String, Source)>,
+    pub hooks: Option<hook::Config>,
+    pub tags: Vec<(String, String)>,
+    /// Tools that the client carries out, as it described them.
+    pub client_tools: Vec<Value>,
+}
+
+impl Plan {
+    /// To go on with a stored conversation: agent, policy, analyzer, secrets and tags are its own.
+    pub fn resumed(stored: &Stored) -> Self {
+        let document = stored.document.as_ref();
+        let field =
+            |name: &str| document.and_then(|document| document.field(name)).filter(|raw| !raw.is_null());
+        let working_dir = field("workspace")
+            .and_then(|workspace| Some(workspace.get("working_dir")?.as_str()?.into_owned()))
+            .or_else(|| Some(stored.meta.get("workspace").get("working_dir")?.as_str()?.to_owned()));
+        let hooks = field("hook_config").map(|config| config.text().to_owned());
+        let hooks = hooks.or_else(|| match stored.meta.get("hook_config") {
+            Value::Null => None,
+            config => Some(config.to_string()),
+        });
+        Self {
+            agent: None,
+            working_dir: PathBuf::from(working_dir.unwrap_or_default()),
+            max_iterations: field("max_iterations")
+                .and_then(Raw::as_i64)
+                .and_then(|number| u64::try_from(number).ok())
+                .filter(|number| *number > 0)
+                .unwrap_or(ITERATIONS_MAX),
+            stuck_detection: field("stuck_detection").is_none_or(|flag| flag.text() == "true"),
+            policy: None,
+            analyzer: None,
+            secrets: Vec::new(),
+            // What was stored was checked when it came.
+            hooks: hooks.and_then(|config| hook::Config::parse(&config).ok()),
+            tags: Vec::new(),
+            client_tools: stored.meta.get("client_tools").as_array().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// For another conversation like a stored one: with its agent, policy, analyzer, secrets and tags, opened with
+    /// the cipher that sealed them.
+    ///
+    /// # Errors
+    /// 422 where what is stored names no agent.
+    pub fn like(stored: &Stored, cipher: Option<&Cipher>) -> Result<Self, Failure> {
+        let none = || Failure::unprocessable("the conversation has no agent");
+        let document = stored.document.as_ref().ok_or_else(none)?;
+        let field = |name: &str| document.field(name).filter(|raw| !raw.is_null());
+        let agent = field("agent").ok_or_else(none)?;
+        let agent = match cipher {
+            Some(cipher) => document::agent(agent, Form::Open(cipher)),
+            None => agent.text().to_owned(),
+        };
+        let refused = |error: &dyn std::fmt::Display| Failure::unprocessable(error.to_string());
+        let sources = field("secret_registry").and_then(|registry| registry.get("secret_sources"));
+        let secrets = sources.into_iter().flat_map(Raw::members);
+        let secrets = secrets.filter_map(|(name, source)| {
+            Some((name.clone().into_owned(), Source::read(&name, source, cipher).ok()?))
+        });
+        let tags = field("tags").into_iter().flat_map(Raw::members);
+        Ok(Self {
+            agent: Some(AgentDocument::parse(&agent).map_err(|error| refused(&error))?),
+            policy: field("confirmation_policy")
+                .map(Policy::read)
+                .transpose()
+                .map_err(|error| refused(&error))?,
+            analyzer: field("security_analyzer")
+                .map(Analyzer::read)
+                .transpose()
+                .map_err(|error| refused(&error))?,
+            secrets: secrets.collect(),
+            tags: tags
+                .filter_map(|(key, value)| Some((key.into_owned(), value.as_str()?.into_owned())))
+                .collect(),
+            ..Self::resumed(stored)
+        })
+    }
+
+    /// Sees to it that every tool can be made: the first message would fail otherwise.
+    ///
+    /// # Errors
+    /// 422 for a tool that nobody knows, and for a client's tool that is none or has the name of another.
+    pub fn check_tools(&self, registry: &Registry) -> Result<(), Failure> {
+        let at = |place: &str, message: String| {
+            Failure::from(Problem::new("value_error", &["body", place], format!("Value error, {message}")))
+        };
+        for tool in &self.client_tools {
+            let read = client_tool(tool);
+            let tool = read.map_err(|message| at("client_tools", message))?;
+            let name = crate::tool::Tool::name(&tool).to_owned();
+            if registry.has(&name) {
+                return Err(at("client_tools", format!("the tool {name:?} is there already")));
+            }
+        }
+        let Some(agent) = &self.agent else { return Ok(()) };
+        let named = agent.tools().into_iter().map(|tool| tool.name);
+        for name in named.chain(agent.default_tools()) {
+            let is_clients =
+                || self.client_tools.iter().any(|tool| tool.get("name") == Some(&Value::from(&*name)));
+            if !registry.has(&name) && !is_clients() {
+                return Err(at("agent", format!("ToolDefinition '{name}' is not registered")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a conversation made or opened that way.
+    ///
+    /// # Errors
+    /// 422 for a client's tool that is none.
+    pub fn set(self, builder: Builder) -> Result<Builder, Failure> {
+        let mut builder =
+            builder.workspace(self.working_dir).max_iterations(self.max_iterations).tags(self.tags);
+        if let Some(agent) = self.agent {
+            builder = builder.agent(agent);
+        }
+        if let Some(policy) = self.policy {
+            builder = builder.confirmation_policy(policy);
+        }
+        if let Some(analyzer) = self.analyzer {
+            builder = builder.security_analyzer(analyzer);
+        }
+        if !self.stuck_detection {
+            builder = builder.stuck_detection(None);
+        }
+        if let Some(hooks) = self.hooks {
+            builder = builder.hooks(hooks);
+        }
+        for tool in &self.client_tools {
+            builder = builder.tool(Arc::new(client_tool(tool).map_err(Failure::unprocessable)?));
+        }
+        Ok(self.secrets.into_iter().fold(builder, |builder, (name, source)| builder.secret(name, source)))
+    }
+}
+
+/// A client's tool as it was described.
+fn client_tool(tool: &Value) -> Result<ClientTool, String> {
+    ClientTool::read(Json::from(tool).raw()).map_err(|error| error.to_string())
+}

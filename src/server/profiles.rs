@@ -1,0 +1,164 @@
+//! Named settings of models (`api.md` section 9): the reference's files, shared with it.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use super::App;
+use super::exposure::Exposure;
+use super::failure::{Failure, Problem};
+use super::request;
+use super::settings;
+use crate::event::json::Raw;
+use crate::llm::Settings;
+use crate::llm::profiles::{Keys, ProfileError, Profiles};
+
+/// The most profiles; the reference's number.
+const PROFILES_MAX: usize = 50;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(list))
+        .route("/{name}", get(one).post(save).delete(delete))
+        .route("/{name}/rename", post(rename))
+        .route("/{name}/activate", post(activate))
+}
+
+/// What the profiles refuse, in a status that says whose fault it is.
+pub(super) fn refused(error: ProfileError) -> Failure {
+    match error {
+        ProfileError::NotFound { name, .. } => Failure::not_found(format!("Profile '{name}' not found")),
+        ProfileError::Exists(_) | ProfileError::TooMany(_) => Failure::conflict(error.to_string()),
+        ProfileError::NoConnection { .. } => Failure::unprocessable(error.to_string()),
+        ProfileError::Name(_) | ProfileError::Settings { .. } | ProfileError::Version { .. } => {
+            Failure::bad(error.to_string())
+        }
+        ProfileError::File { .. } => Failure::internal(error.to_string()),
+    }
+}
+
+impl App {
+    /// The profiles of this server.
+    pub(super) fn profiles(&self) -> Result<Profiles, Failure> {
+        Profiles::open(self.config().settings_dir.join("profiles")).map_err(refused)
+    }
+
+    /// Does something with the profiles on a thread that may block.
+    async fn with_profiles<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Profiles) -> Result<T, ProfileError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let profiles = self.profiles()?;
+        let done = tokio::task::spawn_blocking(move || work(&profiles)).await;
+        done.map_err(|_| Failure::internal("a worker ended unexpectedly"))?.map_err(refused)
+    }
+}
+
+async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
+    let profiles = app.with_profiles(Profiles::summaries).await?;
+    let profiles: Vec<Value> = profiles
+        .into_iter()
+        .map(|profile| {
+            json!({
+                "name": profile.name, "model": profile.model, "base_url": profile.base_url,
+                "provider_connection_id": profile.provider_connection_id,
+                "provider_connection_broken": profile.provider_connection_broken,
+                "api_key_set": profile.api_key_set,
+            })
+        })
+        .collect();
+    let active = settings::Document::load(&app).await?.active_profile();
+    Ok(Json(json!({"profiles": profiles, "active_profile": active})))
+}
+
+async fn one(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, Failure> {
+    let exposure = Exposure::of(&headers, app.config().cipher.as_ref())?;
+    let (known, cipher) = (name.clone(), app.config().cipher.clone());
+    let settings = app.with_profiles(move |profiles| profiles.load(&known, cipher.as_ref())).await?;
+    let text = match exposure.form() {
+        Some(form) => settings.to_json(form),
+        None => settings.to_plain_json(),
+    };
+    let config: Value = serde_json::from_str(&text).unwrap_or_default();
+    Ok(Json(json!({"name": name, "config": config, "api_key_set": settings.api_key.is_some()})))
+}
+
+async fn save(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Response, Failure> {
+    let members = request::object(&body)?;
+    let llm =
+        members.get("llm").ok_or_else(|| Problem::new("missing", &["body", "llm"], "Field required"))?;
+    let text = llm.to_string();
+    let problem = |error: &dyn std::fmt::Display| {
+        Failure::from(Problem::new("value_error", &["body", "llm"], format!("Value error, {error}")))
+    };
+    let raw = Raw::parse(&text).map_err(|error| problem(&error))?;
+    let mut settings = Settings::from_raw(raw).map_err(|error| problem(&error))?;
+    let keeps_keys = members.get("include_secrets") != Some(&Value::Bool(false));
+    let (known, cipher) = (name.clone(), app.config().cipher.clone());
+    app.with_profiles(move |profiles| {
+        if let Some(cipher) = &cipher {
+            settings.open(cipher);
+        }
+        let keys = match &cipher {
+            Some(cipher) if keeps_keys => Keys::Sealed(cipher),
+            None if keeps_keys => Keys::Plain,
+            Some(_) | None => Keys::None,
+        };
+        profiles.save(&known, &settings, keys, Some(PROFILES_MAX))
+    })
+    .await?;
+    let answer = json!({"name": name, "message": format!("Profile '{name}' saved")});
+    Ok((StatusCode::CREATED, Json(answer)).into_response())
+}
+
+async fn delete(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, Failure> {
+    let known = name.clone();
+    app.with_profiles(move |profiles| profiles.delete(&known)).await?;
+    settings::Document::change(&app, {
+        let name = name.clone();
+        move |document| document.rename_active(&name, None)
+    })
+    .await?;
+    Ok(Json(json!({"name": name, "message": format!("Profile '{name}' deleted")})))
+}
+
+async fn rename(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let new = request::required(&members, "new_name")?.to_owned();
+    let (from, to) = (name.clone(), new.clone());
+    app.with_profiles(move |profiles| profiles.rename(&from, &to)).await?;
+    let to = new.clone();
+    settings::Document::change(&app, {
+        let name = name.clone();
+        move |document| document.rename_active(&name, Some(&to))
+    })
+    .await?;
+    Ok(Json(json!({"name": new, "message": format!("Profile '{name}' renamed to '{new}'")})))
+}
+
+async fn activate(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, Failure> {
+    let (known, cipher) = (name.clone(), app.config().cipher.clone());
+    let settings = app.with_profiles(move |profiles| profiles.load(&known, cipher.as_ref())).await?;
+    let llm: Value = serde_json::from_str(&settings.to_plain_json()).unwrap_or_default();
+    let known = name.clone();
+    settings::Document::change(&app, move |document| document.activate(&known, llm)).await?;
+    Ok(Json(json!({"name": name, "message": format!("Profile '{name}' activated"), "llm_applied": true})))
+}

@@ -1,0 +1,79 @@
+//! What people set once for all conversations (`api.md` section 9): settings, and secrets by name.
+
+mod document;
+mod secrets;
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::Value;
+
+pub(super) use document::Document;
+
+use super::App;
+use super::exposure::Exposure;
+use super::failure::Failure;
+use super::profiles;
+use super::request;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/", get(read).patch(change)).merge(secrets::routes())
+}
+
+async fn read(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Json<Value>, Failure> {
+    let exposure = Exposure::of(&headers, app.config().cipher.as_ref())?;
+    Ok(Json(Document::load(&app).await?.to_json(exposure)))
+}
+
+async fn change(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Failure> {
+    let exposure = Exposure::of(&headers, app.config().cipher.as_ref())?;
+    let members = request::object(&body)?;
+    let parts = [
+        ("agent_settings_diff", "agent_settings"),
+        ("conversation_settings_diff", "conversation_settings"),
+        ("misc_settings_diff", "misc_settings"),
+    ];
+    let diffs: Vec<(&'static str, Value)> = parts
+        .into_iter()
+        .filter_map(|(diff, part)| Some((part, members.get(diff).filter(|diff| !diff.is_null())?.clone())))
+        .collect();
+    let pointers = ["active_profile", "active_agent_profile_id", "active_meta_profile"];
+    let pointers: Vec<(&'static str, Value)> =
+        pointers.into_iter().filter_map(|name| Some((name, members.get(name)?.clone()))).collect();
+    if diffs.is_empty() && pointers.is_empty() {
+        return Err(Failure::bad(
+            "At least one of agent_settings_diff, conversation_settings_diff, misc_settings_diff, \
+             active_profile, active_agent_profile_id, or active_meta_profile must be provided",
+        ));
+    }
+    // A profile that is named lends its model, unless the request brings one.
+    let named =
+        pointers.iter().find_map(|(name, value)| (*name == "active_profile").then(|| value.as_str())?);
+    let llm = match named {
+        Some(profile) => {
+            let settings = app.profiles()?.load(profile, app.config().cipher.as_ref());
+            let settings = settings.map_err(profiles::refused)?;
+            let llm: Value = serde_json::from_str(&settings.to_plain_json()).unwrap_or_default();
+            Some((profile.to_owned(), llm))
+        }
+        None => None,
+    };
+    let document = Document::change(&app, move |document| {
+        for (name, value) in &pointers {
+            document.point(name, value);
+        }
+        if let Some((profile, llm)) = llm {
+            document.activate(&profile, llm)?;
+        }
+        diffs.iter().try_for_each(|(part, diff)| document.merge(part, diff))
+    });
+    Ok(Json(document.await?.to_json(exposure)))
+}

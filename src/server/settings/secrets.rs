@@ -1,0 +1,106 @@
+//! Secrets by name, for whichever conversation looks them up: `secrets.json`, as the reference keeps it.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Map, Value, json};
+
+use crate::secret::{Cipher, REDACTED, Secret};
+use crate::server::App;
+use crate::server::failure::Failure;
+use crate::server::keep;
+use crate::server::request;
+
+const FILE: &str = "secrets.json";
+
+/// The member of the file that holds them.
+const SECRETS: &str = "custom_secrets";
+
+const NAME_CHARACTERS_MAX: usize = 64;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/secrets", get(list).put(put)).route("/secrets/{name}", get(value).delete(delete))
+}
+
+/// A letter first, then letters, digits and underscores: it becomes the name of a variable.
+fn check_name(name: &str) -> Result<(), Failure> {
+    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
+    let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if begins && is_word && name.len() <= NAME_CHARACTERS_MAX {
+        return Ok(());
+    }
+    Err(Failure::unprocessable(
+        "Invalid secret name format. Must start with a letter, contain only letters, numbers, and underscores, \
+         and be 1-64 characters long.",
+    ))
+}
+
+fn stored(members: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    members.get(SECRETS)?.as_object()
+}
+
+async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
+    let members = keep::read(&app, FILE).await?;
+    let secrets: Vec<Value> = stored(&members)
+        .into_iter()
+        .flatten()
+        .map(|(name, secret)| json!({"name": name, "description": secret.get("description")}))
+        .collect();
+    Ok(Json(json!({ "secrets": secrets })))
+}
+
+async fn value(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Response, Failure> {
+    check_name(&name)?;
+    let members = keep::read(&app, FILE).await?;
+    let text = stored(&members).and_then(|secrets| secrets.get(&name)?.get("secret")?.as_str());
+    let cipher = app.config().cipher.as_ref();
+    let value = text.and_then(|text| match cipher {
+        Some(cipher) if Cipher::is_token(text) => cipher.open(text).map(|secret| secret.expose().to_owned()),
+        // A token that nobody can open is no value.
+        _ => (!Cipher::is_token(text)).then(|| text.to_owned()),
+    });
+    let value = value.ok_or_else(|| Failure::not_found("Secret not found"))?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], value).into_response())
+}
+
+async fn put(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let name = request::required(&members, "name")?.to_owned();
+    let value = request::required(&members, "value")?;
+    let description = request::text(&members, "description")?.map(str::to_owned);
+    check_name(&name)?;
+    let secret = Secret::new(value).filter(|_| !value.trim().is_empty() && value != REDACTED);
+    let secret =
+        secret.ok_or_else(|| Failure::unprocessable("Secret value must not be empty or redacted"))?;
+    let kept = match &app.config().cipher {
+        Some(cipher) => cipher.seal(&secret),
+        None => secret.expose().to_owned(),
+    };
+    let answer = json!({"name": name, "description": description});
+    keep::change(&app, FILE, move |members| {
+        let secrets = members.entry(SECRETS).or_insert_with(|| json!({}));
+        let secrets =
+            secrets.as_object_mut().ok_or_else(|| Failure::internal("the secrets cannot be read"))?;
+        let secret = json!({"name": name, "secret": kept, "description": description});
+        secrets.insert(name, secret);
+        Ok(())
+    })
+    .await?;
+    Ok(Json(answer))
+}
+
+async fn delete(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, Failure> {
+    check_name(&name)?;
+    keep::change(&app, FILE, move |members| {
+        let secrets = members.get_mut(SECRETS).and_then(Value::as_object_mut);
+        let removed = secrets.and_then(|secrets| secrets.remove(&name));
+        removed.map(|_| ()).ok_or_else(|| Failure::not_found("Secret not found"))
+    })
+    .await?;
+    Ok(Json(json!({"deleted": true})))
+}

@@ -1,0 +1,375 @@
+//! Servers of the Model Context Protocol: real ones, over pipes and over HTTP, good and bad.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use annals::ExecutionStatus::Finished;
+use annals::conversation::Conversation;
+use annals::event::{Event, Json, Observation};
+use annals::llm::scripted::Line;
+use annals::secret::Source;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ServerHandler, ServiceExt};
+use serde_json::{Value, json};
+
+use crate::support::stage::{Stage, agent, finish};
+use crate::support::{assert_sound, child};
+
+/// A server with a few tools. `learn` gives it one more.
+#[derive(Clone, Default)]
+struct Notes {
+    has_learnt: Arc<AtomicBool>,
+}
+
+impl ServerHandler for Notes {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tool = |name: &'static str, schema: Value| {
+            let Value::Object(schema) = schema else { panic!("{schema}") };
+            Tool::new(name, format!("Does {name}."), Arc::new(schema))
+        };
+        let nothing = json!({"type": "object", "properties": {}});
+        let mut tools = vec![
+            tool(
+                "add",
+                json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}),
+            ),
+            tool("variable", json!({"type": "object", "properties": {"name": {"type": "string"}}})),
+            tool("fail", nothing.clone()),
+            tool("hang", nothing.clone()),
+            tool("flood", nothing.clone()),
+            tool("die", nothing.clone()),
+            tool("learn", nothing.clone()),
+        ];
+        if self.has_learnt.load(Ordering::Acquire) {
+            tools.push(tool("learnt", nothing));
+        }
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let number = |name: &str| arguments.get(name).and_then(Value::as_i64).unwrap_or_default();
+        let text = match &*request.name {
+            "add" => (number("a") + number("b")).to_string(),
+            "variable" => {
+                let name = arguments.get("name").and_then(Value::as_str).unwrap_or_default();
+                std::env::var(name).unwrap_or_else(|_| "unset".to_owned())
+            }
+            "fail" => {
+                return Ok(CallToolResult::error(vec![ContentBlock::text("no such note")]).into());
+            }
+            "hang" => {
+                context.ct.cancelled().await;
+                return Err(ErrorData::internal_error("cancelled", None));
+            }
+            "flood" => "z".repeat(3 << 20),
+            "die" => std::process::exit(3),
+            "learn" => {
+                self.has_learnt.store(true, Ordering::Release);
+                context.peer.notify_tool_list_changed().await.unwrap();
+                "learnt".to_owned()
+            }
+            "learnt" => "new".to_owned(),
+            name => return Err(ErrorData::invalid_params(format!("no tool {name}"), None)),
+        };
+        Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
+    }
+}
+
+/// In the role of a server's program it is one. What the test harness prints before stands for a server that writes
+/// what is no protocol.
+#[test]
+fn a_program_that_speaks_through_its_pipes() {
+    let Some(role) = child::role() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        if role.name == "mute" {
+            std::future::pending::<()>().await;
+        }
+        // The harness has begun a line; what is said stands on lines of its own.
+        println!("\nno protocol");
+        let service = Notes::default().serve((tokio::io::stdin(), tokio::io::stdout())).await.unwrap();
+        service.waiting().await.unwrap();
+    });
+    std::process::exit(0);
+}
+
+/// The entry of a server that is this test binary.
+fn program(role: &str) -> Value {
+    json!({
+        "command": std::env::current_exe().unwrap(),
+        "args": ["mcp::a_program_that_speaks_through_its_pipes", "--exact", "--nocapture", "--test-threads=1"],
+        "env": {"ANNALS_TEST_ROLE": role, "ANNALS_TEST_DATABASE": "none", "NOTES_TOKEN": "${TOKEN}", "PLAIN": "${PLAIN:-by default}"},
+    })
+}
+
+async fn open(stage: &Stage, servers: &Value) -> Conversation {
+    let servers = Json::from(servers);
+    stage
+        .builder()
+        .agent(agent().with("mcp_config", Some(&servers)))
+        .secret("TOKEN", Source::given("tok-12345"))
+        .open()
+        .await
+        .unwrap()
+}
+
+fn call(id: &str, tool: &str, arguments: Value) -> Line {
+    Line::calls("", &[(id, tool, &arguments.to_string())])
+}
+
+/// The texts of what servers answered, and whether each is an error.
+fn answers(stage: &Stage) -> Vec<(String, bool)> {
+    let events = stage.events();
+    let answers = events.iter().filter_map(|event| match event {
+        Event::Observation(event) => match &event.observation {
+            Observation::Mcp(answer) => {
+                let texts: Vec<&str> = answer.content.iter().filter_map(|part| part.as_text()).collect();
+                Some((texts.join("|"), answer.is_error))
+            }
+            _ => None,
+        },
+        _ => None,
+    });
+    answers.collect()
+}
+
+fn problems(stage: &Stage) -> Vec<(String, String)> {
+    let events = stage.events();
+    let problems = events.iter().filter_map(|event| match event {
+        Event::ConversationError(error) => Some((error.code.to_string(), error.detail.to_string())),
+        _ => None,
+    });
+    problems.collect()
+}
+
+#[tokio::test]
+async fn a_program_is_started_called_and_ended() {
+    let stage = Stage::new([
+        call("c1", "add", json!({"a": 2, "b": 3})),
+        call("c2", "variable", json!({"name": "NOTES_TOKEN"})),
+        call("c3", "variable", json!({"name": "PLAIN"})),
+        call("c4", "variable", json!({"name": "CARGO_MANIFEST_DIR"})),
+        call("c5", "fail", json!({})),
+        call("c6", "flood", json!({})),
+        call("c7", "add", json!({"a": "x"})),
+        finish("c8", "done"),
+    ]);
+    let conversation = open(&stage, &json!({"notes": program("server")})).await;
+    conversation.send_message("Go.").await.unwrap();
+    assert_eq!(problems(&stage), []);
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    let answers = answers(&stage);
+    let told = |text: &str| format!("[Tool 'add' executed.]|{text}").replace("add", "variable");
+    assert_eq!(answers[0], ("[Tool 'add' executed.]|5".to_owned(), false));
+    // The server has the secret; the log and the model never see it.
+    assert_eq!(answers[1], (told("<secret-hidden>"), false));
+    assert_eq!(answers[2], (told("by default"), false));
+    // A server gets none of this program's variables.
+    assert_eq!(answers[3], (told("unset"), false));
+    assert_eq!(answers[4], ("[Tool 'fail' executed.]|no such note".to_owned(), true));
+    assert!(answers[5].0.len() < 600_000);
+    assert_eq!(answers.len(), 6);
+    let errors = crate::support::stage::errors(&stage.events());
+    assert!(errors[0].starts_with("Error validating tool 'add': "), "{errors:?}");
+    let stored = stage.base_state();
+    assert!(!stored.to_string().contains("tok-12345"));
+    // The model is shown them beside its own tools, schemas in simple words.
+    let shown: Vec<String> =
+        stage.model.requests()[0].tools.iter().map(|tool| tool.name.to_string()).collect();
+    assert_eq!(
+        shown,
+        ["finish", "think", "terminal", "add", "variable", "fail", "hang", "flood", "die", "learn"]
+    );
+    conversation.close().await.unwrap();
+    assert_sound(stage.host.store());
+}
+
+#[tokio::test]
+async fn tools_that_a_server_learns_are_there_in_the_next_step() {
+    let stage = Stage::new([call("c1", "learn", json!({}))]);
+    let conversation = open(&stage, &json!({"notes": program("server")})).await;
+    conversation.send_message("Go.").await.unwrap();
+    // The news comes by itself; the model is asked until it is shown the tool.
+    for number in 2..60 {
+        stage.model.push(call(&format!("c{number}"), "add", json!({"a": 1, "b": number})));
+        let before = stage.model.requests().len();
+        let options = annals::conversation::RunOptions { max_iterations: Some(1), max_budget: None };
+        conversation.run_with(options).await.unwrap();
+        assert_eq!(stage.model.requests().len(), before + 1);
+        let requests = stage.model.requests();
+        if requests.last().unwrap().tools.iter().any(|tool| &*tool.name == "learnt") {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    let requests = stage.model.requests();
+    assert!(requests.last().unwrap().tools.iter().any(|tool| &*tool.name == "learnt"));
+    conversation.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_hangs_ends_in_time_and_a_server_that_dies_is_started_again() {
+    let stage = Stage::new([
+        call("c1", "hang", json!({})),
+        call("c2", "die", json!({})),
+        call("c3", "add", json!({"a": 1, "b": 1})),
+        finish("c4", "done"),
+    ]);
+    let mut server = program("server");
+    server["timeout"] = json!(1);
+    let conversation = open(&stage, &json!({"notes": server})).await;
+    conversation.send_message("Go.").await.unwrap();
+    let begun = Instant::now();
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    assert!(begun.elapsed() < Duration::from_secs(25));
+    let answers = answers(&stage);
+    assert!(answers[0].0.starts_with("MCP tool 'hang' timed out after 1 seconds."), "{answers:?}");
+    assert!(answers[0].1 && answers[1].1, "{answers:?}");
+    assert!(answers[1].0.starts_with("Error calling MCP tool die: ") || answers[1].0.contains("timed out"));
+    assert_eq!(answers[2], ("[Tool 'add' executed.]|2".to_owned(), false));
+    conversation.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_interrupted_call_is_answered_at_once() {
+    let stage = Stage::new([call("c1", "hang", json!({}))]);
+    let conversation = open(&stage, &json!({"notes": program("server")})).await;
+    conversation.send_message("Go.").await.unwrap();
+    let running = tokio::spawn({
+        let conversation = conversation.clone();
+        async move { conversation.run().await }
+    });
+    let mut seen = conversation.watch();
+    seen.wait_for(|shown| shown.event_count >= 3).await.unwrap();
+    conversation.interrupt().await.unwrap();
+    assert_eq!(running.await.unwrap().unwrap(), annals::ExecutionStatus::Paused);
+    let errors = crate::support::stage::errors(&stage.events());
+    assert_eq!(errors, ["Tool call interrupted before completion. The conversation was paused."]);
+    conversation.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn servers_that_do_not_come_up_are_told_of_and_the_others_go_on() {
+    let stage = Stage::new([call("c1", "good_add", json!({"a": 20, "b": 22})), finish("c2", "done")]);
+    let servers = json!({
+        "good": program("server"),
+        "missing": {"command": "/no/such/program/${TOKEN}"},
+        "ends": {"command": "sh", "args": ["-c", "echo 'it wants a ${TOKEN}' >&2; exit 1"]},
+        "wrong": {"transport": "smoke"},
+        "refuses": {"url": "http://127.0.0.1:1/mcp"},
+        "off": {"command": "x", "enabled": false},
+    });
+    let conversation = open(&stage, &servers).await;
+    conversation.send_message("Go.").await.unwrap();
+    let mut told = problems(&stage);
+    told.sort();
+    assert_eq!(told.len(), 4, "{told:?}");
+    let server =
+        |name: &str| told.iter().find(|(_, detail)| detail.contains(&format!("\"{name}\""))).unwrap();
+    assert_eq!(server("wrong").0, "ValueError");
+    assert_eq!((&*server("missing").0, &*server("refuses").0), ("MCPError", "MCPError"));
+    assert!(server("ends").1.ends_with("it wants a <secret-hidden>"), "{told:?}");
+    assert!(!format!("{told:?}").contains("tok-12345"));
+    // They do not stand in the way: the first three events are as ever, and the status too.
+    assert_eq!(stage.kinds()[0], "SystemPromptEvent");
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    assert_eq!(answers(&stage)[0], ("[Tool 'good_add' executed.]|42".to_owned(), false));
+    conversation.close().await.unwrap();
+    assert_sound(stage.host.store());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_left_behind() {
+    let stage = Stage::new([Line::text("Hello.")]);
+    let conversation = open(&stage, &json!({"mute": program("mute")})).await;
+    conversation.send_message("Go.").await.unwrap();
+    let told = problems(&stage);
+    assert_eq!(told[0].0, "MCPTimeoutError");
+    assert!(told[0].1.starts_with("MCP server \"mute\": it did not answer within 30 seconds"), "{told:?}");
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    conversation.close().await.unwrap();
+}
+
+/// Serves [`Notes`] over HTTP to those who bear the token; answers the address.
+async fn serve() -> String {
+    let service = StreamableHttpService::new(
+        || Ok(Notes::default()),
+        Arc::new(LocalSessionManager::default()),
+        StreamableHttpServerConfig::default(),
+    );
+    let app = axum::Router::new().nest_service("/mcp", service).layer(axum::middleware::from_fn(
+        async |request: axum::extract::Request, next: axum::middleware::Next| {
+            let may = request.headers().get("authorization").is_some_and(|value| value == "Bearer tok-12345");
+            match may {
+                true => next.run(request).await,
+                false => axum::response::IntoResponse::into_response(axum::http::StatusCode::UNAUTHORIZED),
+            }
+        },
+    ));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    format!("http://{address}/mcp")
+}
+
+#[tokio::test]
+async fn a_server_at_an_address_is_called_with_its_key() {
+    let url = serve().await;
+    let stage = Stage::new([
+        call("c1", "with_key_add", json!({"a": 2, "b": 3})),
+        call("c2", "with_key_fail", json!({})),
+        call("c3", "with_key_hang", json!({})),
+        finish("c4", "done"),
+    ]);
+    let servers = json!({
+        "with_key": {"url": url, "timeout": 0.5, "auth": {"strategy": "bearer", "value": "${TOKEN}"}},
+        "without": {"url": url, "transport": "streamable-http"},
+    });
+    let conversation = open(&stage, &servers).await;
+    conversation.send_message("Go.").await.unwrap();
+    let told = problems(&stage);
+    assert_eq!((told.len(), &*told[0].0), (1, "MCPError"), "{told:?}");
+    assert!(told[0].1.starts_with("MCP server \"without\": "), "{told:?}");
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    let answers = answers(&stage);
+    assert_eq!(answers[0], ("[Tool 'with_key_add' executed.]|5".to_owned(), false));
+    assert_eq!(answers[1], ("[Tool 'with_key_fail' executed.]|no such note".to_owned(), true));
+    assert!(answers[2].0.starts_with("MCP tool 'with_key_hang' timed out after 0.5 seconds."), "{answers:?}");
+    conversation.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn only_tools_that_the_settings_let_through_are_there() {
+    let stage = Stage::new([Line::text("Hello.")]);
+    let servers = Json::from(&json!({"notes": program("server")}));
+    let agent = agent()
+        .with("mcp_config", Some(&servers))
+        .with("filter_tools_regex", Some(&Json::parse(r#""(add|term)""#).unwrap()));
+    let conversation = stage.builder().agent(agent).open().await.unwrap();
+    conversation.send_message("Go.").await.unwrap();
+    conversation.run().await.unwrap();
+    let shown: Vec<String> =
+        stage.model.requests()[0].tools.iter().map(|tool| tool.name.to_string()).collect();
+    assert_eq!(shown, ["finish", "think", "terminal", "add"]);
+    conversation.close().await.unwrap();
+}

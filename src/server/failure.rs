@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::conversation::ConversationError;
 use crate::error::Error;
+use crate::llm::LlmError;
 
 /// A refusal, or a failure of the server's own.
 #[derive(Debug, Clone, PartialEq)]
@@ -145,6 +146,8 @@ impl From<ConversationError> for Failure {
             ConversationError::Running { .. } => Self::running(),
             ConversationError::UnknownEvent { .. } => Self::not_found(error.to_string()),
             ConversationError::NoAgent
+            // The model's settings are wrong, or what it is asked for.
+            | ConversationError::Model(LlmError::BadRequest(_))
             | ConversationError::Agent(_)
             | ConversationError::Policy(_)
             | ConversationError::Analyzer(_)

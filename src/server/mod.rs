@@ -33,6 +33,7 @@ mod listen;
 mod message;
 mod meta;
 mod metrics;
+mod openapi;
 mod opening;
 mod origin;
 mod percent;
@@ -100,11 +101,12 @@ pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .merge(probes::routes())
         .merge(metrics::routes())
+        .merge(openapi::routes())
         .nest("/api", api.merge(files))
         .merge(absent::beside())
         .nest("/sockets", socket::routes())
-        .fallback(failure::not_found)
-        .method_not_allowed_fallback(failure::method_not_allowed)
+        .fallback(openapi::no_route)
+        .method_not_allowed_fallback(openapi::no_method)
         .layer(from_fn_with_state(Arc::clone(&app), origin::check))
         .layer(from_fn_with_state(Arc::clone(&app), cors::answer))
         .layer(from_fn_with_state(Arc::clone(&app), metrics::measure))

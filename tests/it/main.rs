@@ -82,6 +82,8 @@ mod server_annals;
 #[cfg(feature = "server")]
 mod server_feed;
 #[cfg(feature = "server")]
+mod server_load;
+#[cfg(feature = "server")]
 mod server_metrics;
 #[cfg(feature = "agent")]
 mod skills;

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::conversation;
-use crate::support::events::{answered, event, payload, printed, said};
+use crate::support::events::{answered, event, payload, said};
 use crate::support::served::Served;
 
 const TALK: &str = "0af3c9d2-8d4b-4f0e-9a5e-51c11b1f2a01";
@@ -17,7 +17,7 @@ fn store() -> Store {
     let events = [
         said("e0", "Count the files"),
         event("e1", "ActionEvent", action()),
-        printed("e2", "e1", "call-1", "42", 0),
+        event("e2", "ObservationEvent", observation()),
         answered("e3", "There are 42 files"),
     ];
     store.append(&conversation(TALK), Expected::Empty, &events).unwrap();
@@ -34,6 +34,15 @@ fn action() -> Value {
         "tool_call": {"id": "call-1", "name": "terminal", "origin": "completion",
                       "arguments": r#"{"command": "ls | wc -l"}"#},
     })
+}
+
+/// What came back of it.
+fn observation() -> Value {
+    let content = [json!({"type": "text", "text": "42", "cache_prompt": false})];
+    let observation = json!({"kind": "TerminalObservation", "content": content, "is_error": false,
+                             "command": "ls | wc -l", "exit_code": 0, "timeout": false});
+    json!({"source": "environment", "tool_name": "terminal", "tool_call_id": "call-1", "action_id": "e1",
+           "observation": observation})
 }
 
 fn path(rest: &str) -> String {
@@ -64,7 +73,7 @@ async fn a_moment_is_answered_as_of_any_point() {
     let difference = server.json(&format!("/api/annals/diff?left={TALK}@1&right={TALK}")).await;
     let added: Vec<&str> =
         difference["added"].as_array().unwrap().iter().map(|mark| mark["id"].as_str().unwrap()).collect();
-    assert_eq!((difference["common"].clone(), added), (json!(2), vec!["e2", "e3"]));
+    assert_eq!((difference["common_events"].clone(), added), (json!(2), vec!["e2", "e3"]));
     server.end().await;
 }
 
@@ -260,5 +269,42 @@ async fn nothing_is_told_without_a_key() {
     let known =
         server.client.request(Method::GET, url).header("x-session-api-key", "secret").send().await.unwrap();
     assert_eq!(known.status(), 200);
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_and_its_page_need_no_key_and_load_nothing_from_elsewhere() {
+    let config = Config { session_keys: vec!["secret".to_owned()], ..Config::default() };
+    let server = Served::with(&store(), config).await;
+    let document = server.json("/openapi.json").await;
+    assert_eq!(document["openapi"], "3.1.0");
+    assert!(document["paths"]["/api/annals/feed"]["get"].is_object());
+    for (path, content_type) in [
+        ("/docs", "text/html; charset=utf-8"),
+        ("/docs/page.js", "text/javascript; charset=utf-8"),
+        ("/docs/page.css", "text/css; charset=utf-8"),
+    ] {
+        let response = server.client.get(format!("{}{path}", server.url)).send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], content_type);
+        let policy = response.headers()["content-security-policy"].to_str().unwrap().to_owned();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        let text = response.text().await.unwrap();
+        assert!(!text.contains("://"), "{path} names another place");
+    }
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_out_says_so() {
+    let server = Served::start(&store()).await;
+    let absent = server.get("/api/vscode/status").await;
+    assert_eq!(
+        (absent.status.as_u16(), absent.json()["detail"].as_str().unwrap().contains("no editor")),
+        (501, true)
+    );
+    let elsewhere = server.get(&format!("/api/conversations/{TALK}/workspace/index.html")).await;
+    assert_eq!(elsewhere.status, 501);
+    assert_eq!(server.get("/api/nothing").await.status, 404);
+    assert_eq!(server.post("/api/annals/stats", &json!({})).await.status, 405);
     server.end().await;
 }

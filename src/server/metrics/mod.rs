@@ -54,7 +54,7 @@ async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Respons
     }
     let mut text = Text::default();
     file(&app, &mut text).await?;
-    process(&app, &mut text).await;
+    process(&app, &mut text);
     app.metrics().write(&mut text);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.into_string())
         .into_response())
@@ -89,7 +89,7 @@ async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
 }
 
 /// What this process does.
-async fn process(app: &App, text: &mut Text) {
+fn process(app: &App, text: &mut Text) {
     let counts = app.store().counts();
     text.one(
         "annals_appends_total",

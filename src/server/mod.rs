@@ -40,6 +40,7 @@ mod session;
 mod sessions;
 mod settings;
 mod socket;
+mod stall;
 mod title;
 mod webhook;
 mod wire;
@@ -53,6 +54,7 @@ pub use app::App;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 pub use config::{Config, IDLE_MAX, RUNS_MAX};
+use stall::Stalls;
 use tokio::net::TcpListener;
 pub use webhook::{WebhookError, WebhookSpec};
 
@@ -104,7 +106,7 @@ pub async fn serve(
             app.end();
         }
     };
-    let ended = axum::serve(listener, router(Arc::clone(&app))).with_graceful_shutdown(told).await;
+    let ended = axum::serve(Stalls(listener), router(Arc::clone(&app))).with_graceful_shutdown(told).await;
     app.close().await;
     // It has heard of the end.
     let _gone = keeper.await;

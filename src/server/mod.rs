@@ -48,6 +48,7 @@ mod sessions;
 mod settings;
 mod skills;
 mod socket;
+mod stall;
 mod title;
 mod webhook;
 mod wire;

@@ -42,8 +42,7 @@ fn refusal(method: &str, path: &str) -> Option<Failure> {
 /// Whether a path is one of the operation's: what stands in braces is any one step, at the end any rest.
 fn fits(operation: &Operation, path: &str) -> bool {
     let mut steps = path.split('/').peekable();
-    let mut wanted = operation.path.split('/').peekable();
-    while let Some(want) = wanted.next() {
+    for want in operation.path.split('/') {
         let Some(step) = steps.next() else { return false };
         let is_any = want.starts_with('{') && !step.is_empty();
         if !is_any && want != step {

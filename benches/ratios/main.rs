@@ -49,6 +49,7 @@ fn main() {
     };
     let folder = tempfile::tempdir().expect("a folder for the files of this run");
     let mut table = Table::begin(&folder.path().join("disk-rate"));
+    let audited = |folder: &Path, table: &mut Table| audit::measure(folder, table, count);
     let groups: Vec<Group<'_>> = vec![
         ("append", &append::measure),
         ("long", &long::measure),
@@ -56,7 +57,7 @@ fn main() {
         ("fold", &fold::measure),
         ("project", &projection::measure),
         ("import", &transfer::measure),
-        ("audit", &|folder, table| audit::measure(folder, table, count)),
+        ("audit", &audited),
         #[cfg(feature = "server")]
         ("serve", &serve::measure),
     ];

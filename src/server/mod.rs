@@ -5,7 +5,6 @@
 //! is refused). Nothing is loaded at the start; a request costs what it reads. Source of every shape:
 //! `api.md`.
 
-mod absent;
 mod annals;
 mod app;
 mod archive;
@@ -93,7 +92,6 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/workspaces", workspaces::routes())
         .nest("/auth", workspace::keys())
         .nest("/skills", skills::routes())
-        .merge(absent::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&app), auth::check));
     let files = Router::new()
@@ -104,7 +102,6 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(metrics::routes())
         .merge(openapi::routes())
         .nest("/api", api.merge(files))
-        .merge(absent::beside())
         .nest("/sockets", socket::routes())
         .fallback(openapi::no_route)
         .method_not_allowed_fallback(openapi::no_method)

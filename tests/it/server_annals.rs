@@ -302,7 +302,7 @@ async fn what_is_left_out_says_so() {
         (absent.status.as_u16(), absent.json()["detail"].as_str().unwrap().contains("no editor")),
         (501, true)
     );
-    let elsewhere = server.get(&format!("/api/conversations/{TALK}/workspace/index.html")).await;
+    let elsewhere = server.get("/api/llm/provider-connections").await;
     assert_eq!(elsewhere.status, 501);
     assert_eq!(server.get("/api/nothing").await.status, 404);
     assert_eq!(server.post("/api/annals/stats", &json!({})).await.status, 405);

@@ -71,7 +71,7 @@ mod tests {
             (501, "Annals does not serve this. Annals brings no editor and no desktop.")
         );
         assert_eq!(status("GET", "/api/init").unwrap().0, 404);
-        assert_eq!(status("GET", "/api/conversations/7/workspace/a/b.html").unwrap().0, 501);
+        assert_eq!(status("GET", "/api/conversations/7/vscode/url").unwrap().0, 501);
         assert_eq!(status("DELETE", "/api/canvas-extensions/installed/x").unwrap().0, 501);
         for (method, path) in
             [("PUT", "/api/vscode/status"), ("GET", "/api/vscode/status/x"), ("GET", "/api/nothing")]

@@ -37,7 +37,14 @@ async fn served() -> BTreeSet<(String, String)> {
         }
     }
     // Sockets are told in words, and what no route fits is no operation.
-    served.retain(|(_, path)| !path.starts_with("/sockets/") && !path.contains("{*"));
+    served.retain(|(_, path)| !path.starts_with("/sockets/"));
+    let mut served: BTreeSet<_> =
+        served.into_iter().map(|(method, path)| (method, path.replace("{*", "{"))).collect();
+    // The same with a stroke at the end is the same.
+    let all = served.clone();
+    served.retain(|(method, path)| {
+        path.strip_suffix('/').is_none_or(|path| !all.contains(&(method.clone(), path.to_owned())))
+    });
     served
 }
 

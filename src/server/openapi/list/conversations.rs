@@ -1,6 +1,5 @@
 //! Conversations and their events (`api.md` sections 3 and 4).
 
-use super::NOT_YET;
 use crate::server::openapi::operation::{
     Group, Kind, Operation, Parameter, delete, get, may, must, patch, post,
 };
@@ -110,8 +109,7 @@ pub(in crate::server::openapi) const CONVERSATIONS: Group = Group {
         .refuses(&[400, 404]),
         post("/api/conversations/{conversation_id}/load_plugin", "Adds a plugin")
             .takes("LoadPlugin")
-            .refuses(&[400, 404])
-            .absent(NOT_YET),
+            .refuses(&[400, 404]),
         post("/api/conversations/{conversation_id}/ask_agent", "Asks beside the conversation")
             .takes("Ask")
             .answers("FinalResponse")

@@ -27,7 +27,7 @@ pub(super) const GROUPS: &[Group] = &[
     settings::EXTENSIONS,
     own::ANNALS,
     own::METRICS,
-    unserved::SCOPED,
+    workspace::SCOPED,
     unserved::OTHERS,
 ];
 

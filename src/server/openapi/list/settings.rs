@@ -21,11 +21,11 @@ pub(in crate::server::openapi) const SETTINGS: Group = Group {
         post("/api/settings/mcp/{settings_key}", "Adds an MCP server").absent(NOT_YET),
         patch("/api/settings/mcp/{settings_key}", "Changes an MCP server").absent(NOT_YET),
         delete("/api/settings/mcp/{settings_key}", "Removes an MCP server").absent(NOT_YET),
-        get("/api/workspaces", "Folders that are kept in mind").absent(NOT_YET),
-        post("/api/workspaces", "Keeps folders in mind").absent(NOT_YET),
-        delete("/api/workspaces", "Forgets a folder").absent(NOT_YET),
-        post("/api/workspaces/parents", "Keeps folders of folders in mind").absent(NOT_YET),
-        delete("/api/workspaces/parents", "Forgets a folder of folders").absent(NOT_YET),
+        get("/api/workspaces", "Folders that are kept in mind"),
+        post("/api/workspaces", "Keeps folders in mind"),
+        delete("/api/workspaces", "Forgets a folder"),
+        post("/api/workspaces/parents", "Keeps folders of folders in mind"),
+        delete("/api/workspaces/parents", "Forgets a folder of folders"),
     ],
 };
 
@@ -80,28 +80,23 @@ const PROVIDER: &[crate::server::openapi::operation::Parameter] =
 pub(in crate::server::openapi) const EXTENSIONS: Group = Group {
     name: "Tools, skills, hooks and plugins",
     operations: &[
-        get("/api/tools/", "The names of the tools").answers("Anything").absent(NOT_YET),
-        get("/api/tools/catalog", "The tools, and whether each can be used")
-            .answers("Anything")
-            .absent(NOT_YET),
-        get("/api/llm/providers", "The names of providers").answers("Anything").absent(NOT_YET),
-        get("/api/llm/models", "The names of models").query(PROVIDER).answers("Anything").absent(NOT_YET),
-        get("/api/llm/models/verified", "Models that are known to work").answers("Anything").absent(NOT_YET),
+        get("/api/tools", "The names of the tools").answers("Anything"),
+        get("/api/tools/catalog", "The tools, and whether each can be used").answers("Anything"),
+        get("/api/llm/providers", "The names of providers").answers("Anything"),
+        get("/api/llm/models", "The names of models").query(PROVIDER).answers("Anything"),
+        get("/api/llm/models/verified", "Models that are known to work").answers("Anything"),
         post("/api/acp/models", "Asks an ACP agent for its models")
             .takes("Anything")
             .answers("Anything")
             .absent(NOT_YET),
         post("/api/mcp/test", "Tries an MCP server").takes("Anything").answers("Anything").absent(NOT_YET),
-        post("/api/hooks", "Reads a workspace's hooks").takes("Anything").answers("Anything").absent(NOT_YET),
+        post("/api/hooks", "Reads a workspace's hooks").takes("Anything").answers("Anything"),
         post("/api/sub-agents", "Lists a workspace's sub-agents")
             .takes("Anything")
             .answers("Anything")
             .absent(NOT_YET),
-        post("/api/skills", "Reads skills and merges them")
-            .takes("Anything")
-            .answers("Anything")
-            .absent(NOT_YET),
-        get("/api/skills/catalog", "Skills that a profile may use").answers("Anything").absent(NOT_YET),
+        post("/api/skills", "Reads skills and merges them").takes("Anything").answers("Anything"),
+        get("/api/skills/catalog", "Skills that a profile may use").answers("Anything"),
         post("/api/skills/sync", "Fetches the public skills").answers("Anything").absent(NOT_YET),
         post("/api/skills/install", "Installs a skill").takes("Anything").answers("Anything").absent(NOT_YET),
         get("/api/skills/installed", "Lists installed skills").answers("Anything").absent(NOT_YET),

@@ -2,55 +2,13 @@
 
 use crate::server::openapi::operation::{Group, delete, get, patch, post};
 
-const SCOPE: &str = "Its conversations share one machine: leave the conversation out of the path (/api/bash, /api/file, /api/git).";
-const DESKTOP: &str = "Annals brings no editor and no desktop.";
+pub(super) const DESKTOP: &str = "Annals brings no editor and no desktop.";
 const CANVAS: &str = "Extensions of the reference's browser application are that application's business.";
 const OAUTH: &str =
     "Annals logs in nowhere on somebody's behalf; give a model its key, or an MCP server its token.";
 const CONNECTIONS: &str = "Keys are kept with profiles and settings, not in connections of their own.";
 const FACADE: &str = "Models are asked elsewhere; this server runs conversations.";
 const DORMANT: &str = "This server is not dormant: it is configured when it is started.";
-const BROWSER: &str =
-    "Files of a workspace are read with a key, at /api/file/download; no cookies are given out.";
-
-pub(in crate::server::openapi) const SCOPED: Group = Group {
-    name: "Routes of one conversation's runtime",
-    operations: &[
-        get("/api/conversations/{runtime_conversation_id}/bash/bash_events/search", "Lists commands")
-            .absent(SCOPE),
-        get("/api/conversations/{runtime_conversation_id}/bash/bash_events/{event_id}", "Shows one")
-            .absent(SCOPE),
-        get("/api/conversations/{runtime_conversation_id}/bash/bash_events/", "Shows several").absent(SCOPE),
-        post("/api/conversations/{runtime_conversation_id}/bash/start_bash_command", "Starts a command")
-            .absent(SCOPE),
-        post("/api/conversations/{runtime_conversation_id}/bash/execute_bash_command", "Runs a command")
-            .absent(SCOPE),
-        delete("/api/conversations/{runtime_conversation_id}/bash/bash_events", "Forgets all").absent(SCOPE),
-        post(
-            "/api/conversations/{runtime_conversation_id}/bash/bash_commands/{command_id}/stop",
-            "Stops one",
-        )
-        .absent(SCOPE),
-        post("/api/conversations/{runtime_conversation_id}/file/upload", "Writes a file").absent(SCOPE),
-        get("/api/conversations/{runtime_conversation_id}/file/download", "Reads a file").absent(SCOPE),
-        post("/api/conversations/{runtime_conversation_id}/file/create_directory", "Makes a folder")
-            .absent(SCOPE),
-        get(
-            "/api/conversations/{runtime_conversation_id}/file/download-trajectory/{conversation_id}",
-            "A folder as a zip",
-        )
-        .absent(SCOPE),
-        get("/api/conversations/{runtime_conversation_id}/file/archive", "A folder as an archive")
-            .absent(SCOPE),
-        get("/api/conversations/{runtime_conversation_id}/git/changes", "Files that differ").absent(SCOPE),
-        get("/api/conversations/{runtime_conversation_id}/git/diff", "A file before and now").absent(SCOPE),
-        get("/api/conversations/{runtime_conversation_id}/git/commits", "The newest commits").absent(SCOPE),
-        get("/api/conversations/{runtime_conversation_id}/git/commits/{sha}/changes", "Files of a commit")
-            .absent(SCOPE),
-        get("/api/conversations/{runtime_conversation_id}/vscode/url", "An editor's address").absent(DESKTOP),
-        get("/api/conversations/{runtime_conversation_id}/vscode/status", "Whether it runs").absent(DESKTOP),
-    ],
-};
 
 pub(in crate::server::openapi) const OTHERS: Group = Group {
     name: "Left out",
@@ -60,11 +18,6 @@ pub(in crate::server::openapi) const OTHERS: Group = Group {
         get("/v1/models", "Models in OpenAI's words").absent(FACADE),
         post("/v1/chat/completions", "A chat in OpenAI's words").absent(FACADE),
         post("/v1/responses", "A response in OpenAI's words").absent(FACADE),
-        get("/api/conversations/{conversation_id}/workspace", "A page of the workspace").absent(BROWSER),
-        get("/api/conversations/{conversation_id}/workspace/{file_path}", "A file of the workspace")
-            .absent(BROWSER),
-        post("/api/auth/workspace-session", "Gives out a cookie for them").absent(BROWSER),
-        delete("/api/auth/workspace-session", "Takes it back").absent(BROWSER),
         get("/api/vscode/url", "An editor's address").absent(DESKTOP),
         get("/api/vscode/status", "Whether it runs").absent(DESKTOP),
         get("/api/llm/subscription/openai/models", "Models of a subscription").absent(OAUTH),

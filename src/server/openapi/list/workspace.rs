@@ -1,6 +1,6 @@
 //! Commands, files and repositories of the machine (`api.md` section 8).
 
-use super::NOT_YET;
+use super::unserved::DESKTOP;
 use crate::server::openapi::operation::{Group, Kind, Parameter, delete, get, may, must, post};
 
 const PATH: Parameter = must("path", Kind::Text, "an absolute path");
@@ -63,14 +63,10 @@ pub(in crate::server::openapi) const FILES: Group = Group {
             ])
             .answers("Anything")
             .refuses(&[400, 404]),
-        get("/api/file/download-trajectory/{conversation_id}", "A conversation's folder as a zip")
+        get("/api/file/download-trajectory/{trajectory_id}", "A conversation's folder as a zip")
             .sends("application/zip")
-            .refuses(&[404])
-            .absent(NOT_YET),
-        get("/api/file/archive", "A folder as an archive")
-            .query(&[PATH])
-            .sends("application/gzip")
-            .absent(NOT_YET),
+            .refuses(&[404]),
+        get("/api/file/archive", "A folder as an archive").query(&[PATH]).sends("application/gzip"),
     ],
 };
 
@@ -102,5 +98,36 @@ pub(in crate::server::openapi) const GIT: Group = Group {
             .refuses(&[400]),
         get("/api/git/repositories/search", "Repositories that a provider's token sees")
             .absent("Annals keeps no tokens of code hosts; ask the host itself."),
+    ],
+};
+
+pub(in crate::server::openapi) const SCOPED: Group = Group {
+    name: "Routes of one conversation's runtime",
+    operations: &[
+        get("/api/conversations/{conversation_id}/bash/bash_events/search", "Lists commands"),
+        get("/api/conversations/{conversation_id}/bash/bash_events/{event_id}", "Shows one"),
+        get("/api/conversations/{conversation_id}/bash/bash_events/", "Shows several"),
+        post("/api/conversations/{conversation_id}/bash/start_bash_command", "Starts a command"),
+        post("/api/conversations/{conversation_id}/bash/execute_bash_command", "Runs a command"),
+        delete("/api/conversations/{conversation_id}/bash/bash_events", "Forgets all"),
+        post("/api/conversations/{conversation_id}/bash/bash_commands/{command_id}/stop", "Stops one"),
+        post("/api/conversations/{conversation_id}/file/upload", "Writes a file"),
+        get("/api/conversations/{conversation_id}/file/download", "Reads a file"),
+        post("/api/conversations/{conversation_id}/file/create_directory", "Makes a folder"),
+        get(
+            "/api/conversations/{conversation_id}/file/download-trajectory/{trajectory_id}",
+            "A folder as a zip",
+        ),
+        get("/api/conversations/{conversation_id}/file/archive", "A folder as an archive"),
+        get("/api/conversations/{conversation_id}/git/changes", "Files that differ"),
+        get("/api/conversations/{conversation_id}/git/diff", "A file before and now"),
+        get("/api/conversations/{conversation_id}/git/commits", "The newest commits"),
+        get("/api/conversations/{conversation_id}/git/commits/{sha}/changes", "Files of a commit"),
+        get("/api/conversations/{conversation_id}/vscode/url", "An editor's address").absent(DESKTOP),
+        get("/api/conversations/{conversation_id}/vscode/status", "Whether it runs").absent(DESKTOP),
+        get("/api/conversations/{conversation_id}/workspace", "A page of the workspace"),
+        get("/api/conversations/{conversation_id}/workspace/{file_path}", "A file of the workspace"),
+        post("/api/auth/workspace-session", "Gives out a cookie for them"),
+        delete("/api/auth/workspace-session", "Takes it back"),
     ],
 };

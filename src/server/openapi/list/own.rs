@@ -116,7 +116,7 @@ pub(in crate::server::openapi) const ANNALS: Group = Group {
             .refuses(&[404])
             .own(),
         get("/api/annals/query", "The views that SQL may name").answers("Anything").own(),
-        post("/api/annals/query", "Answers one SELECT over the documented views, within limits")
+        post("/api/annals/query", "Answers one query over the documented views, within limits")
             .query(&[may("format", Kind::Word(&["json", "csv"]), "the form of the answer")])
             .takes("Query")
             .answers_or("Table", "text/csv")

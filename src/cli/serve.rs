@@ -84,7 +84,7 @@ fn offer(store: &Store, folders: &Path, output: &Output) {
         .filter(|id| matches!(store.conversation(id), Err(Error::UnknownConversation { .. })))
         .count() as u64;
     if unknown > 0 {
-        output.remark(&format!(
+        output.remark(format!(
             "{} under {} not in the database: --import-folders takes them in",
             if unknown == 1 {
                 "1 conversation folder".into()

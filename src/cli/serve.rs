@@ -56,6 +56,8 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
         let listener = TcpListener::bind(asked).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let url = format!("http://{address}");
+        // Before anybody hears that it serves.
+        let told = told_to_end().map_err(failed)?;
         if output.json {
             output.value(&json!({"url": url, "database": store.path()}))?;
         } else {
@@ -65,7 +67,7 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
             ConversationError::Store(error) => error,
             other => failed(std::io::Error::other(other.to_string())),
         })?;
-        serve(listener, Arc::new(app), told_to_end()).await.map_err(failed)
+        serve(listener, Arc::new(app), told).await.map_err(failed)
     })?;
     Ok(DONE)
 }
@@ -167,18 +169,26 @@ fn cipher(session_keys: &[String]) -> Option<Cipher> {
     Some(Cipher::new(&key, &previous))
 }
 
-/// Ends when the program is told to: Ctrl-C, or SIGTERM.
-async fn told_to_end() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut term) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = term.recv() => {}
-            }
-            return;
+/// Ends when the program is told to: Ctrl-C, or SIGTERM. They are heeded from the moment this is called.
+#[cfg(unix)]
+fn told_to_end() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = term.recv() => {}
         }
-    }
-    let _ = tokio::signal::ctrl_c().await;
+    })
+}
+
+/// Ends when the program is told to: Ctrl-C.
+#[cfg(not(unix))]
+fn told_to_end() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    Ok(async {
+        // Where it cannot be told, it is ended from outside.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
 }

@@ -9,6 +9,7 @@ mod backup;
 mod base_state;
 mod branch;
 mod cli;
+mod cli_open;
 mod cli_privacy;
 mod cli_retention;
 mod cli_run;

@@ -36,6 +36,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "hook", "tool", "skill", "agent",
         ],
     ),
+    ("page", &["chain"]),
     (
         "server",
         &[
@@ -59,6 +60,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "agent",
             "conversation",
             "stuck",
+            "page",
         ],
     ),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),

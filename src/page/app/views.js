@@ -1,0 +1,7 @@
+// The views of the page, in the order of the navigation. `path` is the first step of the address behind `#/`; `load` brings
+// the module, whose `View` is the component. A view without a `label` is reached from others only.
+export const VIEWS = [
+  { path: 'conversations', label: 'Conversations', keys: 'g c', load: () => import('./views/conversations/index.js') },
+];
+
+export const HOME = 'conversations';

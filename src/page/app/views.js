@@ -2,6 +2,9 @@
 // the module, whose `View` is the component. A view without a `label` is reached from others only.
 export const VIEWS = [
   { path: 'conversations', label: 'Conversations', keys: 'g c', load: () => import('./views/conversations/index.js') },
+  { path: 'numbers', label: 'Numbers', keys: 'g n', load: () => import('./views/numbers/index.js') },
+  { path: 'reports', label: 'Reports', keys: 'g r', load: () => import('./views/reports/index.js') },
+  { path: 'sql', label: 'SQL', keys: 'g s', load: () => import('./views/sql/index.js') },
 ];
 
 export const HOME = 'conversations';

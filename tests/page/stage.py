@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -13,6 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = ROOT / "tests/golden/conversations"
 ANNALS = os.environ.get("ANNALS") or ROOT / "target/debug/annals"
 KEY = "a-key-of-the-tests"
+
+
+PAGE = ROOT / "src/page"
+TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
 def chromium():
@@ -99,12 +104,30 @@ document.addEventListener('securitypolicyviolation', (event) => {
 """
 
 
+def from_folder(context, server):
+    """Serves the page's files from the folder instead of the program: what was changed is seen without a build."""
+    with urllib.request.urlopen(server.url + "/page/index.html") as answer:
+        policy = answer.headers["Content-Security-Policy"]
+
+    def serve(route):
+        path = urllib.parse.urlsplit(route.request.url).path.removeprefix("/page/").strip("/") or "index.html"
+        file = next((file for file in (PAGE / "app" / path, PAGE / path) if file.is_file()), None)
+        if file is None:
+            return route.continue_()
+        headers = {"Content-Type": TYPES[file.suffix], "Content-Security-Policy": policy}
+        return route.fulfill(body=file.read_bytes(), headers=headers)
+
+    context.route(lambda url: url.startswith(server.url + "/page/") or url.split("#")[0] == server.url + "/", serve)
+
+
 class Watched:
     """A page that must not complain: errors, warnings, dialogs and breaches of its policy are kept."""
 
     def __init__(self, context, server):
         self.server, self.complaints, self.foreign, self.requests = server, [], [], []
         context.add_init_script(WATCH)
+        if os.environ.get("PAGE_FROM_FOLDER"):
+            from_folder(context, server)
         self.page = context.new_page()
         self.page.set_default_timeout(10_000)
         self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
@@ -126,12 +149,10 @@ class Watched:
         if not request.url.startswith((self.server.url, self.server.url.replace("http", "ws"), "data:", "blob:")):
             self.foreign.append(request.url)
 
-    def open(self, place="", key=KEY):
-        """Opens the page as `annals open` does, then goes to a place of it."""
-        self.page.goto(f"{self.server.url}/#key={key}")
+    def open(self, place="/conversations", key=KEY):
+        """Opens the page at a place of it, with the key handed over as `annals open` does."""
+        self.page.goto(f"{self.server.url}/#key={key}&{place}")
         self.page.wait_for_function("() => !location.hash.includes('key=')")
-        if place:
-            self.go(place)
         return self.page
 
     def go(self, place):

@@ -46,8 +46,8 @@ def visit(browser):
     opened = []
 
     def visit(server, **options):
-        context = browser.new_context(
-            viewport={"width": 1280, "height": 800}, reduced_motion="reduce", accept_downloads=True, **options)
+        options = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce", **options}
+        context = browser.new_context(**options)
         watched = Watched(context, server)
         opened.append((context, watched))
         return watched

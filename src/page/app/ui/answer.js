@@ -42,7 +42,7 @@ function place(columns, row, index) {
   if (typeof id !== 'string') return null;
   if (columns[index] === 'conversation_id') return href(['c', id]);
   const value = row[index];
-  return /(^|_)sequence$/.test(columns[index]) && Number.isInteger(value) ? href(['c', id], { at: value }) : null;
+  return /(^|_)sequence$/.test(columns[index]) && Number.isInteger(value) ? href(['c', id], { event: value }) : null;
 }
 
 function Value({ columns, row, index }) {

@@ -124,7 +124,7 @@ function Tools({ tools, slow, calls }) {
     ${calls.length > 0 && html`<${Bars} title="Slowest calls" what="Call" columns=${[{ label: 'Took' }, { label: 'Tool' }, { label: 'Ended', isWide: true }]}
       rows=${calls.map((row) => ({
         key: `${row.conversation_id} ${row.sequence}`, label: plain(row.what || row.tool).slice(0, 120),
-        href: href(['c', row.conversation_id], { at: row.sequence }),
+        href: href(['c', row.conversation_id], { event: row.sequence }),
         parts: [{ className: row.outcome === 'error' ? 'part-errors' : 'part-taken', value: row.duration_ms }],
         figures: [duration(row.duration_ms), plain(row.tool), row.exit_code > 0 ? `exit ${row.exit_code}` : row.outcome],
       }))} />`}`;

@@ -2,6 +2,9 @@
 // the module, whose `View` is the component. A view without a `label` is reached from others only.
 export const VIEWS = [
   { path: 'conversations', label: 'Conversations', keys: 'g c', load: () => import('./views/conversations/index.js') },
+  { path: 'c', parent: 'conversations', load: () => import('./views/conversation/index.js') },
+  { path: 'compare', parent: 'conversations', load: () => import('./views/compare/index.js') },
+  { path: 'search', label: 'Search', keys: 'g s', load: () => import('./views/search/index.js') },
 ];
 
 export const HOME = 'conversations';

@@ -40,12 +40,30 @@ fn entry(entry: &Entry, branch: &[usize]) -> Value {
     })
 }
 
-/// HEAD and the branches: `{"head":id|null,"branches":[...]}`.
+/// HEAD and the branches: `{"head":id|null,"live":[[first,last],...]|null,"branches":[...]}`. `live` has the sequences of
+/// the live branch, and of what stands on none; it is null where the branch cannot be told.
 #[must_use]
 pub fn branches(moment: &Moment<'_>) -> Value {
     let branches: Value =
         moment.tree().branches().iter().map(|branch| branch_value(moment, branch)).collect();
-    json!({"head": moment.active_leaf(), "branches": branches})
+    json!({"head": moment.active_leaf(), "live": live(moment), "branches": branches})
+}
+
+/// The live branch as ranges of sequences.
+fn live(moment: &Moment<'_>) -> Option<Vec<[usize; 2]>> {
+    let (tree, branch) = (moment.tree(), moment.branch().ok()?);
+    let mut is_live: Vec<bool> = (0..tree.len()).map(|place| !tree.moves_head(place)).collect();
+    for place in branch {
+        is_live[place] = true;
+    }
+    let mut ranges: Vec<[usize; 2]> = Vec::new();
+    for place in (0..tree.len()).filter(|place| is_live[*place]) {
+        match ranges.last_mut() {
+            Some([_, last]) if *last + 1 == place => *last = place,
+            Some(_) | None => ranges.push([place, place]),
+        }
+    }
+    Some(ranges)
 }
 
 fn branch_value(moment: &Moment<'_>, branch: &Branch) -> Value {

@@ -62,7 +62,7 @@ def test_keys_move_open_and_help(goldens, visit):
     expect(page.get_by_role("dialog")).to_contain_text("The next conversation")
     page.keyboard.press("Escape")
     page.keyboard.press("g")
-    page.keyboard.press("s")
+    page.keyboard.press("q")
     expect(page.get_by_role("heading", name="SQL")).to_be_visible()
     page.keyboard.press("g")
     page.keyboard.press("c")

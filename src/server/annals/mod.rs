@@ -10,6 +10,7 @@ mod gates;
 mod log;
 mod moment;
 mod question;
+mod shorten;
 mod stream;
 mod whole;
 

@@ -58,7 +58,7 @@ pub(in crate::server::openapi) const ANNALS: Group = Group {
             .refuses(&[404])
             .own(),
         get("/api/annals/conversations/{conversation_id}/state", "The state at a point")
-            .query(&[AT])
+            .query(&[AT, may("brief", Kind::Flag, "without the ids of the live branch")])
             .answers("Anything")
             .refuses(&[404])
             .own(),
@@ -104,6 +104,11 @@ pub(in crate::server::openapi) const ANNALS: Group = Group {
             may("tool", Kind::Text, "only of this tool"),
             may("limit", Kind::Number(1, 1000, 100), "the most events of the page"),
             may("descending", Kind::Flag, "the newest first"),
+            may(
+                "texts",
+                Kind::Number(100, 33_554_432, 33_554_432),
+                "the most characters of a text within an event; `cut` tells how long those were that have more",
+            ),
         ])
         .answers("LogPage")
         .refuses(&[404])

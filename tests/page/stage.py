@@ -16,7 +16,6 @@ ANNALS = os.environ.get("ANNALS") or ROOT / "target/debug/annals"
 KEY = "a-key-of-the-tests"
 
 
-PAGE = ROOT / "src/page"
 TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
@@ -46,8 +45,8 @@ class Annals:
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
         return done.stdout
 
-    def serve(self, *arguments):
-        command = [ANNALS, "--db", self.database, "serve", "--port", "0", "--api-key", KEY, *arguments]
+    def serve(self, port=0):
+        command = [ANNALS, "--db", self.database, "serve", "--port", str(port), "--api-key", KEY]
         self.process = subprocess.Popen(
             command, cwd=self.folder, env=self.environment, text=True, stdout=subprocess.PIPE,
             stderr=(self.folder / "server.log").open("w"))
@@ -104,14 +103,14 @@ document.addEventListener('securitypolicyviolation', (event) => {
 """
 
 
-def from_folder(context, server):
-    """Serves the page's files from the folder instead of the program: what was changed is seen without a build."""
+def from_folder(context, server, folder):
+    """Serves the page's files from a folder like src/page: what was changed there is seen without a build."""
     with urllib.request.urlopen(server.url + "/page/index.html") as answer:
         policy = answer.headers["Content-Security-Policy"]
 
     def serve(route):
         path = urllib.parse.urlsplit(route.request.url).path.removeprefix("/page/").strip("/") or "index.html"
-        file = next((file for file in (PAGE / "app" / path, PAGE / path) if file.is_file()), None)
+        file = next((file for file in (folder / "app" / path, folder / path) if file.is_file()), None)
         if file is None:
             return route.continue_()
         headers = {"Content-Type": TYPES[file.suffix], "Content-Security-Policy": policy}
@@ -126,8 +125,8 @@ class Watched:
     def __init__(self, context, server):
         self.server, self.complaints, self.foreign, self.requests = server, [], [], []
         context.add_init_script(WATCH)
-        if os.environ.get("PAGE_FROM_FOLDER"):
-            from_folder(context, server)
+        if folder := os.environ.get("PAGE_FOLDER"):
+            from_folder(context, server, Path(folder))
         self.page = context.new_page()
         self.page.set_default_timeout(10_000)
         self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))

@@ -56,18 +56,26 @@ fn live(moment: &Moment<'_>) -> Option<Vec<[usize; 2]>> {
     for place in branch {
         is_live[place] = true;
     }
+    Some(ranges((0..tree.len()).filter(|place| is_live[*place])))
+}
+
+/// Ascending numbers as ranges, both ends included.
+fn ranges(places: impl Iterator<Item = usize>) -> Vec<[usize; 2]> {
     let mut ranges: Vec<[usize; 2]> = Vec::new();
-    for place in (0..tree.len()).filter(|place| is_live[*place]) {
+    for place in places {
         match ranges.last_mut() {
             Some([_, last]) if *last + 1 == place => *last = place,
             Some(_) | None => ranges.push([place, place]),
         }
     }
-    Some(ranges)
+    ranges
 }
 
 fn branch_value(moment: &Moment<'_>, branch: &Branch) -> Value {
     let tree = moment.tree();
+    // A parent may come later in the log than what names it.
+    let mut own = tree.tail(branch.tip, branch.own).unwrap_or_default();
+    own.sort_unstable();
     json!({
         "tip": tree.id(branch.tip).unwrap_or_default(),
         "tip_sequence": branch.tip,
@@ -75,6 +83,7 @@ fn branch_value(moment: &Moment<'_>, branch: &Branch) -> Value {
         "fork_sequence": branch.fork,
         "fork": branch.fork.and_then(|fork| tree.id(fork)),
         "own_events": branch.own,
+        "own_ranges": ranges(own.into_iter()),
         "live": is_live(moment, branch),
     })
 }

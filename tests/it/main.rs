@@ -87,6 +87,8 @@ mod server_feed;
 mod server_load;
 #[cfg(feature = "server")]
 mod server_metrics;
+#[cfg(feature = "page")]
+mod server_page;
 #[cfg(feature = "agent")]
 mod skills;
 mod sql;

@@ -1,8 +1,8 @@
 // What the views are written with: elements from templates, hooks, signals. One place names the vendored modules.
-import { h, render, Fragment, createContext } from '../vendor/preact.mjs';
+import { h, render, Component, Fragment, createContext } from '../vendor/preact.mjs';
 import htm from '../vendor/htm.mjs';
 
-export { h, render, Fragment, createContext };
+export { h, render, Component, Fragment, createContext };
 export { useState, useEffect, useLayoutEffect, useMemo, useRef, useCallback, useContext, useId }
   from '../vendor/hooks.mjs';
 export { signal, computed, effect, batch, useSignal, useComputed, useSignalEffect, untracked }

@@ -7,6 +7,7 @@ import { keyWanted, key } from '../lib/key.js';
 import { useShortcuts } from '../lib/keys.js';
 import { Help } from './help.js';
 import { KeyPrompt } from './keyprompt.js';
+import { Guard } from './guard.js';
 import { Notes } from './notes.js';
 import { Problem, Waiting } from './pieces.js';
 import { Icon } from './icon.js';
@@ -52,7 +53,10 @@ function Content({ view }) {
   }
   if (path !== view.path) return html`<${Waiting} />`;
   if (error) return html`<${Problem} error=${error} again=${again} />`;
-  return html`<${View} path=${route.value.path.slice(1)} query=${route.value.query} />`;
+  return html`
+    <${Guard} key=${route.value.path.join('/')} instead=${(failure) => html`<${Problem} error=${failure} />`}>
+      <${View} path=${route.value.path.slice(1)} query=${route.value.query} />
+    <//>`;
 }
 
 function focusMain(event) {

@@ -17,7 +17,8 @@ function brief({ event }) {
       const sum = all.reduce((total, one) => total + (one?.accumulated_cost ?? 0), 0);
       return `costs so far ${cost(sum)}`;
     }
-    return `${words(event.key)} = ${value(event.value)?.slice(0, 60)}`;
+    const text = value(event.value) ?? '';
+    return typeof event.value === 'object' && event.value ? `${words(event.key)} changed` : `${words(event.key)} = ${text.slice(0, 60)}`;
   }
   if (kind === 'LLMCompletionLogEvent') return `log of a model call${event.model_name ? ` (${event.model_name})` : ''}`;
   if (kind === 'SecurityAnalysisEvent') {

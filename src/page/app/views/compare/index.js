@@ -22,11 +22,12 @@ function Marks({ title, marks, side, tone }) {
         ${marks.length > SHOWN && html`<li class="soft">and ${count(marks.length - SHOWN)} more</li>`}</ol></section>`;
 }
 
-const text = (value) => (value === null || value === undefined ? '–' : typeof value === 'string' ? value : JSON.stringify(value));
+const text = (value) => (value === null || value === undefined ? '–' : typeof value === 'string' ? value : JSON.stringify(value, null, 1));
 
 function Difference({ value, left, right }) {
   const same = value.lost.length === 0 && value.added.length === 0;
-  const fields = value.fields ?? [];
+  // What models took stands above.
+  const fields = (value.fields ?? []).filter((field) => field.field !== 'stats');
   return html`
     <dl class="figures">
       <${Figure} label="Events in common">${count(value.common_events)}<//>

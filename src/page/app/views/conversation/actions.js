@@ -42,7 +42,7 @@ export function Actions({ context, rename }) {
     ${isRunning ? html`
       <button onClick=${() => command('pause')} title="After the step under way"><${Icon} name="pause" />Pause</button>
       <button onClick=${() => command('interrupt')} title="At once"><${Icon} name="stop" />Interrupt</button>`
-    : html`<button onClick=${() => command('run')} title="Let the agent go on"><${Icon} name="play" />Run</button>`}
+    : status !== 'waiting_for_confirmation' && html`<button onClick=${() => command('run')} title="Let the agent go on"><${Icon} name="play" />Run</button>`}
     <button class="plain" onClick=${rename}>Name and tags</button>
     <button class="plain wrong" onClick=${() => setDeleting(true)}>Delete</button>
     <${Deletion} context=${context} isOpen=${isDeleting} close=${() => setDeleting(false)} />`;

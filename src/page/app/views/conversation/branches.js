@@ -14,11 +14,13 @@ function ordered(branches) {
 
 function Picture({ branch, last }) {
   const x = (sequence) => 4 + (sequence / Math.max(1, last)) * (WIDTH - 8);
-  const from = branch.fork_sequence === null ? 0 : branch.fork_sequence;
+  const from = branch.fork_sequence ?? 0;
+  const own = branch.own_ranges.map(([first, end]) => `M${x(first)} 12H${Math.max(x(first) + 3, x(end))}`).join('');
   return html`
     <svg class=${`rail ${branch.live ? 'live' : ''}`} viewBox=${`0 0 ${WIDTH} 24`} preserveAspectRatio="none" aria-hidden="true">
       <path class="trunk" d=${`M4 12H${x(last)}`} />
-      <path class="own" d=${`M${x(from)} 12H${Math.max(x(from) + 6, x(branch.tip_sequence))}`} />
+      <path class="way" d=${`M${x(from)} 12H${x(branch.tip_sequence)}`} />
+      <path class="own" d=${own} />
       <path class="mark" d=${`M${x(from)} 5v14M${x(branch.tip_sequence)} 5v14`} />
     </svg>`;
 }

@@ -1,6 +1,7 @@
 // One thing in the timeline: its card, whether it is chosen, and whether it belongs to what one looks at.
 import { html, cx } from '../../lib/ui.js';
 import { sequences } from './group.js';
+import { Guard } from '../../ui/guard.js';
 import { Message } from '../cards/message.js';
 import { Calls } from '../cards/calls.js';
 import { Quiet } from '../cards/quiet.js';
@@ -9,7 +10,7 @@ import { Condensed } from '../cards/condensed.js';
 import { Line, Other } from '../cards/lines.js';
 import { Answer } from '../cards/answer.js';
 
-function content(item, context) {
+function Content({ item, context }) {
   if (item.type === 'calls') return html`<${Calls} item=${item} context=${context} />`;
   if (item.type === 'quiet') return html`<${Quiet} item=${item} context=${context} />`;
   switch (item.kind) {
@@ -36,9 +37,14 @@ export function Item({ item, context }) {
     <div class=${cx('item', isSelected && 'selected', isLater && 'later', isAside && 'aside')} data-seqs=${all.join(' ')}
       onClick=${() => context.select(item.sequence)}>
       ${item.from && html`<${BranchesFrom} id=${item.from} context=${context} />`}
-      ${content(item, context)}
+      <${Guard} instead=${(error) => html`<${Undrawn} item=${item} error=${error} context=${context} />`}><${Content} item=${item} context=${context} /><//>
     </div>`;
 }
+
+/** An event that is other than any program writes it. */
+const Undrawn = ({ item, error, context }) => html`
+  <div class="card card-other"><p><strong>Event #${item.sequence} is not as such events are</strong>
+    <span class="soft"> ${error.message}</span> <button class="small" onClick=${() => context.openRaw(item.sequence)}>Raw JSON</button></p></div>`;
 
 /** That an event goes back to an earlier one. */
 const BranchesFrom = ({ id, context }) => html`

@@ -1,7 +1,7 @@
 // What the conversation was at the point one looks at.
 import { html } from '../../lib/ui.js';
 import { at, get } from '../../lib/api.js';
-import { useLoad, useCalm } from '../../lib/load.js';
+import { useLatest, useCalm } from '../../lib/load.js';
 import { cost, count, short, words } from '../../lib/format.js';
 import { Figure, Problem, Status, Waiting } from '../../ui/pieces.js';
 import { Icon } from '../../ui/icon.js';
@@ -17,12 +17,12 @@ export function Side({ context, close }) {
   const point = context.at.value;
   const end = point === null ? context.log.total.value : null;
   const place = useCalm(JSON.stringify([point, end]), CALM_MS);
-  const { value: state, error, again } = useLoad((signal) => {
-    const [sequence] = JSON.parse(place);
-    return get(at`/api/annals/conversations/${context.id}/state`, { brief: true, at: sequence }, signal);
-  }, [place]);
+  const { value: state, error, isLoading, again } = useLatest((wanted) => {
+    const [sequence] = JSON.parse(wanted);
+    return get(at`/api/annals/conversations/${context.id}/state`, { brief: true, at: sequence });
+  }, place);
   return html`
-    <aside class="side" aria-label=${point === null ? 'State now' : `State at event ${point}`}>
+    <aside class="side" aria-busy=${isLoading} aria-label=${point === null ? 'State now' : `State at event ${point}`}>
       <header class="row"><h2>${point === null ? 'State now' : `State at #${count(point)}`}</h2><span class="grow"></span>
         <button class="plain" onClick=${close} aria-label="Hide the state"><${Icon} name="close" /></button></header>
       ${error && html`<${Problem} error=${error} again=${again} />`}

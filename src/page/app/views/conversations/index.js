@@ -5,9 +5,11 @@ import { count } from '../../lib/format.js';
 import { useShortcuts } from '../../lib/keys.js';
 import { useSheet } from '../../lib/sheet.js';
 import { VirtualList } from '../../ui/virtual.js';
+import { Icon } from '../../ui/icon.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
 import { Paging } from './paging.js';
 import { Filters } from './filters.js';
+import { NewConversation } from './new.js';
 import { Row, rowHeight } from './row.js';
 
 function usePaging(query) {
@@ -34,6 +36,7 @@ export function View({ query }) {
   const paging = usePaging(query);
   const field = useRef(null);
   const [selected, setSelected] = useState(-1);
+  const [isNew, setNew] = useState(false);
   const height = useRowHeight();
   const rows = paging.rows.value;
   const total = paging.total.value;
@@ -44,13 +47,17 @@ export function View({ query }) {
     { keys: 'j', what: 'The next conversation', run: () => move(1) },
     { keys: 'k', what: 'The previous one', run: () => move(-1) },
     { keys: 'Enter', what: 'Open it', run: open },
+    { keys: 'n', what: 'A new conversation', run: () => setNew(true) },
     { keys: '/', what: 'Search', run: () => field.current?.focus() },
   ], [rows, selected, total]);
   const withTag = (tag) => setQuery({ tag: [...new Set([...all(query.tag), tag])] });
   return html`
     <div class="heading">
       <h1>Conversations <span class="soft number">${total === null ? '' : count(total)}</span></h1>
+      <span class="grow"></span>
+      <button onClick=${() => setNew(true)}><${Icon} name="plus" />New</button>
     </div>
+    <${NewConversation} isOpen=${isNew} close=${() => setNew(false)} />
     <${Filters} query=${query} field=${field} />
     ${paging.error.value && html`<${Problem} error=${paging.error.value} again=${() => paging.load()} />`}
     ${total === null && !paging.error.value && html`<${Waiting} />`}

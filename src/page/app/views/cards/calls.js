@@ -1,13 +1,13 @@
 // What the agent asked for: one call, or several at once, each with what came back.
 import { html, cx, useState } from '../../lib/ui.js';
 import { duration, millis, plural } from '../../lib/format.js';
-import { Markdown } from '../../ui/markdown.js';
 import { shown } from '../../ui/text.js';
 import { Card, Badge } from './card.js';
 import { Reasoning } from './message.js';
 import { Result } from './result.js';
 import { Request, subject } from './request.js';
 import { texts } from './content.js';
+import { Prose } from './prose.js';
 
 const RISKS = { HIGH: 'red', MEDIUM: 'amber', LOW: 'green' };
 
@@ -66,7 +66,7 @@ export function Calls({ item, context }) {
   const calls = isAll ? item.calls : item.calls.slice(0, SHOWN);
   return html`
     <${Reasoning} event=${first} />
-    ${thought && html`<div class="thought"><${Markdown} text=${thought} /></div>`}
+    ${thought && html`<div class="thought"><${Prose} text=${thought} /></div>`}
     <div class=${cx(item.calls.length > 1 && 'parallel')}>
       ${item.calls.length > 1 && html`<p class="soft parallel-label">${plural(item.calls.length, 'call')} at once</p>`}
       ${calls.map((call) => html`<${Call} key=${call.entry.sequence} call=${call} context=${context} />`)}

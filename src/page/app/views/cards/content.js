@@ -6,12 +6,18 @@ import { whole } from './output.js';
 
 const IMAGE = /^data:image\/(png|jpeg|gif|webp|avif);base64,/;
 
+/** A list; what is none is empty. Events of others need not be as they should. */
+export const list = (value) => (Array.isArray(value) ? value : []);
+
 /** The texts of a list of parts. */
-export const texts = (content) => (content ?? []).filter((part) => part?.type === 'text').map((part) => String(part.text ?? ''));
+export function texts(content) {
+  if (typeof content === 'string') return [content];
+  return list(content).filter((part) => part?.type === 'text').map((part) => String(part.text ?? ''));
+}
 
 /** The pictures of a list of parts, each with where it stands. */
-export const pictures = (content, pointer) => (content ?? []).flatMap((part, index) => (part?.type === 'image'
-  ? (part.image_urls ?? []).map((url, place) => ({ url: String(url), pointer: `${pointer}/${index}/image_urls/${place}` })) : []));
+export const pictures = (content, pointer) => list(content).flatMap((part, index) => (part?.type === 'image'
+  ? list(part.image_urls).map((url, place) => ({ url: String(url), pointer: `${pointer}/${index}/image_urls/${place}` })) : []));
 
 /** A picture that the event holds; one from elsewhere is named, never fetched. */
 function Picture({ picture, entry, context }) {

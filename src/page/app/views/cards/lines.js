@@ -1,18 +1,18 @@
 // Short happenings: a pause, a hook, an error of the run; and what this page does not know by name.
 import { html, cx } from '../../lib/ui.js';
 import { words } from '../../lib/format.js';
-import { Markdown } from '../../ui/markdown.js';
 import { shown } from '../../ui/text.js';
 import { Card, Corner, Fold, Badge } from './card.js';
 import { Output } from './output.js';
 import { texts } from './content.js';
+import { Prose } from './prose.js';
 
 const LABELS = { PauseEvent: 'Paused', InterruptEvent: 'Interrupted', CondensationRequest: 'A condensation was asked for' };
 
 function Hook({ entry, context }) {
   const { event } = entry;
   const tone = event.blocked ? 'red' : event.success === false ? 'amber' : null;
-  const text = [event.stdout, event.stderr].filter((one) => one?.trim()).join('\n');
+  const text = [event.stdout, event.stderr].filter(Boolean).join('\n');
   return html`
     <${Card} kind="hook" label=${`Hook ${event.hook_event_type ?? ''}`} entry=${entry} context=${context} tone=${tone}
       subject=${html`<code>${shown(event.hook_command)}</code>`}
@@ -35,7 +35,7 @@ export function Line({ entry, kind, context }) {
       <${Output} text=${event.detail ?? ''} entry=${entry} context=${context} pointer="/detail" label="What went wrong" /><//>`;
   }
   if (kind === 'CondensationSummaryEvent') {
-    return html`<${Card} kind="condensed" label="Summary" entry=${entry} context=${context}><${Markdown} text=${event.summary} /><//>`;
+    return html`<${Card} kind="condensed" label="Summary" entry=${entry} context=${context}><${Prose} text=${event.summary} /><//>`;
   }
   return html`
     <div class=${cx('line', kind === 'InterruptEvent' && 'wrong')}>

@@ -1,19 +1,19 @@
 // What was said.
 import { html } from '../../lib/ui.js';
-import { Markdown } from '../../ui/markdown.js';
 import { shown } from '../../ui/text.js';
 import { Card, Badge, Fold } from './card.js';
-import { Pictures, texts } from './content.js';
+import { Pictures, list, texts } from './content.js';
 import { Cut } from './cut.js';
+import { Prose } from './prose.js';
 
 const LABELS = { user: 'User', assistant: 'Agent', system: 'System', tool: 'Tool' };
 
 /** What the model thought before it spoke. */
 export function Reasoning({ event, message }) {
   const said = message?.reasoning_content ?? event.reasoning_content;
-  const blocks = (message?.thinking_blocks ?? event.thinking_blocks ?? []).map((block) => block.thinking).filter(Boolean);
+  const blocks = list(message?.thinking_blocks ?? event.thinking_blocks).map((block) => block?.thinking).filter(Boolean);
   const text = said || blocks.join('\n\n');
-  return text && html`<${Fold} summary="Reasoning"><${Markdown} text=${text} /><//>`;
+  return text && html`<${Fold} summary="Reasoning"><${Prose} text=${text} /><//>`;
 }
 
 export function Message({ entry, context }) {
@@ -24,14 +24,14 @@ export function Message({ entry, context }) {
   const added = texts(event.extended_content);
   const badges = [
     event.sender && html`<${Badge}>${shown(event.sender)}<//>`,
-    ...(event.activated_skills ?? []).map((skill) => html`<${Badge} key=${skill} title="A skill that these words called">${shown(skill)}<//>`),
+    ...list(event.activated_skills).map((skill) => html`<${Badge} key=${skill} title="A skill that these words called">${shown(skill)}<//>`),
   ];
   return html`
     <${Card} kind=${event.source === 'user' ? 'user' : event.source === 'agent' ? 'agent' : 'other'} label=${source} entry=${entry} context=${context} badges=${badges}>
       <${Reasoning} event=${event} message=${message} />
-      ${body ? html`<${Markdown} text=${body} />` : html`<p class="soft">No text.</p>`}
+      ${body ? html`<${Prose} text=${body} />` : html`<p class="soft">No text.</p>`}
       <${Cut} entry=${entry} context=${context} />
       <${Pictures} content=${message.content} pointer="/llm_message/content" entry=${entry} context=${context} />
-      ${added.length > 0 && html`<${Fold} summary="Added to it for the model"><${Markdown} text=${added.join('\n\n')} /><//>`}
+      ${added.length > 0 && html`<${Fold} summary="Added to it for the model"><${Prose} text=${added.join('\n\n')} /><//>`}
     <//>`;
 }

@@ -7,6 +7,9 @@ import { at, get } from '../../lib/api.js';
 
 const LINES = 14;
 const LAST = 4;
+/** Characters of the beginning and the end, however few lines they have. */
+const FIRST_CHARACTERS = 3000;
+const LAST_CHARACTERS = 800;
 /** Characters that are shown at once even where somebody wants all: more is to be had as raw JSON. */
 const SHOWN_MAX = 400000;
 
@@ -18,19 +21,29 @@ export async function whole(context, sequence, pointer) {
   return value;
 }
 
-const shorten = (lines) => (lines.length <= LINES + LAST + 2 ? null : [lines.slice(0, LINES), lines.slice(-LAST)]);
+/** The beginning and the end of a long text, and what is between them in words; null where it is short. */
+function shorten(text) {
+  const lines = text.split('\n');
+  if (lines.length > LINES + LAST + 2) {
+    const first = lines.slice(0, LINES).join('\n').slice(0, FIRST_CHARACTERS);
+    return { first, last: lines.slice(-LAST).join('\n').slice(-LAST_CHARACTERS), between: plural(lines.length - LINES - LAST, 'more line') };
+  }
+  if (text.length <= FIRST_CHARACTERS + LAST_CHARACTERS) return null;
+  const between = plural(text.length - FIRST_CHARACTERS - LAST_CHARACTERS, 'more character');
+  return { first: text.slice(0, FIRST_CHARACTERS), last: text.slice(-LAST_CHARACTERS), between };
+}
 
 /** `cut` is how many characters the text has where it was cut, `pointer` where it stands in the event. */
 export function Output({ text, entry, context, pointer, label = 'Output' }) {
   const cut = entry?.cut?.[pointer];
   const [all, setAll] = useState(null);
   const [isOpen, setOpen] = useState(false);
-  const shownText = (all ?? text ?? '').replace(/\n+$/, '');
+  const whatText = all ?? text ?? '';
+  const shownText = (typeof whatText === 'string' ? whatText : JSON.stringify(whatText, null, 1)).replace(/\n+$/, '');
   const parts = useMemo(() => {
-    const lines = shownText.split('\n');
-    const ends = shorten(lines);
-    if (!ends || isOpen) return { content: ansi(shownText.slice(0, SHOWN_MAX)), more: 0 };
-    return { content: [ansi(ends[0].join('\n')), '\n'], more: lines.length - LINES - LAST, last: ansi(ends[1].join('\n')) };
+    const ends = isOpen ? null : shorten(shownText);
+    if (!ends) return { first: ansi(shownText.slice(0, SHOWN_MAX)) };
+    return { first: ansi(ends.first), last: ansi(ends.last), between: ends.between };
   }, [shownText, isOpen]);
   if (!stripped(shownText).trim()) return html`<p class="soft output-none">No output.</p>`;
   const load = async () => {
@@ -43,12 +56,12 @@ export function Output({ text, entry, context, pointer, label = 'Output' }) {
   };
   return html`
     <div class="output">
-      <pre tabindex="0" aria-label=${label} dir="auto">${parts.content}</pre>
-      ${parts.more > 0 && html`
-        <button class="small more" onClick=${() => setOpen(true)}>${plural(parts.more, 'more line')}</button>
+      <pre tabindex="0" aria-label=${label} dir="auto">${parts.first}</pre>
+      ${parts.between && html`
+        <button class="small more" onClick=${() => setOpen(true)}>${parts.between}</button>
         <pre tabindex="0" aria-label=${`The end of ${label}`} dir="auto">${parts.last}</pre>`}
       ${cut && all === null && html`
-        <button class="small more" onClick=${load}>${count(cut - text.length)} more characters: load all</button>`}
+        <button class="small more" onClick=${load}>${count(cut - shownText.length)} more characters: load all</button>`}
       ${shownText.length > SHOWN_MAX && isOpen && html`<p class="soft">The rest is too long for here; the raw JSON has it.</p>`}
       ${isOpen && html`<button class="small more" onClick=${() => setOpen(false)}>Less</button>`}
     </div>`;

@@ -1,12 +1,12 @@
 // What a call asks for: a command, an edit, a list of tasks, or its arguments.
 import { html } from '../../lib/ui.js';
-import { Markdown } from '../../ui/markdown.js';
 import { Diff, Tally } from '../../ui/diff.js';
 import { shown } from '../../ui/text.js';
 import { Fold } from './card.js';
 import { Cut } from './cut.js';
 import { Output } from './output.js';
 import { Tasks } from './tasks.js';
+import { Prose } from './prose.js';
 
 /** What the call asks for; a call that could not be read has its arguments as text only. */
 function asked(event) {
@@ -69,7 +69,7 @@ export function Request({ entry, answer, context }) {
   }
   if (action.task_list) return html`<${Tasks} list=${action.task_list} />`;
   const text = action.thought ?? action.message;
-  if (typeof text === 'string') return html`<${Markdown} text=${text} />${isCut}<${Rest} action=${action} but=${['thought', 'message']} />`;
+  if (typeof text === 'string') return html`<${Prose} text=${text} />${isCut}<${Rest} action=${action} but=${['thought', 'message']} />`;
   const changes = change(action);
   if (changes) {
     // The answer shows the change within its file; what was asked for stands where there is none.

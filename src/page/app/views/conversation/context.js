@@ -53,12 +53,12 @@ export class Context {
 
   select(sequence) {
     this.selected.value = sequence;
-    setQuery({ event: sequence });
+    setQuery({ event: sequence, find: '' });
   }
 
   goTo(sequence) {
     this.selected.value = sequence;
-    setQuery({ event: sequence, tab: '' });
+    setQuery({ event: sequence, tab: '', find: '' });
     this.control.current?.goTo(sequence);
   }
 

@@ -1,6 +1,7 @@
 // A conversation that is there: follows it, and puts its parts together.
 import { html, cx, useEffect, useLayoutEffect, useMemo, useState, useSignal } from '../../lib/ui.js';
 import { useShortcuts } from '../../lib/keys.js';
+import { highlight, unhighlight, wordsOf } from '../../lib/highlight.js';
 import { Live } from '../../lib/live.js';
 import { Context, follow, numbered } from './context.js';
 import { Head } from './head.js';
@@ -59,6 +60,28 @@ function useLive(context) {
   return { link, pieces };
 }
 
+/** Marks the words of the search that led here, as soon as their event is drawn. */
+function useFound(context, find, event) {
+  useEffect(() => {
+    if (!find || event === null) return undefined;
+    const words = wordsOf(find);
+    let isOpen = false;
+    const look = () => {
+      const element = context.control.current?.element(event);
+      if (!element) return;
+      // What is folded may hold the word.
+      if (!isOpen) for (const more of element.querySelectorAll('button.more')) more.click();
+      isOpen = true;
+      highlight(element, words);
+    };
+    const timers = [60, 250, 600, 1200, 2500].map((ms) => setTimeout(look, ms));
+    return () => {
+      timers.forEach(clearTimeout);
+      unhighlight();
+    };
+  }, [find, event]);
+}
+
 const wide = () => innerWidth > 1000;
 
 export function Conversation({ head: first, query }) {
@@ -74,6 +97,7 @@ export function Conversation({ head: first, query }) {
   const head = context.head.value;
   useEffect(() => { document.title = `${head.title ?? 'Conversation'} · Annals`; }, [head.title]);
   useShortcuts(shortcuts(context, { toggleSide: () => setSideOpen((old) => !old) }), [context]);
+  useFound(context, query.find, numbered(query.event));
   const target = numbered(query.event) ?? numbered(query.at);
   const isRunning = head.status === 'running';
   return html`

@@ -10,6 +10,8 @@
 
 #[cfg(feature = "page")]
 mod assets;
+#[cfg(feature = "page")]
+mod packed;
 #[cfg(all(test, feature = "page"))]
 mod tests;
 
@@ -49,9 +51,27 @@ static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     ASSETS.iter().map(tag).collect()
 });
 
+/// A file as gzip (RFC 1952) has it, which takes a third of the bytes; made when it is first asked for.
+#[must_use]
+#[cfg(feature = "page")]
+pub fn packed(path: &str) -> Option<&'static [u8]> {
+    packed::of(place(path)?)
+}
+
+/// Nothing: this program was built without files.
+#[must_use]
+#[cfg(not(feature = "page"))]
+pub fn packed(_path: &str) -> Option<&'static [u8]> {
+    None
+}
+
+fn place(path: &str) -> Option<usize> {
+    ASSETS.binary_search_by(|asset| asset.path.cmp(path)).ok()
+}
+
 /// A file by its path, with its strong entity tag: quoted, the beginning of its SHA-256.
 #[must_use]
 pub fn asset(path: &str) -> Option<(&'static Asset, &'static str)> {
-    let place = ASSETS.binary_search_by(|asset| asset.path.cmp(path)).ok()?;
+    let place = place(path)?;
     Some((&ASSETS[place], &TAGS[place]))
 }

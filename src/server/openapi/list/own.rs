@@ -54,6 +54,7 @@ pub(in crate::server::openapi) const ANNALS: Group = Group {
             .refuses(&[404])
             .own(),
         get("/api/annals/conversations/{conversation_id}", "One with all that is counted of it")
+            .query(&[may("brief", Kind::Flag, "without what takes longer where it is long: kinds, tools, usage")])
             .answers("Anything")
             .refuses(&[404])
             .own(),

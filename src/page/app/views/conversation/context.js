@@ -47,7 +47,7 @@ export class Context {
 
   async refresh() {
     try {
-      this.head.value = await get(at`/api/annals/conversations/${this.id}`);
+      this.head.value = await get(at`/api/annals/conversations/${this.id}`, { brief: true });
     } catch { /* the next event has it looked at again */ }
   }
 

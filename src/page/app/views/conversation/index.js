@@ -10,7 +10,7 @@ export function View({ path, query }) {
   useSheet('conversation');
   useSheet('cards');
   const [id] = path;
-  const { value, error, again } = useLoad(async (signal) => get(at`/api/annals/conversations/${id ?? ''}`, {}, signal), [id]);
+  const { value, error, again } = useLoad(async (signal) => get(at`/api/annals/conversations/${id ?? ''}`, { brief: true }, signal), [id]);
   if (error && !value) return html`<${Problem} error=${error} again=${again} />`;
   if (!value || !value.id.startsWith(id)) return html`<${Waiting} />`;
   return html`<${Conversation} key=${value.id} head=${value} query=${query} />`;

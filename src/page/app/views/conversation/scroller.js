@@ -68,10 +68,17 @@ export class Scroller {
     return low;
   }
 
+  /** Where the upper edge stands, or will: what is chosen and the end are not scrolled to before they are there. */
+  get top() {
+    if (this.target !== null && !this.element(this.target)) return this.#targetTop();
+    if (this.target === null && this.isAtEnd) return Math.max(0, (this.offsets[this.pages] ?? 0) - this.pane.clientHeight);
+    return this.pane.scrollTop;
+  }
+
   /** The first and the last page that are seen, with `ahead` pixels on both sides. */
   range(ahead) {
-    const { scrollTop, clientHeight } = this.pane;
-    return [this.at(scrollTop - ahead), this.at(scrollTop + clientHeight + ahead)];
+    const { top } = this;
+    return [this.at(top - ahead), this.at(top + this.pane.clientHeight + ahead)];
   }
 
   /** Puts what was at the upper edge back there, or the target into sight, or the end. */

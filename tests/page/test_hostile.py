@@ -60,6 +60,9 @@ def test_in_the_timeline_from_end_to_end(harmful, visit):
     pane = page.locator(".pane")
     expect(pane.locator(".item").first).to_be_visible()
     seen = set()
+    # Whoever takes hold of the page decides where it stands.
+    pane.hover(position={"x": 5, "y": 5})
+    page.mouse.wheel(0, 1)
     for _ in range(400):
         unfold(page)
         page.wait_for_timeout(30)

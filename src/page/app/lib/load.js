@@ -1,5 +1,5 @@
 // What a component shows of an answer that is on its way: the value, the error, and again.
-import { useEffect, useRef, useState, useCallback } from './ui.js';
+import { useEffect, useLayoutEffect, useRef, useState, useCallback } from './ui.js';
 import { isAbort } from './api.js';
 
 /**
@@ -9,7 +9,8 @@ import { isAbort } from './api.js';
 export function useLoad(load, inputs) {
   const [state, setState] = useState({ value: undefined, error: null, isLoading: true });
   const [round, setRound] = useState(0);
-  useEffect(() => {
+  // Not after the next frame: what is asked for now is here sooner.
+  useLayoutEffect(() => {
     const abort = new AbortController();
     setState((old) => ({ ...old, isLoading: true }));
     load(abort.signal).then(

@@ -1,5 +1,5 @@
 // The timeline: pages of cards, only those one sees in the page, each in its place.
-import { html, useEffect, useLayoutEffect, useRef, useState, useMemo } from '../../lib/ui.js';
+import { html, useLayoutEffect, useRef, useState, useMemo } from '../../lib/ui.js';
 import { Scroller } from './scroller.js';
 import { group } from './group.js';
 import { Item } from './item.js';
@@ -107,7 +107,7 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
   let height = 0;
   const made = scroller.current;
   const range = made ? made.range(AHEAD) : [0, 0];
-  useEffect(() => { if (made && total > 0) log.want(range[0], range[1]); }, [Boolean(made), range[0], range[1], total, version]);
+  useLayoutEffect(() => { if (made && total > 0) log.want(range[0], range[1]); }, [Boolean(made), range[0], range[1], total, version]);
   if (made) {
     height = made.offsets[made.pages] ?? 0;
     blocks = [];

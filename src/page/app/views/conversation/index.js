@@ -11,7 +11,7 @@ export function View({ path, query }) {
   useSheet('cards');
   const [id] = path;
   const { value, error, again } = useLoad(async (signal) => get(at`/api/annals/conversations/${id ?? ''}`, {}, signal), [id]);
-  if (error && !value) return html`<${Problem} error=${error} again=${again} />`;
+  if (error && !value) return html`<div class="middle"><h1>The conversation cannot be shown</h1><${Problem} error=${error} again=${again} /></div>`;
   if (!value || !value.id.startsWith(id)) return html`<${Waiting} />`;
   return html`<${Conversation} key=${value.id} head=${value} query=${query} />`;
 }

@@ -46,8 +46,11 @@ const Undrawn = ({ item, error, context }) => html`
   <div class="card card-other"><p><strong>Event #${item.sequence} is not as such events are</strong>
     <span class="soft"> ${error.message}</span> <button class="small" onClick=${() => context.openRaw(item.sequence)}>Raw JSON</button></p></div>`;
 
+/** The parent of what follows nothing. */
+const ROOT = '__root__';
+
 /** That an event goes back to an earlier one. */
-const BranchesFrom = ({ id, context }) => html`
+const BranchesFrom = ({ id, context }) => (id === ROOT ? html`<p class="branches-from">Another beginning</p>` : html`
   <p class="branches-from">Another branch:
     <button class="small plain" onClick=${(event) => { event.stopPropagation(); context.goToEvent(id); }}>
-      goes on from an earlier event</button></p>`;
+      goes on from an earlier event</button></p>`);

@@ -118,7 +118,7 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
     }
   }
   return html`
-    <div class="pane" ref=${pane} tabindex="0" role="feed" aria-label="Timeline" aria-busy=${log.loading.size > 0}>
+    <div class="pane" ref=${pane} tabindex="0" role="region" aria-label="Timeline" aria-busy=${log.loading.size > 0}>
       <div class="pages" ref=${inner} style=${{ height: `${height}px` }}>${blocks}</div>
       ${log.error.value && html`<${Problem} error=${log.error.value} />`}
       ${total === 0 && html`<p class="empty">Nothing has happened yet.</p>`}

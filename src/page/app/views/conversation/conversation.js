@@ -85,7 +85,11 @@ function useFound(context, find, event) {
 const wide = () => innerWidth > 1000;
 
 export function Conversation({ head: first, query }) {
-  const context = useMemo(() => new Context(first), []);
+  const context = useMemo(() => {
+    const made = new Context(first);
+    follow(made, query);
+    return made;
+  }, []);
   const [isSideOpen, setSideOpen] = useState(wide());
   const { link, pieces } = useLive(context);
   const tab = query.tab ?? 'timeline';

@@ -23,7 +23,7 @@ export function Side({ context, close }) {
   }, place);
   return html`
     <aside class="side" aria-busy=${isLoading} aria-label=${point === null ? 'State now' : `State at event ${point}`}>
-      <header class="row"><h2>${point === null ? 'State now' : `State at #${count(point)}`}</h2><span class="grow"></span>
+      <header class="row"><h2>${point === null ? 'State now' : `State at #${count(point)}`}</h2>${isLoading && html`<span class="soft small">…</span>`}<span class="grow"></span>
         <button class="plain" onClick=${close} aria-label="Hide the state"><${Icon} name="close" /></button></header>
       ${error && html`<${Problem} error=${error} again=${again} />`}
       ${!state && !error && html`<${Waiting} />`}

@@ -71,6 +71,8 @@ mod report;
 mod restore;
 mod search;
 mod secrets;
+#[cfg(feature = "server")]
+mod server;
 #[cfg(feature = "agent")]
 mod skills;
 mod sql;

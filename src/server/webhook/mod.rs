@@ -56,7 +56,8 @@ impl Webhooks {
     /// Has everything told that waits, as far as it goes in a short while.
     pub async fn finish(&self) {
         let mut all = JoinSet::new();
-        for delivery in self.deliveries.iter().cloned() {
+        for delivery in &self.deliveries {
+            let delivery = Arc::clone(delivery);
             all.spawn(async move { delivery.flush().await });
         }
         let _late = tokio::time::timeout(FAREWELL, all.join_all()).await;

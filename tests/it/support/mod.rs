@@ -12,6 +12,8 @@ pub mod projected;
 pub mod random;
 #[cfg(feature = "agent")]
 pub mod scenario;
+#[cfg(feature = "server")]
+pub mod served;
 #[cfg(feature = "agent")]
 pub mod stage;
 

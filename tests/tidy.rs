@@ -28,7 +28,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("hook", &["ids", "event", "llm", "secret"]),
     ("tool", &["secret", "ids", "event", "message", "llm"]),
     ("skill", &["secret", "ids", "event", "message", "llm", "tool"]),
-    ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill"]),
+    ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill", "secret"]),
     (
         "conversation",
         &[
@@ -438,4 +438,21 @@ fn every_view_is_documented() {
         }
     }
     assert!(views >= 10, "{views}");
+}
+
+#[test]
+fn every_test_that_is_named_as_a_proof_is_there() {
+    let page = fs::read_to_string(root().join("docs/conformance.md")).unwrap();
+    let names = page.split('`').skip(1).step_by(2).filter_map(|name| name.split_once("::"));
+    let mut missing = Vec::new();
+    let mut count = 0;
+    for (module, test) in names {
+        count += 1;
+        let text = fs::read_to_string(root().join(format!("tests/it/{module}.rs"))).unwrap_or_default();
+        if !text.contains(&format!("fn {test}(")) {
+            missing.push(format!("{module}::{test}"));
+        }
+    }
+    assert!(missing.is_empty(), "docs/conformance.md names tests that are not there: {missing:#?}");
+    assert!(count > 40, "{count} tests are named");
 }

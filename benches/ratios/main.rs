@@ -20,6 +20,8 @@ mod fold;
 mod long;
 mod projection;
 mod read;
+#[cfg(feature = "server")]
+mod serve;
 mod table;
 mod transfer;
 
@@ -47,14 +49,17 @@ fn main() {
     };
     let folder = tempfile::tempdir().expect("a folder for the files of this run");
     let mut table = Table::begin(&folder.path().join("disk-rate"));
-    let groups: [Group<'_>; 7] = [
+    let audited = |folder: &Path, table: &mut Table| audit::measure(folder, table, count);
+    let groups: Vec<Group<'_>> = vec![
         ("append", &append::measure),
         ("long", &long::measure),
         ("read", &read::measure),
         ("fold", &fold::measure),
         ("project", &projection::measure),
         ("import", &transfer::measure),
-        ("audit", &|folder, table| audit::measure(folder, table, count)),
+        ("audit", &audited),
+        #[cfg(feature = "server")]
+        ("serve", &serve::measure),
     ];
     for (name, measure) in groups {
         if wanted.is_empty() || wanted.iter().any(|word| name.starts_with(word.as_str())) {

@@ -7,6 +7,7 @@
 //! kept, which conversation they belong to or when the next step is due. Its invariants: whatever a
 //! model answers becomes events, and no event holds more than the model answered.
 
+pub mod acp;
 pub mod analyzer;
 pub mod aside;
 pub mod ask;

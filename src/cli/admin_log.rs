@@ -1,22 +1,21 @@
 //! `annals admin-log`: who did what to the file that no event tells.
 
-use serde_json::{Value, json};
-
 use super::arguments::AdminLog;
 use super::print::{Output, count, one_line, row, table, time};
 use super::{DONE, Place};
+use crate::audit::json;
 use crate::chain::Digest;
 use crate::error::Result;
-use crate::store::{Act, Receipt, Store};
+use crate::store::{Act, Store};
 
 pub(super) fn run(place: &Place<'_>, command: &AdminLog, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let acts = store.admin_log(command.after, command.limit)?;
     if output.json {
         for act in &acts {
-            let mut value = value(act);
+            let mut value = json::act(act);
             if command.receipts {
-                value["receipts"] = store.receipts(act.number)?.iter().map(receipt).collect();
+                value["receipts"] = store.receipts(act.number)?.iter().map(json::receipt).collect();
             }
             output.value(&value)?;
         }
@@ -56,30 +55,4 @@ fn print_receipts(store: &Store, acts: &[Act], output: &Output) -> Result<()> {
         output.line(format!("\n{}\n{}", output.bold(&title), rows.trim_fmt()))?;
     }
     Ok(())
-}
-
-fn value(act: &Act) -> Value {
-    json!({
-        "number": act.number,
-        "at": act.at.to_rfc3339(),
-        "act": act.act,
-        "conversation": act.conversation,
-        "reason": act.reason,
-        "os_user": act.actor.user,
-        "host": act.actor.host,
-        "program": act.actor.program,
-        "detail": serde_json::from_str::<Value>(&act.detail).unwrap_or_default(),
-        "receipt_count": act.receipts,
-        "hash": act.hash.to_hex(),
-    })
-}
-
-fn receipt(receipt: &Receipt) -> Value {
-    json!({
-        "part": receipt.part,
-        "name": receipt.name,
-        "sequence": receipt.sequence,
-        "sha256_before": receipt.digest.map(Digest::to_hex),
-        "sha256_after": receipt.new_digest.map(Digest::to_hex),
-    })
 }

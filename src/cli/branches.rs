@@ -1,7 +1,5 @@
 //! `annals branches`: the tips of a conversation's tree.
 
-use serde_json::json;
-
 use super::arguments::Branches;
 use super::print::{Output, count, one_line, row, table};
 use super::{DONE, Place};
@@ -9,31 +7,23 @@ use crate::error::Result;
 use crate::event::json::Object;
 use crate::event::transcript::Line;
 use crate::ids::EventId;
-use crate::replay::Moment;
+use crate::replay::{Moment, json};
 
 pub(super) fn run(place: &Place<'_>, command: &Branches, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let id = store.resolve(&command.moment.id)?;
     let moment = Moment::new(&store, &id, command.moment.point(&store, &id)?)?;
+    if output.json {
+        output.value(&json::branches(&moment))?;
+        return Ok(DONE);
+    }
     let tree = moment.tree();
-    let head = moment.active_leaf().and_then(|leaf| tree.place(leaf));
-    let mut values = Vec::new();
     let mut rows = table(&["", "tip", "sequence", "events", "fork", "own", "ends with"], &[2, 3, 4, 5]);
     for branch in tree.branches() {
         let tip = tree.id(branch.tip).unwrap_or_default();
-        let is_live =
-            head.is_some_and(|head| tree.tail(branch.tip, branch.own).is_ok_and(|own| own.contains(&head)));
+        let is_live = json::is_live(&moment, &branch);
         let event = store.event(&id, &EventId::new(tip)?)?;
         let text = Line::read(&event.kind, &Object::of(&event.payload)).to_text();
-        values.push(json!({
-            "tip": tip,
-            "tip_sequence": branch.tip,
-            "events": branch.length,
-            "fork_sequence": branch.fork,
-            "fork": branch.fork.and_then(|fork| tree.id(fork)),
-            "own_events": branch.own,
-            "live": is_live,
-        }));
         rows.add_row(row([
             if is_live { "●".into() } else { String::new() },
             tip.to_owned(),
@@ -43,10 +33,6 @@ pub(super) fn run(place: &Place<'_>, command: &Branches, output: &Output) -> Res
             count(branch.own as u64),
             format!("{}: {}", one_line(&event.kind, 40), one_line(&text, 60)),
         ]));
-    }
-    if output.json {
-        output.value(&json!({"head": moment.active_leaf(), "branches": values}))?;
-        return Ok(DONE);
     }
     output.line(rows.trim_fmt())?;
     output.remark(match moment.active_leaf() {

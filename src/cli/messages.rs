@@ -2,8 +2,6 @@
 
 use std::io::Read as _;
 
-use serde_json::{Value, json};
-
 use super::arguments::{Convert, Messages, Wire, WireOptions};
 use super::print::{Output, harmless};
 use super::{DONE, Place};
@@ -12,7 +10,7 @@ use crate::event::json::Raw;
 use crate::event::{Content, Event, Given, Message};
 use crate::ids::{EventId, Sequence};
 use crate::message::{self, ChatFlags};
-use crate::replay::{Memory, Moment};
+use crate::replay::{Memory, Moment, json as shape};
 use crate::view::View;
 
 pub(super) fn run(place: &Place<'_>, command: &Messages, output: &Output) -> Result<u8> {
@@ -73,24 +71,19 @@ fn read(command: &Convert) -> Result<Vec<Event>> {
 }
 
 fn print(messages: &[Message], wire: &WireOptions, output: &Output) -> Result<u8> {
-    let value: Value = match wire.wire {
-        None => messages.iter().map(plain).collect(),
-        Some(Wire::Chat) => {
-            let flags = ChatFlags {
-                caching: wire.caching,
-                vision: !wire.no_vision,
-                tool_calling: true,
-                strings: wire.strings,
-                reasoning: wire.reasoning,
-                whole: false,
-            };
-            message::chat(messages, flags).map_err(|source| Error::NotSent { source })?.into()
-        }
-        Some(Wire::Responses) => {
-            let request = message::responses_input(messages, !wire.no_vision);
-            json!({"instructions": request.instructions, "input": request.input})
-        }
+    let words = match wire.wire {
+        None => shape::Wire::Plain,
+        Some(Wire::Chat) => shape::Wire::Chat(ChatFlags {
+            caching: wire.caching,
+            vision: !wire.no_vision,
+            tool_calling: true,
+            strings: wire.strings,
+            reasoning: wire.reasoning,
+            whole: false,
+        }),
+        Some(Wire::Responses) => shape::Wire::Responses { vision: !wire.no_vision },
     };
+    let value = shape::messages(messages, words).map_err(|source| Error::NotSent { source })?;
     if output.json || wire.wire.is_some() {
         output.value(&value)?;
         return Ok(DONE);
@@ -117,10 +110,4 @@ fn print(messages: &[Message], wire: &WireOptions, output: &Output) -> Result<u8
         }
     }
     Ok(DONE)
-}
-
-/// A message as the reference dumps it.
-fn plain(message: &Message) -> Value {
-    let text = message.to_json();
-    serde_json::from_str(&text).unwrap_or(Value::String(text))
 }

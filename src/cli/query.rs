@@ -2,11 +2,10 @@
 
 use std::io::Read as _;
 
-use serde_json::{Value, json};
-
 use super::arguments::Query;
 use super::print::{Output, row, table};
 use super::{DONE, Place, answer};
+use crate::audit::json;
 use crate::error::{Error, Result};
 use crate::store::{SQL_BYTES_MAX, SqlQuery, SqlValue, VIEWS};
 
@@ -59,9 +58,7 @@ pub(super) fn named(text: &str) -> Result<(&str, &str)> {
 
 fn show_views(output: &Output) -> Result<()> {
     if output.json {
-        let views =
-            VIEWS.iter().map(|view| json!({"name": view.name, "row": view.row, "columns": view.columns}));
-        return output.value(&json!({"views": views.collect::<Value>()}));
+        return output.value(&json::views());
     }
     let mut rows = table(&["view", "one row is", "columns"], &[]);
     for view in VIEWS {

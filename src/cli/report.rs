@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::arguments::Report as Arguments;
 use super::print::{Output, row, table};
 use super::{DONE, Place, answer, query};
-use crate::audit::{self, REPORTS, Report};
+use crate::audit::{self, REPORTS, Report, json as shape};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 
@@ -29,10 +29,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let store = place.read()?;
     let found = audit::run(&store, report, &given, command.limits.of_query())?;
     if output.json && !command.form.csv {
-        let mut value = answer::value(&found);
-        value["report"] = json!(report.name);
-        value["units"] = report.columns.iter().map(|column| json!(column.unit)).collect();
-        output.value(&value)?;
+        output.value(&shape::report_answer(report, &found))?;
         answer::print_truncation(&found, output);
         return Ok(DONE);
     }
@@ -46,7 +43,7 @@ fn named(text: &str) -> Result<(String, String)> {
 
 fn show_reports(output: &Output) -> Result<()> {
     if output.json {
-        let reports: Vec<Value> = REPORTS.iter().map(value).collect();
+        let reports: Vec<Value> = REPORTS.iter().map(shape::report).collect();
         return output.value(&json!({"reports": reports}));
     }
     let mut rows = table(&["report", "question", "parameters"], &[]);
@@ -59,38 +56,9 @@ fn show_reports(output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// What a report is, for programs.
-fn value(report: &Report) -> Value {
-    let parameters: Vec<Value> = report
-        .parameters
-        .iter()
-        .map(|parameter| {
-            json!({
-                "name": parameter.name,
-                "value": parameter.kind.as_str(),
-                "what": parameter.what,
-                "default": parameter.default,
-            })
-        })
-        .collect();
-    let columns: Vec<Value> = report
-        .columns
-        .iter()
-        .map(|column| json!({"name": column.name, "unit": column.unit, "what": column.what}))
-        .collect();
-    json!({
-        "name": report.name,
-        "question": report.question,
-        "note": report.note,
-        "parameters": parameters,
-        "columns": columns,
-        "sql": report.sql,
-    })
-}
-
 fn describe(report: &Report, output: &Output) -> Result<()> {
     if output.json {
-        return output.value(&value(report));
+        return output.value(&shape::report(report));
     }
     output.line(format!("{}\n", report.question))?;
     if !report.note.is_empty() {

@@ -1,10 +1,9 @@
 //! `annals search`: words in any transcript.
 
-use serde_json::json;
-
 use super::arguments::Search;
 use super::print::{Output, harmless, plural};
 use super::{DONE, Place};
+use crate::audit::json;
 use crate::error::Result;
 use crate::ids::Position;
 use crate::store::{Hit, SearchFilter};
@@ -27,24 +26,7 @@ pub(super) fn run(place: &Place<'_>, command: &Search, output: &Output) -> Resul
     })?;
     bar.finish_and_clear();
     if output.json {
-        let next = (hits.len() == command.limit).then(|| hits.last().map(|hit| hit.position.0)).flatten();
-        let hits: Vec<_> = hits
-            .iter()
-            .map(|hit| {
-                let marks: Vec<[usize; 2]> = hit.marks.iter().map(|mark| [mark.start, mark.end]).collect();
-                json!({
-                    "conversation": hit.conversation.as_str(),
-                    "position": hit.position.0,
-                    "sequence": hit.sequence.0,
-                    "event_id": hit.event_id,
-                    "kind": hit.kind,
-                    "timestamp": hit.timestamp,
-                    "snippet": hit.snippet,
-                    "marks": marks,
-                })
-            })
-            .collect();
-        output.value(&json!({"hits": hits, "next": next}))?;
+        output.value(&json::hits(&hits, command.limit))?;
         return Ok(DONE);
     }
     for hit in &hits {

@@ -93,7 +93,7 @@ fn value(page: &Page) -> Result<Value> {
     let tools = page.tools.iter().map(|tool| {
         json!({"tool": tool.tool, "calls": tool.calls, "errors": tool.errors, "rejected": tool.rejected, "pending": tool.pending})
     });
-    let usage = page.usage.iter().map(super::stats::usage_value);
+    let usage = page.usage.iter().map(crate::audit::json::usage);
     let tasks = page
         .tasks
         .iter()

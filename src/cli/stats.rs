@@ -1,11 +1,11 @@
 //! `annals stats`: figures over the whole file.
 
 use comfy_table::Table;
-use serde_json::{Value, json};
 
 use super::arguments::{Split, Stats};
 use super::print::{Output, bytes, count, one_line, plural, row, table, time};
 use super::{DONE, Place};
+use crate::audit::json;
 use crate::error::Result;
 use crate::ids::Timestamp;
 use crate::store::{Statistics, Store, UsageTotal};
@@ -24,29 +24,7 @@ pub(super) fn run(place: &Place<'_>, command: &Stats, output: &Output) -> Result
     let statistics = store.statistics()?;
     let usage = store.usage(None)?;
     if output.json {
-        let object = |pairs: &[(String, u64)]| -> Value {
-            pairs.iter().map(|(name, number)| (name.clone(), json!(number))).collect()
-        };
-        let moment = |time: Option<i64>| time.map(|time| Timestamp(time).to_rfc3339());
-        output.value(&json!({
-            "conversations": statistics.conversations,
-            "events": statistics.events,
-            "payload_bytes": statistics.payload_bytes,
-            "attachments": statistics.attachments,
-            "attachment_bytes": statistics.attachment_bytes,
-            "content_bytes": statistics.content_bytes,
-            "archived_conversations": statistics.archived_conversations,
-            "archived_payload_bytes": statistics.archived_payload_bytes,
-            "archived_bytes": statistics.archived_bytes,
-            "file_bytes": statistics.file_bytes,
-            "free_bytes": statistics.free_bytes,
-            "first_created_at": moment(statistics.first_created_at),
-            "last_updated_at": moment(statistics.last_updated_at),
-            "statuses": object(&statistics.statuses),
-            "kinds": object(&statistics.kinds),
-            "tools": object(&statistics.tools),
-            "usage": usage.iter().map(usage_value).collect::<Value>(),
-        }))?;
+        output.value(&json::statistics(&statistics, &usage))?;
         return Ok(DONE);
     }
     output.line(format!(
@@ -122,22 +100,7 @@ fn room(statistics: &Statistics) -> String {
 fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
     let shares = store.breakdown(by.into())?;
     if output.json {
-        let rows: Vec<Value> = shares
-            .iter()
-            .map(|share| {
-                json!({
-                    "name": share.name,
-                    "title": share.title,
-                    "conversations": share.conversations,
-                    "events": share.events,
-                    "payload_bytes": share.payload_bytes,
-                    "attachment_bytes": share.attachment_bytes,
-                    "archived_bytes": share.archived_bytes,
-                    "stored_bytes": share.stored_bytes,
-                })
-            })
-            .collect();
-        output.value(&json!({ "rows": rows }))?;
+        output.value(&json::shares(&shares))?;
         return Ok(DONE);
     }
     let heading = match by {
@@ -190,22 +153,6 @@ fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
         if is_by_conversation { ", with attachments" } else { "" },
     ))?;
     Ok(DONE)
-}
-
-/// What one use of one model took, as JSON.
-pub(super) fn usage_value(usage: &UsageTotal) -> Value {
-    json!({
-        "usage_id": usage.usage_id,
-        "model": usage.model,
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cache_read_tokens": usage.cache_read_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-        "cost": usage.cost,
-        "latency_seconds": usage.latency_seconds,
-        "calls": usage.calls,
-    })
 }
 
 /// What the models took, as a table.

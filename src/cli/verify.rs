@@ -1,10 +1,9 @@
 //! `annals verify`: whether the file is as it was written.
 
-use serde_json::{Value, json};
-
 use super::arguments::Verify;
 use super::print::{Output, bytes, count, harmless, plural};
 use super::{DONE, FAILED, Place, proof};
+use crate::audit::json;
 use crate::audit::proof::compare;
 use crate::error::Result;
 use crate::store::Finding;
@@ -40,17 +39,9 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
     }
     let is_sound = seen.findings.is_empty();
     if output.json {
-        output.value(&json!({
-            "sound": is_sound,
-            "conversations": seen.conversations,
-            "events": seen.events,
-            "payload_bytes": seen.payload_bytes,
-            "redacted": seen.redacted,
-            "attachments": seen.attachments,
-            "findings": values(&seen.findings),
-            "notes": values(&seen.notes),
-            "against": head.as_ref().map(proof::value),
-        }))?;
+        let mut value = json::verification(&seen);
+        value["against"] = head.as_ref().map(proof::value).into();
+        output.value(&value)?;
         return Ok(if is_sound { DONE } else { FAILED });
     }
     for finding in &seen.findings {
@@ -90,16 +81,4 @@ pub(super) fn line(finding: &Finding) -> String {
         (None, _) => "the file".to_owned(),
     };
     format!("{place}: {}", harmless(&finding.what))
-}
-
-/// Findings for programs.
-pub(super) fn values(findings: &[Finding]) -> Value {
-    let value = |finding: &Finding| {
-        json!({
-            "conversation": finding.conversation.as_ref().map(ToString::to_string),
-            "sequence": finding.sequence.map(|sequence| sequence.0),
-            "what": finding.what,
-        })
-    };
-    findings.iter().map(value).collect()
 }

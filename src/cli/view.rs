@@ -1,6 +1,6 @@
 //! `annals view`: what the model could see, at any point.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::arguments::View as Arguments;
 use super::print::{Output, one_line, plural, width};
@@ -8,8 +8,7 @@ use super::{DONE, Place};
 use crate::error::Result;
 use crate::event::json::Object;
 use crate::event::transcript::Line;
-use crate::replay::Moment;
-use crate::view::Entry;
+use crate::replay::{Moment, json};
 
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
@@ -18,12 +17,11 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let branch = moment.branch()?;
     let view = moment.view_of(&branch, command.memory())?;
     if output.json {
-        let entries: Vec<Value> = if command.ids {
+        output.value(&if command.ids {
             view.ids().map(Value::from).collect()
         } else {
-            view.entries().map(|entry| value(entry, &branch)).collect()
-        };
-        output.value(&Value::Array(entries))?;
+            json::view(&view, &branch)
+        })?;
         return Ok(DONE);
     }
     for entry in view.entries() {
@@ -46,16 +44,4 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
         moment.length()
     ));
     Ok(DONE)
-}
-
-/// An entry: where it stands in the log and on the branch, and the event as the SDK would write it.
-fn value(entry: &Entry, branch: &[usize]) -> Value {
-    let payload = entry.event.dump();
-    json!({
-        "id": entry.id(),
-        "kind": entry.event.kind(),
-        "sequence": branch.get(entry.place),
-        "is_summary": entry.event.kind() == "CondensationSummaryEvent",
-        "event": serde_json::from_str::<Value>(&payload).unwrap_or(Value::String(payload)),
-    })
 }

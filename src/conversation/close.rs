@@ -38,6 +38,9 @@ impl Conversation {
             hooks.close();
         }
         equipment.toolbox.close().await;
+        if let Some(acp) = &equipment.acp {
+            acp.close().await;
+        }
         if let Some(servers) = &equipment.servers {
             servers.close().await;
         }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use super::acp::{self, Acp};
 use super::skills::Guided;
 use super::{ConversationError, Guide, Local, Result, servers};
 use crate::agent::AgentDocument;
@@ -32,6 +33,8 @@ pub(super) struct Equipment {
     pub tools_at_once: usize,
     /// Who adds to what the model reads.
     pub guide: Option<Arc<dyn Guide>>,
+    /// The program that is the agent.
+    pub acp: Option<Arc<Acp>>,
     /// The servers that some of the tools are of.
     pub servers: Option<Arc<Servers>>,
     /// How often their tools have changed until now.
@@ -141,12 +144,20 @@ impl Local {
 
     /// Makes everything that the agent's settings ask for.
     pub(super) async fn make_equipment(&self, agent: &AgentDocument) -> Result<Equipment> {
-        let model = self.make_model(agent.llm())?;
+        let is_program = acp::is_program(agent);
+        let model = match is_program && self.parts.model.is_none() {
+            true => Arc::new(acp::Nobody),
+            false => self.make_model(agent.llm())?,
+        };
         let filter = agent.tool_filter()?;
         let guided = self.shelf(agent, Vec::new()).await?;
         let definitions =
             if agent.tools().iter().any(is_task) { Some(self.definitions().await?) } else { None };
-        let toolbox = self.make_tools(agent, &*model, &filter, guided.as_deref(), definitions.as_ref())?;
+        // A program has tools of its own.
+        let toolbox = match is_program {
+            true => Toolbox::default(),
+            false => self.make_tools(agent, &*model, &filter, guided.as_deref(), definitions.as_ref())?,
+        };
         let hooks = self.parts.hooks.as_ref().map(|config| {
             let (folder, id) = (self.working_dir.clone(), self.id.as_str());
             let model = Some(Arc::clone(&model));
@@ -155,12 +166,13 @@ impl Local {
         Ok(Equipment {
             tools: toolbox.iter().cloned().collect(),
             schemas: toolbox.schemas(RiskField::Asked),
-            condensers: self.make_condensers(agent)?,
+            condensers: if is_program { Vec::new() } else { self.make_condensers(agent)? },
             tools_at_once: agent.tool_concurrency_limit(),
             toolbox,
             model,
             hooks,
             guide: self.parts.guide.clone().or(guided.map(|guided| guided as Arc<dyn Guide>)),
+            acp: None,
             servers: None,
             servers_count: 0,
             filter,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::agent::AgentError;
+use crate::agent::acp::AcpError;
 use crate::agent::analyzer::AnalyzerError;
 use crate::agent::condenser::CondenseError;
 use crate::agent::confirm::PolicyError;
@@ -105,6 +106,9 @@ pub enum ConversationError {
     /// Nothing was said that a title could be made of.
     #[error("No user messages found in conversation events")]
     NoUserMessage,
+    /// The agent's program did not come up, or failed.
+    #[error(transparent)]
+    Acp(AcpError),
     /// A tag that the reference would not take.
     #[error("tag {key:?} is refused: keys are lower-case letters and digits, values at most 256 characters")]
     Tag {
@@ -160,6 +164,7 @@ impl ConversationError {
             Self::Condense(error) => error.code().to_owned(),
             Self::UnknownTool { .. } => "KeyError".to_owned(),
             Self::Store(_) => "StoreError".to_owned(),
+            Self::Acp(error) => error.startup_code().to_owned(),
             Self::Tool(_) => "ToolError".to_owned(),
             Self::Abandoned { .. } => "RuntimeError".to_owned(),
             Self::Workspace { .. } | Self::Claim { .. } => "OSError".to_owned(),

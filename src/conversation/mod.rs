@@ -6,6 +6,7 @@
 //!
 //! Source: `runtime.md`, but for what `docs/conformance.md` lists as mended.
 
+mod acp;
 mod ask;
 mod base;
 mod branch;

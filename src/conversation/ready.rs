@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::base::Change;
 use super::equip::Equipment;
 use super::live::{Live, PROMPT_WINDOW, common, note};
-use super::{ConversationError, Local, Result, servers};
+use super::{ConversationError, Local, Result, acp, servers};
 use crate::agent::prompt::{self, Surroundings};
 use crate::event::{Event, HookType, Json, Source, SystemPromptEvent, TextContent};
 use crate::ids::Timestamp;
@@ -29,6 +29,9 @@ impl Local {
             return Ok(self.kept_up(&equipment).unwrap_or(equipment));
         }
         self.refuse_closed()?;
+        if acp::is_program(&live.base.agent) {
+            return self.ready_program(live).await;
+        }
         let mut equipment = self.make_equipment(&live.base.agent).await?;
         let mut problems = Vec::new();
         if let Some(config) = servers::configured(&live.base.agent) {

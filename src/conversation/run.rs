@@ -163,6 +163,8 @@ impl Local {
                 ConversationError::Model(LlmError::Cancelled)
                 | ConversationError::Condense(CondenseError::Cancelled),
             ) => self.interrupted().await,
+            // It has told why already.
+            Err(error @ ConversationError::Run { .. }) => Err(error),
             Err(error) => Err(self.failed(error).await),
             Ok(()) => Ok(()),
         }
@@ -238,6 +240,9 @@ impl Local {
 
     /// What follows from a step: whether the run goes on.
     fn after_step(&self, live: &mut Live, run: &Run, arrived: bool) -> Next {
+        if live.base.status == ExecutionStatus::Error {
+            return Next::End;
+        }
         let is_last = run.steps >= run.max_iterations;
         let has_finished = live.base.status == ExecutionStatus::Finished;
         let waits = live.base.status == ExecutionStatus::WaitingForConfirmation;

@@ -1,10 +1,12 @@
 //! What a person says.
 
+use std::sync::Arc;
+
 use super::base::Change;
 use super::commit::REBASES_MAX;
 use super::equip::Equipment;
 use super::live::{Live, common};
-use super::{Conversation, Local, Result};
+use super::{Conversation, Local, Result, acp};
 use crate::event::{Content, Event, Message, MessageEvent, Role, Source, Text, TextContent};
 use crate::ids::EventId;
 use crate::state::ExecutionStatus;
@@ -56,7 +58,14 @@ impl Conversation {
 impl Local {
     async fn say(&self, message: UserMessage) -> Result<EventId> {
         let mut live = self.lock_between().await?;
-        let equipment = self.ready_within(&mut live).await?;
+        // A program takes long to come up: it does so with the first run.
+        let equipment = match self.equipment() {
+            Some(equipment) => equipment,
+            None if acp::is_program(&live.base.agent) => {
+                Arc::new(self.make_equipment(&live.base.agent).await?)
+            }
+            None => self.ready_within(&mut live).await?,
+        };
         if matches!(live.base.status, ExecutionStatus::Finished | ExecutionStatus::Stuck) {
             live.set(Change::Status(ExecutionStatus::Idle));
         }

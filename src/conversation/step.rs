@@ -39,6 +39,9 @@ impl Local {
         run: &Run,
         equipment: &Arc<Equipment>,
     ) -> Result<MutexGuard<'l, Live>> {
+        if let Some(acp) = &equipment.acp {
+            return self.step_program(live, run, acp).await;
+        }
         let waiting = live.branch.pending().to_vec();
         if !waiting.is_empty() {
             self.execute(&mut live, run, equipment, &waiting).await?;

@@ -6,6 +6,7 @@
 
 pub mod at;
 pub mod diff;
+pub mod json;
 pub mod recording;
 pub mod state;
 

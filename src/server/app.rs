@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::annals::Gates;
 use super::bash::Histories;
 use super::config::Config;
 use super::failure::Failure;
 use super::hub::Hub;
 use super::info::{Runtime, Skills, Stored};
+use super::metrics::Metrics;
 use super::opening::Opening;
 use super::sessions::Sessions;
 use super::webhook::Webhooks;
@@ -36,6 +38,8 @@ pub struct App {
     pub(super) bash: Histories,
     hub: Hub,
     sessions: Sessions,
+    annals: Gates,
+    metrics: Metrics,
     webhooks: Webhooks,
     /// Ended when the server is to end.
     ending: CancellationToken,
@@ -63,6 +67,8 @@ impl App {
             config,
             started: now,
             last_activity: Mutex::new(now),
+            annals: Gates::default(),
+            metrics: Metrics::default(),
             bash: Histories::default(),
         })
     }
@@ -141,6 +147,16 @@ impl App {
     /// What is open here.
     pub(super) fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    /// Who may ask for what takes long.
+    pub(super) fn annals(&self) -> &Gates {
+        &self.annals
+    }
+
+    /// What is counted.
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// The store.

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::conversation::ConversationError;
 use crate::error::Error;
+use crate::llm::LlmError;
 
 /// A refusal, or a failure of the server's own.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,15 +80,15 @@ impl Failure {
         Self::Refused(StatusCode::UNPROCESSABLE_ENTITY, text.into())
     }
 
-    /// What it says, in one line.
+    /// What is wrong, in one text.
     pub fn told(&self) -> String {
         match self {
             Self::Refused(_, text) | Self::Internal(text) => text.clone(),
             Self::Schema(problems) => {
-                let told = problems
+                let texts = problems
                     .iter()
                     .map(|problem| format!("{}: {}", problem.place.join("."), problem.message));
-                told.collect::<Vec<_>>().join("; ")
+                texts.collect::<Vec<_>>().join("; ")
             }
         }
     }
@@ -109,8 +110,30 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::UnknownConversation { .. } | Error::UnknownEvent { .. } => Self::not_found("Not Found"),
-            Error::Conflict { .. } => Self::conflict(error.to_string()),
+            Error::NoSuchPoint { .. } => Self::not_found(error.to_string()),
+            Error::Conflict { .. }
+            | Error::VersionConflict { .. }
+            | Error::DuplicateEvent { .. }
+            | Error::ReadOnlyCopy { .. }
+            | Error::ReadOnly { .. }
+            | Error::NoIndex { .. } => Self::conflict(error.to_string()),
+            Error::QueryRefused { what, hint: Some(hint) } => Self::unprocessable(format!("{what}; {hint}")),
+            Error::QueryRefused { .. }
+            | Error::QueryTooLong { .. }
+            | Error::QueryTooLarge { .. }
+            | Error::AmbiguousId { .. }
+            | Error::UnknownParent { .. }
+            | Error::Payload(_)
+            | Error::Id(_)
+            | Error::NotATime { .. }
+            | Error::EmptyQuery(_)
+            | Error::Tree { .. }
+            | Error::Messages { .. }
+            | Error::NotSent { .. }
+            | Error::Undecodable { .. } => Self::unprocessable(error.to_string()),
+            Error::BatchTooLarge { .. } => Self::Refused(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
             Error::Busy { .. } => Self::Refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            Error::DiskFull { .. } => Self::Refused(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
             error => Self::Internal(error.to_string()),
         }
     }
@@ -123,6 +146,8 @@ impl From<ConversationError> for Failure {
             ConversationError::Running { .. } => Self::running(),
             ConversationError::UnknownEvent { .. } => Self::not_found(error.to_string()),
             ConversationError::NoAgent
+            // The model's settings are wrong, or what it is asked for.
+            | ConversationError::Model(LlmError::BadRequest(_))
             | ConversationError::Agent(_)
             | ConversationError::Policy(_)
             | ConversationError::Analyzer(_)

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use super::wire::{self, Nulls, Provenance};
 use crate::error::Error;
-use crate::ids::{ConversationId, Sequence};
+use crate::ids::{ConversationId, Position, Sequence};
 use crate::store::{FeedEvent, Store, StoredEvent};
 
 /// How many frames a listener may be behind.
@@ -67,6 +67,8 @@ struct Shared {
     topics: Mutex<HashMap<ConversationId, Topic>>,
     /// Who hears everything of everybody.
     taps: RwLock<Vec<Tap>>,
+    /// How far the log is known to go.
+    news: watch::Sender<Position>,
 }
 
 struct Topic {
@@ -90,7 +92,11 @@ impl Hub {
     /// What reading can meet.
     pub fn start(store: &Store) -> Result<Self, Error> {
         let after = store.head()?;
-        let shared = Arc::new(Shared { topics: Mutex::default(), taps: RwLock::default() });
+        let shared = Arc::new(Shared {
+            topics: Mutex::default(),
+            taps: RwLock::default(),
+            news: watch::Sender::new(after),
+        });
         let (watched, store) = (Arc::downgrade(&shared), store.clone());
         let thread = std::thread::Builder::new().name("annals-hub".into());
         let run = move || {
@@ -101,6 +107,9 @@ impl Hub {
                     Ok(page) => {
                         let Some(shared) = watched.upgrade() else { return };
                         after = page.last().map_or(after, |last| last.event.position);
+                        if !page.is_empty() {
+                            shared.news.send_replace(after);
+                        }
                         Self(shared).hand_out(&store, page);
                     }
                     // Read on from the same place: nothing is left out.
@@ -139,6 +148,16 @@ impl Hub {
     /// How many listen to a conversation.
     pub fn listeners(&self, conversation: &ConversationId) -> usize {
         self.topics().get(conversation).map_or(0, |topic| topic.listeners.receiver_count())
+    }
+
+    /// How many listen, to whichever conversation.
+    pub fn listening(&self) -> usize {
+        self.topics().values().map(|topic| topic.listeners.receiver_count()).sum()
+    }
+
+    /// Wakes whoever reads the log by themselves: it has grown.
+    pub fn news(&self) -> watch::Receiver<Position> {
+        self.0.news.subscribe()
     }
 
     /// Lets listeners hear what is in no log, once they have heard the first `after` events.

@@ -24,6 +24,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::stall::Stall;
+
 /// The most connections at once; further ones wait to be taken.
 const CONNECTIONS_MAX: usize = 20_000;
 
@@ -95,7 +97,7 @@ async fn connection(
         .header_read_timeout(HEAD_PATIENCE)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Stall::new(stream)), service)
         .with_upgrades();
     tokio::pin!(served);
     // A connection that breaks has nobody to tell.

@@ -5,7 +5,7 @@
 //! is refused). Nothing is loaded at the start; a request costs what it reads. Source of every shape:
 //! `api.md`.
 
-mod absent;
+mod annals;
 mod app;
 mod archive;
 mod aside;
@@ -31,6 +31,8 @@ mod keep;
 mod listen;
 mod message;
 mod meta;
+mod metrics;
+mod openapi;
 mod opening;
 mod origin;
 mod percent;
@@ -45,6 +47,7 @@ mod sessions;
 mod settings;
 mod skills;
 mod socket;
+mod stall;
 mod title;
 mod webhook;
 mod wire;
@@ -77,6 +80,7 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/bash", bash::routes())
         .nest("/file", file::routes().merge(file::discovery()))
         .nest("/git", git::routes())
+        .nest("/annals", annals::routes())
         .nest("/conversations/{conversation_id}/bash", bash::routes())
         .nest("/conversations/{conversation_id}/file", file::routes())
         .nest("/conversations/{conversation_id}/git", git::routes())
@@ -88,7 +92,6 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/workspaces", workspaces::routes())
         .nest("/auth", workspace::keys())
         .nest("/skills", skills::routes())
-        .merge(absent::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&app), auth::check));
     let files = Router::new()
@@ -96,13 +99,15 @@ pub fn router(app: Arc<App>) -> Router {
         .layer(from_fn_with_state(Arc::clone(&app), workspace::check));
     Router::new()
         .merge(probes::routes())
+        .merge(metrics::routes())
+        .merge(openapi::routes())
         .nest("/api", api.merge(files))
-        .merge(absent::beside())
         .nest("/sockets", socket::routes())
-        .fallback(failure::not_found)
-        .method_not_allowed_fallback(failure::method_not_allowed)
+        .fallback(openapi::no_route)
+        .method_not_allowed_fallback(openapi::no_method)
         .layer(from_fn_with_state(Arc::clone(&app), origin::check))
         .layer(from_fn_with_state(Arc::clone(&app), cors::answer))
+        .layer(from_fn_with_state(Arc::clone(&app), metrics::measure))
         .with_state(app)
 }
 

@@ -47,6 +47,16 @@ impl Sessions {
         Self { opening, places: Mutex::default(), slots: Arc::new(Semaphore::new(runs_max)) }
     }
 
+    /// How many are open here, or are being opened.
+    pub fn count(&self) -> usize {
+        self.places().values().filter(|place| place.try_lock().map_or(true, |open| open.is_some())).count()
+    }
+
+    /// How many more may run now.
+    pub fn slots_free(&self) -> usize {
+        self.slots.available_permits()
+    }
+
     /// A slot for a run; 429 where all are taken.
     pub fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| Failure::no_capacity())

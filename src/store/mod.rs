@@ -105,6 +105,7 @@ pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
 pub use upgrade::Upgrade;
 pub use verify::{Finding, Verification, VerifyProgress};
 pub use wipe::VacuumReport;
+pub use writer::WriteCounts;
 
 use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;
@@ -368,6 +369,12 @@ impl Store {
     /// [`Error::UnknownConversation`], and what writing can meet.
     pub fn set_parent(&self, conversation: &ConversationId, parent: &ConversationId) -> Result<()> {
         self.write(|db| catalogue::set_parent(db, catalogue::key(db, conversation)?, parent))
+    }
+
+    /// What this store has written since it was opened here; nothing where it may only be read.
+    #[must_use]
+    pub fn counts(&self) -> WriteCounts {
+        self.0.writer.as_ref().map(|writer| writer.counts()).unwrap_or_default()
     }
 
     fn writer(&self) -> Result<&Arc<Writer>> {

@@ -246,6 +246,7 @@ mod tests {
         "mend",
         "note_repair",
         "empty_log",
+        "counts", // of this process
         "store_id",
         "upgraded_from",
         // A row for each time that somebody did something of the kind: few, and by number.

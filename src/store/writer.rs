@@ -6,6 +6,7 @@
 //! the others of its group go on. Invariant: an answer is given only after the commit that holds it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,17 @@ pub(super) struct Writer {
     connection: Mutex<Slot>,
     queue: Mutex<Queue>,
     signal: Arc<Signal>,
+    appends: AtomicU64,
+    commits: AtomicU64,
+}
+
+/// What a store has written since it was opened here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriteCounts {
+    /// Appends that were made durable; those that were answered with what was there already count too.
+    pub appends: u64,
+    /// Transactions that took them: several appends share one.
+    pub commits: u64,
 }
 
 /// The connection that writes, and what looks after its log.
@@ -99,6 +111,15 @@ impl Writer {
             connection: Mutex::new(Slot { checkpointer, db: Some(connection) }),
             queue: Mutex::new(Queue::default()),
             signal,
+            appends: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn counts(&self) -> WriteCounts {
+        WriteCounts {
+            appends: self.appends.load(Ordering::Relaxed),
+            commits: self.commits.load(Ordering::Relaxed),
         }
     }
 
@@ -157,7 +178,12 @@ impl Writer {
             None => self.group_or_undo(db, group),
         });
         match outcome {
-            Ok(answers) => answers,
+            Ok(answers) => {
+                let durable = answers.iter().filter(|answer| answer.is_ok()).count() as u64;
+                self.appends.fetch_add(durable, Ordering::Relaxed);
+                self.commits.fetch_add(u64::from(durable > 0), Ordering::Relaxed);
+                answers
+            }
             Err(error) if group.len() == 1 => vec![Err(error)],
             Err(error) => group.iter().map(|_| Err(retold(&error))).collect(),
         }

@@ -65,6 +65,91 @@ fn act(role: &child::Role, lines: Vec<Line>, acts: Vec<Act>, policy: Policy, gat
     });
 }
 
+/// A builder of a conversation that sums up what is longer than eight entries, with these models.
+fn condensing(
+    host: &Host,
+    database: &std::path::Path,
+    agent: Scripted,
+    condenser: Scripted,
+) -> annals::conversation::Builder {
+    let json = r#"{"llm":{"model":"openai/mini","usage_id":"condenser"},"max_size":8,"keep_first":1,"kind":"LLMSummarizingCondenser"}"#;
+    let settings = annals::event::Json::parse(json).unwrap();
+    Conversation::builder()
+        .host(host)
+        .id(id())
+        .agent(stage::agent().with("condenser", Some(&settings)))
+        .workspace(database.parent().unwrap().join("work"))
+        .tool(Arc::new(Terminal::default()))
+        .models(Arc::new(move |settings| {
+            let model = if &*settings.usage_id == "condenser" { &condenser } else { &agent };
+            Ok(Arc::new(model.clone()) as Arc<dyn annals::llm::Model>)
+        }))
+}
+
+/// Five commands, one after the other: enough to be summed up.
+fn many() -> Vec<Line> {
+    (0..5).map(|number| command(&format!("c{number}"), &format!("say {number}"))).collect()
+}
+
+#[tokio::test]
+async fn killed_while_the_past_was_summed_up_it_is_summed_up_again() {
+    let test = "conversation_crash::killed_while_the_past_was_summed_up_it_is_summed_up_again";
+    if let Some(role) = child::role() {
+        return std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let gate = Gate::new();
+                let host = Host::new(Store::open(&role.database).unwrap());
+                let condenser = Scripted::new([Line::text("Never.").gate(&gate)]).used_as("condenser");
+                let agent = Scripted::new(many()).used_as("agent");
+                let conversation = condensing(&host, &role.database, agent, condenser).open().await.unwrap();
+                conversation.send_message("Go").await.unwrap();
+                let run = tokio::spawn(async move { conversation.run().await });
+                gate.reached().await;
+                child::report("there");
+                run.await.unwrap().unwrap();
+            });
+        })
+        .join()
+        .unwrap();
+    }
+    let scratch = killed(test, "condenser");
+    let host = Host::new(scratch.open());
+    let condenser = Scripted::new([Line::text("What was.")]).used_as("condenser");
+    let agent = Scripted::new([Line::text("Done.")]).used_as("agent");
+    let conversation = condensing(&host, &scratch.database(), agent, condenser).open().await.unwrap();
+    assert_eq!(conversation.status(), Error);
+    assert_eq!(errors(&events(&host, &id())), Vec::<String>::new());
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    let found = events(&host, &id());
+    let condensations = kinds(&found).iter().filter(|kind| *kind == "Condensation").count();
+    assert_eq!(condensations, 1);
+    assert_eq!(kinds(&found).last().unwrap(), "MessageEvent agent");
+    assert_chain(&found);
+    assert_sound(host.store());
+}
+
+#[tokio::test]
+async fn killed_while_one_tool_was_at_work_it_is_not_called_again() {
+    let test = "conversation_crash::killed_while_one_tool_was_at_work_it_is_not_called_again";
+    if let Some(role) = child::role() {
+        let gate = Gate::new();
+        let acts = vec![Act::Wait(gate.clone())];
+        let lines = vec![command("c1", "deploy")];
+        return std::thread::spawn(move || act(&role, lines, acts, Policy::Never, Some(gate)))
+            .join()
+            .unwrap();
+    }
+    let scratch = killed(test, "tool");
+    let (conversation, host, terminal, _) = again(&scratch, [Line::text("I see.")]).await;
+    assert_eq!(errors(&events(&host, &id())), [RESTARTED]);
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    assert_eq!(terminal.commands().len(), 0);
+    // Opened once more, it is as it was left.
+    let (conversation, host, ..) = again(&scratch, []).await;
+    assert_eq!((conversation.status(), errors(&events(&host, &id())).len()), (Finished, 1));
+}
+
 /// The conversation opened again by a process that lives, with a model that says this.
 async fn again(
     scratch: &Scratch,

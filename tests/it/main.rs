@@ -1,5 +1,7 @@
 //! The library as its users meet it: through public names, on a temporary folder, one module a capability.
 
+#[cfg(feature = "agent")]
+mod acp;
 mod append;
 mod append_only;
 mod archive;
@@ -25,6 +27,8 @@ mod conversation_elsewhere;
 mod conversation_run;
 #[cfg(feature = "agent")]
 mod conversation_scenarios;
+#[cfg(feature = "agent")]
+mod conversation_seeds;
 mod conversation_state;
 mod crash;
 mod crash_privacy;
@@ -32,6 +36,8 @@ mod delete;
 mod doctor;
 mod drawing;
 mod events;
+#[cfg(all(feature = "agent", unix))]
+mod examples;
 mod feed;
 mod foreign;
 mod full;
@@ -73,6 +79,13 @@ mod search;
 mod secrets;
 #[cfg(feature = "server")]
 mod server;
+mod server_annals;
+#[cfg(feature = "server")]
+mod server_feed;
+#[cfg(feature = "server")]
+mod server_load;
+#[cfg(feature = "server")]
+mod server_metrics;
 #[cfg(feature = "agent")]
 mod skills;
 mod sql;

@@ -249,7 +249,7 @@ impl Definition {
         if self.max_iteration_per_run == Some(0) {
             return Err("max_iteration_per_run has to be more than 0".to_owned());
         }
-        if self.max_budget_per_run.is_some_and(|budget| !(budget > 0.0)) {
+        if self.max_budget_per_run.is_some_and(|budget| budget.is_nan() || budget <= 0.0) {
             return Err("max_budget_per_run has to be more than 0".to_owned());
         }
         Ok(self)

@@ -107,16 +107,7 @@ fn write(
     totals: &SqlAnswer,
     answers: &Answers,
 ) -> String {
-    let mut html = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    put(
-        &mut html,
-        format_args!(
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{} · Annals report</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-            escape(file)
-        ),
-    );
+    let mut html = beginning(&format!("{file} · Annals report"));
     put(
         &mut html,
         format_args!(
@@ -146,6 +137,26 @@ fn write(
          the beginning of an ID is enough.</p>\n</body>\n</html>\n",
     );
     html
+}
+
+/// Writes one report as a page: its answer as a table, and what was asked.
+#[must_use]
+pub fn report_page(report: &Report, answer: &SqlAnswer) -> String {
+    let mut html = beginning(&format!("{} · Annals report", report.name));
+    section(&mut html, report, answer);
+    html.push_str("</body>\n</html>\n");
+    html
+}
+
+/// The beginning of a page: its policy, its title and how it looks.
+fn beginning(title: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+        escape(title)
+    )
 }
 
 fn range(given: &[(String, String)]) -> String {

@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(said("Just words.").unwrap(), (Some("Just words.".to_owned()), None));
         let typed = "<function=terminal><parameter=command>a = b > c</parameter><parameter=timeout>3</parameter>\
              <parameter=list>[\"x\"]</parameter><parameter=security_risk>LOW</parameter></function>";
-        let expected = r#"terminal {"command":"a = b > c","timeout":3,"list":["x"],"security_risk":"LOW"}"#;
+        let expected = r#"terminal {"command":"a = b > c","list":["x"],"security_risk":"LOW","timeout":3}"#;
         assert_eq!(said(typed).unwrap(), (None, Some(expected.to_owned())));
     }
 

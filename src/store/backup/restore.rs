@@ -5,11 +5,12 @@
 //! because nothing tells whether that was before or after the point.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::super::admin::Actor;
-use super::super::engine::Doing as _;
+use super::super::engine::{Doing as _, is_busy};
 use super::super::{Options, Place, Store, Verification, VerifyProgress, database};
 use super::apply::{Spare, apply};
 use super::cut::{self, Cut};
@@ -310,14 +311,26 @@ fn open(path: &Path) -> Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).doing(DOING)?;
-    // The connections of whoever had it open just now may still be closing.
-    db.busy_timeout(Options::default().busy_timeout).doing(DOING)?;
+    let patience = Options::default().busy_timeout;
+    db.busy_timeout(patience).doing(DOING)?;
     database::set_up(&db)?;
     mark::set_up(&db)?;
     let alone = "PRAGMA foreign_keys = OFF; PRAGMA journal_mode = DELETE; PRAGMA journal_mode = OFF; \
          PRAGMA synchronous = OFF";
-    db.execute_batch(alone).doing(DOING)?;
-    Ok(db)
+    // The connections of whoever had it open just now may still be closing, and a change of the journal's mode does not
+    // wait for them of its own.
+    let since = Instant::now();
+    loop {
+        match db.execute_batch(alone) {
+            Err(error) if is_busy(&error) && since.elapsed() < patience => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => {
+                other.doing(DOING)?;
+                return Ok(db);
+            }
+        }
+    }
 }
 
 /// Leaves nothing of what went in the free pages of the file.

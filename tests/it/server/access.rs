@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::served::{KEY, Served, model};
+use crate::support::caller::{KEY, Served, model};
 
 #[tokio::test]
 async fn without_the_key_there_is_nothing() {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::served::{Served, model, until};
+use crate::support::caller::{Served, model, until};
 
 async fn run(server: &Served, root: &str, body: Value) -> Value {
     server.post(&format!("{root}/bash/execute_bash_command"), body).await.ok()

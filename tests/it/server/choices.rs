@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::served::Served;
+use crate::support::caller::Served;
 
 #[tokio::test]
 async fn probes_need_no_key() {

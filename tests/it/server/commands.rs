@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::support::caller::{Served, model, model_runs, until};
 use crate::support::model_server::Answer;
-use crate::support::served::{Served, model, model_runs, until};
 
 fn root(id: &str) -> String {
     format!("/api/conversations/{id}")

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::served::{Served, model, until};
+use crate::support::caller::{Served, model, until};
 
 const ROOT: &str = "/api/conversations";
 
@@ -67,7 +67,7 @@ async fn what_cannot_be_made_is_refused_and_leaves_nothing() {
                 .send(
                     "POST",
                     ROOT,
-                    &[("x-session-api-key", super::super::support::served::KEY)],
+                    &[("x-session-api-key", super::super::support::caller::KEY)],
                     text.as_bytes()
                 )
                 .await
@@ -206,7 +206,7 @@ async fn one_that_is_deleted_is_gone_with_what_tools_kept() {
 
 #[tokio::test]
 async fn one_that_runs_can_be_deleted() {
-    let (server, model) = (Served::start().await, crate::support::served::model_runs("sleep 60"));
+    let (server, model) = (Served::start().await, crate::support::caller::model_runs("sleep 60"));
     let id = server.conversation(&model).await;
     let content = json!([{"type": "text", "text": "Go"}]);
     let message = json!({"role": "user", "content": content, "run": true});

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::served::{Served, model, model_runs, until};
+use crate::support::caller::{Served, model, model_runs, until};
 
 fn root(id: &str) -> String {
     format!("/api/conversations/{id}/events")

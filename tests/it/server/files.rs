@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::served::{KEY, Reply, Served, model};
+use crate::support::caller::{KEY, Reply, Served, model};
 
 async fn upload(server: &Served, path: &str, content: &[u8]) -> Reply {
     let mut body =

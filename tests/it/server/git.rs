@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::served::{Served, model};
+use crate::support::caller::{Served, model};
 
 fn git(folder: &Path, arguments: &[&str]) {
     let done = Command::new("git")

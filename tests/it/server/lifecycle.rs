@@ -8,7 +8,7 @@ use annals::store::BaseStateChange;
 use annals::{ConversationId, Store};
 use serde_json::{Value, json};
 
-use crate::support::served::{Served, model, model_runs, until};
+use crate::support::caller::{Served, model, model_runs, until};
 
 fn root(id: &str) -> String {
     format!("/api/conversations/{id}")

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::served::{KEY, Served};
+use crate::support::caller::{KEY, Served};
 
-async fn exposed(server: &Served, path: &str, mode: &str) -> crate::support::served::Reply {
+async fn exposed(server: &Served, path: &str, mode: &str) -> crate::support::caller::Reply {
     server.send("GET", path, &[("x-session-api-key", KEY), ("x-expose-secrets", mode)], b"").await
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::served::{KEY, Served, model, until};
+use crate::support::caller::{KEY, Served, model, until};
 
 fn is(kind: &str) -> impl Fn(&Value) -> bool {
     move |frame| frame["kind"] == *kind

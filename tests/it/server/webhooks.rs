@@ -5,8 +5,8 @@ use std::time::Duration;
 use annals::server::{Config, WebhookSpec};
 use serde_json::{Value, json};
 
+use crate::support::caller::{KEY, Served, model, until};
 use crate::support::model_server::{Answer, Content, ModelServer};
-use crate::support::served::{KEY, Served, model, until};
 
 fn listener(answers: usize) -> ModelServer {
     ModelServer::start((0..answers).map(|_| Answer::of(Content::Text("{}".into()))))

@@ -1,0 +1,7 @@
+//! Answers about a whole file for programs: the shapes that `annals --json` prints and the server sends.
+
+mod answer;
+mod whole;
+
+pub use answer::{answer, cell, csv, plain, report, report_answer, truncation, views};
+pub use whole::{act, findings, hits, receipt, shares, statistics, usage, verification};

@@ -1,0 +1,148 @@
+//! Figures, findings, hits and administrative acts as JSON.
+
+use serde_json::{Value, json};
+
+use crate::chain::Digest;
+use crate::ids::Timestamp;
+use crate::store::{Act, Finding, Hit, Receipt, Share, Statistics, UsageTotal, Verification};
+
+/// What a verification saw: its figures, and whether all is as it was written.
+#[must_use]
+pub fn verification(seen: &Verification) -> Value {
+    json!({
+        "sound": seen.findings.is_empty(),
+        "conversations": seen.conversations,
+        "events": seen.events,
+        "payload_bytes": seen.payload_bytes,
+        "redacted": seen.redacted,
+        "attachments": seen.attachments,
+        "findings": findings(&seen.findings),
+        "notes": findings(&seen.notes),
+    })
+}
+
+/// Findings: where and what.
+#[must_use]
+pub fn findings(findings: &[Finding]) -> Value {
+    let value = |finding: &Finding| {
+        json!({
+            "conversation": finding.conversation.as_ref().map(ToString::to_string),
+            "sequence": finding.sequence.map(|sequence| sequence.0),
+            "what": finding.what,
+        })
+    };
+    findings.iter().map(value).collect()
+}
+
+/// A page of hits of at most `limit`, and where the next one begins: `{"hits":[...],"next":position|null}`.
+#[must_use]
+pub fn hits(hits: &[Hit], limit: usize) -> Value {
+    let next = (hits.len() == limit).then(|| hits.last().map(|hit| hit.position.0)).flatten();
+    let hit = |hit: &Hit| {
+        let marks: Vec<[usize; 2]> = hit.marks.iter().map(|mark| [mark.start, mark.end]).collect();
+        json!({
+            "conversation": hit.conversation.as_str(),
+            "position": hit.position.0,
+            "sequence": hit.sequence.0,
+            "event_id": hit.event_id,
+            "kind": hit.kind,
+            "timestamp": hit.timestamp,
+            "snippet": hit.snippet,
+            "marks": marks,
+        })
+    };
+    json!({"hits": hits.iter().map(hit).collect::<Value>(), "next": next})
+}
+
+/// Figures over the whole file, and what its models took.
+#[must_use]
+pub fn statistics(statistics: &Statistics, usage_totals: &[UsageTotal]) -> Value {
+    let object = |pairs: &[(String, u64)]| -> Value {
+        pairs.iter().map(|(name, number)| (name.clone(), json!(number))).collect()
+    };
+    let moment = |time: Option<i64>| time.map(|time| Timestamp(time).to_rfc3339());
+    json!({
+        "conversations": statistics.conversations,
+        "events": statistics.events,
+        "payload_bytes": statistics.payload_bytes,
+        "attachments": statistics.attachments,
+        "attachment_bytes": statistics.attachment_bytes,
+        "content_bytes": statistics.content_bytes,
+        "archived_conversations": statistics.archived_conversations,
+        "archived_payload_bytes": statistics.archived_payload_bytes,
+        "archived_bytes": statistics.archived_bytes,
+        "file_bytes": statistics.file_bytes,
+        "free_bytes": statistics.free_bytes,
+        "first_created_at": moment(statistics.first_created_at),
+        "last_updated_at": moment(statistics.last_updated_at),
+        "statuses": object(&statistics.statuses),
+        "kinds": object(&statistics.kinds),
+        "tools": object(&statistics.tools),
+        "usage": usage_totals.iter().map(usage).collect::<Value>(),
+    })
+}
+
+/// What one use of one model took.
+#[must_use]
+pub fn usage(usage: &UsageTotal) -> Value {
+    json!({
+        "usage_id": usage.usage_id,
+        "model": usage.model,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "cost": usage.cost,
+        "latency_seconds": usage.latency_seconds,
+        "calls": usage.calls,
+    })
+}
+
+/// Figures added up by something: `{"rows":[...]}`.
+#[must_use]
+pub fn shares(shares: &[Share]) -> Value {
+    let row = |share: &Share| {
+        json!({
+            "name": share.name,
+            "title": share.title,
+            "conversations": share.conversations,
+            "events": share.events,
+            "payload_bytes": share.payload_bytes,
+            "attachment_bytes": share.attachment_bytes,
+            "archived_bytes": share.archived_bytes,
+            "stored_bytes": share.stored_bytes,
+        })
+    };
+    json!({"rows": shares.iter().map(row).collect::<Value>()})
+}
+
+/// What somebody did to the file.
+#[must_use]
+pub fn act(act: &Act) -> Value {
+    json!({
+        "number": act.number,
+        "at": act.at.to_rfc3339(),
+        "act": act.act,
+        "conversation": act.conversation,
+        "reason": act.reason,
+        "os_user": act.actor.user,
+        "host": act.actor.host,
+        "program": act.actor.program,
+        "detail": serde_json::from_str::<Value>(&act.detail).unwrap_or_default(),
+        "receipt_count": act.receipts,
+        "hash": act.hash.to_hex(),
+    })
+}
+
+/// One thing that an act took out or changed.
+#[must_use]
+pub fn receipt(receipt: &Receipt) -> Value {
+    json!({
+        "part": receipt.part,
+        "name": receipt.name,
+        "sequence": receipt.sequence,
+        "sha256_before": receipt.digest.map(Digest::to_hex),
+        "sha256_after": receipt.new_digest.map(Digest::to_hex),
+    })
+}

@@ -1,0 +1,252 @@
+//! A conversation whose agent is a program that speaks the Agent Client Protocol.
+//!
+//! The program begins with the first run, not with the first message. It has tools and a memory of its own: what it does
+//! is told by events, what is said to it are the messages of people, one a turn. Its permissions are granted; no policy is
+//! asked. Source: `runtime.md` section 13.
+
+mod step;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
+
+use super::base::Change;
+use super::equip::Equipment;
+use super::live::{Live, common};
+use super::{ConversationError, Local, Result};
+use crate::agent::AgentDocument;
+use crate::agent::acp::{AcpError, AcpSettings, KIND, Peer, Start};
+use crate::agent::prompt;
+use crate::event::{
+    ConversationErrorEvent, Event, HookType, Json, Message, Source, SystemPromptEvent, TextContent,
+};
+use crate::llm::{Boxed, Call, LlmError, Model, Reply, Request, ToolSchema};
+use crate::state::ExecutionStatus;
+
+/// What stands for the program's own prompt.
+const PROMPT: &str = "This conversation is powered by an ACP server. The system prompt and tools are managed by the ACP \
+                      server and are not available for display.";
+
+/// A program and its session.
+pub(super) struct Acp {
+    settings: AcpSettings,
+    /// What is said with the first turn of a session.
+    suffix: Option<String>,
+    running: Mutex<Option<Running>>,
+}
+
+/// A program that runs.
+#[derive(Clone)]
+struct Running {
+    peer: Arc<Peer>,
+    session: String,
+    /// What the session had cost when its last turn ended.
+    cost: f64,
+}
+
+/// Whether the agent is a program.
+pub(super) fn is_program(agent: &AgentDocument) -> bool {
+    &*agent.kind() == KIND
+}
+
+impl Local {
+    /// Everything that a conversation with a program runs with: hooks, and the program in a session.
+    pub(super) async fn ready_program(&self, live: &mut Live) -> Result<Arc<Equipment>> {
+        let mut equipment = self.make_equipment(&live.base.agent).await?;
+        if let Some(config) = &self.parts.hooks {
+            live.set(Change::HookConfig(Json::parse(&config.to_json()).ok()));
+        }
+        let started = equipment.session(HookType::SessionStart).await;
+        live.push_hooks(started.events);
+        let begun = match AcpSettings::read(&live.base.agent) {
+            Ok(Some(settings)) => self.begin_program(live, settings).await,
+            Ok(None) => Err(AcpError::NoCommand),
+            Err(error) => Err(error),
+        };
+        match begun {
+            Ok(acp) => {
+                if !live.is_prompted {
+                    let suffix = acp.suffix.clone().map(TextContent::new);
+                    let event = SystemPromptEvent::new(common(Source::Agent), PROMPT, Vec::new());
+                    live.push(SystemPromptEvent { dynamic_context: suffix, ..event });
+                }
+                equipment.acp = Some(Arc::new(acp));
+            }
+            Err(error) => {
+                live.set(Change::Status(ExecutionStatus::Error));
+                let detail = self.masked(&error.detail());
+                live.push(ConversationErrorEvent::new(common(Source::Agent), error.startup_code(), detail));
+                self.commit(live).await?;
+                return Err(error.into());
+            }
+        }
+        self.commit(live).await?;
+        Ok(self.equip(equipment))
+    }
+
+    async fn begin_program(
+        &self,
+        live: &mut Live,
+        settings: AcpSettings,
+    ) -> std::result::Result<Acp, AcpError> {
+        let acp = Acp { suffix: self.program_suffix(live).await, settings, running: Mutex::new(None) };
+        let running = self.run_program(live, &acp.settings).await?;
+        *acp.running.lock().await = Some(running);
+        Ok(acp)
+    }
+
+    /// Starts the program and its session, within the time that it may take; writes down which session it is.
+    async fn run_program(
+        &self,
+        live: &mut Live,
+        settings: &AcpSettings,
+    ) -> std::result::Result<Running, AcpError> {
+        let state = live.base.agent_state.to_value();
+        let cwd = self.working_dir.to_string_lossy().into_owned();
+        // Programs keep sessions by folder: one of another folder is another one.
+        let written = state["acp_session_id"].as_str().filter(|_| state["acp_session_cwd"] == cwd.as_str());
+        let prior = settings.resume.as_deref().or(written);
+        let names: Vec<String> = self.secrets.infos().into_iter().map(|info| info.name).collect();
+        let secrets = self.secrets.clone();
+        let env = tokio::task::spawn_blocking(move || secrets.for_command(&names.join(" "))).await;
+        let start = Start { working_dir: self.working_dir.clone(), env: env.unwrap_or_default() };
+        let servers = live.base.agent.member("mcp_config").map(|config| Json::from(config).to_value());
+        let startup = async {
+            let peer = Peer::start(settings, &start)?;
+            let hand = peer.shake_hands().await?;
+            let servers = AcpSettings::servers(&servers.unwrap_or(Value::Null), hand.takes_http);
+            let prior = prior.filter(|_| hand.can_load);
+            let session = peer.session(prior, &cwd, &servers).await?;
+            let id = &session.id;
+            if let Some(model) = &settings.model {
+                let options = session.answer["configOptions"].as_array();
+                let by_option =
+                    options.is_some_and(|options| options.iter().any(|option| option["id"] == "model"));
+                let by_option =
+                    by_option || (session.is_resumed && state["acp_model_via_config_option"] == true);
+                if by_option {
+                    let params = json!({"sessionId": id, "configId": "model", "value": model});
+                    peer.request("session/set_config_option", params).await?;
+                } else if session.answer.get("models").is_some_and(|models| !models.is_null()) {
+                    peer.request("session/set_model", json!({"sessionId": id, "modelId": model})).await?;
+                }
+            }
+            if let Some(mode) = &settings.session_mode {
+                peer.request("session/set_mode", json!({"sessionId": id, "modeId": mode})).await?;
+            }
+            Ok((peer, hand, session))
+        };
+        let limit = settings.startup_timeout;
+        let begun = tokio::time::timeout(limit, startup).await;
+        let (peer, hand, session) = begun.map_err(|_| AcpError::StartupTimeout(limit.as_secs_f64()))??;
+        let models = &session.answer["models"];
+        let mut set = vec![
+            ("acp_agent_name", hand.name.into()),
+            ("acp_agent_version", hand.version.into()),
+            ("acp_session_id", session.id.as_str().into()),
+            ("acp_session_cwd", cwd.into()),
+            ("acp_supports_runtime_model_switch", (!models.is_null()).into()),
+            ("acp_model_via_config_option", session.answer["configOptions"].is_array().into()),
+        ];
+        if let Some(model) = models["currentModelId"].as_str() {
+            set.push(("acp_current_model_id", settings.model.as_deref().unwrap_or(model).into()));
+        }
+        if !session.is_resumed {
+            set.push(("acp_suffix_installed", Value::Null));
+        }
+        live.remember(set);
+        Ok(Running { peer, session: session.id, cost: 0.0 })
+    }
+
+    /// What the program is told of this conversation: skills, secrets, what the agent's settings add.
+    async fn program_suffix(&self, live: &Live) -> Option<String> {
+        let agent = &live.base.agent;
+        let guided = self.shelf(agent, Vec::new()).await.ok().flatten();
+        let around = guided.map(|guided| super::Guide::surroundings(&*guided)).unwrap_or_default();
+        let secrets = self.secrets.infos().into_iter().map(|info| (info.name, info.description)).collect();
+        prompt::own(&prompt::Surroundings { secrets, ..around })
+    }
+
+    fn masked(&self, text: &str) -> String {
+        self.secrets.mask_known().apply(text).into_owned()
+    }
+}
+
+impl Live {
+    /// Writes down what a program's agent remembers; null forgets.
+    fn remember(&mut self, set: Vec<(&str, Value)>) {
+        let mut state = match self.base.agent_state.to_value() {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        for (name, value) in set {
+            match value {
+                Value::Null => drop(state.remove(name)),
+                value => drop(state.insert(name.to_owned(), value)),
+            }
+        }
+        self.set(Change::AgentState(Json::from(&Value::Object(state))));
+    }
+}
+
+impl Acp {
+    /// Ends the program.
+    pub async fn close(&self) {
+        if let Some(running) = self.running.lock().await.take() {
+            running.peer.close().await;
+        }
+    }
+}
+
+/// The model of an agent that has none of its own: it answers nothing.
+pub(super) struct Nobody;
+
+impl Model for Nobody {
+    fn name(&self) -> &str {
+        step::USAGE_ID
+    }
+
+    fn usage_id(&self) -> &str {
+        step::USAGE_ID
+    }
+
+    fn has_vision(&self) -> bool {
+        true
+    }
+
+    fn input_tokens_max(&self) -> Option<u64> {
+        None
+    }
+
+    fn count_tokens(&self, _: &[Message], _: &[ToolSchema]) -> u64 {
+        0
+    }
+
+    fn complete<'a>(&'a self, _: Request, _: Call<'a>) -> Boxed<'a, std::result::Result<Reply, LlmError>> {
+        let error =
+            LlmError::BadRequest("the agent is a program of its own; there is no model to ask".to_owned());
+        Box::pin(std::future::ready(Err(error)))
+    }
+}
+
+/// Whether the event is something that the program is to answer.
+fn is_prompt(event: &Event) -> bool {
+    let Event::Message(message) = event else { return false };
+    match message.common.source {
+        Source::User => true,
+        Source::Environment => message
+            .llm_message
+            .content
+            .first()
+            .and_then(|part| part.as_text())
+            .is_some_and(|text| text.starts_with("[Stop hook feedback]")),
+        _ => false,
+    }
+}
+
+impl From<AcpError> for ConversationError {
+    fn from(error: AcpError) -> Self {
+        Self::Acp(error)
+    }
+}

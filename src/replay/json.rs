@@ -1,0 +1,91 @@
+//! What a conversation was, for programs: the shapes that `annals --json` prints and the server sends.
+
+use serde_json::{Value, json};
+
+use super::Moment;
+use crate::event::Message;
+use crate::message::{self, ChatFlags, WireError};
+use crate::tree::Branch;
+use crate::view::{Entry, View};
+
+/// Whose words messages are told in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// The SDK's own, as it dumps them.
+    Plain,
+    /// Of a chat request.
+    Chat(ChatFlags),
+    /// Of a responses request: instructions and input items; pictures where there is vision.
+    Responses {
+        /// Whether pictures are sent.
+        vision: bool,
+    },
+}
+
+/// The entries of a view: where each stands in the log, and the event as the SDK would write it. `branch` is what
+/// the view was made of.
+#[must_use]
+pub fn view(view: &View, branch: &[usize]) -> Value {
+    view.entries().map(|one| entry(one, branch)).collect()
+}
+
+fn entry(entry: &Entry, branch: &[usize]) -> Value {
+    let payload = entry.event.dump();
+    json!({
+        "id": entry.id(),
+        "kind": entry.event.kind(),
+        "sequence": branch.get(entry.place),
+        "is_summary": entry.event.kind() == "CondensationSummaryEvent",
+        "event": serde_json::from_str::<Value>(&payload).unwrap_or(Value::String(payload)),
+    })
+}
+
+/// HEAD and the branches: `{"head":id|null,"branches":[...]}`.
+#[must_use]
+pub fn branches(moment: &Moment<'_>) -> Value {
+    let branches: Value =
+        moment.tree().branches().iter().map(|branch| branch_value(moment, branch)).collect();
+    json!({"head": moment.active_leaf(), "branches": branches})
+}
+
+fn branch_value(moment: &Moment<'_>, branch: &Branch) -> Value {
+    let tree = moment.tree();
+    json!({
+        "tip": tree.id(branch.tip).unwrap_or_default(),
+        "tip_sequence": branch.tip,
+        "events": branch.length,
+        "fork_sequence": branch.fork,
+        "fork": branch.fork.and_then(|fork| tree.id(fork)),
+        "own_events": branch.own,
+        "live": is_live(moment, branch),
+    })
+}
+
+/// Whether HEAD stands on what the branch has for itself.
+#[must_use]
+pub fn is_live(moment: &Moment<'_>, branch: &Branch) -> bool {
+    let tree = moment.tree();
+    let head = moment.active_leaf().and_then(|leaf| tree.place(leaf));
+    head.is_some_and(|head| tree.tail(branch.tip, branch.own).is_ok_and(|own| own.contains(&head)))
+}
+
+/// Messages in somebody's words.
+///
+/// # Errors
+/// [`WireError`] where that interface cannot be sent them; the reference stops there too.
+pub fn messages(messages: &[Message], wire: Wire) -> Result<Value, WireError> {
+    Ok(match wire {
+        Wire::Plain => messages.iter().map(plain).collect(),
+        Wire::Chat(flags) => message::chat(messages, flags)?.into(),
+        Wire::Responses { vision } => {
+            let request = message::responses_input(messages, vision);
+            json!({"instructions": request.instructions, "input": request.input})
+        }
+    })
+}
+
+/// A message as the reference dumps it.
+fn plain(message: &Message) -> Value {
+    let text = message.to_json();
+    serde_json::from_str(&text).unwrap_or(Value::String(text))
+}

@@ -1,0 +1,141 @@
+//! `/api/annals/feed`: every event of the file as it is appended, as server-sent events.
+//!
+//! Each carries its position as its id, so a client that comes back says where it was (`Last-Event-ID`) and goes on
+//! there, without a gap or a repetition. Nobody's place is kept here: a feed reads the log from its own position, and
+//! the hub only says that there is more. At most a page of events is in memory; who takes nothing for half a minute is
+//! left, and comes back to where it was. Source of the format: the HTML standard, section 9.2.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::log::payload;
+use super::stream::Stream;
+use crate::ids::Position;
+use crate::server::App;
+use crate::server::failure::{Failure, Problem};
+use crate::server::request::Params;
+use crate::store::FeedEvent;
+
+/// How many events are read at once.
+const PAGE: usize = 100;
+
+/// How long nothing may be said: proxies close what is silent for a minute.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Follows the file behind `Last-Event-ID`, else behind `after`, else from now on.
+pub(super) async fn open(
+    State(app): State<Arc<App>>,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let news = app.hub().news();
+    let after = match after(&params, &headers)? {
+        Some(after) => after,
+        None => app.ask(crate::store::Store::head).await?,
+    };
+    let place = app.annals().feed()?;
+    let (body, stream) = Stream::new();
+    tokio::spawn(async move {
+        tokio::select! {
+            // Whoever is gone, or takes nothing, comes back by itself.
+            _gone = follow(&app, after, news, stream) => {}
+            () = app.ending().cancelled() => {}
+        }
+        drop(place);
+    });
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, body).into_response())
+}
+
+fn after(params: &Params, headers: &HeaderMap) -> Result<Option<Position>, Failure> {
+    let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default());
+    let Some(text) = last.filter(|last| !last.is_empty()).or_else(|| params.get("after")) else {
+        return Ok(None);
+    };
+    let position = text.parse::<i64>().ok().and_then(|number| u64::try_from(number).ok());
+    let problem = || {
+        Problem::new("int_parsing", &["query", "after"], "Input should be a position: 0 or more")
+            .with_input(text)
+    };
+    position.map(|position| Some(Position(position))).ok_or_else(|| problem().into())
+}
+
+async fn follow(
+    app: &App,
+    mut after: Position,
+    mut news: watch::Receiver<Position>,
+    mut stream: Stream,
+) -> io::Result<()> {
+    // The first event says where it begins: whoever is cut off before the next one knows where to go on.
+    let begin = json!({"after": after.0});
+    stream.write(format!("retry: 1000\nid: {}\nevent: begin\ndata: {begin}\n\n", after.0).as_bytes()).await?;
+    loop {
+        // Marked before reading: what is committed between the two then wakes the wait at once.
+        news.mark_unchanged();
+        let from = after;
+        let page = app.ask(move |store| store.follow(from).next_page(PAGE, Duration::ZERO)).await;
+        let page = page.map_err(|_| io::Error::other("the log cannot be read now"))?;
+        for event in &page {
+            stream.write(frame(event).as_bytes()).await?;
+            after = event.event.position;
+        }
+        if page.is_empty() {
+            match timeout(HEARTBEAT, news.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Ok(()),
+                Err(_) => stream.write(b": still here\n\n").await?,
+            }
+        }
+    }
+}
+
+/// An event as one of the stream: its position is its id.
+fn frame(FeedEvent { conversation, event }: &FeedEvent) -> String {
+    let head = format!(
+        r#"{{"position":{},"conversation":{},"sequence":{},"recorded_at":"{}","event":"#,
+        event.position.0,
+        Value::from(conversation.as_str()),
+        event.sequence.0,
+        event.recorded_at.to_rfc3339(),
+    );
+    let mut text = format!("id: {}\n", event.position.0);
+    // A payload may have line breaks between its members: each line of it is one of the event's.
+    for line in (head + &payload(event) + "}").split(['\n', '\r']) {
+        text.push_str("data: ");
+        text.push_str(line);
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(last: Option<&str>, query: &[(&str, &str)]) -> Result<Option<Position>, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.extend(
+            last.map(|last| ("last-event-id".parse::<header::HeaderName>().unwrap(), last.parse().unwrap())),
+        );
+        after(&Params::of(query), &headers)
+    }
+
+    #[test]
+    fn a_client_that_comes_back_is_believed_before_its_address() {
+        assert_eq!(asked(Some("7"), &[("after", "3")]), Ok(Some(Position(7))));
+        assert_eq!(asked(None, &[("after", "3")]), Ok(Some(Position(3))));
+        assert_eq!(asked(Some(""), &[]), Ok(None));
+        for wrong in ["-1", "x", "99999999999999999999"] {
+            assert!(matches!(asked(None, &[("after", wrong)]), Err(Failure::Schema(_))), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The log itself: events appended as they are, and read as they are stored.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::ask;
+use crate::error::{Expected, Result};
+use crate::event::json::Raw;
+use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
+use crate::ids::{ConversationId, Sequence};
+use crate::server::App;
+use crate::server::events::{array, text};
+use crate::server::failure::{Failure, Problem};
+use crate::server::request::Params;
+use crate::store::{EventQuery, StoredEvent};
+
+/// The largest body of an append: any event, and some more.
+pub(super) const APPEND_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
+
+/// The most events of a page.
+const PAGE_MAX: u64 = 1000;
+
+/// The events of a page where nobody says how many.
+const PAGE: u64 = 100;
+
+/// Appends one event, or an array of them, all or nothing; `expected` is what the caller believes of the length.
+pub(super) async fn append(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    params: Params,
+    body: Bytes,
+) -> std::result::Result<Json<Value>, Failure> {
+    let expected = expected(&params)?;
+    app.touch();
+    let appended = ask(&app, move |store| {
+        // A new conversation has no id to begin with: the whole of it is written.
+        let id = ConversationId::new(&id)?;
+        let events = match events(&body) {
+            Ok(events) => events,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        store.append(&id, expected, &events).map(|places| Ok((events, places)))
+    });
+    let (events, places) = appended.await??;
+    let place = |(event, place): (&NewEvent, &crate::store::Appended)| {
+        json!({
+            "id": event.id().as_str(),
+            "sequence": place.sequence.0,
+            "position": place.position.0,
+            "known": place.known,
+        })
+    };
+    Ok(Json(json!({"appended": events.iter().zip(&places).map(place).collect::<Value>()})))
+}
+
+fn expected(params: &Params) -> std::result::Result<Expected, Failure> {
+    match params.get("expected") {
+        None | Some("any") => Ok(Expected::Any),
+        Some("empty") => Ok(Expected::Empty),
+        Some("exists") => Ok(Expected::Exists),
+        Some(text) => text.parse().map(Expected::Exact).map_err(|_| {
+            let message = "Input should be 'any', 'empty', 'exists' or a number of events";
+            Problem::new("enum", &["query", "expected"], message).with_input(text).into()
+        }),
+    }
+}
+
+/// The events of a body, each with the bytes it came with.
+fn events(body: &Bytes) -> std::result::Result<Vec<NewEvent>, Failure> {
+    let invalid = |message: String| Failure::from(Problem::new("json_invalid", &["body"], message));
+    let text = std::str::from_utf8(body).map_err(|_| invalid("it is not UTF-8".to_owned()))?;
+    let whole = Raw::parse(text.trim()).map_err(|fault| invalid(fault.to_string()))?;
+    let event = |(place, raw): (usize, Raw<'_>)| {
+        let place = place.to_string();
+        let problem = |message: String| Problem::new("value_error", &["body", &place], message);
+        NewEvent::parse(raw.text()).map_err(|error| problem(format!("Value error, {error}")).into())
+    };
+    if whole.is_array() {
+        whole.elements().enumerate().map(event).collect()
+    } else {
+        Ok(vec![event((0, whole))?])
+    }
+}
+
+/// A page of the log as it is stored.
+pub(super) async fn page(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    params: Params,
+) -> std::result::Result<Response, Failure> {
+    let sequence = |name: &str| -> std::result::Result<Option<Sequence>, Failure> {
+        let number = params.get(name).map(|_| params.number(name, 0, i64::MAX as u64, 0)).transpose()?;
+        Ok(number.map(Sequence))
+    };
+    let limit = params.number("limit", 1, PAGE_MAX, PAGE)? as usize;
+    let query = EventQuery {
+        from: sequence("from")?,
+        to: sequence("to")?,
+        kinds: params.all("kind").map(str::to_owned).collect(),
+        sources: params.all("source").map(str::to_owned).collect(),
+        tool: params.get("tool").map(str::to_owned),
+        descending: params.flag("descending")?,
+        ..EventQuery::default()
+    };
+    let page = ask(&app, move |store| -> Result<String> {
+        let id = store.resolve(&id)?;
+        let page = store.events(&id, &query, limit)?;
+        let next = page.next.map_or(Value::Null, |next| json!(next.0));
+        Ok(format!(r#"{{"events":{},"next":{next}}}"#, array(page.events.iter().map(stored))))
+    });
+    page.await.map(text)
+}
+
+/// A stored event with its place, its payload byte for byte.
+pub(super) fn stored(event: &StoredEvent) -> String {
+    format!(
+        r#"{{"position":{},"sequence":{},"recorded_at":"{}","redacted":{},"event":{}}}"#,
+        event.position.0,
+        event.sequence.0,
+        event.recorded_at.to_rfc3339(),
+        event.redacted_digest.is_some(),
+        payload(event)
+    )
+}
+
+/// The payload; one that an import kept though strict JSON has no word for it (NaN) is a string of its text.
+pub(super) fn payload(event: &StoredEvent) -> std::borrow::Cow<'_, str> {
+    match serde_json::from_str::<serde::de::IgnoredAny>(&event.payload) {
+        Ok(_) => (&*event.payload).into(),
+        Err(_) => Value::from(&*event.payload).to_string().into(),
+    }
+}

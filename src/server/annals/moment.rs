@@ -1,0 +1,98 @@
+//! What a conversation was at a point: its state, the model's view, the messages, its branches; and what is different
+//! between two.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::Value;
+
+use super::ask;
+use crate::error::{Error, Result};
+use crate::message::ChatFlags;
+use crate::replay::{Difference, Memory, Moment, Point, json};
+use crate::server::App;
+use crate::server::failure::Failure;
+use crate::server::request::Params;
+use crate::store::Store;
+
+type Answer = std::result::Result<Json<Value>, Failure>;
+
+/// A conversation of the path at the point that `at` names; its end where it names none.
+async fn at(
+    app: &App,
+    id: String,
+    params: &Params,
+    answer: impl FnOnce(&Moment<'_>) -> Result<Value> + Send + 'static,
+) -> Answer {
+    let point = params.get("at").map(str::to_owned);
+    ask(app, move |store| answer(&moment(store, &id, point.as_deref())?)).await.map(Json)
+}
+
+fn moment<'s>(store: &'s Store, id: &str, point: Option<&str>) -> Result<Moment<'s>> {
+    let id = store.resolve(id)?;
+    let point = point.map_or(Ok(Point::End), |text| Point::parse(store, &id, text))?;
+    Moment::new(store, &id, point)
+}
+
+fn memory(params: &Params) -> std::result::Result<Memory, Failure> {
+    Ok(if params.flag("live")? { Memory::Live } else { Memory::Reloaded })
+}
+
+pub(super) async fn state(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> Answer {
+    at(&app, id, &params, |moment| moment.state_value()).await
+}
+
+pub(super) async fn view(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> Answer {
+    let (memory, ids) = (memory(&params)?, params.flag("ids")?);
+    let answer = move |moment: &Moment<'_>| {
+        let branch = moment.branch()?;
+        let view = moment.view_of(&branch, memory)?;
+        Ok(if ids { view.ids().map(Value::from).collect() } else { json::view(&view, &branch) })
+    };
+    at(&app, id, &params, answer).await
+}
+
+pub(super) async fn messages(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> Answer {
+    let (memory, wire) = (memory(&params)?, wire(&params)?);
+    let answer = move |moment: &Moment<'_>| {
+        json::messages(&moment.messages(memory)?, wire).map_err(|source| Error::NotSent { source })
+    };
+    at(&app, id, &params, answer).await
+}
+
+/// Whose words the messages are told in.
+fn wire(params: &Params) -> std::result::Result<json::Wire, Failure> {
+    let vision = !params.flag("no_vision")?;
+    let flags = ChatFlags {
+        caching: params.flag("caching")?,
+        vision,
+        tool_calling: true,
+        strings: params.flag("strings")?,
+        reasoning: params.flag("reasoning")?,
+        whole: false,
+    };
+    let words = [
+        ("plain", json::Wire::Plain),
+        ("chat", json::Wire::Chat(flags)),
+        ("responses", json::Wire::Responses { vision }),
+    ];
+    Ok(params.word("wire", &words)?.unwrap_or(json::Wire::Plain))
+}
+
+pub(super) async fn branches(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> Answer {
+    at(&app, id, &params, |moment| Ok(json::branches(moment))).await
+}
+
+/// `left` and `right` are conversations, each with a point behind an `@` where it is not to be their end.
+pub(super) async fn diff(State(app): State<Arc<App>>, params: Params) -> Answer {
+    let (left, right) = (params.required("left")?.to_owned(), params.required("right")?.to_owned());
+    let difference = ask(&app, move |store| {
+        let named = |text: &str| match text.split_once('@') {
+            Some((id, point)) => moment(store, id, Some(point)),
+            None => moment(store, text, None),
+        };
+        Ok(Difference::between(&named(&left)?, &named(&right)?)?.value())
+    });
+    difference.await.map(Json)
+}

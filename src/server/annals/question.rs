@@ -1,0 +1,190 @@
+//! Questions about the whole file: words in transcripts, SQL over the documented views, named reports.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+use super::{Form, ask};
+use crate::audit::{self, REPORTS, json as shape};
+use crate::ids::{Position, Timestamp};
+use crate::server::App;
+use crate::server::failure::{Failure, Problem};
+use crate::server::request::{self, Params};
+use crate::store::{SearchFilter, SqlAnswer, SqlLimits, SqlQuery, SqlValue};
+
+/// The most hits of a page, and how many where nobody says.
+const HITS_MAX: u64 = 100;
+const HITS: u64 = 20;
+
+/// The words for the forms of an answer.
+const JSON_OR_CSV: [(&str, Form); 2] = [("json", Form::Json), ("csv", Form::Csv)];
+const FORMS: [(&str, Form); 3] = [("json", Form::Json), ("csv", Form::Csv), ("html", Form::Html)];
+const JSON_OR_HTML: [(&str, Form); 2] = [("json", Form::Json), ("html", Form::Html)];
+
+pub(super) async fn search(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
+    let text = params.required("q")?.to_owned();
+    let limit = params.number("limit", 1, HITS_MAX, HITS)? as usize;
+    let before = params.get("before").map(|_| params.number("before", 0, i64::MAX as u64, 0)).transpose()?;
+    let conversation = params.get("conversation").map(str::to_owned);
+    let filter = SearchFilter {
+        conversation: None,
+        kinds: params.all("kind").map(str::to_owned).collect(),
+        tool: params.get("tool").map(str::to_owned),
+        before: before.map(Position),
+    };
+    let _asking = app.annals().question().await?;
+    let hits = ask(&app, move |store| {
+        let conversation = conversation.map(|prefix| store.resolve(&prefix)).transpose()?;
+        let filter = SearchFilter { conversation, ..filter };
+        Ok(shape::hits(&store.search(&text, &filter, limit, &mut |_| {})?, limit))
+    });
+    hits.await.map(Json)
+}
+
+/// What a query may name.
+pub(super) async fn views() -> Json<Value> {
+    Json(shape::views())
+}
+
+/// `{"sql": text, "parameters"?: {name: value}, "limits"?: {"rows"?, "bytes"?, "seconds"?}}`.
+pub(super) async fn query(
+    State(app): State<Arc<App>>,
+    params: Params,
+    body: Bytes,
+) -> Result<Response, Failure> {
+    let form = Form::of(&params, &JSON_OR_CSV)?;
+    let members = request::object(&body)?;
+    let sql = request::required(&members, "sql")?.to_owned();
+    let parameters = parameters(&members)?;
+    let limits = limits(&members)?;
+    let _asking = app.annals().question().await?;
+    let answer =
+        ask(&app, move |store| store.query(&SqlQuery { sql: &sql, parameters: &parameters, limits })).await?;
+    Ok(match form {
+        Form::Csv => csv(&answer),
+        Form::Json | Form::Html => Json(shape::answer(&answer)).into_response(),
+    })
+}
+
+fn parameters(members: &Map<String, Value>) -> Result<Vec<(String, SqlValue)>, Failure> {
+    let place = |name: &str| {
+        Problem::new(
+            "value_error",
+            &["body", "parameters", name],
+            "Value error, parameters are texts, numbers, booleans or null",
+        )
+    };
+    let given = match members.get("parameters") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Object(given)) => given,
+        Some(_) => {
+            let message = "Input should be a valid dictionary";
+            return Err(Problem::new("dict_type", &["body", "parameters"], message).into());
+        }
+    };
+    given
+        .iter()
+        .map(|(name, value)| {
+            let value = match value {
+                Value::Null => SqlValue::Null,
+                Value::Bool(flag) => SqlValue::Integer(i64::from(*flag)),
+                Value::String(text) => SqlValue::Text(text.clone()),
+                Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                    (Some(number), _) => SqlValue::Integer(number),
+                    (None, Some(number)) => SqlValue::Real(number),
+                    (None, None) => return Err(place(name).into()),
+                },
+                Value::Array(_) | Value::Object(_) => return Err(place(name).into()),
+            };
+            Ok((name.clone(), value))
+        })
+        .collect()
+}
+
+/// The limits of a query: those of the library at most.
+fn limits(members: &Map<String, Value>) -> Result<SqlLimits, Failure> {
+    let most = SqlLimits::default();
+    let given = match members.get("limits") {
+        None | Some(Value::Null) => return Ok(most),
+        Some(Value::Object(given)) => given,
+        Some(_) => {
+            let message = "Input should be a valid dictionary";
+            return Err(Problem::new("dict_type", &["body", "limits"], message).into());
+        }
+    };
+    let number = |name: &str, most: u64| match given.get(name) {
+        None | Some(Value::Null) => Ok(most),
+        Some(value) => value.as_u64().filter(|number| (1..=most).contains(number)).ok_or_else(|| {
+            let message = format!("Value error, a whole number from 1 to {most}");
+            Failure::from(Problem::new("value_error", &["body", "limits", name], message))
+        }),
+    };
+    Ok(SqlLimits {
+        rows_max: number("rows", most.rows_max as u64)? as usize,
+        bytes_max: number("bytes", most.bytes_max as u64)? as usize,
+        time_max: Duration::from_secs(number("seconds", most.time_max.as_secs())?),
+        ..most
+    })
+}
+
+fn csv(answer: &SqlAnswer) -> Response {
+    ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], shape::csv(answer)).into_response()
+}
+
+/// A page that runs nothing and loads nothing: its policy is in its head, and here.
+fn html(page: String) -> Response {
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+    let headers =
+        [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, policy)];
+    (headers, page).into_response()
+}
+
+/// Parameters of the query that a report is told.
+fn told(params: &Params) -> Vec<(String, String)> {
+    params
+        .pairs()
+        .filter(|(name, _)| *name != "format")
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Which reports there are; as a page, the answers of the most important ones.
+pub(super) async fn reports(State(app): State<Arc<App>>, params: Params) -> Result<Response, Failure> {
+    match Form::of(&params, &JSON_OR_HTML)? {
+        Form::Json | Form::Csv => {
+            Ok(Json(json!({"reports": REPORTS.iter().map(shape::report).collect::<Value>()})).into_response())
+        }
+        Form::Html => {
+            let given = told(&params);
+            let _asking = app.annals().question().await?;
+            let page =
+                ask(&app, move |store| audit::page(store, &given, SqlLimits::default(), Timestamp::now()));
+            page.await.map(html)
+        }
+    }
+}
+
+/// One report's answer.
+pub(super) async fn report(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    params: Params,
+) -> Result<Response, Failure> {
+    let form = Form::of(&params, &FORMS)?;
+    let report =
+        audit::report(&name).ok_or_else(|| Failure::not_found(format!("There is no report {name:?}")))?;
+    let given = told(&params);
+    let _asking = app.annals().question().await?;
+    let answer = ask(&app, move |store| audit::run(store, report, &given, SqlLimits::default())).await?;
+    Ok(match form {
+        Form::Json => Json(shape::report_answer(report, &answer)).into_response(),
+        Form::Csv => csv(&answer),
+        Form::Html => html(audit::report_page(report, &answer)),
+    })
+}

@@ -1,0 +1,137 @@
+//! The file as a whole: its figures, who did what to it, and whether it is as it was written.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::ask;
+use super::stream::Stream;
+use crate::audit::json as shape;
+use crate::error::Result;
+use crate::ids::ConversationId;
+use crate::server::App;
+use crate::server::failure::Failure;
+use crate::server::request::Params;
+use crate::store::{By, Store, Verification};
+
+/// The most administrative acts of a page, and how many where nobody says.
+const ACTS_MAX: u64 = 1000;
+const ACTS: u64 = 100;
+
+/// The least time between two lines of progress.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// How many lines wait for the other side; further progress is passed over.
+const LINES_WAITING: usize = 16;
+
+/// Figures of the file; `by` splits them up.
+pub(super) async fn stats(
+    State(app): State<Arc<App>>,
+    params: Params,
+) -> std::result::Result<Json<Value>, Failure> {
+    let splits =
+        [("conversation", By::Conversation), ("kind", By::Kind), ("tool", By::Tool), ("day", By::Day)];
+    let by = params.word("by", &splits)?;
+    let _asking = app.annals().question().await?;
+    let figures = ask(&app, move |store| match by {
+        Some(by) => Ok(shape::shares(&store.breakdown(by)?)),
+        None => Ok(shape::statistics(&store.statistics()?, &store.usage(None)?)),
+    });
+    figures.await.map(Json)
+}
+
+/// Administrative acts behind number `after`, the oldest first.
+pub(super) async fn admin_log(
+    State(app): State<Arc<App>>,
+    params: Params,
+) -> std::result::Result<Json<Value>, Failure> {
+    let after = params.number("after", 0, i64::MAX as u64, 0)?;
+    let limit = params.number("limit", 1, ACTS_MAX, ACTS)? as usize;
+    let with_receipts = params.flag("receipts")?;
+    let acts = ask(&app, move |store| {
+        let acts = store.admin_log(after, limit)?;
+        let mut values = Vec::with_capacity(acts.len());
+        for act in &acts {
+            let mut value = shape::act(act);
+            if with_receipts {
+                value["receipts"] = store.receipts(act.number)?.iter().map(shape::receipt).collect();
+            }
+            values.push(value);
+        }
+        let next = (acts.len() == limit).then(|| acts.last().map(|act| act.number)).flatten();
+        Ok(json!({"acts": values, "next": next}))
+    });
+    acts.await.map(Json)
+}
+
+/// Checks the file, or one conversation, a line of JSON after the other: how far it is, and at the end what was found.
+pub(super) async fn verify(
+    State(app): State<Arc<App>>,
+    params: Params,
+) -> std::result::Result<Response, Failure> {
+    let quick = params.flag("quick")?;
+    let only = match params.get("conversation").map(str::to_owned) {
+        Some(prefix) => Some(ask(&app, move |store| store.resolve(&prefix)).await?),
+        None => None,
+    };
+    let right = app.annals().verification()?;
+    let (body, mut stream) = Stream::new();
+    let (tell, mut told) = mpsc::channel::<Value>(LINES_WAITING);
+    let work = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move {
+            let verified = ask(&app, move |store| check(store, only.as_ref(), quick, &tell)).await;
+            drop(right);
+            verified
+        }
+    });
+    tokio::spawn(async move {
+        while let Some(line) = told.recv().await {
+            if stream.write(format!("{line}\n").as_bytes()).await.is_err() {
+                return;
+            }
+        }
+        let last = match work.await {
+            Ok(Ok(seen)) => json!({"done": shape::verification(&seen)}),
+            Ok(Err(failure)) => json!({"failed": failure.told()}),
+            Err(_) => json!({"failed": "a worker ended unexpectedly"}),
+        };
+        // Whoever is gone needs no answer.
+        let _gone = stream.write(format!("{last}\n").as_bytes()).await;
+    });
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+fn check(
+    store: &Store,
+    only: Option<&ConversationId>,
+    quick: bool,
+    tell: &mpsc::Sender<Value>,
+) -> Result<Verification> {
+    let total = match only {
+        Some(id) => store.conversation(id)?.event_count,
+        None => store.head()?.0,
+    };
+    let mut last = Instant::now();
+    let mut progress = |doing: &str, events: u64, total: u64| {
+        if last.elapsed() >= PROGRESS_EVERY {
+            last = Instant::now();
+            // A line that nobody has room for is passed over: the next one says more.
+            let _full = tell.try_send(json!({"progress": {"doing": doing, "events": events, "of": total}}));
+        }
+    };
+    let mut seen = store.verify(only, &mut |now| progress("checking", now.events, total))?;
+    if only.is_none() && !quick {
+        let projected =
+            store.verify_projections(&mut |now| progress("replaying", now.position.0, now.head.0))?;
+        seen.findings.extend(projected.findings);
+        seen.notes.extend(projected.notes);
+    }
+    Ok(seen)
+}

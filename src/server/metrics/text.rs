@@ -1,0 +1,62 @@
+//! Figures as Prometheus reads them.
+
+use std::fmt::Write as _;
+
+/// What kind of figure one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Only grows while the process lives.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts by size.
+    Histogram,
+}
+
+/// Figures as Prometheus reads them.
+#[derive(Default)]
+pub(super) struct Text(String);
+
+impl Text {
+    /// What the figure of that name is; its lines follow.
+    pub fn head(&mut self, name: &str, kind: Kind, what: &str) {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        self.put(format_args!("# HELP {name} {what}\n# TYPE {name} {kind}\n"));
+    }
+
+    /// A figure under some labels.
+    pub fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        self.put(format_args!("{name}"));
+        for (number, (label, text)) in labels.iter().enumerate() {
+            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let mark = if number == 0 { '{' } else { ',' };
+            self.put(format_args!("{mark}{label}=\"{text}\""));
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        self.put(format_args!("{end} {value}\n"));
+    }
+
+    /// A whole number without labels.
+    pub fn one(&mut self, name: &str, kind: Kind, what: &str, value: u64) {
+        self.real(name, kind, what, value as f64);
+    }
+
+    /// A number without labels.
+    pub fn real(&mut self, name: &str, kind: Kind, what: &str, value: f64) {
+        self.head(name, kind, what);
+        self.line(name, &[], value);
+    }
+
+    /// All of it.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        let _ = self.0.write_fmt(text); // writing to a String cannot fail
+    }
+}

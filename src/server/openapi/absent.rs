@@ -1,0 +1,82 @@
+//! What the reference has and this server has not says so, and why.
+
+use axum::extract::Request;
+use axum::http::StatusCode;
+
+use super::list;
+use super::operation::{Operation, Standing};
+use crate::server::failure::{self, Failure};
+
+/// Answers what no route fits: 501 with a reason where the reference has such an operation, else 404.
+pub(in crate::server) async fn no_route(request: Request) -> Failure {
+    match refusal(request.method().as_str(), request.uri().path()) {
+        Some(failure) => failure,
+        None => failure::not_found().await,
+    }
+}
+
+/// Answers a route's path with a method that it has not: 501 with a reason where the reference has it, else 405.
+pub(in crate::server) async fn no_method(request: Request) -> Failure {
+    match refusal(request.method().as_str(), request.uri().path()) {
+        Some(failure) => failure,
+        None => failure::method_not_allowed().await,
+    }
+}
+
+fn refusal(method: &str, path: &str) -> Option<Failure> {
+    list::all().find_map(|(_, operation)| match operation.standing {
+        Standing::Absent(why) if operation.method == method && fits(operation, path) => {
+            Some(Failure::Refused(StatusCode::NOT_IMPLEMENTED, format!("Annals does not serve this. {why}")))
+        }
+        Standing::NotFound(why) if operation.method == method && fits(operation, path) => {
+            Some(Failure::not_found(why))
+        }
+        Standing::Absent(_)
+        | Standing::NotFound(_)
+        | Standing::Same
+        | Standing::Better(_)
+        | Standing::Own => None,
+    })
+}
+
+/// Whether a path is one of the operation's: what stands in braces is any one step, at the end any rest.
+fn fits(operation: &Operation, path: &str) -> bool {
+    let mut steps = path.split('/').peekable();
+    for want in operation.path.split('/') {
+        let Some(step) = steps.next() else { return false };
+        let is_any = want.starts_with('{') && !step.is_empty();
+        if !is_any && want != step {
+            return false;
+        }
+        if want == "{file_path}" {
+            return true;
+        }
+    }
+    steps.peek().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_says_why_and_what_nobody_has_is_not_found() {
+        let status = |method: &str, path: &str| match refusal(method, path) {
+            Some(Failure::Refused(status, text)) => Some((status.as_u16(), text)),
+            Some(Failure::Schema(_) | Failure::Internal(_)) | None => None,
+        };
+        let (code, text) = status("GET", "/api/vscode/status").unwrap();
+        assert_eq!(
+            (code, &*text),
+            (501, "Annals does not serve this. Annals brings no editor and no desktop.")
+        );
+        assert_eq!(status("GET", "/api/init").unwrap().0, 404);
+        assert_eq!(status("GET", "/api/conversations/7/vscode/url").unwrap().0, 501);
+        assert_eq!(status("DELETE", "/api/canvas-extensions/installed/x").unwrap().0, 501);
+        for (method, path) in
+            [("PUT", "/api/vscode/status"), ("GET", "/api/vscode/status/x"), ("GET", "/api/nothing")]
+        {
+            assert_eq!(status(method, path), None, "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Settings, profiles, secrets, skills, tools and plugins (`api.md` section 9).
+
+use super::NOT_YET;
+use crate::server::openapi::operation::{Group, Kind, delete, get, may, patch, post, put};
+
+pub(in crate::server::openapi) const SETTINGS: Group = Group {
+    name: "Settings",
+    operations: &[
+        get("/api/settings", "Shows the settings").answers("Anything"),
+        patch("/api/settings", "Changes settings").takes("Anything").answers("Anything"),
+        get("/api/settings/secrets", "The names of stored secrets").answers("Anything"),
+        put("/api/settings/secrets", "Stores a secret").takes("StoredSecret").answers("Anything"),
+        get("/api/settings/secrets/{name}", "A secret's value").sends("text/plain").refuses(&[404]),
+        delete("/api/settings/secrets/{name}", "Forgets a secret").answers("Anything").refuses(&[404]),
+        get("/api/settings/agent-schema", "The form of an agent's settings")
+            .answers("Anything")
+            .absent(NOT_YET),
+        get("/api/settings/conversation-schema", "The form of a conversation's settings")
+            .answers("Anything")
+            .absent(NOT_YET),
+        post("/api/settings/mcp/{settings_key}", "Adds an MCP server").absent(NOT_YET),
+        patch("/api/settings/mcp/{settings_key}", "Changes an MCP server").absent(NOT_YET),
+        delete("/api/settings/mcp/{settings_key}", "Removes an MCP server").absent(NOT_YET),
+        get("/api/workspaces", "Folders that are kept in mind"),
+        post("/api/workspaces", "Keeps folders in mind"),
+        delete("/api/workspaces", "Forgets a folder"),
+        post("/api/workspaces/parents", "Keeps folders of folders in mind"),
+        delete("/api/workspaces/parents", "Forgets a folder of folders"),
+    ],
+};
+
+pub(in crate::server::openapi) const PROFILES: Group = Group {
+    name: "Profiles",
+    operations: &[
+        get("/api/profiles", "Lists the profiles of models").answers("Anything"),
+        get("/api/profiles/{name}", "Shows one").answers("Anything").refuses(&[404]),
+        post("/api/profiles/{name}", "Saves one").takes("SaveProfile").makes("Anything").refuses(&[409]),
+        delete("/api/profiles/{name}", "Deletes one").answers("Anything").refuses(&[404, 409]),
+        post("/api/profiles/{name}/rename", "Gives one another name")
+            .takes("Rename")
+            .answers("Anything")
+            .refuses(&[404, 409]),
+        post("/api/profiles/{name}/activate", "Makes one the settings' own")
+            .answers("Anything")
+            .refuses(&[404]),
+        post("/api/profiles/{name}/validate", "Tries one")
+            .answers("Anything")
+            .refuses(&[404])
+            .absent(NOT_YET),
+        get("/api/agent-profiles", "Lists the profiles of agents").answers("Anything").absent(NOT_YET),
+        get("/api/agent-profiles/{name}", "Shows one").answers("Anything").refuses(&[404]).absent(NOT_YET),
+        post("/api/agent-profiles/{name}", "Saves one").takes("Anything").makes("Anything").absent(NOT_YET),
+        delete("/api/agent-profiles/{name}", "Deletes one")
+            .answers("Anything")
+            .refuses(&[404])
+            .absent(NOT_YET),
+        post("/api/agent-profiles/{name}/rename", "Gives one another name")
+            .takes("Rename")
+            .answers("Anything")
+            .absent(NOT_YET),
+        post("/api/agent-profiles/{profile_id}/activate", "Makes one the one in use")
+            .answers("Anything")
+            .absent(NOT_YET),
+        post("/api/agent-profiles/{name}/materialize", "Shows what one would begin with")
+            .answers("Anything")
+            .absent(NOT_YET),
+        get("/api/meta-profiles", "Lists the profiles of profiles").answers("Anything").absent(NOT_YET),
+        get("/api/meta-profiles/{name}", "Shows one").answers("Anything").absent(NOT_YET),
+        post("/api/meta-profiles/{name}", "Saves one").takes("Anything").makes("Anything").absent(NOT_YET),
+        delete("/api/meta-profiles/{name}", "Deletes one").answers("Anything").absent(NOT_YET),
+        post("/api/meta-profiles/{name}/activate", "Makes one the one in use")
+            .answers("Anything")
+            .absent(NOT_YET),
+    ],
+};
+
+const PROVIDER: &[crate::server::openapi::operation::Parameter] =
+    &[may("provider", Kind::Text, "only of this provider")];
+
+pub(in crate::server::openapi) const EXTENSIONS: Group = Group {
+    name: "Tools, skills, hooks and plugins",
+    operations: &[
+        get("/api/tools", "The names of the tools").answers("Anything"),
+        get("/api/tools/catalog", "The tools, and whether each can be used").answers("Anything"),
+        get("/api/llm/providers", "The names of providers").answers("Anything"),
+        get("/api/llm/models", "The names of models").query(PROVIDER).answers("Anything"),
+        get("/api/llm/models/verified", "Models that are known to work").answers("Anything"),
+        post("/api/acp/models", "Asks an ACP agent for its models")
+            .takes("Anything")
+            .answers("Anything")
+            .absent(NOT_YET),
+        post("/api/mcp/test", "Tries an MCP server").takes("Anything").answers("Anything").absent(NOT_YET),
+        post("/api/hooks", "Reads a workspace's hooks").takes("Anything").answers("Anything"),
+        post("/api/sub-agents", "Lists a workspace's sub-agents")
+            .takes("Anything")
+            .answers("Anything")
+            .absent(NOT_YET),
+        post("/api/skills", "Reads skills and merges them").takes("Anything").answers("Anything"),
+        get("/api/skills/catalog", "Skills that a profile may use").answers("Anything"),
+        post("/api/skills/sync", "Fetches the public skills").answers("Anything").absent(NOT_YET),
+        post("/api/skills/install", "Installs a skill").takes("Anything").answers("Anything").absent(NOT_YET),
+        get("/api/skills/installed", "Lists installed skills").answers("Anything").absent(NOT_YET),
+        get("/api/skills/installed/{skill_name}", "Shows one")
+            .answers("Anything")
+            .refuses(&[404])
+            .absent(NOT_YET),
+        patch("/api/skills/installed/{skill_name}", "Turns one on or off").takes("Anything").absent(NOT_YET),
+        delete("/api/skills/installed/{skill_name}", "Removes one").refuses(&[404]).absent(NOT_YET),
+        post("/api/skills/installed/{skill_name}/refresh", "Fetches its newest version")
+            .refuses(&[404])
+            .absent(NOT_YET),
+        get("/api/skills/marketplace", "Skills that can be installed").answers("Anything").absent(NOT_YET),
+        post("/api/plugins", "Lists local plugins").takes("Anything").answers("Anything").absent(NOT_YET),
+        post("/api/plugins/fetch", "Fetches a plugin").takes("Anything").answers("Anything").absent(NOT_YET),
+        post("/api/plugins/install", "Installs a plugin")
+            .takes("Anything")
+            .answers("Anything")
+            .absent(NOT_YET),
+        get("/api/plugins/installed", "Lists installed plugins").answers("Anything").absent(NOT_YET),
+        get("/api/plugins/installed/{plugin_name}", "Shows one")
+            .answers("Anything")
+            .refuses(&[404])
+            .absent(NOT_YET),
+        patch("/api/plugins/installed/{plugin_name}", "Turns one on or off")
+            .takes("Anything")
+            .absent(NOT_YET),
+        delete("/api/plugins/installed/{plugin_name}", "Removes one").refuses(&[404]).absent(NOT_YET),
+        post("/api/plugins/installed/{plugin_name}/refresh", "Fetches its newest version")
+            .refuses(&[404])
+            .absent(NOT_YET),
+        get("/api/plugins/marketplace", "Plugins that can be installed").answers("Anything").absent(NOT_YET),
+    ],
+};

@@ -1,0 +1,133 @@
+//! Commands, files and repositories of the machine (`api.md` section 8).
+
+use super::unserved::DESKTOP;
+use crate::server::openapi::operation::{Group, Kind, Parameter, delete, get, may, must, post};
+
+const PATH: Parameter = must("path", Kind::Text, "an absolute path");
+const BASH_ORDERS: &[&str] = &["TIMESTAMP", "TIMESTAMP_DESC"];
+const BASH_KINDS: &[&str] = &["BashCommand", "BashOutput"];
+
+const OPEN: &str =
+    "Whoever has a session key may do what the server's user may; give it a container or a user of its own.";
+
+pub(in crate::server::openapi) const BASH: Group = Group {
+    name: "Bash",
+    operations: &[
+        post("/api/bash/start_bash_command", "Starts a command").takes("BashRequest").answers("BashEvent"),
+        post("/api/bash/execute_bash_command", "Runs a command and waits for its end")
+            .takes("BashRequest")
+            .answers("BashEvent"),
+        get("/api/bash/bash_events/search", "Lists commands and their output, a page at a time")
+            .query(&[
+                may("kind__eq", Kind::Word(BASH_KINDS), "only commands, or only output"),
+                may("command_id__eq", Kind::Text, "only of this command"),
+                may("timestamp__gte", Kind::Time, "only from this time on"),
+                may("timestamp__lt", Kind::Time, "only before this time"),
+                may("order__gt", Kind::Place, "only output behind this piece"),
+                may("sort_order", Kind::Word(BASH_ORDERS), "the oldest first, or the newest"),
+                may("page_id", Kind::Text, "where the page begins"),
+                may("limit", Kind::Number(1, 100, 100), "the most items of the page"),
+            ])
+            .answers("BashEventPage"),
+        get("/api/bash/bash_events/", "Shows several; their ids are the body")
+            .takes("EventIds")
+            .answers("BashEventsOrNull"),
+        get("/api/bash/bash_events/{event_id}", "Shows one").answers("BashEvent").refuses(&[404]),
+        delete("/api/bash/bash_events", "Forgets all of them").answers("Cleared"),
+        post("/api/bash/bash_commands/{command_id}/stop", "Stops a command")
+            .answers("BashStop")
+            .refuses(&[404]),
+    ],
+};
+
+pub(in crate::server::openapi) const FILES: Group = Group {
+    name: "Files",
+    operations: &[
+        post("/api/file/upload", "Writes a file").query(&[PATH]).takes_file().refuses(&[400]).better(OPEN),
+        get("/api/file/download", "Reads a file")
+            .query(&[PATH])
+            .sends("application/octet-stream")
+            .refuses(&[400, 404]),
+        post("/api/file/create_directory", "Makes a folder and those above it")
+            .query(&[PATH])
+            .refuses(&[400]),
+        get("/api/file/home", "The home folder and those beside it")
+            .query(&[may("include_hidden", Kind::Flag, "with those whose name begins with a dot")])
+            .answers("Anything"),
+        get("/api/file/search_subdirs", "Lists the folders in a folder")
+            .query(&[
+                PATH,
+                may("page_id", Kind::Text, "where the page begins"),
+                may("limit", Kind::Number(1, 100, 100), "the most items of the page"),
+                may("include_hidden", Kind::Flag, "with those whose name begins with a dot"),
+            ])
+            .answers("Anything")
+            .refuses(&[400, 404]),
+        get("/api/file/download-trajectory/{trajectory_id}", "A conversation's folder as a zip")
+            .sends("application/zip")
+            .refuses(&[404]),
+        get("/api/file/archive", "A folder as an archive").query(&[PATH]).sends("application/gzip"),
+    ],
+};
+
+pub(in crate::server::openapi) const GIT: Group = Group {
+    name: "Git",
+    operations: &[
+        get("/api/git/changes", "Files that differ from a commit")
+            .query(&[
+                PATH,
+                may("ref", Kind::Text, "the commit; where none is given, where the branch left the main one"),
+            ])
+            .answers("Anything")
+            .refuses(&[400]),
+        get("/api/git/diff", "A file before and now")
+            .query(&[
+                PATH,
+                may("ref", Kind::Text, "the commit to compare with"),
+                may("commit", Kind::Text, "the commit whose change it is"),
+            ])
+            .answers("Anything")
+            .refuses(&[400]),
+        get("/api/git/commits", "The newest commits")
+            .query(&[PATH, may("limit", Kind::Number(1, 500, 50), "the most of them")])
+            .answers("Anything")
+            .refuses(&[400]),
+        get("/api/git/commits/{sha}/changes", "Files that a commit changed")
+            .query(&[PATH])
+            .answers("Anything")
+            .refuses(&[400]),
+        get("/api/git/repositories/search", "Repositories that a provider's token sees")
+            .absent("Annals keeps no tokens of code hosts; ask the host itself."),
+    ],
+};
+
+pub(in crate::server::openapi) const SCOPED: Group = Group {
+    name: "Routes of one conversation's runtime",
+    operations: &[
+        get("/api/conversations/{conversation_id}/bash/bash_events/search", "Lists commands"),
+        get("/api/conversations/{conversation_id}/bash/bash_events/{event_id}", "Shows one"),
+        get("/api/conversations/{conversation_id}/bash/bash_events/", "Shows several"),
+        post("/api/conversations/{conversation_id}/bash/start_bash_command", "Starts a command"),
+        post("/api/conversations/{conversation_id}/bash/execute_bash_command", "Runs a command"),
+        delete("/api/conversations/{conversation_id}/bash/bash_events", "Forgets all"),
+        post("/api/conversations/{conversation_id}/bash/bash_commands/{command_id}/stop", "Stops one"),
+        post("/api/conversations/{conversation_id}/file/upload", "Writes a file"),
+        get("/api/conversations/{conversation_id}/file/download", "Reads a file"),
+        post("/api/conversations/{conversation_id}/file/create_directory", "Makes a folder"),
+        get(
+            "/api/conversations/{conversation_id}/file/download-trajectory/{trajectory_id}",
+            "A folder as a zip",
+        ),
+        get("/api/conversations/{conversation_id}/file/archive", "A folder as an archive"),
+        get("/api/conversations/{conversation_id}/git/changes", "Files that differ"),
+        get("/api/conversations/{conversation_id}/git/diff", "A file before and now"),
+        get("/api/conversations/{conversation_id}/git/commits", "The newest commits"),
+        get("/api/conversations/{conversation_id}/git/commits/{sha}/changes", "Files of a commit"),
+        get("/api/conversations/{conversation_id}/vscode/url", "An editor's address").absent(DESKTOP),
+        get("/api/conversations/{conversation_id}/vscode/status", "Whether it runs").absent(DESKTOP),
+        get("/api/conversations/{conversation_id}/workspace", "A page of the workspace"),
+        get("/api/conversations/{conversation_id}/workspace/{file_path}", "A file of the workspace"),
+        post("/api/auth/workspace-session", "Gives out a cookie for them"),
+        delete("/api/auth/workspace-session", "Takes it back"),
+    ],
+};

@@ -1,0 +1,156 @@
+//! Statements of the seeds about conversations that run, each by its name; `docs/conformance.md` lists them all.
+
+use annals::ExecutionStatus::{Finished, Paused};
+use annals::agent::{Analyzer, Policy};
+use annals::conversation::{Goal, GoalStatus, RunOptions};
+use annals::event::{Event, Json};
+use annals::llm::scripted::{Gate, Line};
+use annals::secret::{Cipher, Source};
+
+use crate::support::stage::{Stage, UPDATES, assert_chain, command};
+
+#[tokio::test]
+async fn what_is_paused_on_one_day_is_resumed_on_another() {
+    let gate = Gate::new();
+    let stage = Stage::new([command("c1", "one"), command("c2", "two").gate(&gate), Line::text("Done.")]);
+    let conversation = stage.open().await;
+    conversation.send_message("Refactor the entire codebase").await.unwrap();
+    let run = tokio::spawn({
+        let conversation = conversation.clone();
+        async move {
+            conversation.run_with(RunOptions { max_iterations: Some(50), ..RunOptions::default() }).await
+        }
+    });
+    gate.reached().await;
+    conversation.pause().await.unwrap();
+    gate.open();
+    assert_eq!(run.await.unwrap().unwrap(), Paused);
+    conversation.close().await.unwrap();
+    // Another process on another day: nothing but the file.
+    let conversation =
+        stage.builder().host(&annals::conversation::Host::new(stage.scratch.open())).open().await.unwrap();
+    assert_eq!(conversation.status(), Paused);
+    assert_eq!(conversation.resume().await.unwrap(), Finished);
+    assert_eq!(stage.terminal.commands(), ["one", "two"]);
+    assert_chain(&stage.events());
+}
+
+#[tokio::test]
+async fn without_a_cipher_secrets_are_redacted_and_cannot_be_restored() {
+    let stage = Stage::new([Line::text("Done.")]);
+    let conversation = stage.builder().secret("TOKEN", Source::given("hush-hush")).open().await.unwrap();
+    conversation.update_secrets(vec![("OTHER".into(), Source::given("quiet-quiet"))]).await.unwrap();
+    let text = stage.base_state().to_string();
+    assert!(!text.contains("hush") && !text.contains("quiet") && !text.contains("sk-very-secret"), "{text}");
+    assert_eq!(stage.base_state()["secret_registry"]["secret_sources"]["TOKEN"]["value"], "**********");
+    // The names are there again, the values are not.
+    let again = stage.open().await;
+    assert_eq!(again.secrets().len(), 2);
+}
+
+#[tokio::test]
+async fn with_a_cipher_secrets_are_sealed_at_once_and_a_wrong_key_destroys_none() {
+    let stage = Stage::new([]);
+    let (right, wrong) = (|| Cipher::new("right", &[]), || Cipher::new("wrong", &[]));
+    let conversation = stage.builder().cipher(right()).open().await.unwrap();
+    conversation.update_secrets(vec![("TOKEN".into(), Source::given("hush-hush"))]).await.unwrap();
+    let sealed = |stage: &Stage| {
+        let value = stage.base_state()["secret_registry"]["secret_sources"]["TOKEN"]["value"].clone();
+        value.as_str().unwrap().to_owned()
+    };
+    let first = sealed(&stage);
+    assert_eq!(right().open(&first).unwrap().expose(), "hush-hush");
+    for cipher in [Some(wrong()), None] {
+        let mut builder = stage.builder();
+        if let Some(cipher) = cipher {
+            builder = builder.cipher(cipher);
+        }
+        let conversation = builder.open().await.unwrap();
+        conversation.update_secrets(vec![("MORE".into(), Source::given("more-more"))]).await.unwrap();
+        assert_eq!(right().open(&sealed(&stage)).unwrap().expose(), "hush-hush", "a token stays what it was");
+        assert_ne!(stage.base_state()["secret_registry"]["secret_sources"]["TOKEN"]["value"], "hush-hush");
+    }
+    // A new key opens what the old one sealed, and seals it anew.
+    let rotated = Cipher::new("new", &["right"]);
+    let conversation = stage.builder().cipher(rotated).open().await.unwrap();
+    conversation.update_secrets(vec![("MORE".into(), Source::given("more"))]).await.unwrap();
+    assert_eq!(Cipher::new("new", &[]).open(&sealed(&stage)).unwrap().expose(), "hush-hush");
+}
+
+#[tokio::test]
+async fn confirmation_mode_is_active_with_an_analyzer_and_a_policy_that_asks() {
+    let stage = Stage::new([]);
+    let conversation = stage.open().await;
+    assert!(!conversation.is_confirmation_mode_active().await.unwrap());
+    conversation.set_confirmation_policy(Policy::Always).await.unwrap();
+    assert!(!conversation.is_confirmation_mode_active().await.unwrap());
+    conversation.set_security_analyzer(Some(Analyzer::Llm)).await.unwrap();
+    assert!(conversation.is_confirmation_mode_active().await.unwrap());
+    // Both survive a restart.
+    let again = stage.open().await;
+    assert!(again.is_confirmation_mode_active().await.unwrap());
+    again.set_confirmation_policy(Policy::Never).await.unwrap();
+    assert!(!again.is_confirmation_mode_active().await.unwrap());
+}
+
+#[tokio::test]
+async fn what_an_agent_remembers_for_itself_survives_a_restart() {
+    let stage = Stage::new([]);
+    let conversation = stage.open().await;
+    conversation.set_agent_state(Json::parse(r#"{"plan":{"step":2}}"#).unwrap()).await.unwrap();
+    stage.open().await;
+    assert_eq!(stage.base_state()["agent_state"]["plan"]["step"], 2);
+}
+
+fn verdict(complete: bool, missing: &str) -> Line {
+    Line::text(&serde_json::json!({ "score": 0.5, "complete": complete, "missing": missing }).to_string())
+}
+
+#[tokio::test]
+async fn a_goal_is_gone_after_until_the_judge_finds_it_reached() {
+    let stage = Stage::new([
+        Line::text("I made half."),
+        verdict(false, "the other half"),
+        Line::text("I made the rest."),
+        verdict(true, ""),
+    ]);
+    let conversation = stage.builder().state_updates(UPDATES).open().await.unwrap();
+    let outcome = conversation.run_goal(&Goal::new("Make it whole")).await.unwrap();
+    assert_eq!((outcome.status, outcome.rounds), (GoalStatus::Complete, 2));
+    let asked = &stage.model.requests()[2].messages;
+    assert!(asked.last().unwrap().content[0].as_text().unwrap().contains("the other half"));
+    let told: Vec<_> = stage.kinds().into_iter().filter(|kind| kind.starts_with("goal ")).collect();
+    assert!(told[0].contains(r#""status":"running""#), "{told:?}");
+    assert!(told.last().unwrap().contains(r#""status":"complete""#), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_goal_that_is_not_reached_ends_after_its_rounds_and_an_interrupted_one_goes_on() {
+    let stage = Stage::new([
+        Line::text("Some."),
+        verdict(false, "more"),
+        Line::text("Some more."),
+        verdict(false, "yet more"),
+    ]);
+    let conversation = stage.builder().state_updates(UPDATES).open().await.unwrap();
+    let goal = Goal { rounds_max: 2, ..Goal::new("Everything") };
+    let outcome = conversation.run_goal(&goal).await.unwrap();
+    assert_eq!((outcome.status, outcome.rounds), (GoalStatus::Capped, 2));
+    assert!(conversation.resume_goal(None).await.is_err(), "it was not interrupted");
+
+    let gate = Gate::new();
+    let stage = Stage::new([command("c1", "one").gate(&gate), Line::text("Done."), verdict(true, "")]);
+    let conversation = stage.builder().state_updates(UPDATES).open().await.unwrap();
+    let pursuit = tokio::spawn({
+        let conversation = conversation.clone();
+        async move { conversation.run_goal(&Goal::new("Something")).await }
+    });
+    gate.reached().await;
+    conversation.pause().await.unwrap();
+    gate.open();
+    assert_eq!(pursuit.await.unwrap().unwrap().status, GoalStatus::Interrupted);
+    let outcome = conversation.resume_goal(None).await.unwrap();
+    assert_eq!((outcome.status, outcome.rounds), (GoalStatus::Complete, 1));
+    let paused = stage.events().iter().filter(|event| matches!(event, Event::Pause(_))).count();
+    assert_eq!((stage.terminal.commands().len(), paused), (1, 1));
+}

@@ -1,0 +1,61 @@
+//! `/metrics`: what Prometheus reads.
+
+use annals::server::Config;
+use annals::{Expected, Store};
+use reqwest::header::AUTHORIZATION;
+
+use crate::support::events::pause;
+use crate::support::served::Served;
+use crate::support::{Scratch, conversation};
+
+/// The value of a line that begins with `name`.
+fn figure(text: &str, name: &str) -> f64 {
+    let line = text.lines().find(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')));
+    line.unwrap_or_else(|| panic!("{name} is not in\n{text}")).rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+fn append(store: &Store, id: &str) {
+    store.append(&conversation("talk"), Expected::Any, &[pause(id)]).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_the_process_and_its_requests_are_counted() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    append(&store, "e0");
+    append(&store, "e1");
+    let server = Served::start(&store).await;
+    server.get("/api/annals/conversations/talk/state").await;
+    server.get("/api/annals/conversations/nobody/state").await;
+    server.get("/no/such/path").await;
+    let feed = server.client.get(format!("{}/api/annals/feed", server.url)).send().await.unwrap();
+    let answer = server.get("/metrics").await;
+    assert_eq!(answer.content_type, "text/plain; version=0.0.4; charset=utf-8");
+    let text = &answer.text;
+    assert_eq!(figure(text, "annals_log_position"), 2.0);
+    assert_eq!(figure(text, "annals_conversations"), 1.0);
+    assert_eq!(figure(text, "annals_appends_total"), 2.0);
+    assert_eq!(figure(text, "annals_commits_total"), 2.0);
+    assert_eq!(figure(text, "annals_feeds_open"), 1.0);
+    assert_eq!(figure(text, "annals_runs"), 0.0);
+    assert!(figure(text, "annals_database_bytes") > 0.0 && figure(text, "annals_wal_bytes") > 0.0);
+    let route = r#"method="GET",route="/api/annals/conversations/{conversation_id}/state""#;
+    assert_eq!(figure(text, &format!("annals_http_requests_total{{{route},status=\"200\"}}")), 1.0);
+    assert_eq!(figure(text, &format!("annals_http_requests_total{{{route},status=\"404\"}}")), 1.0);
+    assert_eq!(figure(text, &format!("annals_http_request_seconds_bucket{{{route},le=\"+Inf\"}}")), 2.0);
+    assert_eq!(figure(text, r#"annals_http_requests_total{method="GET",route="none",status="404"}"#), 1.0);
+    drop(feed);
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_may_come_as_a_bearers_token() {
+    let scratch = Scratch::new();
+    let config = Config { session_keys: vec!["secret".to_owned()], ..Config::default() };
+    let server = Served::with(&scratch.open(), config).await;
+    for (token, status) in [("Bearer secret", 200), ("Bearer wrong", 401), ("secret", 401)] {
+        let request = server.client.get(format!("{}/metrics", server.url)).header(AUTHORIZATION, token);
+        assert_eq!(request.send().await.unwrap().status(), status, "{token}");
+    }
+    server.end().await;
+}

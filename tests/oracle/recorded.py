@@ -1,0 +1,216 @@
+"""Runs agents with Annals, and opens what it recorded with the real SDK.
+
+Usage: recorded.py     ANNALS names the program (default: annals)
+
+A model server plays a script to `annals run`, `resume`, `approve`, `reject`, `fork` and `send`; one run is killed in the
+middle of a command. Each conversation is exported as a folder, the SDK opens it as its own, and both are asked the same:
+status, branch, HEAD, views, messages, actions without an answer, costs, the final response. Ends with 1 where an
+answer differs, and says which.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import differential
+from differential import Annals, asked_of_the_sdk, create
+
+
+class Model(BaseHTTPRequestHandler):
+    """Answers each request with the next line of the script that its model names; then it finishes."""
+
+    protocol_version = "HTTP/1.1"
+    scripts: dict = {}
+    served: dict = {}
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        name = request["model"]
+        place = Model.served[name] = Model.served.get(name, 0) + 1
+        script = Model.scripts.get(name, [])
+        line = script[place - 1] if place <= len(script) and request.get("tools") else None
+        if line is None:
+            line = ("", [("finish", {"message": "done"})]) if request.get("tools") else ("What went before.", [])
+        if isinstance(line, int):
+            return self.send(line, "application/json", json.dumps({"error": {"message": "no"}}))
+        text, calls = line
+        calls = [
+            {
+                "index": index,
+                "id": f"call_{place}_{index}",
+                "type": "function",
+                "function": {"name": tool, "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)},
+            }
+            for index, (tool, arguments) in enumerate(calls)
+        ]
+        message = {"role": "assistant", "content": text or None} | ({"tool_calls": calls} if calls else {})
+        whole = {"id": f"chatcmpl-{name}-{place}", "object": "chat.completion", "created": 1, "model": name}
+        usage = {"prompt_tokens": 100 + place, "completion_tokens": 7, "total_tokens": 107 + place}
+        reason = "tool_calls" if calls else "stop"
+        if not request.get("stream"):
+            choice = {"index": 0, "message": message, "finish_reason": reason}
+            return self.send(200, "application/json", json.dumps(whole | {"choices": [choice], "usage": usage}))
+        whole["object"] = "chat.completion.chunk"
+        pieces = [
+            whole | {"choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+            whole | {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
+            whole | {"choices": [], "usage": usage},
+        ]
+        body = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces) + "data: [DONE]\n\n"
+        self.send(200, "text/event-stream", body)
+
+    def send(self, status, kind, body):
+        body = body.encode()
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class Desk(Annals):
+    def __init__(self, folder, url):
+        super().__init__(folder / "annals.db")
+        self.folder = folder
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+        self.environment = kept | {
+            "HOME": str(folder / "home"),
+            "LLM_API_KEY": "sk-test",
+            "LLM_BASE_URL": url,
+            "OH_SECRET_KEY": "a long random text",
+            "TOKEN": "hush-hush-hush",
+        }
+
+    def start(self, *arguments, **more):
+        command = [self.program, "--db", str(self.database), "--json", *arguments]
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=self.environment | more
+        )
+
+    def does(self, *arguments, code=0, **more):
+        process = self.start(*arguments, **more)
+        out, _ = process.communicate(timeout=120)
+        if process.returncode != code:
+            raise SystemExit(f"{arguments} ended with {process.returncode}, not {code}: {out[-2000:]}")
+        return [json.loads(line) for line in out.splitlines()]
+
+    def run(self, name, script, *more, code=0, **environment):
+        """A new conversation; answers its id."""
+        Model.scripts[name] = script
+        work = self.folder / "work" / name
+        work.mkdir(parents=True)
+        lines = self.does(
+            "run", "Go", "-w", str(work), "-m", f"openai/{name}", *more, code=code, **environment
+        )
+        return lines[0]["conversation"]
+
+    def killed(self, name, script, until):
+        """A new conversation whose run is killed once the file `until` is there."""
+        Model.scripts[name] = script
+        work = self.folder / "work" / name
+        work.mkdir(parents=True)
+        process = self.start("run", "Go", "-w", str(work), "-m", f"openai/{name}", "--confirm", "never")
+        identity = json.loads(process.stdout.readline())["conversation"]
+        while not (work / until).exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        return identity
+
+
+def shell(command, risk="LOW"):
+    return ("terminal", {"command": command, "security_risk": risk, "summary": "do it"})
+
+
+def think(number):
+    return ("", [("think", {"thought": f"number {number}", "summary": "think"})])
+
+
+def record(desk):
+    """Every way that a conversation may have gone, by name."""
+    made = {}
+    file = {"command": "create", "path": str(desk.folder / "work/done/a.txt"), "file_text": "Hi\n", "security_risk": "LOW"}
+    made["done"] = desk.run(
+        "done",
+        [
+            ("First.", [shell("echo one; false"), ("file_editor", file)]),
+            ("", [("task_tracker", {"command": "plan", "task_list": [{"title": "t", "notes": "", "status": "todo"}]})]),
+            ("", [("no_such_tool", {"a": 1})]),
+            ("", [("terminal", "{torn")]),
+        ],
+    )
+    made["secret"] = desk.run("secret", [("", [shell("echo $TOKEN")])], "--secret", "TOKEN")
+    made["waiting"] = desk.run(
+        "waiting", [("Two.", [shell("echo a"), shell("echo b")])], "--confirm", "always", code=1
+    )
+    made["approved"] = desk.run("approved", [("", [shell("echo a")])], "--confirm", "always", code=1)
+    desk.does("approve", made["approved"], "--confirm", "never")
+    made["refused"] = desk.run("refused", [("", [shell("echo a"), shell("echo b")])], "--confirm", "always", code=1)
+    desk.does("reject", made["refused"], "--reason", "no")
+    desk.does("send", made["refused"], "something else, please")
+    desk.does("resume", made["refused"], code=0)
+    made["failed"] = desk.run("failed", [think(1), 400], code=2)
+    made["stuck"] = desk.run("stuck", [("", [shell("echo same")])] * 9, code=1)
+    made["capped"] = desk.run("capped", [think(number) for number in range(5)], "--max-iterations", "3", code=2)
+    made["condensed"] = desk.run(
+        "condensed", [think(number) for number in range(14)], ANNALS_CONDENSE_AT="12"
+    )
+    made["fork"] = desk.does("fork", made["done"], "--from", "1")[0]["conversation"]
+    desk.does("resume", made["fork"], "go on")
+    made["whole fork"] = desk.does("fork", made["waiting"], "--keep-cost")[0]["conversation"]
+    batch = [("", [shell("touch begun; sleep 60"), shell("echo never")])]
+    made["killed"] = desk.killed("killed", batch, "begun")
+    made["resumed"] = desk.killed("resumed", batch, "begun")
+    desk.does("resume", made["resumed"])
+    return made
+
+
+def main():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    differing = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = Path(scratch)
+        desk = Desk(scratch, f"http://127.0.0.1:{server.server_port}/v1")
+        made = record(desk)
+        desk.does("export", "--all", "--to", str(scratch / "out"))
+        folders = {
+            json.loads(base.read_text())["id"]: base.parent for base in (scratch / "out").glob("*/base_state.json")
+        }
+        # What the names promise did happen.
+        for name, kind in (("condensed", "Condensation"), ("resumed", "AgentErrorEvent"), ("refused", "UserRejectObservation")):
+            if kind not in {event["kind"] for event in desk.answer("events", made[name])}:
+                raise SystemExit(f"{name} has no {kind}")
+        for name, identity in made.items():
+            folder = folders[identity]
+            text = (folder / "base_state.json").read_text()
+            wrong = [f"{word} is in the base state" for word in ("sk-test", "hush-hush-hush") if word in text]
+            actual = desk.of(identity)
+            actual["status"] = desk.answer("show", identity)["status"]
+            status = create(folder, differential.uuid.UUID(identity)).execution_status.value
+            expected = asked_of_the_sdk(folder) | {"status": status}
+            wrong += [
+                f"{key}\n  the SDK: {str(expected[key])[:600]}\n  Annals:  {str(actual[key])[:600]}"
+                for key in expected
+                if expected[key] != actual[key]
+            ]
+            for what in wrong:
+                print(f"{name} ({identity}): {what}")
+            differing += bool(wrong)
+    server.shutdown()
+    print(f"{len(made) - differing} of {len(made)} recorded conversations are to the SDK what they are to Annals")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

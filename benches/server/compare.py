@@ -11,6 +11,7 @@ connection, in turn; each figure is a median. Needs Linux (/proc) and, without -
 """
 
 import argparse
+import atexit
 import http.client
 import json
 import os
@@ -46,6 +47,8 @@ class Server:
             [part.format(port=self.port) for part in command],
             env=environment, cwd=folder, stdout=self.log, stderr=self.log, start_new_session=True,
         )
+        # Whatever goes wrong from here on, nothing is left running.
+        atexit.register(self.end)
         while True:
             try:
                 self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
@@ -90,6 +93,9 @@ class Server:
         return total / 1024
 
     def end(self):
+        atexit.unregister(self.end)
+        if self.process.poll() is not None:
+            return
         os.killpg(self.process.pid, signal.SIGTERM)
         self.process.wait(60)
         self.log.close()

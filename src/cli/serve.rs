@@ -10,13 +10,15 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
 use super::arguments::Serve;
-use super::print::Output;
+use super::print::{Output, count, plural};
 use super::{DONE, Place};
 use crate::conversation::ConversationError;
 use crate::error::{Error, Result};
+use crate::ids::ConversationId;
 use crate::secret::Cipher;
 use crate::server::{App, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, serve};
-use crate::store::Options;
+use crate::store::{Options, Store};
+use crate::transfer::{ImportOptions, ImportStatus, Importer};
 
 pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result<u8> {
     let session_keys = session_keys(&command.api_keys);
@@ -41,6 +43,12 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
         home_dir: std::env::var_os("HOME").map(PathBuf::from),
     };
     let store = place.open(&Options::default())?;
+    let folders = config.conversations_dir.clone();
+    if command.import_folders {
+        take_in(&store, &folders)?;
+    } else {
+        offer(&store, &folders, output);
+    }
     let asked = SocketAddr::new(command.host, command.port);
     let failed = |source| Error::Serve { address: asked, source };
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(failed)?;
@@ -60,6 +68,58 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
         serve(listener, Arc::new(app), told_to_end()).await.map_err(failed)
     })?;
     Ok(DONE)
+}
+
+/// How many folders are looked at for what could be taken in.
+const OFFERED_MAX: usize = 10_000;
+
+/// Says that there are conversation folders that the database has not; a stand-in for the reference shows none of them.
+fn offer(store: &Store, folders: &Path, output: &Output) {
+    let Ok(entries) = std::fs::read_dir(folders) else { return };
+    let unknown = entries
+        .flatten()
+        .take(OFFERED_MAX)
+        .filter(|entry| entry.path().join("base_state.json").is_file())
+        .filter_map(|entry| ConversationId::new(entry.file_name().to_str()?).ok())
+        .filter(|id| matches!(store.conversation(id), Err(Error::UnknownConversation { .. })))
+        .count() as u64;
+    if unknown > 0 {
+        output.remark(format!(
+            "{} under {} not in the database: --import-folders takes them in",
+            if unknown == 1 {
+                "1 conversation folder".into()
+            } else {
+                format!("{} conversation folders", count(unknown))
+            },
+            if unknown == 1 {
+                format!("{} is", folders.display())
+            } else {
+                format!("{} are", folders.display())
+            },
+        ));
+    }
+}
+
+/// Takes in the conversation folders; what is in the database already is left, and what differs is told of.
+fn take_in(store: &Store, folders: &Path) -> Result<()> {
+    if !folders.exists() {
+        return Ok(());
+    }
+    let reports = Importer::new(store, ImportOptions::default()).import(folders, &mut |_| ())?;
+    let added: u64 = reports.iter().map(|report| report.added).sum();
+    eprintln!(
+        "annals: {} under {}: {} taken in",
+        plural(reports.len() as u64, "conversation"),
+        folders.display(),
+        plural(added, "new event"),
+    );
+    for report in &reports {
+        if matches!(report.status, ImportStatus::Conflict | ImportStatus::Failed | ImportStatus::Partial) {
+            let why = report.problems.first().map_or("", |problem| &problem.problem);
+            eprintln!("annals: {}: {}: {why}", report.path.display(), report.status.as_str());
+        }
+    }
+    Ok(())
 }
 
 /// The keys of the arguments and of the environment; empty ones count for nothing.

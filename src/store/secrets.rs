@@ -103,7 +103,8 @@ impl Store {
     /// `finder` with `values`, and with those that the conversation's base state holds in the open.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], [`Error::Finder`] for values that cannot be looked for.
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), [`Finder`](crate::Error::Finder) for values that cannot be
+    /// looked for.
     pub fn finder_with_own(
         &self,
         conversation: &ConversationId,

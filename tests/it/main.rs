@@ -12,6 +12,7 @@ mod cli;
 mod cli_privacy;
 mod cli_retention;
 mod cli_run;
+mod cli_serve;
 mod concurrent;
 #[cfg(feature = "agent")]
 mod conversation_aside;

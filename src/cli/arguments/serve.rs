@@ -8,12 +8,15 @@ use clap::Args;
 ///
 /// The real OpenHands clients work against it unchanged. It listens on this machine only, unless `--host`
 /// says otherwise; then it wants a session key. The reference's environment names are read too:
-/// OH_SESSION_API_KEYS_0, _1, .. and SESSION_API_KEY.
+/// OH_SESSION_API_KEYS_0, _1, .. and SESSION_API_KEY, OH_SECRET_KEY, OH_PREVIOUS_SECRET_KEYS, OH_WEBHOOKS,
+/// OH_MAX_CONCURRENT_RUNS, OH_CONVERSATIONS_PATH, OH_PERSISTENCE_DIR, OH_WORKSPACE_PATH and
+/// OH_CONVERSATION_IDLE_TTL_SECONDS.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     annals serve\n  \
     annals --db team.db serve --port 8000 --api-key \"$KEY\"\n  \
-    annals serve --host 0.0.0.0 --api-key \"$KEY\"")]
+    annals serve --host 0.0.0.0 --api-key \"$KEY\"\n  \
+    OH_CONVERSATIONS_PATH=workspace/conversations annals serve --import-folders   in the reference's place")]
 pub(in crate::cli) struct Serve {
     /// The address to listen on
     #[arg(long, default_value = "127.0.0.1", env = "ANNALS_HOST")]
@@ -31,6 +34,10 @@ pub(in crate::cli) struct Serve {
     /// Without any they may be looked up anywhere the server reaches
     #[arg(long = "lookup-origin", value_name = "ORIGIN")]
     pub lookup_origins: Vec<String>,
+    /// Take in the conversation folders under OH_CONVERSATIONS_PATH (else `conversations` beside the database) first;
+    /// what is in the database already is left as it is
+    #[arg(long)]
+    pub import_folders: bool,
     /// Listen on other addresses than this machine's without any key: everybody who reaches it may run commands
     #[arg(long)]
     pub without_key: bool,

@@ -10,7 +10,7 @@ use axum::routing::get;
 
 use super::App;
 use super::failure::Failure;
-use crate::page::{INDEX, POLICY, asset};
+use crate::page::{INDEX, POLICY, asset, packed};
 
 /// A browser asks each time whether a file is still the same: a newer program is seen at once.
 const CACHING: &str = "no-cache";
@@ -37,18 +37,34 @@ pub(super) fn wanted(headers: &HeaderMap) -> Option<Response> {
 }
 
 fn sent(path: &str, headers: &HeaderMap) -> Option<Response> {
-    let (asset, tag) = asset(path)?;
+    let packed = if takes_packed(headers) { packed(path) } else { None };
+    let encoding = packed.map(|_| [(header::CONTENT_ENCODING, "zstd")]);
+    let form = packed.or_else(|| asset(path))?;
     let told = [
-        (header::ETAG, tag),
+        (header::ETAG, form.tag),
         (header::CACHE_CONTROL, CACHING),
+        (header::VARY, "accept-encoding"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
     ];
-    if is_known(headers, tag) {
+    if is_known(headers, form.tag) {
         return Some((StatusCode::NOT_MODIFIED, told).into_response());
     }
-    Some((told, [(header::CONTENT_TYPE, asset.content_type)], asset.bytes).into_response())
+    let content_type = [(header::CONTENT_TYPE, form.content_type)];
+    Some(match encoding {
+        Some(encoding) => (told, content_type, encoding, form.bytes).into_response(),
+        None => (told, content_type, form.bytes).into_response(),
+    })
+}
+
+/// Whether the other side unpacks Zstandard: browsers say so to this machine and over TLS.
+fn takes_packed(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).any(|part| {
+        let (name, weight) = part.split_once(';').unwrap_or((part, ""));
+        name.trim() == "zstd" && !matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
+    })
 }
 
 /// Whether the other side has it already. Weak comparison, as RFC 9110 section 13.1.2 asks for.

@@ -128,7 +128,13 @@ export class Context {
 
 /** What the address says, into the context. */
 export function follow(context, query) {
-  const event = numbered(query.event);
   context.at.value = numbered(query.at);
-  if (event !== null && event !== context.selected.peek()) context.selected.value = event;
+  const event = numbered(query.event);
+  if (event === null && query.event) {
+    // An address may name an event by its id.
+    context.goToEvent(query.event);
+  } else if (event !== null && event !== context.selected.peek()) {
+    context.selected.value = event;
+    context.control.current?.goTo(event);
+  }
 }

@@ -4,6 +4,7 @@ import { useShortcuts } from '../../lib/keys.js';
 import { highlight, unhighlight, wordsOf } from '../../lib/highlight.js';
 import { Live } from '../../lib/live.js';
 import { Context, follow, numbered } from './context.js';
+import { BESIDE } from './group.js';
 import { Head } from './head.js';
 import { Timeline } from './timeline.js';
 import { Side } from './side.js';
@@ -23,6 +24,7 @@ function useLive(context) {
   const pieces = useSignal(null);
   useEffect(() => {
     let timer = null;
+    let before = null;
     const soon = () => {
       timer ??= setTimeout(() => {
         timer = null;
@@ -32,6 +34,11 @@ function useLive(context) {
     const live = new Live(context.id, context.log.total.peek(), {
       event: (sequence, event) => {
         context.log.append(sequence, event);
+        if (!BESIDE.has(event.kind)) {
+          // Somebody went back: other events are live now.
+          if (before && event.parent_id && event.parent_id !== before) context.lookForBranches();
+          before = event.id;
+        }
         if (event.source === 'agent') pieces.value = null;
         soon();
       },

@@ -207,7 +207,7 @@ async fn conversations_are_listed_a_page_at_a_time_with_what_they_took() {
     assert_eq!(server.json(&format!("{list}?title=mill")).await["total"], 1);
     assert_eq!(server.json(&format!("{list}?status=running&status=paused")).await["total"], 0);
     assert_eq!(server.json(&format!("{list}?tag=team=core")).await["total"], 0);
-    let one = server.json(&format!("{list}/1bf3c9")).await;
+    let one = server.json(&format!("{list}/1bf3c9?counts=true")).await;
     assert_eq!((one["kinds"].clone(), one["sub_agents"].clone()), (json!({"MessageEvent": 2}), json!([])));
     for (path, status) in [
         (format!("{list}?limit=0"), 422),

@@ -9,11 +9,11 @@ import { Log } from './log.js';
 export const numbered = (text) => (/^\d+$/.test(text ?? '') ? Number(text) : null);
 
 export class Context {
-  constructor(head) {
+  constructor(head, events) {
     this.id = head.id;
     this.copyOf = head.copy_of;
     this.head = signal(head);
-    this.log = new Log(head.id, head.event_count);
+    this.log = new Log(head.id, head.event_count, events);
     /** The sequence that is chosen, and the point that is looked at; null for the end. */
     this.selected = signal(null);
     this.at = signal(null);

@@ -17,6 +17,8 @@ import { Tail } from './tail.js';
 import { shortcuts } from './shortcuts.js';
 
 const SOON_MS = 700;
+/** What need not be there with the first cards waits until these are. */
+const LATER_MS = 250;
 
 /** Hears the conversation for as long as it is looked at. */
 function useLive(context) {
@@ -91,9 +93,9 @@ function useFound(context, find, event) {
 
 const wide = () => innerWidth > 1000;
 
-export function Conversation({ head: first, query }) {
+export function Conversation({ head: first, events, query }) {
   const context = useMemo(() => {
-    const made = new Context(first);
+    const made = new Context(first, events);
     follow(made, query);
     return made;
   }, []);
@@ -101,8 +103,11 @@ export function Conversation({ head: first, query }) {
   const { link, pieces } = useLive(context);
   const tab = query.tab ?? 'timeline';
   useEffect(() => {
-    context.lookForBranches();
-    return () => context.log.end();
+    const timer = setTimeout(() => context.lookForBranches(), LATER_MS);
+    return () => {
+      clearTimeout(timer);
+      context.log.end();
+    };
   }, []);
   useLayoutEffect(() => { follow(context, query); }, [query.event, query.at]);
   const head = context.head.value;

@@ -52,10 +52,7 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
         const page = Number(element.dataset.page);
         const height = borderBoxSize[0].blockSize;
         if (!log.pages.has(page) || height === 0) continue;
-        if (Math.abs((made.heights.get(page) ?? -1) - height) >= 0.5) {
-          made.heights.set(page, height);
-          isChanged = true;
-        }
+        isChanged = made.measure(page, height) || isChanged;
       }
       if (isChanged) draw();
       else made.settle();

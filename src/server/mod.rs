@@ -87,7 +87,7 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/conversations/{conversation_id}/git", git::routes())
         .nest("/settings", settings::routes())
         .nest("/profiles", profiles::routes())
-        .nest("/tools", catalog::tools())
+        .merge(catalog::tools())
         .nest("/llm", catalog::models())
         .nest("/hooks", catalog::hooks())
         .nest("/workspaces", workspaces::routes())

@@ -80,6 +80,8 @@ mod restore;
 mod search;
 mod secrets;
 #[cfg(feature = "server")]
+mod server;
+#[cfg(feature = "server")]
 mod server_annals;
 #[cfg(feature = "server")]
 mod server_feed;

@@ -1,5 +1,5 @@
 // What a component shows of an answer that is on its way: the value, the error, and again.
-import { useEffect, useLayoutEffect, useRef, useState, useCallback } from './ui.js';
+import { useEffect, useRef, useState, useCallback } from './ui.js';
 import { isAbort } from './api.js';
 
 /**
@@ -9,8 +9,7 @@ import { isAbort } from './api.js';
 export function useLoad(load, inputs) {
   const [state, setState] = useState({ value: undefined, error: null, isLoading: true });
   const [round, setRound] = useState(0);
-  // Not after the next frame: what is asked for now is here sooner.
-  useLayoutEffect(() => {
+  useEffect(() => {
     const abort = new AbortController();
     setState((old) => ({ ...old, isLoading: true }));
     load(abort.signal).then(
@@ -57,6 +56,22 @@ export function useLatest(load, input) {
   }, [input, round]);
   const again = useCallback(() => setRound((old) => old + 1), []);
   return { ...state, again };
+}
+
+/** The value, changed every `ms` at most. */
+export function useEvery(value, ms) {
+  const [shown, setShown] = useState(value);
+  const place = useRef({ value, timer: null });
+  place.current.value = value;
+  useEffect(() => {
+    const here = place.current;
+    here.timer ??= setTimeout(() => {
+      here.timer = null;
+      setShown(here.value);
+    }, ms);
+  }, [value]);
+  useEffect(() => () => clearTimeout(place.current.timer), []);
+  return shown;
 }
 
 /** The value as it was `ms` after it last changed. */

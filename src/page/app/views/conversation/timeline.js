@@ -1,5 +1,5 @@
 // The timeline: pages of cards, only those one sees in the page, each in its place.
-import { html, useLayoutEffect, useRef, useState, useMemo } from '../../lib/ui.js';
+import { html, useEffect, useLayoutEffect, useRef, useState, useMemo } from '../../lib/ui.js';
 import { Scroller } from './scroller.js';
 import { group } from './group.js';
 import { Item } from './item.js';
@@ -52,10 +52,7 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
         const page = Number(element.dataset.page);
         const height = borderBoxSize[0].blockSize;
         if (!log.pages.has(page) || height === 0) continue;
-        if (Math.abs((made.heights.get(page) ?? -1) - height) >= 0.5) {
-          made.heights.set(page, height);
-          isChanged = true;
-        }
+        isChanged = made.measure(page, height) || isChanged;
       }
       if (isChanged) draw();
       else made.settle();
@@ -107,7 +104,7 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
   let height = 0;
   const made = scroller.current;
   const range = made ? made.range(AHEAD) : [0, 0];
-  useLayoutEffect(() => { if (made && total > 0) log.want(range[0], range[1]); }, [Boolean(made), range[0], range[1], total, version]);
+  useEffect(() => { if (made && total > 0) log.want(range[0], range[1]); }, [Boolean(made), range[0], range[1], total, version]);
   if (made) {
     height = made.offsets[made.pages] ?? 0;
     blocks = [];
@@ -118,7 +115,7 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
     }
   }
   return html`
-    <div class="pane" ref=${pane} tabindex="0" role="feed" aria-label="Timeline" aria-busy=${log.loading.size > 0}>
+    <div class="pane" ref=${pane} tabindex="0" role="region" aria-label="Timeline" aria-busy=${log.loading.size > 0}>
       <div class="pages" ref=${inner} style=${{ height: `${height}px` }}>${blocks}</div>
       ${log.error.value && html`<${Problem} error=${log.error.value} />`}
       ${total === 0 && html`<p class="empty">Nothing has happened yet.</p>`}

@@ -1,0 +1,14 @@
+//! The server as its clients meet it: over HTTP and sockets, each route by itself.
+
+mod access;
+mod bash;
+mod choices;
+mod commands;
+mod conversations;
+mod events;
+mod files;
+mod git;
+mod lifecycle;
+mod settings;
+mod sockets;
+mod webhooks;

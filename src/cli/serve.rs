@@ -38,6 +38,7 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
         settings_dir: settings_dir(place.path),
         webhooks: webhooks()?,
         lookup_origins: command.lookup_origins.clone(),
+        telemetry: command.otel_endpoint.clone().filter(|endpoint| !endpoint.is_empty()),
         session_keys,
         workspace_dir: std::env::var_os("OH_WORKSPACE_PATH").map(PathBuf::from),
         home_dir: std::env::var_os("HOME").map(PathBuf::from),

@@ -34,6 +34,11 @@ pub(in crate::cli) struct Serve {
     /// Without any they may be looked up anywhere the server reaches
     #[arg(long = "lookup-origin", value_name = "ORIGIN")]
     pub lookup_origins: Vec<String>,
+    /// A collector of OpenTelemetry to tell of turns, replies and tool calls, like http://localhost:4318; nothing of what
+    /// is said goes there. Needs a build with the feature `otel`
+    #[cfg_attr(feature = "otel", arg(env = "OTEL_EXPORTER_OTLP_ENDPOINT"))]
+    #[arg(long, value_name = "URL")]
+    pub otel_endpoint: Option<String>,
     /// Take in the conversation folders under OH_CONVERSATIONS_PATH (else `conversations` beside the database) first;
     /// what is in the database already is left as it is
     #[arg(long)]

@@ -11,4 +11,6 @@ mod git;
 mod lifecycle;
 mod settings;
 mod sockets;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod webhooks;

@@ -67,6 +67,8 @@ mod merge;
 mod messages;
 mod old;
 mod open;
+#[cfg(feature = "agent")]
+mod plugins;
 mod projections;
 mod proof;
 mod prune;

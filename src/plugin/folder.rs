@@ -62,8 +62,9 @@ pub fn skills_of_person(home: &Path) -> Folder {
     found
 }
 
-/// Where plugins of the portable layout keep what is theirs.
-pub(super) fn data_root(home: &Path) -> PathBuf {
+/// Where plugins of the portable layout keep what is theirs, in a person's folder.
+#[must_use]
+pub fn data_root(home: &Path) -> PathBuf {
     home.join(".openhands/plugin-data")
 }
 

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 pub use command::Command;
 pub use error::{PluginError, PluginProblem};
 pub use fetch::{Fetched, Fetcher, GitSettings, PATIENCE};
-pub use folder::{AmbientPlugins, available, skills_of_person};
+pub use folder::{AmbientPlugins, available, data_root, skills_of_person};
 pub use installed::{Extension, Installed, InstalledExtension, Installing};
 pub use manifest::{Author, Manifest};
 pub use marketplace::{EntrySource, Marketplace, PluginEntry, SkillEntry};

@@ -85,8 +85,9 @@ impl Opening {
             .fetch(Arc::clone(&self.fetch))
             .on_delta(piece::publisher(app.hub(), id))
             .on_pause(OnPause::FinishStep)
+            .ambient_plugins(app.config().ambient_plugins)
             .state_updates(StateUpdates::On);
-        if let Some(home) = &app.config().home_dir {
+        if let Some(home) = &app.config().person_dir {
             builder = builder.home(home);
         }
         if let Some(cipher) = &self.cipher {

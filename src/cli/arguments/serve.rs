@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use clap::Args;
 
+use super::run::Extras;
+
 /// Serves the OpenHands agent-server API over the database
 ///
 /// The real OpenHands clients work against it unchanged. It listens on this machine only, unless `--host`
@@ -34,6 +36,10 @@ pub(in crate::cli) struct Serve {
     /// Without any they may be looked up anywhere the server reaches
     #[arg(long = "lookup-origin", value_name = "ORIGIN")]
     pub lookup_origins: Vec<String>,
+    /// What files may add to agents, whatever clients ask for: skills and agents of the folder of whoever runs the
+    /// server, their plugins, and those of workspaces, whose hooks and servers are commands that are run
+    #[arg(long, value_enum, default_value = "all", env = "ANNALS_EXTRAS")]
+    pub extras: Extras,
     /// Take in the conversation folders under OH_CONVERSATIONS_PATH (else `conversations` beside the database) first;
     /// what is in the database already is left as it is
     #[arg(long)]

@@ -43,6 +43,7 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
         workspace_dir: std::env::var_os("OH_WORKSPACE_PATH").map(PathBuf::from),
         home_dir: home(),
         person_dir: home().filter(|_| command.extras != Extras::None),
+        public_extensions_dir: std::env::var_os("EXTENSIONS_PATH").map(PathBuf::from),
         ambient_plugins: command.extras.ambient_plugins(),
     };
     let store = place.open(&Options::default())?;

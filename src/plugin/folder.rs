@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Extension, Installed, Plugin, PluginProblem, file};
-use crate::skill::{self, Folder};
+use crate::skill::{self, Folder, Names};
 
 /// Which plugins a conversation has without naming them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,7 +55,7 @@ pub fn available(home: Option<&Path>, project: Option<&Path>) -> (Vec<Plugin>, V
 pub fn skills_of_person(home: &Path) -> Folder {
     let mut found = skill::user(home);
     for folder in Installed::of_home(home, Extension::Skill).enabled() {
-        if let Some(skill) = super::marketplace::standalone(&folder, &folder) {
+        if let Some(skill) = super::marketplace::standalone(&folder, &folder, Names::Strict) {
             found.take(skill);
         }
     }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::marketplace::standalone;
 use super::{Fetched, Fetcher, Plugin, PluginError, PluginSource, file, without_credentials};
 use crate::ids::Timestamp;
+use crate::skill::Names;
 
 const METADATA: &str = ".installed.json";
 
@@ -309,7 +310,7 @@ impl Installed {
             }
             Extension::Skill => {
                 let missing = || PluginError::Skill("the folder has no SKILL.md".to_owned());
-                let skill = standalone(folder, folder).ok_or_else(missing)?;
+                let skill = standalone(folder, folder, Names::Strict).ok_or_else(missing)?;
                 let skill = skill.map_err(|problem| PluginError::Skill(problem.reason))?;
                 Ok(Told {
                     name: skill.name,

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::file::{self, member, nullable};
-use super::{NAME_BYTES_MAX, PluginError};
+use super::{NAME_BYTES_MAX, Plugin, PluginError};
 
 /// Where the manifest of the usual layout is looked for, in this order.
 pub(super) const FOLDERS: [&str; 2] = [".plugin", ".claude-plugin"];
@@ -104,6 +104,24 @@ impl Manifest {
             return Ok(self);
         };
         Err(PluginError::Manifest { path: path.to_owned(), reason: reason.to_owned() })
+    }
+}
+
+impl Plugin {
+    /// The manifest of a folder as it stands there, of either layout.
+    ///
+    /// # Errors
+    /// [`PluginError::Manifest`] where there is none, or it is no JSON object.
+    pub fn raw_manifest(folder: &Path) -> Result<Map<String, Value>, PluginError> {
+        let wrong = |path: &Path, reason: &str| PluginError::Manifest {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let places =
+            std::iter::once(folder.join(FILE)).chain(FOLDERS.map(|inner| folder.join(inner).join(FILE)));
+        let mut places = places.filter(|path| path.is_file() && file::lies_within(path, folder));
+        let path = places.next().ok_or_else(|| wrong(folder, "plugin.json not found."))?;
+        file::object(&path).map_err(|reason| wrong(&path, &reason))
     }
 }
 

@@ -125,7 +125,7 @@ impl Marketplace {
         let roots = if inner.is_empty() { vec![folder.to_owned()] } else { inner };
         let mut skills: Vec<SkillEntry> = Vec::new();
         for path in roots.iter().flat_map(|root| file::sorted(root)) {
-            let Some(skill) = standalone(&path, folder).and_then(Result::ok) else { continue };
+            let Some(skill) = standalone(&path, folder, Names::Loose).and_then(Result::ok) else { continue };
             let Ok(relative) = path.strip_prefix(folder) else { continue };
             if skills.iter().all(|known| known.name != skill.name) {
                 let source = format!("./{}", file::slashed(relative));
@@ -205,7 +205,7 @@ impl SkillEntry {
 }
 
 /// The skill of a folder with a `SKILL.md`, both in `root`; `None` where there is none.
-pub(super) fn standalone(folder: &Path, root: &Path) -> Option<Result<Skill, SkillProblem>> {
+pub(super) fn standalone(folder: &Path, root: &Path, names: Names) -> Option<Result<Skill, SkillProblem>> {
     if !folder.is_dir() || !file::lies_within(folder, root) {
         return None;
     }
@@ -213,7 +213,7 @@ pub(super) fn standalone(folder: &Path, root: &Path) -> Option<Result<Skill, Ski
         path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("skill.md")) && path.is_file()
     };
     let path = file::sorted(folder).into_iter().find(is_skill)?;
-    file::lies_within(&path, root).then(|| read_file(&path, None, Names::Loose))
+    file::lies_within(&path, root).then(|| read_file(&path, None, names))
 }
 
 fn entries<'m>(members: &'m Map<String, Value>, name: &str) -> Result<Vec<&'m Map<String, Value>>, String> {

@@ -6,7 +6,7 @@ use super::marketplace::standalone;
 use super::{Fetcher, Marketplace, PluginError, PluginProblem, PluginSource};
 use crate::event::Json;
 use crate::event::json::Raw;
-use crate::skill::Skill;
+use crate::skill::{Names, Skill};
 
 /// How many marketplaces an agent may have registered.
 const REGISTRATIONS_MAX: usize = 100;
@@ -222,6 +222,6 @@ async fn skill(
         }
         None => (entry.folder(&marketplace.folder).ok_or_else(none)?, marketplace.folder.clone()),
     };
-    let read = standalone(&folder, &root).ok_or_else(none)?;
+    let read = standalone(&folder, &root, Names::Loose).ok_or_else(none)?;
     read.map_err(|problem| PluginError::Skill(problem.to_string()))
 }

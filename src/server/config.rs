@@ -42,6 +42,8 @@ pub struct Config {
     pub home_dir: Option<PathBuf>,
     /// The folder whose skills, memory, agents and plugins conversations have; without it they have none.
     pub person_dir: Option<PathBuf>,
+    /// A copy of the public repository of skills and plugins; nothing of it is fetched by itself.
+    pub public_extensions_dir: Option<PathBuf>,
     /// Which plugins conversations have without being given them.
     pub ambient_plugins: AmbientPlugins,
 }
@@ -62,6 +64,7 @@ impl Default for Config {
             idle_max: Some(IDLE_MAX),
             home_dir: None,
             person_dir: None,
+            public_extensions_dir: None,
             ambient_plugins: AmbientPlugins::None,
         }
     }

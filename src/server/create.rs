@@ -279,7 +279,10 @@ pub(super) fn analyzer(value: &Value) -> Result<Analyzer, Failure> {
 }
 
 /// Sources by name; here each has to be an object that says its kind.
-fn secrets(value: Option<&Value>, opening: Option<&Cipher>) -> Result<Vec<(String, Source)>, Failure> {
+pub(super) fn secrets(
+    value: Option<&Value>,
+    opening: Option<&Cipher>,
+) -> Result<Vec<(String, Source)>, Failure> {
     let Some(value) = value else { return Ok(Vec::new()) };
     let members = value.as_object().ok_or_else(|| {
         Problem::new("dict_type", &["body", "secrets"], "Input should be a valid dictionary")

@@ -54,6 +54,11 @@ impl Opening {
         })
     }
 
+    /// How secrets are looked up.
+    pub fn fetch(&self) -> Fetch {
+        Arc::clone(&self.fetch)
+    }
+
     /// What requests to others travel by.
     pub fn transport(&self) -> &Transport {
         &self.transport

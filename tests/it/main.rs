@@ -24,6 +24,8 @@ mod conversation_control;
 mod conversation_crash;
 #[cfg(feature = "agent")]
 mod conversation_elsewhere;
+#[cfg(all(feature = "agent", feature = "server"))]
+mod conversation_plugins;
 #[cfg(feature = "agent")]
 mod conversation_run;
 #[cfg(feature = "agent")]

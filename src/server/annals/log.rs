@@ -8,19 +8,23 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::ask;
-use crate::error::{Expected, Result};
+use super::{ask, named};
+use crate::error::{Error, Expected, Result};
 use crate::event::json::Raw;
 use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
-use crate::ids::{ConversationId, Sequence};
+use crate::ids::{ConversationId, EventId, Sequence};
 use crate::server::App;
 use crate::server::events::{array, text};
 use crate::server::failure::{Failure, Problem};
 use crate::server::request::Params;
-use crate::store::{EventQuery, StoredEvent};
+use crate::store::{Append, Appended, EventQuery, StoredEvent};
 
 /// The largest body of an append: any event, and some more.
 pub(super) const APPEND_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
+
+/// The largest body that is read where it arrives, in microseconds; a larger one is read on a thread that may take its
+/// time.
+const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// The most events of a page.
 const PAGE_MAX: u64 = 1000;
@@ -37,25 +41,25 @@ pub(super) async fn append(
 ) -> std::result::Result<Json<Value>, Failure> {
     let expected = expected(&params)?;
     app.touch();
-    let appended = ask(&app, move |store| {
-        // A new conversation has no id to begin with: the whole of it is written.
-        let id = ConversationId::new(&id)?;
-        let events = match events(&body) {
-            Ok(events) => events,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        store.append(&id, expected, &events).map(|places| Ok((events, places)))
-    });
-    let (events, places) = appended.await??;
-    let place = |(event, place): (&NewEvent, &crate::store::Appended)| {
+    // A new conversation has no id to begin with: the whole of it is written.
+    let conversation = ConversationId::new(&id).map_err(Error::from)?;
+    let events = if body.len() <= INLINE_BYTES_MAX {
+        events(&body)?
+    } else {
+        ask(&app, move |_| Ok(events(&body))).await??
+    };
+    let ids: Vec<EventId> = events.iter().map(|event| event.id().clone()).collect();
+    let append = Append { expected, events, base_state: None, head: None };
+    let places = app.append(&conversation, append).await.map_err(named)?;
+    let place = |(id, place): (&EventId, &Appended)| {
         json!({
-            "id": event.id().as_str(),
+            "id": id.as_str(),
             "sequence": place.sequence.0,
             "position": place.position.0,
             "known": place.known,
         })
     };
-    Ok(Json(json!({"appended": events.iter().zip(&places).map(place).collect::<Value>()})))
+    Ok(Json(json!({"appended": ids.iter().zip(&places).map(place).collect::<Value>()})))
 }
 
 fn expected(params: &Params) -> std::result::Result<Expected, Failure> {

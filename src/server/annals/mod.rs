@@ -52,12 +52,17 @@ async fn ask<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Store) -> Result<T> + Send + 'static,
 ) -> std::result::Result<T, Failure> {
-    app.ask(move |store| Ok(work(store))).await?.map_err(|error| match error {
+    app.ask(move |store| Ok(work(store))).await?.map_err(named)
+}
+
+/// A refusal of the store, which says what it is that is not there.
+fn named(error: Error) -> Failure {
+    match error {
         Error::UnknownConversation { .. } | Error::UnknownEvent { .. } => {
             Failure::not_found(error.to_string())
         }
         error => error.into(),
-    })
+    }
 }
 
 /// A parameter that is a word of its own: what form an answer has.

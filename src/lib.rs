@@ -76,6 +76,8 @@ pub mod ids;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;
+#[cfg(feature = "agent")]
+pub mod plugin;
 pub mod redact;
 pub mod replay;
 #[cfg(feature = "agent")]

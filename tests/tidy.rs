@@ -29,11 +29,12 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("tool", &["secret", "ids", "event", "message", "llm"]),
     ("skill", &["secret", "ids", "event", "message", "llm", "tool"]),
     ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill", "secret"]),
+    ("plugin", &["ids", "event", "hook", "skill", "agent"]),
     (
         "conversation",
         &[
             "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store", "secret", "llm",
-            "hook", "tool", "skill", "agent",
+            "hook", "tool", "skill", "agent", "plugin",
         ],
     ),
     (
@@ -57,6 +58,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "tool",
             "skill",
             "agent",
+            "plugin",
             "conversation",
             "stuck",
         ],

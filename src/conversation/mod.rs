@@ -27,6 +27,8 @@ mod host;
 mod live;
 mod load;
 mod navigate;
+mod plug;
+mod plugins;
 mod ready;
 mod rebase;
 mod recover;
@@ -103,6 +105,8 @@ struct Local {
     me: Weak<Local>,
     tasks: task::Tasks,
     parts: builder::Parts,
+    /// What its plugins bring, once they were loaded.
+    plugins: RwLock<Option<Arc<plugins::Loaded>>>,
     /// What it runs with, once it was made.
     equipment: RwLock<Option<Arc<Equipment>>>,
     /// The run that is under way.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::webhook::WebhookSpec;
+use crate::plugin::AmbientPlugins;
 use crate::secret::Cipher;
 
 /// How many conversations may run at once where nobody says; the reference's number.
@@ -42,6 +43,12 @@ pub struct Config {
     pub idle_max: Option<Duration>,
     /// The home folder of whoever runs the server.
     pub home_dir: Option<PathBuf>,
+    /// The folder whose skills, memory, agents and plugins conversations have; without it they have none.
+    pub person_dir: Option<PathBuf>,
+    /// A copy of the public repository of skills and plugins; nothing of it is fetched by itself.
+    pub public_extensions_dir: Option<PathBuf>,
+    /// Which plugins conversations have without being given them.
+    pub ambient_plugins: AmbientPlugins,
 }
 
 impl Default for Config {
@@ -60,6 +67,9 @@ impl Default for Config {
             lookup_origins: Vec::new(),
             idle_max: Some(IDLE_MAX),
             home_dir: None,
+            person_dir: None,
+            public_extensions_dir: None,
+            ambient_plugins: AmbientPlugins::None,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! is refused). Nothing is loaded at the start; a request costs what it reads. Source of every shape:
 //! `api.md`.
 
+mod agents;
 mod annals;
 mod app;
 mod archive;
@@ -20,6 +21,7 @@ mod cors;
 mod create;
 mod events;
 mod exposure;
+mod extensions;
 mod failure;
 mod file;
 mod fork;
@@ -38,6 +40,7 @@ mod origin;
 mod percent;
 mod piece;
 mod plan;
+mod plugins;
 mod probes;
 mod profiles;
 mod request;
@@ -95,6 +98,8 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/workspaces", workspaces::routes())
         .nest("/auth", workspace::keys())
         .nest("/skills", skills::routes())
+        .nest("/plugins", plugins::routes())
+        .nest("/sub-agents", agents::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&app), auth::check));
     let files = Router::new()

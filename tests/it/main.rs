@@ -24,6 +24,8 @@ mod conversation_control;
 mod conversation_crash;
 #[cfg(feature = "agent")]
 mod conversation_elsewhere;
+#[cfg(all(feature = "agent", feature = "server"))]
+mod conversation_plugins;
 #[cfg(feature = "agent")]
 mod conversation_run;
 #[cfg(feature = "agent")]
@@ -67,6 +69,8 @@ mod merge;
 mod messages;
 mod old;
 mod open;
+#[cfg(feature = "agent")]
+mod plugins;
 mod projections;
 mod proof;
 mod prune;

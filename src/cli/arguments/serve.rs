@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use clap::Args;
 
+use super::run::Extras;
+
 /// Serves the OpenHands agent-server API over the database
 ///
 /// The real OpenHands clients work against it unchanged. It listens on this machine only, unless `--host`
@@ -39,6 +41,10 @@ pub(in crate::cli) struct Serve {
     #[cfg_attr(feature = "otel", arg(env = "OTEL_EXPORTER_OTLP_ENDPOINT"))]
     #[arg(long, value_name = "URL")]
     pub otel_endpoint: Option<String>,
+    /// What files may add to agents, whatever clients ask for: skills and agents of the folder of whoever runs the
+    /// server, their plugins, and those of workspaces, whose hooks and servers are commands that are run
+    #[arg(long, value_enum, default_value = "all", env = "ANNALS_EXTRAS")]
+    pub extras: Extras,
     /// Take in the conversation folders under OH_CONVERSATIONS_PATH (else `conversations` beside the database) first;
     /// what is in the database already is left as it is
     #[arg(long)]

@@ -9,6 +9,7 @@ mod events;
 mod files;
 mod git;
 mod lifecycle;
+mod plugins;
 mod settings;
 mod sockets;
 #[cfg(feature = "otel")]

@@ -37,6 +37,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "hook", "tool", "skill", "agent", "plugin",
         ],
     ),
+    ("page", &["chain"]),
     (
         "server",
         &[
@@ -61,6 +62,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "plugin",
             "conversation",
             "stuck",
+            "page",
         ],
     ),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
@@ -68,6 +70,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 
 /// Crates that live in one place, and where.
 const CRATES: &[(&[&str], &[&str])] = &[
+    (&["flate2"], &["src/page/"]),
     (&["pty_process"], &["src/tool/terminal/"]),
     (&["rmcp"], &["src/tool/mcp/"]),
     (&["ignore"], &["src/tool/", "src/skill/folder.rs"]),

@@ -37,6 +37,7 @@ mod metrics;
 mod openapi;
 mod opening;
 mod origin;
+mod page;
 mod percent;
 mod piece;
 mod plan;
@@ -109,6 +110,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(probes::routes())
         .merge(metrics::routes())
         .merge(openapi::routes())
+        .merge(page::routes())
         .nest("/api", api.merge(files))
         .nest("/sockets", socket::routes())
         .fallback(openapi::no_route)

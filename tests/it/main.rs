@@ -9,6 +9,7 @@ mod backup;
 mod base_state;
 mod branch;
 mod cli;
+mod cli_open;
 mod cli_privacy;
 mod cli_retention;
 mod cli_run;
@@ -92,6 +93,8 @@ mod server_feed;
 mod server_load;
 #[cfg(feature = "server")]
 mod server_metrics;
+#[cfg(feature = "page")]
+mod server_page;
 #[cfg(feature = "agent")]
 mod skills;
 mod sql;

@@ -1,0 +1,144 @@
+// A conversation's log as the page holds it: pages of events around what one looks at, the others dropped.
+import { signal } from '../../lib/ui.js';
+import { at, get, isAbort } from '../../lib/api.js';
+
+/** Events of a page. */
+export const PAGE = 50;
+/** Pages that are held at most. */
+const HELD = 24;
+/** Texts of events are cut to this many characters; the rest is loaded where somebody asks for it. */
+export const TEXTS = 20000;
+const AGAIN_MS = [400, 1500, 4000];
+
+export const pageOf = (sequence) => Math.floor(sequence / PAGE);
+
+export class Log {
+  constructor(id, total) {
+    this.id = id;
+    this.total = signal(total);
+    /** Counts what changed, page by page and in all. */
+    this.version = signal(0);
+    this.error = signal(null);
+    this.pages = new Map();
+    this.loading = new Map();
+    this.wanted = [0, 0];
+  }
+
+  end() {
+    for (const abort of this.loading.values()) abort.abort();
+    this.loading.clear();
+  }
+
+  get length() { return Math.ceil(this.total.value / PAGE); }
+
+  /** Says which pages somebody looks at: these and their neighbours are loaded, far ones are dropped. */
+  want(first, last) {
+    const from = Math.max(0, first - 1);
+    const to = Math.min(Math.ceil(this.total.peek() / PAGE) - 1, last + 1);
+    this.wanted = [from, to];
+    for (const [page, abort] of this.loading) {
+      if (page < from || page > to) {
+        abort.abort();
+        this.loading.delete(page);
+      }
+    }
+    for (let page = from; page <= to; page += 1) if (!this.pages.has(page) && !this.loading.has(page)) this.#load(page, 0);
+    if (this.pages.size > HELD) {
+      const middle = (from + to) / 2;
+      const far = [...this.pages.keys()].sort((a, b) => Math.abs(b - middle) - Math.abs(a - middle));
+      for (const page of far.slice(0, this.pages.size - HELD)) this.pages.delete(page);
+    }
+  }
+
+  async #load(page, tries) {
+    const abort = new AbortController();
+    this.loading.set(page, abort);
+    const query = { from: page * PAGE, to: (page + 1) * PAGE - 1, limit: PAGE, texts: TEXTS };
+    try {
+      const entries = [];
+      let next = query.from;
+      // A page of very large events may come in parts.
+      while (next !== null && next < query.from + PAGE) {
+        const answer = await get(at`/api/annals/conversations/${this.id}/events`, { ...query, from: next }, abort.signal);
+        entries.push(...answer.events);
+        next = answer.next;
+      }
+      if (this.loading.get(page) !== abort) return;
+      this.loading.delete(page);
+      // What was heard meanwhile is behind what was read.
+      const heard = this.pages.get(page)?.entries.filter((one) => one.sequence > (entries.at(-1)?.sequence ?? -1)) ?? [];
+      this.pages.set(page, new Page([...entries, ...heard]));
+      this.error.value = null;
+      this.version.value += 1;
+    } catch (error) {
+      if (isAbort(error) || this.loading.get(page) !== abort) return;
+      this.error.value = error;
+      const wait = AGAIN_MS[Math.min(tries, AGAIN_MS.length - 1)];
+      setTimeout(() => { if (this.loading.get(page) === abort) this.#load(page, tries + 1); }, wait);
+    }
+  }
+
+  /** An event that was heard: its place is the next one. */
+  append(sequence, event) {
+    const page = pageOf(sequence);
+    const held = this.pages.get(page);
+    const entry = { sequence, recorded_at: null, event };
+    if (held) this.pages.set(page, held.with(entry));
+    else if (sequence % PAGE === 0) this.pages.set(page, new Page([entry]));
+    this.total.value = Math.max(this.total.peek(), sequence + 1);
+    this.version.value += 1;
+  }
+
+  entry(sequence) {
+    return this.pages.get(pageOf(sequence))?.entries.find((one) => one.sequence === sequence);
+  }
+
+  /** The sequence of an event that is held, by its id. */
+  place(id) {
+    for (const page of this.pages.values()) {
+      const found = page.entries.find((one) => one.event.id === id);
+      if (found) return found.sequence;
+    }
+    return null;
+  }
+}
+
+const ANSWERS = new Set(['ObservationEvent', 'UserRejectObservation', 'AgentErrorEvent']);
+export const isAnswer = (event) => ANSWERS.has(event.kind);
+
+/** Some events, and which of them answer which calls. */
+export class Page {
+  constructor(entries) {
+    this.entries = entries;
+    this.actions = new Set();
+    this.calls = new Map();
+    this.answers = new Map();
+    this.verdicts = new Map();
+    for (const entry of entries) {
+      const { event } = entry;
+      if (event?.kind === 'ActionEvent') {
+        this.actions.add(event.id);
+        if (event.tool_call_id) this.calls.set(event.tool_call_id, event.id);
+      } else if (event && isAnswer(event)) {
+        const name = event.action_id ?? `call:${event.tool_call_id}`;
+        if (!this.answers.has(name)) this.answers.set(name, entry);
+      } else if (event?.kind === 'SecurityAnalysisEvent') {
+        for (const [action, risk] of Object.entries(event.risks ?? {})) this.verdicts.set(action, { ...event, risk });
+      }
+    }
+  }
+
+  with(entry) {
+    if (this.entries.some((one) => one.sequence === entry.sequence)) return this;
+    return new Page([...this.entries, entry]);
+  }
+
+  answerTo(action) {
+    return this.answers.get(action.id) ?? this.answers.get(`call:${action.tool_call_id}`);
+  }
+
+  /** The action here that an answer belongs to. */
+  has(answer) {
+    return answer.action_id ? this.actions.has(answer.action_id) : this.calls.has(answer.tool_call_id);
+  }
+}

@@ -77,6 +77,8 @@ pub mod ids;
 pub mod llm;
 pub mod message;
 pub mod redact;
+#[cfg(feature = "agent")]
+pub mod remote;
 pub mod replay;
 #[cfg(feature = "agent")]
 pub mod secret;

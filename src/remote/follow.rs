@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::frame::Frame;
 use super::log::{Cursor, LoggedEvent};
-use super::mirror::Mirror;
+use super::mirror::{Copied, Mirror};
 use super::seen::whole_state;
 use super::socket::{Heard, Socket};
 use super::{Client, RemoteError, Result, Seen};
@@ -61,8 +61,8 @@ pub(crate) struct Begin {
 pub(crate) struct Follower {
     seen: watch::Receiver<Seen>,
     ask: mpsc::Sender<oneshot::Sender<Result<()>>>,
-    /// How far the copy goes, where one is kept.
-    copied: Option<watch::Receiver<u64>>,
+    /// What the copy has, where one is kept.
+    copied: Option<watch::Receiver<Copied>>,
     cancel: CancellationToken,
     _ends: DropGuard,
 }
@@ -80,7 +80,7 @@ impl Follower {
         let copied = client.server().mirrored().map(|store| {
             let mirror = Mirror { client: client.clone(), id: id.clone(), store: store.clone() };
             let (seen, cancel) = (receiver.clone(), cancel.clone());
-            let (copied, progress) = watch::channel(0);
+            let (copied, progress) = watch::channel(None);
             tokio::spawn(async move {
                 cancel.run_until_cancelled(mirror.keep(seen, copied)).await;
             });
@@ -117,8 +117,11 @@ impl Follower {
     /// Stops, once the copy has what was heard; not long after in any case.
     pub async fn stop(&self) {
         if let Some(mut copied) = self.copied.clone() {
-            let heard = self.seen.borrow().cursor.next;
-            let done = copied.wait_for(|copied| *copied >= heard);
+            let done = async {
+                let seen = self.seen.borrow().clone();
+                let all = Some((seen.cursor.next, seen.head));
+                copied.wait_for(|copied| *copied == all).await.map(|_| ())
+            };
             let _unfinished = tokio::time::timeout(COPYING, done).await;
         }
         self.cancel.cancel();

@@ -15,6 +15,9 @@ use crate::store::{Append, EventQuery, Head, Store};
 /// How long to wait after the server or the store failed.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// What a copy has: how many events, and which HEAD it was told; `None` before it was looked.
+pub(super) type Copied = Option<(u64, Option<EventId>)>;
+
 /// What is copied where.
 pub(super) struct Mirror {
     pub client: Client,
@@ -24,15 +27,15 @@ pub(super) struct Mirror {
 
 impl Mirror {
     /// Keeps the copy, until nobody follows any more; tells how far it goes.
-    pub async fn keep(self, mut seen: watch::Receiver<Seen>, copied: watch::Sender<u64>) {
+    pub async fn keep(self, mut seen: watch::Receiver<Seen>, copied: watch::Sender<Copied>) {
         loop {
             let (head, heard) = {
                 let seen = seen.borrow_and_update();
                 (seen.head.clone(), seen.cursor.next)
             };
-            match self.copy(heard, head).await {
+            match self.copy(heard, head.clone()).await {
                 Ok(next) => {
-                    copied.send_replace(next);
+                    copied.send_replace(Some((next, head)));
                     if seen.changed().await.is_err() {
                         return;
                     }

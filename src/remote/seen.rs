@@ -26,8 +26,8 @@ pub(crate) struct Seen {
     pub head: Option<EventId>,
     /// A person's last message.
     pub last_user_message: Option<EventId>,
-    /// The sequence at which it was last said to be running.
-    pub began: Option<u64>,
+    /// The sequence at which it was last said how it goes.
+    pub told: Option<u64>,
     /// Why a run last failed: the sequence, the code, the detail.
     pub error: Option<(u64, String, String)>,
     /// What was last told of a goal, and the sequence.
@@ -47,7 +47,7 @@ impl Seen {
             status,
             head: None,
             last_user_message: None,
-            began: None,
+            told: None,
             error: None,
             goal: None,
             snapshots: 0,
@@ -67,9 +67,7 @@ impl Seen {
                 match &*update.key {
                     STATUS => {
                         self.set_status(value);
-                        if self.status == ExecutionStatus::Running {
-                            self.began = Some(sequence);
-                        }
+                        self.told = Some(sequence);
                     }
                     LAST_USER_MESSAGE => self.last_user_message = id(value),
                     GOAL => self.goal = Some((sequence, update.value.clone())),

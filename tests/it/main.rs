@@ -73,6 +73,10 @@ mod prune;
 mod query;
 mod recording;
 mod redact;
+#[cfg(feature = "server")]
+mod remote;
+#[cfg(feature = "server")]
+mod remote_loss;
 mod replay;
 mod report;
 mod restore;

@@ -40,6 +40,8 @@ impl Builder {
         set("max_iterations", json!(self.max_iterations));
         set("stuck_detection", json!(self.parts.thresholds.is_some()));
         set("secrets", secrets(&self.secrets)?);
+        // Nothing is asked of a model that the program did not ask for.
+        set("autotitle", json!(false));
         set("tags", self.tags.iter().map(|(key, value)| (key.clone(), json!(value))).collect());
         if let Some(id) = &self.id {
             set("conversation_id", json!(id.as_str()));

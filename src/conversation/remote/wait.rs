@@ -36,7 +36,8 @@ impl Before {
 
     /// Whether what is seen is the end.
     fn is_over(&self, seen: &Seen) -> bool {
-        let has_begun = seen.began.is_some_and(|at| at >= self.first);
+        // A run changes the status, if only from paused to finished.
+        let has_begun = seen.told.is_some_and(|at| at >= self.first);
         let is_told = seen.snapshots > self.snapshots;
         match seen.status {
             ExecutionStatus::Running => false,

@@ -10,6 +10,8 @@ mod model_wire;
 pub mod planted;
 pub mod projected;
 pub mod random;
+#[cfg(feature = "server")]
+pub mod proxy;
 #[cfg(feature = "agent")]
 pub mod scenario;
 #[cfg(feature = "server")]

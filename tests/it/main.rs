@@ -10,6 +10,7 @@ mod base_state;
 mod branch;
 mod cli;
 mod cli_privacy;
+mod cli_remote;
 mod cli_retention;
 mod cli_run;
 mod cli_serve;

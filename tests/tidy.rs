@@ -28,12 +28,13 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("hook", &["ids", "event", "llm", "secret"]),
     ("tool", &["secret", "ids", "event", "message", "llm"]),
     ("skill", &["secret", "ids", "event", "message", "llm", "tool"]),
+    ("remote", &["ids", "event", "state", "error", "store", "secret", "llm"]),
     ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill", "secret"]),
     (
         "conversation",
         &[
             "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store", "secret", "llm",
-            "hook", "tool", "skill", "agent",
+            "hook", "tool", "skill", "agent", "remote",
         ],
     ),
     (
@@ -86,7 +87,8 @@ const CRATES: &[(&[&str], &[&str])] = &[
         ],
         &["src/cli/"],
     ),
-    (&["reqwest"], &["src/llm/", "src/tool/mcp/address.rs"]),
+    (&["reqwest"], &["src/llm/", "src/remote/", "src/tool/mcp/address.rs"]),
+    (&["futures_util", "tokio_tungstenite"], &["src/remote/"]),
     (&["rustls", "rustls_platform_verifier"], &["src/llm/"]),
     (&["aho_corasick", "fernet", "zeroize"], &["src/secret/"]),
     (&["ed25519_dalek", "getrandom"], &["src/audit/proof/key.rs"]),

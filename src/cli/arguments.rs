@@ -17,7 +17,10 @@ mod serve;
 
 pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
 #[cfg(feature = "agent")]
-pub(super) use run::{Approve, Ask, Config, Confirm, Fork, KEY_VARIABLE, Model, Pause, Profiles, Reject, Remote, Resume, Run, Secrets, Send};
+pub(super) use run::{
+    Approve, Ask, Config, Confirm, Fork, KEY_VARIABLE, Model, Pause, Profiles, Reject, Remote, Resume, Run,
+    Secrets, Send,
+};
 #[cfg(feature = "server")]
 pub(super) use serve::Serve;
 pub(super) use transfer::{Export, Import, Wanted};

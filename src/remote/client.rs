@@ -59,10 +59,11 @@ impl Client {
             cause: error.to_string(),
         })?;
         let mut client = Self { server: server.clone(), transport, make: Make::Reference };
-        let info = client.ask(Method::Get, "/server_info", None, QUICK).await.map_err(|error| match error {
-            RemoteError::Gone { .. } => client.strange("it is no agent-server"),
-            other => other,
-        })?;
+        let info =
+            client.ask(Method::Get, "/server_info", None, QUICK).await.map_err(|error| match error {
+                RemoteError::Gone { .. } => client.strange("it is no agent-server"),
+                other => other,
+            })?;
         let info: Value = serde_json::from_str(&info).map_err(|_| client.strange("it is no agent-server"))?;
         if info["title"] == "Annals" {
             client.make = Make::Annals;
@@ -183,9 +184,8 @@ fn detail(body: &str) -> Option<String> {
         Value::Array(problems) => {
             let problem = |problem: &Value| {
                 let place = problem["loc"].as_array().into_iter().flatten();
-                let place: Vec<String> = place
-                    .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
-                    .collect();
+                let place: Vec<String> =
+                    place.map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned)).collect();
                 format!("{}: {}", place.join("."), problem["msg"].as_str().unwrap_or_default())
             };
             problems.iter().map(problem).collect::<Vec<_>>().join("; ")
@@ -214,7 +214,8 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_is_wrong_and_not_what_was_sent() {
-        let body = r#"{"detail":[{"type":"x","loc":["body","secrets",0],"msg":"Field required","input":"hush"}]}"#;
+        let body =
+            r#"{"detail":[{"type":"x","loc":["body","secrets",0],"msg":"Field required","input":"hush"}]}"#;
         assert_eq!(detail(body).unwrap(), "body.secrets.0: Field required");
         let body = r#"{"detail":"Internal Server Error","exception":"it broke"}"#;
         assert_eq!(detail(body).unwrap(), "Internal Server Error: it broke");

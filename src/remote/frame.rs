@@ -59,7 +59,9 @@ mod tests {
             assert_eq!(Frame::read(broken), None, "{broken}");
         }
         assert_eq!(
-            Frame::read(r#"{"type":"delta","item_id":"e","attempt":0,"order":0,"kind":"text","content":"a\n"}"#),
+            Frame::read(
+                r#"{"type":"delta","item_id":"e","attempt":0,"order":0,"kind":"text","content":"a\n"}"#
+            ),
             Some(Frame::Delta { item: "e".to_owned(), is_reasoning: false, content: "a\n".to_owned() })
         );
     }

@@ -41,22 +41,34 @@ impl Desk {
     }
 
     fn id(&self) -> ConversationId {
-        let all = self.far.store.conversations(&ConversationFilter::default(), Order::Created, None, 2).unwrap();
+        let all =
+            self.far.store.conversations(&ConversationFilter::default(), Order::Created, None, 2).unwrap();
         all.conversations[0].id.clone()
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_at_a_server_is_drawn_like_one_that_is_here() {
-    let desk = Desk::new([shell("c1", "echo made > made.txt; cat made.txt"), Answer::text("All done.")]).await;
+    let desk =
+        Desk::new([shell("c1", "echo made > made.txt; cat made.txt"), Answer::text("All done.")]).await;
     let (code, out, errors) = desk.run(&[]).await;
     assert_eq!((code, errors.as_str()), (0, ""), "{out}");
-    for words in ["Message from User", "Go", "$ echo made > made.txt", "exit 0", "All done.", "finished · 2 model calls"] {
+    for words in [
+        "Message from User",
+        "Go",
+        "$ echo made > made.txt",
+        "exit 0",
+        "All done.",
+        "finished · 2 model calls",
+    ] {
         assert!(out.contains(words), "{words}: {out}");
     }
     assert!(!out.contains("State"), "{out}");
     let (id, url) = (desk.id(), &desk.far.served.url);
-    assert!(out.ends_with(&format!("go on with: annals resume {id} 'and now ..' --server {url} --api-key KEY\n")), "{out}");
+    assert!(
+        out.ends_with(&format!("go on with: annals resume {id} 'and now ..' --server {url} --api-key KEY\n")),
+        "{out}"
+    );
     assert!(desk.far.scratch.path("work/made.txt").exists());
     desk.far.served.end().await;
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use annals::agent::{AgentDocument, Analyzer, Policy};
 use annals::conversation::{
-    AnyConversation, Builder, Conversation, ConversationError, ForkOptions, Goal, GoalStatus, RemoteConversation,
-    RunOptions, Workspace,
+    AnyConversation, Builder, Conversation, ConversationError, ForkOptions, Goal, GoalStatus,
+    RemoteConversation, RunOptions, Workspace,
 };
 use annals::event::{Event, Json};
 use annals::llm::Delta;
@@ -134,11 +134,12 @@ fn is_remote(error: ConversationError) -> RemoteError {
 async fn program(builder: Builder, workspace: impl Into<Workspace>) -> (Vec<String>, Vec<String>) {
     let (heard, text) = (Heard::default(), Arc::new(Mutex::new(String::new())));
     let pieces = Arc::clone(&text);
-    let builder = heard.by(builder).confirmation_policy(Policy::Always).on_delta(Arc::new(move |_, delta| {
-        if let Delta::Text(piece) = delta {
-            pieces.lock().unwrap().push_str(piece);
-        }
-    }));
+    let builder =
+        heard.by(builder).confirmation_policy(Policy::Always).on_delta(Arc::new(move |_, delta| {
+            if let Delta::Text(piece) = delta {
+                pieces.lock().unwrap().push_str(piece);
+            }
+        }));
     let conversation: AnyConversation = builder.open_in(workspace).await.unwrap();
     let mut told = Vec::new();
     let said = conversation.send_message("Say hi").await.unwrap();
@@ -152,7 +153,10 @@ async fn program(builder: Builder, workspace: impl Into<Workspace>) -> (Vec<Stri
     told.push(format!("{}", conversation.run().await.unwrap()));
     told.push(conversation.ask_agent("What was done?").await.unwrap());
     told.push(format!("{} seen", conversation.view().await.unwrap().len()));
-    told.push(format!("{}", conversation.stats().await.unwrap().combined().accumulated_token_usage.prompt_tokens));
+    told.push(format!(
+        "{}",
+        conversation.stats().await.unwrap().combined().accumulated_token_usage.prompt_tokens
+    ));
     conversation.set_title("Greeting").await.unwrap();
     told.push(conversation.title().await.unwrap().unwrap());
     let titles = Arc::new(Scripted::new([Line::text("Saying hi")]));
@@ -173,7 +177,14 @@ async fn program(builder: Builder, workspace: impl Into<Workspace>) -> (Vec<Stri
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_for_one_that_runs_here_runs_with_one_that_does_not() {
-    let answers = || [shell("c1", "echo no"), shell("c2", "echo hi"), Answer::text("I said hi."), Answer::text("A greeting.")];
+    let answers = || {
+        [
+            shell("c1", "echo no"),
+            shell("c2", "echo hi"),
+            Answer::text("I said hi."),
+            Answer::text("A greeting."),
+        ]
+    };
     let far = Far::new(answers()).await;
     let there = program(Conversation::builder().agent(far.agent()), far.server()).await;
     let model = ModelServer::start(answers());
@@ -181,7 +192,10 @@ async fn a_program_for_one_that_runs_here_runs_with_one_that_does_not() {
     let builder = Conversation::builder().store(here.open()).agent(agent(&model));
     let here = program(builder, here.path("work")).await;
     assert_eq!(there, here);
-    assert_eq!(here.0[..5], ["waiting_for_confirmation", "1 wait", "1 refused", "waiting_for_confirmation", "finished"]);
+    assert_eq!(
+        here.0[..5],
+        ["waiting_for_confirmation", "1 wait", "1 refused", "waiting_for_confirmation", "finished"]
+    );
     // The models were told the same.
     let asked = |model: &ModelServer| -> Vec<usize> {
         model.seen().iter().map(|seen| seen.body["messages"].as_array().unwrap().len()).collect()
@@ -304,7 +318,10 @@ async fn secrets_reach_the_servers_shell_and_no_log_and_may_change() {
     assert_eq!(conversation.secrets().await.unwrap()[0].name, "TOKEN");
     conversation.send_message("Go").await.unwrap();
     conversation.run().await.unwrap();
-    conversation.update_secrets(vec![("TOKEN".to_owned(), Source::given("renewed-hush-hush"))]).await.unwrap();
+    conversation
+        .update_secrets(vec![("TOKEN".to_owned(), Source::given("renewed-hush-hush"))])
+        .await
+        .unwrap();
     conversation.send_message("Again").await.unwrap();
     conversation.run().await.unwrap();
     let log = far.payloads(conversation.id()).join("\n");
@@ -331,7 +348,10 @@ async fn everything_else_that_a_conversation_can_do_it_can_do_from_afar() {
     conversation.set_confirmation_policy(Policy::risky()).await.unwrap();
     assert!(conversation.is_confirmation_mode_active().await.unwrap());
     let state = conversation.state().await.unwrap().to_value();
-    assert_eq!((&state["tags"], &state["security_analyzer"]["kind"]), (&json!({"team": "a"}), &json!("LLMSecurityAnalyzer")));
+    assert_eq!(
+        (&state["tags"], &state["security_analyzer"]["kind"]),
+        (&json!({"team": "a"}), &json!("LLMSecurityAnalyzer"))
+    );
     conversation.send_message("1").await.unwrap();
     conversation.run().await.unwrap();
     let first = conversation.snapshot().head.unwrap();
@@ -348,7 +368,10 @@ async fn everything_else_that_a_conversation_can_do_it_can_do_from_afar() {
     assert_eq!(fork.run().await.unwrap(), ExecutionStatus::Finished);
     let again = ForkOptions { id: Some(fork.id().clone()), ..ForkOptions::default() };
     let exists = conversation.fork(again).await.unwrap_err();
-    assert!(matches!(exists, ConversationError::Store(annals::Error::ConversationExists { .. })), "{exists:?}");
+    assert!(
+        matches!(exists, ConversationError::Store(annals::Error::ConversationExists { .. })),
+        "{exists:?}"
+    );
 
     assert!(matches!(conversation.condense().await, Err(ConversationError::NoCondenser { .. })));
     assert!(matches!(conversation.resume_goal(None).await, Err(ConversationError::NoGoal)));
@@ -414,12 +437,16 @@ async fn nobody_a_wrong_key_and_what_is_gone_are_told_apart_and_no_key_is_told()
     let no_uuid = open(far.server(), Some("not-an-id")).await;
     assert!(matches!(no_uuid, RemoteError::Refused { status: 422, .. }), "{no_uuid:?}");
     for error in [&nobody, &wrong, &no_uuid] {
-        assert!(!format!("{error} {error:?}").contains("key-that") && !format!("{error} {error:?}").contains("another-key"));
+        assert!(
+            !format!("{error} {error:?}").contains("key-that")
+                && !format!("{error} {error:?}").contains("another-key")
+        );
     }
     // Somebody deletes it while it is followed.
     let conversation = far.open().await;
     let path = format!("/api/conversations/{}", conversation.id());
-    let deleted = far.served.client.delete(format!("{}{path}", far.served.url)).header("x-session-api-key", KEY);
+    let deleted =
+        far.served.client.delete(format!("{}{path}", far.served.url)).header("x-session-api-key", KEY);
     assert_eq!(deleted.send().await.unwrap().status(), 200);
     let gone = is_remote(conversation.send_message("Anybody?").await.unwrap_err());
     assert!(matches!(gone, RemoteError::Gone { .. }), "{gone:?}");
@@ -446,12 +473,20 @@ async fn an_old_server_and_one_that_is_none_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_is_heard_word_by_word_and_what_broke_off_counts_for_nothing() {
-    let said = Said { text: Some("one two three four".to_owned()), usage: [10, 2, 0, 0, 0], ..Said::default() };
+    let said =
+        Said { text: Some("one two three four".to_owned()), usage: [10, 2, 0, 0, 0], ..Said::default() };
     let far = Far::new([Answer::of(Content::Events(Vec::new(), End::Broken)), Answer::said(said)]).await;
     let heard: Arc<Mutex<Vec<(String, Delta)>>> = Arc::default();
     let pieces = Arc::clone(&heard);
     let agent = far.agent();
-    let llm = Json::parse(&agent.llm().unwrap().text().replace(r#""num_retries":0"#, r#""num_retries":3,"retry_min_wait":0,"retry_max_wait":0"#)).unwrap();
+    let llm = Json::parse(
+        &agent
+            .llm()
+            .unwrap()
+            .text()
+            .replace(r#""num_retries":0"#, r#""num_retries":3,"retry_min_wait":0,"retry_max_wait":0"#),
+    )
+    .unwrap();
     let conversation = Conversation::builder()
         .agent(agent.with("llm", Some(&llm)))
         .on_delta(Arc::new(move |item, delta| {

@@ -1,8 +1,7 @@
 //! Connections that break, servers that end, clients that are slow: every event of the server's log is heard once, in its
 //! order, all the same.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use annals::conversation::Conversation;
@@ -108,12 +107,10 @@ async fn a_server_that_starts_anew_is_followed_on() {
 async fn somebody_slow_hears_everything_though_the_server_gives_them_up() {
     const EVENTS: usize = 6_000;
     let far = Far::new([]).await;
-    let (heard, held) = (Heard::default(), Arc::new(AtomicBool::new(true)));
-    let holds = Arc::clone(&held);
+    let (heard, held) = (Heard::default(), Arc::new(Mutex::new(())));
+    let (holds, hold) = (Arc::clone(&held), held.lock().unwrap());
     let builder = heard.by(Conversation::builder().agent(far.agent())).callback(Arc::new(move |_| {
-        while holds.load(Ordering::Acquire) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        drop(holds.lock().unwrap());
     }));
     let conversation = builder.open_at(&far.server()).await.unwrap();
     let long = "x".repeat(4_000);
@@ -125,7 +122,7 @@ async fn somebody_slow_hears_everything_though_the_server_gives_them_up() {
             .collect();
         far.store.append(conversation.id(), Expected::Any, &events).unwrap();
     }
-    held.store(false, Ordering::Release);
+    drop(hold);
     conversation.watch().wait_for(|shown| shown.event_count == EVENTS as u64).await.unwrap();
     assert_same(&heard.ids(), &crate::support::event_ids(&far.store, conversation.id()));
     conversation.close().await.unwrap();
@@ -140,9 +137,13 @@ async fn an_event_that_no_frame_holds_is_read_from_the_log() {
     let conversation = builder.open_at(&far.server()).await.unwrap();
     // 5 MiB: more than the 4 MiB of a frame.
     let text = "x".repeat(5 << 20);
-    let large = event("large", "MessageEvent", serde_json::json!({
-        "source": "user", "llm_message": {"role": "user", "content": [{"type": "text", "text": text}]},
-    }));
+    let large = event(
+        "large",
+        "MessageEvent",
+        serde_json::json!({
+            "source": "user", "llm_message": {"role": "user", "content": [{"type": "text", "text": text}]},
+        }),
+    );
     far.store.append(conversation.id(), Expected::Any, &[pause("a"), large, pause("b")]).unwrap();
     conversation.watch().wait_for(|shown| shown.event_count == 3).await.unwrap();
     assert_eq!(heard.ids(), ["a", "large", "b"]);

@@ -43,7 +43,10 @@ struct Far {
 
 impl fmt::Debug for Far {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Far").field("id", &self.id).field("server", self.client.server()).finish_non_exhaustive()
+        f.debug_struct("Far")
+            .field("id", &self.id)
+            .field("server", self.client.server())
+            .finish_non_exhaustive()
     }
 }
 

@@ -69,7 +69,8 @@ impl Builder {
             },
             None => None,
         };
-        let listener = Listener { on_event: self.parts.callbacks.clone(), on_delta: self.parts.on_delta.clone() };
+        let listener =
+            Listener { on_event: self.parts.callbacks.clone(), on_delta: self.parts.on_delta.clone() };
         let Some((id, info)) = known else {
             let agent = self.agent.as_ref().ok_or(ConversationError::NoAgent)?;
             let body = self.remote_body(agent, server)?;
@@ -124,4 +125,3 @@ impl RemoteConversation {
         }
     }
 }
-

@@ -94,7 +94,8 @@ impl RemoteConversation {
             }
             for logged in page {
                 cursor.pass(logged.sequence, &logged.payload);
-                let event = Event::read(&logged.payload, &Given { id: cursor.last.as_ref(), timestamp: None });
+                let event =
+                    Event::read(&logged.payload, &Given { id: cursor.last.as_ref(), timestamp: None });
                 let sequence = Sequence(logged.sequence);
                 let event = event.map_err(|source| crate::Error::Undecodable { sequence, source })?;
                 tree.push(event.id().as_str(), event.common().parent_id.as_deref(), event.kind());

@@ -9,9 +9,9 @@ pub mod model_server;
 mod model_wire;
 pub mod planted;
 pub mod projected;
-pub mod random;
 #[cfg(feature = "server")]
 pub mod proxy;
+pub mod random;
 #[cfg(feature = "agent")]
 pub mod scenario;
 #[cfg(feature = "server")]

@@ -81,6 +81,8 @@ pub mod page;
 #[cfg(feature = "agent")]
 pub mod plugin;
 pub mod redact;
+#[cfg(feature = "agent")]
+pub mod remote;
 pub mod replay;
 #[cfg(feature = "agent")]
 pub mod secret;

@@ -11,6 +11,7 @@ mod branch;
 mod cli;
 mod cli_open;
 mod cli_privacy;
+mod cli_remote;
 mod cli_retention;
 mod cli_run;
 mod cli_serve;
@@ -78,6 +79,10 @@ mod prune;
 mod query;
 mod recording;
 mod redact;
+#[cfg(feature = "server")]
+mod remote;
+#[cfg(feature = "server")]
+mod remote_loss;
 mod replay;
 mod report;
 mod restore;

@@ -71,7 +71,6 @@ const ROOMS: &[(&str, &[&str])] = &[
 
 /// Crates that live in one place, and where.
 const CRATES: &[(&[&str], &[&str])] = &[
-    (&["flate2"], &["src/page/"]),
     (&["pty_process"], &["src/tool/terminal/"]),
     (&["rmcp"], &["src/tool/mcp/"]),
     (&["ignore"], &["src/tool/", "src/skill/folder.rs"]),

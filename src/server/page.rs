@@ -32,42 +32,38 @@ pub(super) fn wanted(headers: &HeaderMap) -> Option<Response> {
         return None;
     }
     let mut page = sent(INDEX, headers)?;
-    page.headers_mut().insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
+    page.headers_mut().append(header::VARY, HeaderValue::from_static("accept"));
     Some(page)
 }
 
 fn sent(path: &str, headers: &HeaderMap) -> Option<Response> {
-    let (asset, tag) = asset(path)?;
+    let packed = if takes_packed(headers) { packed(path) } else { None };
+    let encoding = packed.map(|_| [(header::CONTENT_ENCODING, "zstd")]);
+    let form = packed.or_else(|| asset(path))?;
     let told = [
-        (header::ETAG, tag),
+        (header::ETAG, form.tag),
         (header::CACHE_CONTROL, CACHING),
+        (header::VARY, "accept-encoding"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
-        (header::VARY, "accept-encoding"),
     ];
-    if is_known(headers, tag) {
+    if is_known(headers, form.tag) {
         return Some((StatusCode::NOT_MODIFIED, told).into_response());
     }
-    let kind = [(header::CONTENT_TYPE, asset.content_type)];
-    if let Some(packed) = packed(path).filter(|_| unpacks(headers)) {
-        let mut sent = (told, kind, [(header::CONTENT_ENCODING, "gzip")], packed).into_response();
-        // Other bytes of the same file: the tag is a weak one, which compares equal.
-        let weak = HeaderValue::try_from(format!("W/{tag}")).expect("a tag is a quoted hexadecimal number");
-        sent.headers_mut().insert(header::ETAG, weak);
-        return Some(sent);
-    }
-    Some((told, kind, asset.bytes).into_response())
+    let content_type = [(header::CONTENT_TYPE, form.content_type)];
+    Some(match encoding {
+        Some(encoding) => (told, content_type, encoding, form.bytes).into_response(),
+        None => (told, content_type, form.bytes).into_response(),
+    })
 }
 
-/// Whether the other side takes gzip. RFC 9110 section 12.5.3: one that says nothing may be sent it too, but is not.
-fn unpacks(headers: &HeaderMap) -> bool {
-    let taken = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
-    taken.flat_map(|line| line.split(',')).any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let is_refused =
-            weight.trim().strip_prefix("q=").is_some_and(|q| q.trim_matches(['0', '.']).is_empty());
-        name.trim().eq_ignore_ascii_case("gzip") && !is_refused
+/// Whether the other side unpacks Zstandard: browsers say so to this machine and over TLS.
+fn takes_packed(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).any(|part| {
+        let (name, weight) = part.split_once(';').unwrap_or((part, ""));
+        name.trim() == "zstd" && !matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
     })
 }
 

@@ -14,8 +14,8 @@ use crate::support::served::Served;
 /// What Chromium sends for a page.
 const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
 
-/// The most bytes of everything that the page may load, as a browser is sent it.
-const BYTES_MAX: usize = 300_000;
+/// The most bytes that everything the page may load takes on its way to a browser.
+const BYTES_MAX: usize = 150_000;
 
 async fn serve(keys: &[&str]) -> Served {
     let store = Store::in_memory(&Options::default()).unwrap();
@@ -55,7 +55,7 @@ async fn a_browser_is_shown_the_page_and_a_client_is_told_what_the_server_is() {
     let page = get(&server, "/", &[("accept", BROWSER)]).await;
     assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"));
     assert!(page.text().starts_with("<!doctype html>"));
-    assert_eq!(page.header("vary"), "accept, accept-encoding");
+    assert_eq!(page.headers.get_all("vary").iter().collect::<Vec<_>>(), ["accept-encoding", "accept"]);
     // The Python client, curl, and one that says nothing.
     for accept in ["*/*", "application/json", ""] {
         let info = get(&server, "/", &[("accept", accept)]).await;
@@ -96,28 +96,6 @@ async fn the_policy_allows_the_pages_own_files_and_nothing_else() {
         [("/page/nothing.js", 404), ("/page/../Cargo.toml", 404), ("/page/vendor/README.md", 404)]
     {
         assert_eq!(get(&server, path, &[]).await.status, status, "{path}");
-    }
-    server.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn who_unpacks_is_sent_less_under_a_tag_that_is_equal() {
-    let server = serve(&[]).await;
-    let path = "/page/vendor/marked.mjs";
-    let plain = get(&server, path, &[]).await;
-    assert_eq!((plain.header("content-encoding"), plain.header("vary")), ("", "accept-encoding"));
-    for takes in ["gzip", "deflate, GZIP ;q=0.5, br"] {
-        let packed = get(&server, path, &[("accept-encoding", takes)]).await;
-        assert_eq!((packed.header("content-encoding"), packed.header("vary")), ("gzip", "accept-encoding"));
-        assert_eq!(packed.header("etag"), format!("W/{}", plain.header("etag")));
-        assert!(packed.body.starts_with(&[0x1f, 0x8b]) && packed.body.len() * 2 < plain.body.len());
-        let tag = packed.header("etag");
-        let again = get(&server, path, &[("accept-encoding", takes), ("if-none-match", tag)]).await;
-        assert_eq!((again.status, again.body.len()), (304, 0));
-    }
-    for refuses in ["identity", "br", "gzip;q=0", "gzip;q=0.000", "xgzip"] {
-        let sent = get(&server, path, &[("accept-encoding", refuses)]).await;
-        assert_eq!((sent.header("content-encoding"), sent.body.len()), ("", plain.body.len()), "{refuses}");
     }
     server.end().await;
 }
@@ -175,10 +153,11 @@ async fn everything_the_page_names_is_there_and_all_of_it_is_small() {
         }
         let path = address.strip_prefix(&server.url).unwrap();
         let sent = get(&server, path, &[]).await;
-        let packed = get(&server, path, &[("accept-encoding", "br, gzip;q=0.8")]).await;
-        assert_eq!((sent.status, packed.status), (200, 200), "{path}");
-        assert!(packed.body.len() <= sent.body.len(), "{path}");
-        bytes += packed.body.len();
+        assert_eq!(sent.status, 200, "{path}");
+        let small = get(&server, path, &[("accept-encoding", "gzip, deflate, br, zstd")]).await;
+        assert_eq!((small.header("content-encoding"), small.header("vary")), ("zstd", "accept-encoding"));
+        assert_ne!(small.header("etag"), sent.header("etag"));
+        bytes += small.body.len();
         let imported = named(sent.text(), &["from '", "from\"", "import '", "import('"]);
         open.extend(imported.iter().filter(|name| name.starts_with('.')).map(|name| url(&address, name)));
         // Sheets that a view asks for.
@@ -228,7 +207,7 @@ async fn conversations_are_listed_a_page_at_a_time_with_what_they_took() {
     assert_eq!(server.json(&format!("{list}?title=mill")).await["total"], 1);
     assert_eq!(server.json(&format!("{list}?status=running&status=paused")).await["total"], 0);
     assert_eq!(server.json(&format!("{list}?tag=team=core")).await["total"], 0);
-    let one = server.json(&format!("{list}/1bf3c9")).await;
+    let one = server.json(&format!("{list}/1bf3c9?counts=true")).await;
     assert_eq!((one["kinds"].clone(), one["sub_agents"].clone()), (json!({"MessageEvent": 2}), json!([])));
     for (path, status) in [
         (format!("{list}?limit=0"), 422),

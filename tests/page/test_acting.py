@@ -88,7 +88,9 @@ def test_what_happened_while_the_server_was_away_is_shown_once_it_is_back(annals
                                   "llm_message": {"role": "user", "content": [{"type": "text", "text": f"while you were away {n}"}]}} for n in range(70)])
     annals.end()
     annals.serve(port)
-    expect(page.get_by_text("while you were away 69", exact=True)).to_be_attached(timeout=30_000)
+    expect(page.locator(".time-text")).to_have_text("now, #80", timeout=30_000)
+    page.keyboard.press("G")
+    expect(page.get_by_text("while you were away 69", exact=True)).to_be_visible()
     for state in states(page):
         places = sum(state, [])
         assert len(places) == len(set(places)), f"twice: {state}"

@@ -55,17 +55,20 @@ def test_in_the_list_and_the_search(harmful, visit):
 
 
 def test_in_the_timeline_from_end_to_end(harmful, visit):
-    watched = visit(harmful)
+    watched = visit(harmful, viewport={"width": 1280, "height": 3000})
     page = watched.open(f"/c/{harmful.id}?event=0")
     pane = page.locator(".pane")
     expect(pane.locator(".item").first).to_be_visible()
     seen = set()
+    # Whoever takes hold of the page decides where it stands.
+    pane.hover(position={"x": 5, "y": 5})
+    page.mouse.wheel(0, 1)
     for _ in range(400):
         unfold(page)
         page.wait_for_timeout(30)
         check(page)
         seen.update(pane.locator(".item").evaluate_all("(all) => all.flatMap((one) => one.dataset.seqs.split(' ')).map(Number)"))
-        moved = pane.evaluate("(one) => { const from = one.scrollTop; one.scrollTop += one.clientHeight * 3; return one.scrollTop - from; }")
+        moved = pane.evaluate("(one) => { const from = one.scrollTop; one.scrollTop += one.clientHeight; return one.scrollTop - from; }")
         page.wait_for_timeout(30)
         if moved < 1 and len(seen) == len(harmful.events):
             break

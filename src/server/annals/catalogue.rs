@@ -74,18 +74,19 @@ fn filter(params: &Params) -> std::result::Result<ConversationFilter, Failure> {
     })
 }
 
-/// One conversation with all that is counted of it.
+/// One conversation; with `counts` all that is counted of it, which costs the more the longer it is.
 pub(super) async fn one(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
     params: Params,
 ) -> std::result::Result<Json<Value>, Failure> {
-    let is_brief = params.flag("brief")?;
+    let has_counts = params.flag("counts")?;
     let found = ask(&app, move |store| {
         let row = store.conversation(&store.resolve(&id)?)?;
         let mut found = value(store, &row)?;
+        found["usage"] = store.usage(Some(&row.id))?.iter().map(shape::usage).collect();
         found["sub_agents"] = store.children(&row.id)?.iter().map(ConversationId::as_str).collect();
-        if is_brief {
+        if !has_counts {
             return Ok(found);
         }
         let kinds = store.count_kinds(&row.id)?;
@@ -96,7 +97,6 @@ pub(super) async fn one(
         };
         found["kinds"] = kinds.into_iter().map(|(kind, count)| (kind, json!(count))).collect();
         found["tools"] = tools.iter().map(tool).collect();
-        found["usage"] = store.usage(Some(&row.id))?.iter().map(shape::usage).collect();
         Ok(found)
     });
     found.await.map(Json)

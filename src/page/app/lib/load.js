@@ -58,6 +58,22 @@ export function useLatest(load, input) {
   return { ...state, again };
 }
 
+/** The value, changed every `ms` at most. */
+export function useEvery(value, ms) {
+  const [shown, setShown] = useState(value);
+  const place = useRef({ value, timer: null });
+  place.current.value = value;
+  useEffect(() => {
+    const here = place.current;
+    here.timer ??= setTimeout(() => {
+      here.timer = null;
+      setShown(here.value);
+    }, ms);
+  }, [value]);
+  useEffect(() => () => clearTimeout(place.current.timer), []);
+  return shown;
+}
+
 /** The value as it was `ms` after it last changed. */
 export function useCalm(value, ms) {
   const [calm, setCalm] = useState(value);

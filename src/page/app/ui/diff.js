@@ -9,7 +9,7 @@ const LINES_MAX = 2000;
 /** `[{ sign: ' ' | '+' | '-', text, left, right }]`, line numbers from 1. */
 export function lines(before, after) {
   // The end of the last line begins no further one.
-  const [a, b] = [before, after].map((text) => (text.endsWith('\n') ? text.slice(0, -1) : text).split('\n'));
+  const [a, b] = [before, after].map((text) => (text === '' ? [] : (text.endsWith('\n') ? text.slice(0, -1) : text).split('\n')));
   let start = 0;
   while (start < a.length && start < b.length && a[start] === b[start]) start += 1;
   let end = 0;
@@ -75,7 +75,7 @@ export function Diff({ before = '', after = '', label }) {
   const all = lines(before, after);
   if (all.every((line) => line.sign === ' ')) return html`<p class="soft">Nothing changed.</p>`;
   return html`
-    <div class="diff scroll" tabindex="0" role="region" aria-label=${label ?? 'Changes'}>
+    <div class="diff scroll" tabindex="0" role="group" aria-label=${label ?? 'Changes'}>
       ${near(all).map((line) => (line === null ? html`<div class="gap" aria-hidden="true">⋯</div>` : html`
         <div class=${line.sign === '+' ? 'added' : line.sign === '-' ? 'removed' : ''}>
           <i aria-hidden="true">${line.left ?? ''}</i><i aria-hidden="true">${line.right ?? ''}</i><b aria-label=${WORDS[line.sign]}>${line.sign}</b><span>${shown(line.text) || ' '}</span></div>`))}

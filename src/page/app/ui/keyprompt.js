@@ -14,7 +14,7 @@ export function KeyPrompt() {
   return html`
     <form class="middle narrow" onSubmit=${submit}>
       <h1>This server wants a key</h1>
-      <p>It is the session key that <code>annals serve</code> was started with (<code>--api-key</code>, or
+      <p>It is the session key that <code>annals serve</code> was started with (<code>--api-key</code>, or${' '}
         <code>OH_SESSION_API_KEYS_0</code>). It stays in this tab until the tab is closed.</p>
       <label>Session key
         <input ref=${field} type="password" name="key" autocomplete="off" spellcheck=${false} required

@@ -53,8 +53,8 @@ pub(in crate::server::openapi) const ANNALS: Group = Group {
             .answers("Anything")
             .refuses(&[404])
             .own(),
-        get("/api/annals/conversations/{conversation_id}", "One with all that is counted of it")
-            .query(&[may("brief", Kind::Flag, "without what takes longer where it is long: kinds, tools, usage")])
+        get("/api/annals/conversations/{conversation_id}", "One conversation as it is listed, and its usage")
+            .query(&[may("counts", Kind::Flag, "with the numbers of its kinds of events and of its tools' calls")])
             .answers("Anything")
             .refuses(&[404])
             .own(),

@@ -24,12 +24,14 @@ function Picture({ picture, entry, context }) {
   const cut = entry.cut?.[picture.pointer];
   const [url, setUrl] = useState(cut ? null : picture.url);
   const [isLarge, setLarge] = useState(false);
+  const [isBroken, setBroken] = useState(false);
+  if (isBroken) return html`<p class="soft">A picture that cannot be shown, ${bytes(picture.url.length * 0.75)}.</p>`;
   if (!IMAGE.test(picture.url)) return html`<p class="soft">A picture elsewhere: <code>${picture.url.slice(0, 200)}</code></p>`;
   const load = () => whole(context, entry.sequence, picture.pointer).then(setUrl, complain);
   if (!url) return html`<button class="small" onClick=${load}>Show the picture (${bytes(cut * 0.75)})</button>`;
   return html`
     <button class="picture" aria-pressed=${isLarge} aria-label=${isLarge ? 'Smaller' : 'Larger'} onClick=${() => setLarge(!isLarge)}>
-      <img src=${url} alt="A picture in this event" class=${isLarge ? 'large' : ''} /></button>`;
+      <img src=${url} alt="A picture in this event" onError=${() => setBroken(true)} class=${isLarge ? 'large' : ''} /></button>`;
 }
 
 export const Pictures = ({ content, pointer, entry, context }) => {

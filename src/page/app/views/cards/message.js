@@ -9,10 +9,14 @@ import { Prose } from './prose.js';
 const LABELS = { user: 'User', assistant: 'Agent', system: 'System', tool: 'Tool' };
 
 /** What the model thought before it spoke. */
-export function Reasoning({ event, message }) {
+function reasoned(event, message) {
   const said = message?.reasoning_content ?? event.reasoning_content;
   const blocks = list(message?.thinking_blocks ?? event.thinking_blocks).map((block) => block?.thinking).filter(Boolean);
-  const text = said || blocks.join('\n\n');
+  return said || blocks.join('\n\n');
+}
+
+export function Reasoning({ event, message }) {
+  const text = reasoned(event, message);
   return text && html`<${Fold} summary="Reasoning"><${Prose} text=${text} /><//>`;
 }
 
@@ -29,7 +33,8 @@ export function Message({ entry, context }) {
   return html`
     <${Card} kind=${event.source === 'user' ? 'user' : event.source === 'agent' ? 'agent' : 'other'} label=${source} entry=${entry} context=${context} badges=${badges}>
       <${Reasoning} event=${event} message=${message} />
-      ${body ? html`<${Prose} text=${body} />` : html`<p class="soft">No text.</p>`}
+      ${body && html`<${Prose} text=${body} />`}
+      ${!body && !reasoned(event, message) && !message.content?.length && html`<p class="soft">No text.</p>`}
       <${Cut} entry=${entry} context=${context} />
       <${Pictures} content=${message.content} pointer="/llm_message/content" entry=${entry} context=${context} />
       ${added.length > 0 && html`<${Fold} summary="Added to it for the model"><${Prose} text=${added.join('\n\n')} /><//>`}

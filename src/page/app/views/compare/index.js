@@ -1,26 +1,15 @@
 // What is different between two points, branches or conversations.
 import { html, useEffect, useState } from '../../lib/ui.js';
-import { href, setQuery } from '../../lib/router.js';
+import { setQuery } from '../../lib/router.js';
 import { get } from '../../lib/api.js';
 import { useLoad } from '../../lib/load.js';
 import { useSheet } from '../../lib/sheet.js';
 import { cost, count, plural, words } from '../../lib/format.js';
 import { Figure, Problem, Waiting } from '../../ui/pieces.js';
 import { shown } from '../../ui/text.js';
+import { Marks } from './marks.js';
 
-const SHOWN = 200;
-const conversation = (side) => side.split('@')[0];
 const signed = (n, format = count) => (n > 0 ? `+${format(n)}` : n < 0 ? `−${format(-n)}` : '0');
-
-const Mark = ({ mark, side }) => html`
-  <li><a href=${href(['c', conversation(side)], { event: mark.sequence })}>#${count(mark.sequence)}</a> ${mark.kind}</li>`;
-
-function Marks({ title, marks, side, tone }) {
-  return html`
-    <section class=${`marks ${tone}`}><h2>${title} <span class="soft">${count(marks.length)}</span></h2>
-      <ol>${marks.slice(0, SHOWN).map((mark) => html`<${Mark} key=${mark.id} mark=${mark} side=${side} />`)}
-        ${marks.length > SHOWN && html`<li class="soft">and ${count(marks.length - SHOWN)} more</li>`}</ol></section>`;
-}
 
 const text = (value) => (value === null || value === undefined ? '–' : typeof value === 'string' ? value : JSON.stringify(value, null, 1));
 

@@ -9,11 +9,11 @@ import { Log } from './log.js';
 export const numbered = (text) => (/^\d+$/.test(text ?? '') ? Number(text) : null);
 
 export class Context {
-  constructor(head) {
+  constructor(head, events) {
     this.id = head.id;
     this.copyOf = head.copy_of;
     this.head = signal(head);
-    this.log = new Log(head.id, head.event_count);
+    this.log = new Log(head.id, head.event_count, events);
     /** The sequence that is chosen, and the point that is looked at; null for the end. */
     this.selected = signal(null);
     this.at = signal(null);
@@ -47,7 +47,7 @@ export class Context {
 
   async refresh() {
     try {
-      this.head.value = await get(at`/api/annals/conversations/${this.id}`, { brief: true });
+      this.head.value = await get(at`/api/annals/conversations/${this.id}`);
     } catch { /* the next event has it looked at again */ }
   }
 
@@ -128,7 +128,13 @@ export class Context {
 
 /** What the address says, into the context. */
 export function follow(context, query) {
-  const event = numbered(query.event);
   context.at.value = numbered(query.at);
-  if (event !== null && event !== context.selected.peek()) context.selected.value = event;
+  const event = numbered(query.event);
+  if (event === null && query.event) {
+    // An address may name an event by its id.
+    context.goToEvent(query.event);
+  } else if (event !== null && event !== context.selected.peek()) {
+    context.selected.value = event;
+    context.control.current?.goTo(event);
+  }
 }

@@ -4,6 +4,7 @@ import { useShortcuts } from '../../lib/keys.js';
 import { highlight, unhighlight, wordsOf } from '../../lib/highlight.js';
 import { Live } from '../../lib/live.js';
 import { Context, follow, numbered } from './context.js';
+import { BESIDE } from './group.js';
 import { Head } from './head.js';
 import { Timeline } from './timeline.js';
 import { Side } from './side.js';
@@ -16,6 +17,8 @@ import { Tail } from './tail.js';
 import { shortcuts } from './shortcuts.js';
 
 const SOON_MS = 700;
+/** What need not be there with the first cards waits until these are. */
+const LATER_MS = 250;
 
 /** Hears the conversation for as long as it is looked at. */
 function useLive(context) {
@@ -23,6 +26,7 @@ function useLive(context) {
   const pieces = useSignal(null);
   useEffect(() => {
     let timer = null;
+    let before = null;
     const soon = () => {
       timer ??= setTimeout(() => {
         timer = null;
@@ -32,6 +36,11 @@ function useLive(context) {
     const live = new Live(context.id, context.log.total.peek(), {
       event: (sequence, event) => {
         context.log.append(sequence, event);
+        if (!BESIDE.has(event.kind)) {
+          // Somebody went back: other events are live now.
+          if (before && event.parent_id && event.parent_id !== before) context.lookForBranches();
+          before = event.id;
+        }
         if (event.source === 'agent') pieces.value = null;
         soon();
       },
@@ -84,14 +93,21 @@ function useFound(context, find, event) {
 
 const wide = () => innerWidth > 1000;
 
-export function Conversation({ head: first, query }) {
-  const context = useMemo(() => new Context(first), []);
+export function Conversation({ head: first, events, query }) {
+  const context = useMemo(() => {
+    const made = new Context(first, events);
+    follow(made, query);
+    return made;
+  }, []);
   const [isSideOpen, setSideOpen] = useState(wide());
   const { link, pieces } = useLive(context);
   const tab = query.tab ?? 'timeline';
   useEffect(() => {
-    context.lookForBranches();
-    return () => context.log.end();
+    const timer = setTimeout(() => context.lookForBranches(), LATER_MS);
+    return () => {
+      clearTimeout(timer);
+      context.log.end();
+    };
   }, []);
   useLayoutEffect(() => { follow(context, query); }, [query.event, query.at]);
   const head = context.head.value;

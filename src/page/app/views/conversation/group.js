@@ -4,6 +4,9 @@ import { isAnswer } from './log.js';
 
 const QUIET = new Set(['ConversationStateUpdateEvent', 'LLMCompletionLogEvent', 'SecurityAnalysisEvent', 'StreamingDeltaEvent', 'TokenEvent']);
 
+/** Events that stand beside the branch: what follows has the same parent as they. */
+export const BESIDE = new Set(['ConversationStateUpdateEvent', 'HookExecutionEvent']);
+
 const quiet = (kind) => QUIET.has(kind) || /^(codex|claude-code|langgraph|openai-agents):/.test(kind);
 
 /** The kind of an event; those of OpenHands V0 have none, but an action or an observation. */
@@ -36,7 +39,7 @@ export function group(page, before, after) {
     } else {
       push({ type: 'event', sequence, entry, kind }, entry);
     }
-    if (kind !== 'ConversationStateUpdateEvent') previous = event.id;
+    if (!BESIDE.has(kind)) previous = event.id;
   }
   return items;
 }
@@ -49,10 +52,10 @@ export function sequences(item) {
 }
 
 /** The id of the last event of a page that others follow. */
-const lastNode = (page) => page?.entries.findLast((one) => one.event.kind !== 'ConversationStateUpdateEvent')?.event.id ?? null;
+const lastNode = (page) => page?.entries.findLast((one) => !BESIDE.has(one.event.kind))?.event.id ?? null;
 
 /** The earlier event that one goes back to, rather than following what came right before it. */
 function branchesFrom({ event }, previous) {
-  if (!event.parent_id || !previous || event.kind === 'ConversationStateUpdateEvent') return null;
+  if (!event.parent_id || !previous || BESIDE.has(event.kind)) return null;
   return event.parent_id === previous ? null : event.parent_id;
 }

@@ -1,6 +1,6 @@
 // One thing in the timeline: its card, whether it is chosen, and whether it belongs to what one looks at.
 import { html, cx } from '../../lib/ui.js';
-import { sequences } from './group.js';
+import { BESIDE, sequences } from './group.js';
 import { Guard } from '../../ui/guard.js';
 import { Message } from '../cards/message.js';
 import { Calls } from '../cards/calls.js';
@@ -32,7 +32,7 @@ export function Item({ item, context }) {
   const until = context.at.value;
   const isSelected = selected !== null && all.includes(selected);
   const isLater = until !== null && item.sequence > until;
-  const isAside = !context.isLive(item.sequence);
+  const isAside = !context.isLive(item.sequence) && !BESIDE.has(item.kind);
   return html`
     <div class=${cx('item', isSelected && 'selected', isLater && 'later', isAside && 'aside')} data-seqs=${all.join(' ')}
       onClick=${() => context.select(item.sequence)}>
@@ -46,8 +46,11 @@ const Undrawn = ({ item, error, context }) => html`
   <div class="card card-other"><p><strong>Event #${item.sequence} is not as such events are</strong>
     <span class="soft"> ${error.message}</span> <button class="small" onClick=${() => context.openRaw(item.sequence)}>Raw JSON</button></p></div>`;
 
+/** The parent of what follows nothing. */
+const ROOT = '__root__';
+
 /** That an event goes back to an earlier one. */
-const BranchesFrom = ({ id, context }) => html`
+const BranchesFrom = ({ id, context }) => (id === ROOT ? html`<p class="branches-from">Another beginning</p>` : html`
   <p class="branches-from">Another branch:
     <button class="small plain" onClick=${(event) => { event.stopPropagation(); context.goToEvent(id); }}>
-      goes on from an earlier event</button></p>`;
+      goes on from an earlier event</button></p>`);

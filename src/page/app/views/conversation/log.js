@@ -3,9 +3,11 @@ import { signal } from '../../lib/ui.js';
 import { at, get, isAbort } from '../../lib/api.js';
 
 /** Events of a page. */
-export const PAGE = 50;
+export const PAGE = 25;
 /** Pages that are held at most. */
-const HELD = 24;
+const HELD = 48;
+/** How long one has to stay where one has jumped to before its pages are asked for. */
+const STAY_MS = 110;
 /** Texts of events are cut to this many characters; the rest is loaded where somebody asks for it. */
 export const TEXTS = 20000;
 const AGAIN_MS = [400, 1500, 4000];
@@ -13,7 +15,8 @@ const AGAIN_MS = [400, 1500, 4000];
 export const pageOf = (sequence) => Math.floor(sequence / PAGE);
 
 export class Log {
-  constructor(id, total) {
+  /** `first` are the first events, where they are known already. */
+  constructor(id, total, first = []) {
     this.id = id;
     this.total = signal(total);
     /** Counts what changed, page by page and in all. */
@@ -21,10 +24,15 @@ export class Log {
     this.error = signal(null);
     this.pages = new Map();
     this.loading = new Map();
-    this.wanted = [0, 0];
+    this.wanted = null;
+    for (let from = 0; from < first.length; from += PAGE) {
+      const entries = first.slice(from, from + PAGE);
+      if (entries.length === PAGE || from + entries.length >= total) this.pages.set(from / PAGE, new Page(entries));
+    }
   }
 
   end() {
+    clearTimeout(this.timer);
     for (const abort of this.loading.values()) abort.abort();
     this.loading.clear();
   }
@@ -35,7 +43,16 @@ export class Log {
   want(first, last) {
     const from = Math.max(0, first - 1);
     const to = Math.min(Math.ceil(this.total.peek() / PAGE) - 1, last + 1);
+    const isFar = this.wanted && (from > this.wanted[1] + 2 || to < this.wanted[0] - 2);
     this.wanted = [from, to];
+    clearTimeout(this.timer);
+    // Whoever rushes through a long log looks at none of what is passed.
+    if (isFar) this.timer = setTimeout(() => this.#loadWanted(), STAY_MS);
+    else this.#loadWanted();
+  }
+
+  #loadWanted() {
+    const [from, to] = this.wanted;
     for (const [page, abort] of this.loading) {
       if (page < from || page > to) {
         abort.abort();

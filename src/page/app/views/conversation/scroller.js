@@ -6,6 +6,8 @@ import { PAGE, pageOf } from './log.js';
 const GUESS = 84;
 /** The most pixels a browser can scroll reliably. */
 const PIXELS_MAX = 12e6;
+/** Pages whose heights are kept; those measured first are guessed again. */
+const MEASURED_MAX = 400;
 /** How near to its end it counts as being there. */
 const NEAR_END = 60;
 
@@ -35,6 +37,14 @@ export class Scroller {
     }
     const mean = count >= PAGE * 2 ? sum / count : GUESS;
     return Math.min(mean, PIXELS_MAX / Math.max(1, this.events));
+  }
+
+  /** Notes the height of a page; tells whether it is another than before. */
+  measure(page, height) {
+    if (Math.abs((this.heights.get(page) ?? -1) - height) < 0.5) return false;
+    this.heights.set(page, height);
+    if (this.heights.size > MEASURED_MAX) this.heights.delete(this.heights.keys().next().value);
+    return true;
   }
 
   /** Offsets of all pages, and of the end. */
@@ -68,17 +78,10 @@ export class Scroller {
     return low;
   }
 
-  /** Where the upper edge stands, or will: what is chosen and the end are not scrolled to before they are there. */
-  get top() {
-    if (this.target !== null && !this.element(this.target)) return this.#targetTop();
-    if (this.target === null && this.isAtEnd) return Math.max(0, (this.offsets[this.pages] ?? 0) - this.pane.clientHeight);
-    return this.pane.scrollTop;
-  }
-
   /** The first and the last page that are seen, with `ahead` pixels on both sides. */
   range(ahead) {
-    const { top } = this;
-    return [this.at(top - ahead), this.at(top + this.pane.clientHeight + ahead)];
+    const { scrollTop, clientHeight } = this.pane;
+    return [this.at(scrollTop - ahead), this.at(scrollTop + clientHeight + ahead)];
   }
 
   /** Puts what was at the upper edge back there, or the target into sight, or the end. */

@@ -1,13 +1,17 @@
 // What the conversation was at the point one looks at.
-import { html } from '../../lib/ui.js';
+import { html, useEffect, useState } from '../../lib/ui.js';
 import { at, get } from '../../lib/api.js';
-import { useLatest, useCalm } from '../../lib/load.js';
+import { useEvery, useLatest } from '../../lib/load.js';
 import { cost, count, short, words } from '../../lib/format.js';
 import { Figure, Problem, Status, Waiting } from '../../ui/pieces.js';
 import { Icon } from '../../ui/icon.js';
 import { Tasks } from '../cards/tasks.js';
 
 const CALM_MS = 180;
+const LONG = 5000;
+const LONG_MS = 3000;
+/** The first cards come first. */
+const LATER_MS = 200;
 
 const Ids = ({ ids, context }) => html`<ul class="ids">${ids.slice(0, 12).map((id) => html`
   <li key=${id}><button class="small plain mono" onClick=${() => context.goToEvent(id)}>${id.slice(0, 18)}</button></li>`)}
@@ -16,14 +20,21 @@ const Ids = ({ ids, context }) => html`<ul class="ids">${ids.slice(0, 12).map((i
 export function Side({ context, close }) {
   const point = context.at.value;
   const end = point === null ? context.log.total.value : null;
-  const place = useCalm(JSON.stringify([point, end]), CALM_MS);
+  // What a state costs the server grows with the log.
+  const [isDue, setDue] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setDue(true), LATER_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  const place = useEvery(JSON.stringify([point, end]), end > LONG ? LONG_MS : CALM_MS);
   const { value: state, error, isLoading, again } = useLatest((wanted) => {
+    if (wanted === null) return undefined;
     const [sequence] = JSON.parse(wanted);
     return get(at`/api/annals/conversations/${context.id}/state`, { brief: true, at: sequence });
-  }, place);
+  }, isDue ? place : null);
   return html`
     <aside class="side" aria-busy=${isLoading} aria-label=${point === null ? 'State now' : `State at event ${point}`}>
-      <header class="row"><h2>${point === null ? 'State now' : `State at #${count(point)}`}</h2><span class="grow"></span>
+      <header class="row"><h2>${point === null ? 'State now' : `State at #${count(point)}`}</h2>${isLoading && html`<span class="soft small">…</span>`}<span class="grow"></span>
         <button class="plain" onClick=${close} aria-label="Hide the state"><${Icon} name="close" /></button></header>
       ${error && html`<${Problem} error=${error} again=${again} />`}
       ${!state && !error && html`<${Waiting} />`}

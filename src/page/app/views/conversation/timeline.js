@@ -52,10 +52,7 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
         const page = Number(element.dataset.page);
         const height = borderBoxSize[0].blockSize;
         if (!log.pages.has(page) || height === 0) continue;
-        if (Math.abs((made.heights.get(page) ?? -1) - height) >= 0.5) {
-          made.heights.set(page, height);
-          isChanged = true;
-        }
+        isChanged = made.measure(page, height) || isChanged;
       }
       if (isChanged) draw();
       else made.settle();
@@ -118,7 +115,7 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
     }
   }
   return html`
-    <div class="pane" ref=${pane} tabindex="0" role="feed" aria-label="Timeline" aria-busy=${log.loading.size > 0}>
+    <div class="pane" ref=${pane} tabindex="0" role="region" aria-label="Timeline" aria-busy=${log.loading.size > 0}>
       <div class="pages" ref=${inner} style=${{ height: `${height}px` }}>${blocks}</div>
       ${log.error.value && html`<${Problem} error=${log.error.value} />`}
       ${total === 0 && html`<p class="empty">Nothing has happened yet.</p>`}

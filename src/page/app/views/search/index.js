@@ -1,14 +1,14 @@
 // Full-text search over all transcripts: hits with their words marked, each a way to its event.
 import { html, useEffect, useRef, useState } from '../../lib/ui.js';
 import { go, href, setQuery } from '../../lib/router.js';
-import { get, isAbort } from '../../lib/api.js';
-import { useCalm } from '../../lib/load.js';
+import { get, isAbort, post } from '../../lib/api.js';
+import { useCalm, useLoad } from '../../lib/load.js';
 import { useSheet } from '../../lib/sheet.js';
 import { useShortcuts } from '../../lib/keys.js';
 import { brief, count } from '../../lib/format.js';
 import { Ago, Problem, Waiting } from '../../ui/pieces.js';
 import { Icon } from '../../ui/icon.js';
-import { shown } from '../../ui/text.js';
+import { plain, shown } from '../../ui/text.js';
 import { marked } from './marked.js';
 
 const LIMIT = 40;
@@ -38,11 +38,23 @@ function useHits(question) {
   return { ...state, more: () => load(state.next) };
 }
 
-function Hit({ hit, isSelected, q }) {
+const TITLES = 'SELECT conversation_id, title FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(:ids))';
+
+/** The titles of the conversations that hits are in, by id. */
+function useTitles(hits) {
+  const ids = JSON.stringify([...new Set(hits.map((hit) => hit.conversation))]);
+  const { value } = useLoad(async (signal) => {
+    const { rows } = await post('/api/annals/query', { sql: TITLES, parameters: { ids } }, signal);
+    return new Map(rows);
+  }, [ids]);
+  return value ?? new Map();
+}
+
+function Hit({ hit, title, isSelected, q }) {
   return html`
     <li class=${`hit ${isSelected ? 'selected' : ''}`} aria-current=${isSelected ? 'true' : undefined}>
       <a href=${href(['c', hit.conversation], { event: hit.sequence, find: q })}>
-        <span class="row soft"><code>${brief(hit.conversation)}</code> #${count(hit.sequence)} · ${hit.kind.replace(/Event$/, '')}
+        <span class="row soft"><strong>${plain(title) || brief(hit.conversation)}</strong> <code>${brief(hit.conversation)}</code> #${count(hit.sequence)} · ${hit.kind.replace(/Event$/, '')}
           ${hit.timestamp && html` · <${Ago} time=${hit.timestamp} />`}</span>
         <span class="snippet" dir="auto">${marked(hit.snippet, hit.marks).map((part) => (part.isMark ? html`<mark>${shown(part.text)}</mark>` : shown(part.text)))}</span>
       </a></li>`;
@@ -58,6 +70,7 @@ export function View({ query }) {
   useEffect(() => { setText(query.q ?? ''); }, [query.q]);
   useEffect(() => { if (!query.q) field.current?.focus(); }, []);
   const { hits, next, error, isLoading, more } = useHits({ q: query.q, kind: query.kind, conversation: query.conversation });
+  const titles = useTitles(hits);
   useEffect(() => setSelected(-1), [query.q, query.kind]);
   const move = (by) => setSelected((old) => Math.max(0, Math.min(hits.length - 1, old + by)));
   useEffect(() => { document.querySelector('.hit.selected')?.scrollIntoView({ block: 'nearest' }); }, [selected]);
@@ -81,7 +94,7 @@ export function View({ query }) {
     ${query.q && !isLoading && !error && hits.length === 0 && html`<p class="empty">Nothing says this.</p>`}
     ${!query.q && html`<p class="empty">What was said, asked for, printed and changed, in all conversations.</p>`}
     <ol class="hits" aria-label="Hits">${hits.map((hit, index) => html`
-      <${Hit} key=${hit.position} hit=${hit} isSelected=${index === selected} q=${query.q} />`)}</ol>
+      <${Hit} key=${hit.position} hit=${hit} title=${titles.get(hit.conversation)} isSelected=${index === selected} q=${query.q} />`)}</ol>
     ${isLoading && html`<${Waiting} what="Searching …" />`}
     ${next !== null && !isLoading && html`<button onClick=${more}>Further hits</button>`}`;
 }

@@ -43,7 +43,10 @@ pub(super) fn routes() -> Router<Arc<App>> {
 /// The source that a request names.
 pub(super) fn source(members: &Map<String, Value>) -> Result<PluginSource, Failure> {
     let read = PluginSource::of_members(members);
-    let source = read.map_err(|(member, problem)| Problem::new("value_error", &["body", member], problem))?;
+    let source = read.map_err(|(member, problem)| {
+        let kind = if members.contains_key(member) { "value_error" } else { "missing" };
+        Problem::new(kind, &["body", member], problem)
+    })?;
     extensions::checked(source)
 }
 

@@ -5,6 +5,9 @@ export const VIEWS = [
   { path: 'c', parent: 'conversations', load: () => import('./views/conversation/index.js') },
   { path: 'compare', parent: 'conversations', load: () => import('./views/compare/index.js') },
   { path: 'search', label: 'Search', keys: 'g s', load: () => import('./views/search/index.js') },
+  { path: 'numbers', label: 'Numbers', keys: 'g n', load: () => import('./views/numbers/index.js') },
+  { path: 'reports', label: 'Reports', keys: 'g r', load: () => import('./views/reports/index.js') },
+  { path: 'sql', label: 'SQL', keys: 'g q', load: () => import('./views/sql/index.js') },
 ];
 
 export const HOME = 'conversations';

@@ -78,7 +78,11 @@ pub mod llm;
 pub mod message;
 #[cfg(feature = "server")]
 pub mod page;
+#[cfg(feature = "agent")]
+pub mod plugin;
 pub mod redact;
+#[cfg(feature = "agent")]
+pub mod remote;
 pub mod replay;
 #[cfg(feature = "agent")]
 pub mod secret;

@@ -18,7 +18,8 @@ mod serve;
 pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
 #[cfg(feature = "agent")]
 pub(super) use run::{
-    Approve, Ask, Config, Confirm, Fork, Model, Pause, Profiles, Reject, Resume, Run, Secrets, Send,
+    Approve, Ask, Config, Confirm, Extras, Fork, KEY_VARIABLE, Model, Pause, Profiles, Reject, Remote,
+    Resume, Run, Secrets, Send,
 };
 #[cfg(feature = "server")]
 pub(super) use serve::{Open, Serve};

@@ -9,8 +9,9 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
-use super::arguments::Serve;
+use super::arguments::{Extras, Serve};
 use super::print::{Output, count, plural};
+use super::settings::home;
 use super::{DONE, Place};
 use crate::conversation::ConversationError;
 use crate::error::{Error, Result};
@@ -29,6 +30,10 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
         origins: command.origins.clone(),
         is_local: command.host.is_loopback(),
         lookup_origins: command.lookup_origins.clone(),
+        telemetry: command.otel_endpoint.clone().filter(|endpoint| !endpoint.is_empty()),
+        person_dir: home().filter(|_| command.extras != Extras::None),
+        public_extensions_dir: std::env::var_os("EXTENSIONS_PATH").map(PathBuf::from),
+        ambient_plugins: command.extras.ambient_plugins(),
         ..configured(place.path, session_keys)?
     };
     let store = place.open(&Options::default())?;
@@ -66,7 +71,7 @@ pub(super) fn configured(database: &Path, session_keys: Vec<String>) -> Result<C
         webhooks: webhooks()?,
         session_keys,
         workspace_dir: std::env::var_os("OH_WORKSPACE_PATH").map(PathBuf::from),
-        home_dir: std::env::var_os("HOME").map(PathBuf::from),
+        home_dir: home(),
         ..Config::default()
     })
 }

@@ -11,6 +11,7 @@ mod branch;
 mod cli;
 mod cli_open;
 mod cli_privacy;
+mod cli_remote;
 mod cli_retention;
 mod cli_run;
 mod cli_serve;
@@ -25,6 +26,8 @@ mod conversation_control;
 mod conversation_crash;
 #[cfg(feature = "agent")]
 mod conversation_elsewhere;
+#[cfg(all(feature = "agent", feature = "server"))]
+mod conversation_plugins;
 #[cfg(feature = "agent")]
 mod conversation_run;
 #[cfg(feature = "agent")]
@@ -68,12 +71,18 @@ mod merge;
 mod messages;
 mod old;
 mod open;
+#[cfg(feature = "agent")]
+mod plugins;
 mod projections;
 mod proof;
 mod prune;
 mod query;
 mod recording;
 mod redact;
+#[cfg(feature = "server")]
+mod remote;
+#[cfg(feature = "server")]
+mod remote_loss;
 mod replay;
 mod report;
 mod restore;

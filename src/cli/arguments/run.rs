@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::plugin::AmbientPlugins;
+
 /// What an agent is run with; `annals config` shows what holds where nothing is said.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Agent")]
@@ -30,10 +32,29 @@ pub(in crate::cli) struct Model {
     /// What the agent can do, instead of terminal, file_editor and task_tracker; may be given several times
     #[arg(long = "tool", value_name = "NAME")]
     pub tools: Vec<String>,
+    /// What files may add to an agent, instead of skills, memory and your own plugins
+    #[arg(long, value_enum)]
+    pub extras: Option<Extras>,
     /// The file of settings, instead of the one in your configuration folder
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
+
+/// Where the conversation runs, if not here.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Server")]
+pub(in crate::cli) struct Remote {
+    /// The agent-server that runs it, Annals' or the reference's: http://127.0.0.1:8000. Ids are then whole, and no
+    /// database is opened
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// The variable that holds the server's key
+    #[arg(long, value_name = "VARIABLE", default_value = KEY_VARIABLE, requires = "server")]
+    pub api_key: String,
+}
+
+/// The variable that a server is told its first key with.
+pub(in crate::cli) const KEY_VARIABLE: &str = "OH_SESSION_API_KEYS_0";
 
 /// Which actions wait for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -57,6 +78,40 @@ impl Confirm {
     }
 }
 
+/// What files of the workspace and of a person's folder may add to an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::cli) enum Extras {
+    /// Nothing
+    None,
+    /// Skills, rules, memory and agents, yours and the workspace's
+    Skills,
+    /// Your own plugins too
+    Plugins,
+    /// The workspace's plugins too: their hooks and servers are commands that are run
+    All,
+}
+
+impl Extras {
+    pub(in crate::cli) fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Skills => "skills",
+            Self::Plugins => "plugins",
+            Self::All => "all",
+        }
+    }
+
+    /// Which plugins an agent has without being given them.
+    pub(in crate::cli) fn ambient_plugins(self) -> AmbientPlugins {
+        match self {
+            Self::None | Self::Skills => AmbientPlugins::None,
+            Self::Plugins => AmbientPlugins::Own,
+            Self::All => AmbientPlugins::All,
+        }
+    }
+}
+
 /// Run an agent on a folder, and watch it
 ///
 /// The conversation is kept in the database as it goes. Ctrl-C pauses it after the step that is under way; a second
@@ -67,6 +122,8 @@ impl Confirm {
   annals run 'what does this do?' --workspace ~/project --model ollama/qwen3 --tool terminal
   annals run - <task.md --profile work --confirm never
   annals run 'deploy' --secret TOKEN   commands that name TOKEN get the variable's value
+  annals run 'review' --plugin ./review --plugin github:acme/tools/plugins/lint#v2
+  annals run 'tidy up' --server http://127.0.0.1:8000 --workspace /srv/project   at a server, in its folder
 
 The key is read from LLM_API_KEY, or from the provider's own variable (ANTHROPIC_API_KEY, OPENAI_API_KEY, ..).
 
@@ -74,18 +131,24 @@ Exit codes: 0 finished; 1 paused, stuck, or waiting for consent; 2 failed.")]
 pub(in crate::cli) struct Run {
     /// What is to be done; - reads it from standard input
     pub task: String,
-    /// The folder to work in
-    #[arg(long, short, value_name = "FOLDER", default_value = ".")]
-    pub workspace: PathBuf,
+    /// The folder to work in, this one if none is said; with --server one of the server's
+    #[arg(long, short, value_name = "FOLDER")]
+    pub workspace: Option<PathBuf>,
     /// A secret for commands that name it: the variable of that name, or another one's value; may be given several times
     #[arg(long = "secret", value_name = "NAME[=VARIABLE]")]
     pub secrets: Vec<String>,
     /// A tag of the conversation; may be given several times
     #[arg(long = "tag", value_name = "TAG=VALUE")]
     pub tags: Vec<String>,
+    /// A plugin: a folder, github:owner/repo[/folder], or the URL of a repository, with #BRANCH, #TAG or #COMMIT; may be
+    /// given several times. Its hooks and servers are commands that are run
+    #[arg(long = "plugin", value_name = "SOURCE")]
+    pub plugins: Vec<String>,
     /// Hooks: a file as the reference has it in .openhands/hooks.json
     #[arg(long, value_name = "FILE")]
     pub hooks: Option<PathBuf>,
+    #[command(flatten)]
+    pub remote: Remote,
     #[command(flatten)]
     pub model: Model,
 }
@@ -104,6 +167,8 @@ pub(in crate::cli) struct Resume {
     pub id: String,
     /// Something to say to the agent first
     pub text: Option<String>,
+    #[command(flatten)]
+    pub remote: Remote,
     #[command(flatten)]
     pub model: Model,
 }
@@ -125,6 +190,8 @@ pub(in crate::cli) struct Send {
     #[arg(long)]
     pub run: bool,
     #[command(flatten)]
+    pub remote: Remote,
+    #[command(flatten)]
     pub model: Model,
 }
 
@@ -136,6 +203,8 @@ pub(in crate::cli) struct Send {
 pub(in crate::cli) struct Approve {
     /// The conversation, by the start of its id
     pub id: String,
+    #[command(flatten)]
+    pub remote: Remote,
     #[command(flatten)]
     pub model: Model,
 }
@@ -155,6 +224,8 @@ pub(in crate::cli) struct Reject {
     #[arg(long)]
     pub run: bool,
     #[command(flatten)]
+    pub remote: Remote,
+    #[command(flatten)]
     pub model: Model,
 }
 
@@ -168,6 +239,8 @@ pub(in crate::cli) struct Reject {
 pub(in crate::cli) struct Pause {
     /// The conversation, by the start of its id
     pub id: String,
+    #[command(flatten)]
+    pub remote: Remote,
 }
 
 /// Copy a conversation, to go on differently
@@ -201,6 +274,8 @@ pub(in crate::cli) struct Ask {
     pub id: String,
     /// The question
     pub question: String,
+    #[command(flatten)]
+    pub remote: Remote,
     #[command(flatten)]
     pub model: Model,
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::run::Extras;
+
 /// Serves the OpenHands agent-server API over the database
 ///
 /// The real OpenHands clients work against it unchanged. It listens on this machine only, unless `--host`
@@ -35,6 +37,15 @@ pub(in crate::cli) struct Serve {
     /// Without any they may be looked up anywhere the server reaches
     #[arg(long = "lookup-origin", value_name = "ORIGIN")]
     pub lookup_origins: Vec<String>,
+    /// A collector of OpenTelemetry to tell of turns, replies and tool calls, like http://localhost:4318; nothing of what
+    /// is said goes there. Needs a build with the feature `otel`
+    #[cfg_attr(feature = "otel", arg(env = "OTEL_EXPORTER_OTLP_ENDPOINT"))]
+    #[arg(long, value_name = "URL")]
+    pub otel_endpoint: Option<String>,
+    /// What files may add to agents, whatever clients ask for: skills and agents of the folder of whoever runs the
+    /// server, their plugins, and those of workspaces, whose hooks and servers are commands that are run
+    #[arg(long, value_enum, default_value = "all", env = "ANNALS_EXTRAS")]
+    pub extras: Extras,
     /// Take in the conversation folders under OH_CONVERSATIONS_PATH (else `conversations` beside the database) first;
     /// what is in the database already is left as it is
     #[arg(long)]

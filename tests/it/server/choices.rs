@@ -46,7 +46,7 @@ async fn tools_and_models_are_listed() {
 async fn a_workspaces_skills_and_hooks_are_found() {
     let server = Served::with(|config| {
         let home = config.conversations_dir.parent().map(|folder| folder.join("home"));
-        annals::server::Config { home_dir: home, ..config }
+        annals::server::Config { person_dir: home, ..config }
     })
     .await;
     let project = server.path("project");
@@ -66,9 +66,9 @@ async fn a_workspaces_skills_and_hooks_are_found() {
     let found = server.post("/api/skills", json!({"project_dir": project})).await.ok();
     let skills = found["skills"].as_array().unwrap();
     let names: Vec<_> = skills.iter().map(|skill| skill["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["own", "deploy"]);
-    assert_eq!((&skills[1]["triggers"], &skills[1]["type"]), (&json!(["deploy"]), &json!("knowledge")));
-    assert!(skills[1]["content"].as_str().unwrap().contains("HOW-TO-DEPLOY"));
+    assert_eq!(names, ["deploy", "own"]);
+    assert_eq!((&skills[0]["triggers"], &skills[0]["type"]), (&json!(["deploy"]), &json!("knowledge")));
+    assert!(skills[0]["content"].as_str().unwrap().contains("HOW-TO-DEPLOY"));
     let none = json!({"load_project": false, "load_user": false, "project_dir": project});
     assert_eq!(server.post("/api/skills", none).await.ok()["skills"], json!([]));
     let catalog = server.get("/api/skills/catalog").await.ok();
@@ -86,7 +86,6 @@ async fn what_is_absent_says_so() {
     let server = Served::start().await;
     for path in [
         "/api/vscode/url",
-        "/api/plugins/installed/x",
         "/api/agent-profiles",
         "/api/meta-profiles/x",
         "/api/canvas-extensions/installed",
@@ -94,7 +93,6 @@ async fn what_is_absent_says_so() {
         "/api/llm/subscription/openai/status",
         "/api/mcp/oauth/status/x",
         "/api/settings/agent-schema",
-        "/api/skills/installed/x",
         "/api/git/repositories/search",
         "/v1/models",
         "/api/conversations/7b0ea2a3-0f3f-4f55-9b6a-2f3d0f3b0d11/vscode/url",

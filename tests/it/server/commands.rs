@@ -330,7 +330,8 @@ async fn another_model_takes_over() {
     let acp = server.post(&format!("{}/switch_acp_model", root(&id)), json!({"model": "m"})).await;
     assert_eq!(acp.status, 400);
     let plugin = server.post(&format!("{}/load_plugin", root(&id)), json!({"plugin_ref": "p@m"})).await;
-    assert_eq!(plugin.status, 404);
+    let none = "No agent context available. Configure agent_context with registered_marketplaces to use load_plugin().";
+    assert_eq!(plugin.refusal(), (400, json!(none)));
 }
 
 #[tokio::test]

@@ -9,6 +9,9 @@ mod events;
 mod files;
 mod git;
 mod lifecycle;
+mod plugins;
 mod settings;
 mod sockets;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod webhooks;

@@ -37,7 +37,9 @@ export class Context {
       const until = this.log.total.peek() - 1;
       const found = await get(at`/api/annals/conversations/${this.id}/branches`);
       this.liveUntil = until;
-      this.live.value = found.branches.length > 1 ? found.live : null;
+      const [first] = found.live ?? [];
+      const isAll = found.live?.length === 1 && first[0] === 0 && first[1] >= until;
+      this.live.value = isAll ? null : found.live;
       return found;
     } catch (error) {
       complain(error);

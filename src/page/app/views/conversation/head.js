@@ -48,6 +48,7 @@ export function Head({ context, link, tab, isSideOpen, toggleSide }) {
         ${TABS.map(([name, label]) => html`
           <button key=${name} class="plain" aria-pressed=${tab === name}
             onClick=${() => setQuery({ tab: name === 'timeline' ? '' : name }, { replace: false })}>${label}</button>`)}
+        <a class="button plain" href=${href(['search'], { conversation: head.id })}>Find …</a>
         <a class="button plain" href=${href(['compare'], { left: head.id, right: '' })}>Compare …</a>
         <span class="grow"></span>
         <button class="plain" aria-pressed=${isSideOpen} onClick=${toggleSide}>State</button>

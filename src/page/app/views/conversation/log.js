@@ -24,6 +24,8 @@ export class Log {
     this.error = signal(null);
     this.pages = new Map();
     this.loading = new Map();
+    /** What was heard of pages that are on their way. */
+    this.late = new Map();
     this.wanted = null;
     for (let from = 0; from < first.length; from += PAGE) {
       const entries = first.slice(from, from + PAGE);
@@ -36,8 +38,6 @@ export class Log {
     for (const abort of this.loading.values()) abort.abort();
     this.loading.clear();
   }
-
-  get length() { return Math.ceil(this.total.value / PAGE); }
 
   /** Says which pages somebody looks at: these and their neighbours are loaded, far ones are dropped. */
   want(first, last) {
@@ -57,6 +57,7 @@ export class Log {
       if (page < from || page > to) {
         abort.abort();
         this.loading.delete(page);
+        this.late.delete(page);
       }
     }
     for (let page = from; page <= to; page += 1) if (!this.pages.has(page) && !this.loading.has(page)) this.#load(page, 0);
@@ -82,8 +83,10 @@ export class Log {
       }
       if (this.loading.get(page) !== abort) return;
       this.loading.delete(page);
-      // What was heard meanwhile is behind what was read.
-      const heard = this.pages.get(page)?.entries.filter((one) => one.sequence > (entries.at(-1)?.sequence ?? -1)) ?? [];
+      // What was heard meanwhile may be behind what was read.
+      const last = entries.at(-1)?.sequence ?? -1;
+      const heard = (this.late.get(page) ?? []).filter((one) => one.sequence > last);
+      this.late.delete(page);
       this.pages.set(page, new Page([...entries, ...heard]));
       this.error.value = null;
       this.version.value += 1;
@@ -95,15 +98,29 @@ export class Log {
     }
   }
 
-  /** An event that was heard: its place is the next one. */
+  /** An event that was heard. Where the socket passed others over, the log is read instead. */
   append(sequence, event) {
+    const expected = this.total.peek();
     const page = pageOf(sequence);
-    const held = this.pages.get(page);
     const entry = { sequence, recorded_at: null, event };
-    if (held) this.pages.set(page, held.with(entry));
-    else if (sequence % PAGE === 0) this.pages.set(page, new Page([entry]));
-    this.total.value = Math.max(this.total.peek(), sequence + 1);
+    if (sequence > expected) {
+      for (let gone = pageOf(expected); gone <= page; gone += 1) this.#forget(gone);
+    } else if (this.loading.has(page)) {
+      this.late.set(page, [...(this.late.get(page) ?? []), entry]);
+    } else if (this.pages.has(page)) {
+      this.pages.set(page, this.pages.get(page).with(entry));
+    } else if (sequence === expected && sequence % PAGE === 0) {
+      this.pages.set(page, new Page([entry]));
+    }
+    this.total.value = Math.max(expected, sequence + 1);
     this.version.value += 1;
+  }
+
+  #forget(page) {
+    this.pages.delete(page);
+    this.late.delete(page);
+    this.loading.get(page)?.abort();
+    this.loading.delete(page);
   }
 
   entry(sequence) {

@@ -1,5 +1,5 @@
 // The keys of a conversation.
-import { setQuery } from '../../lib/router.js';
+import { go, setQuery } from '../../lib/router.js';
 
 /** Chooses the card `by` places further among those that are drawn, and brings it into sight. */
 function move(context, by) {
@@ -50,6 +50,7 @@ export function shortcuts(context, { toggleSide }) {
     { keys: 'b', what: 'Branches', run: () => setQuery({ tab: 'branches' }, { replace: false }) },
     { keys: 'l', what: 'The timeline', run: () => setQuery({ tab: '' }, { replace: false }) },
     { keys: 's', what: 'Show or hide the state', run: toggleSide },
+    { keys: '/', what: 'Find in this conversation', run: () => go(['search'], { conversation: context.id }) },
     { keys: 'i', what: 'Write to the agent', run: () => document.getElementById('say')?.focus() },
   ];
 }

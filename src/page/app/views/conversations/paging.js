@@ -51,7 +51,9 @@ export class Paging {
   }
 
   #ask(after) {
-    return get('/api/annals/conversations', { ...this.query, limit: PAGE, after }, this.abort.signal);
+    // Whoever jumps far ahead wants many.
+    const limit = after && this.wanted - this.rows.peek().length > PAGE * 2 ? PAGE * 2 : PAGE;
+    return get('/api/annals/conversations', { ...this.query, limit, after }, this.abort.signal);
   }
 
   /** The newest page again: what went on has moved to the front. Those further down keep their places. */

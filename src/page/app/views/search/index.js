@@ -92,7 +92,7 @@ export function View({ query }) {
     </form>
     ${error && html`<${Problem} error=${error} />`}
     ${query.q && !isLoading && !error && hits.length === 0 && html`<p class="empty">Nothing says this.</p>`}
-    ${!query.q && html`<p class="empty">What was said, asked for, printed and changed, in all conversations.</p>`}
+    ${!query.q && html`<p class="empty">What was said, asked for, printed and changed, in ${query.conversation ? 'this conversation' : 'all conversations'}.</p>`}
     <ol class="hits" aria-label="Hits">${hits.map((hit, index) => html`
       <${Hit} key=${hit.position} hit=${hit} title=${titles.get(hit.conversation)} isSelected=${index === selected} q=${query.q} />`)}</ol>
     ${isLoading && html`<${Waiting} what="Searching …" />`}

@@ -227,8 +227,8 @@ async fn a_program_is_started_called_and_ended() {
     assert_eq!(
         shown,
         [
-            "finish", "think", "terminal", "add", "variable", "fail", "hang", "flood", "die", "learn", "shout",
-            "chatter"
+            "finish", "think", "terminal", "add", "variable", "fail", "hang", "flood", "die", "learn",
+            "shout", "chatter"
         ]
     );
     conversation.close().await.unwrap();
@@ -439,7 +439,8 @@ async fn serve_badly() -> String {
                 "capabilities": {"tools": {}}, "serverInfo": {"name": "bad", "version": "1"},
             })),
             "tools/list" => {
-                let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object", "properties": {}}});
+                let tool =
+                    |name: &str| json!({"name": name, "inputSchema": {"type": "object", "properties": {}}});
                 result(json!({"tools": [tool("huge"), tool("endless"), tool("half")]}))
             }
             "tools/call" => match asked["params"]["name"].as_str().unwrap() {

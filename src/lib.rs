@@ -76,6 +76,10 @@ pub mod ids;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;
+#[cfg(feature = "server")]
+pub mod page;
+#[cfg(feature = "agent")]
+pub mod plugin;
 pub mod redact;
 #[cfg(feature = "agent")]
 pub mod remote;

@@ -30,13 +30,15 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("skill", &["secret", "ids", "event", "message", "llm", "tool"]),
     ("remote", &["ids", "event", "state", "error", "store", "secret", "llm"]),
     ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill", "secret"]),
+    ("plugin", &["ids", "event", "hook", "skill", "agent"]),
     (
         "conversation",
         &[
             "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store", "secret", "llm",
-            "hook", "tool", "skill", "agent", "remote",
+            "hook", "tool", "skill", "agent", "plugin", "remote",
         ],
     ),
+    ("page", &["chain"]),
     (
         "server",
         &[
@@ -58,8 +60,10 @@ const ROOMS: &[(&str, &[&str])] = &[
             "tool",
             "skill",
             "agent",
+            "plugin",
             "conversation",
             "stuck",
+            "page",
         ],
     ),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),

@@ -20,6 +20,8 @@ mod export;
 mod import;
 mod list;
 mod messages;
+#[cfg(feature = "server")]
+mod open;
 mod print;
 mod proof;
 mod prune;
@@ -134,6 +136,8 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Bundle(command) => proof::bundle(&place, command, output),
         Command::Doctor(command) => doctor::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
+        #[cfg(feature = "server")]
+        Command::Open(command) => open::run(&place, command, output),
         #[cfg(feature = "server")]
         Command::Serve(command) => serve::run(&place, command, output),
         Command::Upgrade(command) => upgrade::run(&place, command, output),

@@ -10,7 +10,7 @@ use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{Confirm, Model};
+use super::arguments::{Confirm, Extras, Model};
 
 /// What stands where a key would.
 const STARS: &str = "**********";
@@ -33,6 +33,11 @@ const KNOWN: &[(&str, &[&str], &str)] = &[
         "how many events the model is shown before the oldest are summed up; 0: any",
     ),
     ("tools", &["ANNALS_TOOLS"], "what the agent can do"),
+    (
+        "extras",
+        &["ANNALS_EXTRAS"],
+        "what files may add to an agent: none, skills, plugins (your own), all (the workspace's plugins too)",
+    ),
     ("profiles_dir", &["ANNALS_PROFILES_DIR"], "the folder of named models"),
 ];
 
@@ -52,6 +57,7 @@ pub(super) struct Settings {
     pub max_budget: Option<f64>,
     pub condense_at: u64,
     pub tools: Vec<String>,
+    pub extras: Extras,
     pub profiles_dir: PathBuf,
 }
 
@@ -175,6 +181,7 @@ impl Model {
         set("profile", self.profile.as_deref().map(Value::from));
         set("base_url", self.base_url.as_deref().map(Value::from));
         set("confirm", self.confirm.map(|confirm| Value::from(confirm.as_str())));
+        set("extras", self.extras.map(|extras| Value::from(extras.as_str())));
         set("max_iterations", self.max_iterations.map(Value::from));
         set("max_budget", self.max_budget.map(Value::from));
         set("tools", (!self.tools.is_empty()).then(|| Value::from(self.tools.clone())));
@@ -186,6 +193,7 @@ fn defaults() -> Dict {
     let home = home().unwrap_or_default();
     Dict::from([
         ("confirm".into(), Value::from(Confirm::Risky.as_str())),
+        ("extras".into(), Value::from(Extras::Plugins.as_str())),
         ("max_iterations".into(), Value::from(500_u64)),
         ("condense_at".into(), Value::from(240_u64)),
         ("tools".into(), Value::from(vec!["terminal", "file_editor", "task_tracker"])),
@@ -238,7 +246,8 @@ pub(super) fn cipher() -> Option<crate::secret::Cipher> {
     Some(crate::secret::Cipher::new(&key, &previous))
 }
 
-fn home() -> Option<PathBuf> {
+/// The person's folder.
+pub(super) fn home() -> Option<PathBuf> {
     let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
     std::env::var_os(home).filter(|home| !home.is_empty()).map(PathBuf::from)
 }

@@ -18,6 +18,7 @@ use crate::event::{Json, Text};
 use crate::hook;
 use crate::ids::ConversationId;
 use crate::llm::{LlmError, Model, Settings};
+use crate::plugin::{AmbientPlugins, PluginSource, Server};
 use crate::secret::registry::Fetch;
 use crate::secret::{Cipher, Registry as Secrets, Source};
 use crate::state::base::{FieldChange, quoted};
@@ -60,6 +61,12 @@ pub(super) struct Parts {
     pub guide: Option<Arc<dyn Guide>>,
     /// A person's folder, where there is one.
     pub home: Option<PathBuf>,
+    /// The plugins that it was given.
+    pub plugins: Vec<PluginSource>,
+    /// Which plugins it has without being given them.
+    pub ambient: AmbientPlugins,
+    /// The servers that plugins bring to the conversation above.
+    pub lent: Vec<Server>,
     /// The agents that can be given tasks, beside those of files.
     pub definitions: Definitions,
     /// How many conversations stand above this one.
@@ -98,6 +105,9 @@ impl Default for Builder {
                 hooks: None,
                 guide: None,
                 home: None,
+                plugins: Vec::new(),
+                ambient: AmbientPlugins::None,
+                lent: Vec::new(),
                 definitions: Definitions::default(),
                 depth: 0,
                 lender: None,
@@ -237,6 +247,20 @@ impl Builder {
         self
     }
 
+    /// Plugins, in this order: of what several bring under one name the last counts, and hooks are all asked. They are
+    /// fetched with the first message or run; going on with the conversation has the same commits again, without being
+    /// given them again.
+    pub fn plugins(mut self, plugins: impl IntoIterator<Item = PluginSource>) -> Self {
+        self.parts.plugins.extend(plugins);
+        self
+    }
+
+    /// Which plugins the conversation has without being given them; none where nobody says.
+    pub fn ambient_plugins(mut self, ambient: AmbientPlugins) -> Self {
+        self.parts.ambient = ambient;
+        self
+    }
+
     /// Agents that can be given tasks. Those of files, and those that come with Annals, are there too, where these have
     /// none of their names.
     pub fn definitions(mut self, definitions: impl IntoIterator<Item = Definition>) -> Self {
@@ -250,7 +274,10 @@ impl Builder {
         self.parts.model.clone_from(&above.model);
         self.parts.models.clone_from(&above.models);
         self.parts.home.clone_from(&above.home);
+        self.parts.ambient = above.ambient;
+        self.parts.lent = parent.lent_servers();
         self.parts.definitions.clone_from(&above.definitions);
+        self.parts.definitions.fill(parent.loaded().named.agents.iter().cloned());
         self.parts.thresholds = above.thresholds;
         self.parts.depth = above.depth + 1;
         self.parts.lender = Some(above.lender.clone().unwrap_or_else(|| parent.secrets.clone()));
@@ -430,6 +457,7 @@ impl Local {
             working_dir,
             keep_dir,
             parts,
+            plugins: RwLock::new(None),
             equipment: RwLock::new(None),
             running: Mutex::new(None),
             accounts: Mutex::default(),

@@ -136,6 +136,24 @@ impl Local {
         Ok(toolbox)
     }
 
+    /// Puts the tool that calls upon these skills in the place of the one that is there; adds it where there is none and
+    /// a skill wants it.
+    pub(super) fn give_skills(&self, toolbox: &mut Toolbox, guided: &Guided) -> Result<()> {
+        if toolbox.get(SKILLS).is_none() && !guided.shelf.has_invocable() {
+            return Ok(());
+        }
+        toolbox.remove(|tool| tool.name() == SKILLS);
+        let added = toolbox.add(vec![self.invoke_skill(&guided.shelf)]);
+        added.map_err(|error| ConversationError::Tool(error.into()))
+    }
+
+    /// The hooks, where there are any.
+    pub(super) fn make_hooks(&self, model: &Arc<dyn Model>) -> Option<Arc<hook::Hooks>> {
+        let config = self.hook_config()?;
+        let (folder, id) = (self.working_dir.clone(), self.id.as_str());
+        Some(Arc::new(hook::Hooks::new(config, folder, id, self.secrets.clone(), Some(Arc::clone(model)))))
+    }
+
     /// The same with the model of another agent's settings.
     pub(super) fn with_model(&self, equipment: &Equipment, agent: &AgentDocument) -> Result<Equipment> {
         let condensers = self.make_condensers(agent)?;
@@ -150,7 +168,7 @@ impl Local {
             false => self.make_model(agent.llm())?,
         };
         let filter = agent.tool_filter()?;
-        let guided = self.shelf(agent, Vec::new()).await?;
+        let guided = self.shelf(agent, self.loaded().ambient.skills.clone()).await?;
         let definitions =
             if agent.tools().iter().any(is_task) { Some(self.definitions().await?) } else { None };
         // A program has tools of its own.
@@ -158,11 +176,7 @@ impl Local {
             true => Toolbox::default(),
             false => self.make_tools(agent, &*model, &filter, guided.as_deref(), definitions.as_ref())?,
         };
-        let hooks = self.parts.hooks.as_ref().map(|config| {
-            let (folder, id) = (self.working_dir.clone(), self.id.as_str());
-            let model = Some(Arc::clone(&model));
-            Arc::new(hook::Hooks::new(config.clone(), folder, id, self.secrets.clone(), model))
-        });
+        let hooks = self.make_hooks(&model);
         Ok(Equipment {
             tools: toolbox.iter().cloned().collect(),
             schemas: toolbox.schemas(RiskField::Asked),

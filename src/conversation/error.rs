@@ -9,6 +9,7 @@ use crate::agent::condenser::CondenseError;
 use crate::agent::confirm::PolicyError;
 use crate::ids::{ConversationId, EventId};
 use crate::llm::LlmError;
+use crate::plugin::PluginError;
 use crate::remote::RemoteError;
 use crate::tool::ToolError;
 
@@ -110,6 +111,15 @@ pub enum ConversationError {
     /// The agent's program did not come up, or failed.
     #[error(transparent)]
     Acp(AcpError),
+    /// A plugin cannot be had, or is none.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    /// The agent's settings register no marketplace that a plugin could be of.
+    #[error("{}", no_marketplace(*has_context))]
+    NoMarketplace {
+        /// Whether they have an `agent_context`.
+        has_context: bool,
+    },
     /// A tag that the reference would not take.
     #[error("tag {key:?} is refused: keys are lower-case letters and digits, values at most 256 characters")]
     Tag {
@@ -149,6 +159,17 @@ pub enum ConversationError {
     },
 }
 
+fn no_marketplace(has_context: bool) -> &'static str {
+    match has_context {
+        true => {
+            "No marketplaces registered. Configure registered_marketplaces in AgentContext to use load_plugin()."
+        }
+        false => {
+            "No agent context available. Configure agent_context with registered_marketplaces to use load_plugin()."
+        }
+    }
+}
+
 fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
 }
@@ -170,6 +191,7 @@ impl ConversationError {
             Self::Store(_) => "StoreError".to_owned(),
             Self::Acp(error) => error.startup_code().to_owned(),
             Self::Tool(_) => "ToolError".to_owned(),
+            Self::Plugin(_) => "PluginFetchError".to_owned(),
             Self::Remote(_) => "RemoteError".to_owned(),
             Self::Abandoned { .. } => "RuntimeError".to_owned(),
             Self::Workspace { .. } | Self::Claim { .. } => "OSError".to_owned(),
@@ -185,6 +207,7 @@ impl ConversationError {
             | Self::NoCondenser { .. }
             | Self::NoGoal
             | Self::NoUserMessage
+            | Self::NoMarketplace { .. }
             | Self::Tag { .. }
             | Self::Limit { .. } => "ValueError".to_owned(),
         }

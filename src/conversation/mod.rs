@@ -28,6 +28,8 @@ mod host;
 mod live;
 mod load;
 mod navigate;
+mod plug;
+mod plugins;
 mod read;
 mod ready;
 mod rebase;
@@ -109,6 +111,8 @@ struct Local {
     me: Weak<Local>,
     tasks: task::Tasks,
     parts: builder::Parts,
+    /// What its plugins bring, once they were loaded.
+    plugins: RwLock<Option<Arc<plugins::Loaded>>>,
     /// What it runs with, once it was made.
     equipment: RwLock<Option<Arc<Equipment>>>,
     /// The run that is under way.

@@ -1,6 +1,6 @@
 //! Getting ready, once, before the first message or run: hooks, tools, the system prompt.
 //!
-//! Order: the hooks' settings and what they say of the session, tools, the system prompt, the session's context.
+//! Order: plugins, the hooks' settings and what they say of the session, tools, the system prompt, the session's context.
 //! Source: `runtime.md` sections 0 and 3.4.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::base::Change;
 use super::equip::Equipment;
 use super::live::{Live, PROMPT_WINDOW, common, note};
-use super::{ConversationError, Local, Result, acp, servers};
+use super::{ConversationError, Local, Result, acp};
 use crate::agent::prompt::{self, Surroundings};
 use crate::event::{Event, HookType, Json, Source, SystemPromptEvent, TextContent};
 use crate::ids::Timestamp;
@@ -32,14 +32,16 @@ impl Local {
         if acp::is_program(&live.base.agent) {
             return self.ready_program(live).await;
         }
+        self.load_plugins(live).await?;
         let mut equipment = self.make_equipment(&live.base.agent).await?;
         let mut problems = Vec::new();
-        if let Some(config) = servers::configured(&live.base.agent) {
-            let (started, failed) = self.start_servers(config).await?;
+        let servers = self.servers_of(&live.base.agent);
+        if !servers.is_empty() {
+            let (started, failed) = self.start_servers(servers).await?;
             equipment = equipment.with_servers(started);
             problems = failed;
         }
-        if let Some(config) = &self.parts.hooks {
+        if let Some(config) = self.hook_config() {
             live.set(Change::HookConfig(Json::parse(&config.to_json()).ok()));
         }
         let started = equipment.session(HookType::SessionStart).await;

@@ -62,6 +62,7 @@ impl Local {
         let equipment = match self.equipment() {
             Some(equipment) => equipment,
             None if acp::is_program(&live.base.agent) => {
+                self.load_plugins(&mut live).await?;
                 Arc::new(self.make_equipment(&live.base.agent).await?)
             }
             None => self.ready_within(&mut live).await?,

@@ -9,15 +9,37 @@ use std::sync::Arc;
 use super::equip::Equipment;
 use super::live::{Live, common};
 use super::{ConversationError, Local, Result};
-use crate::agent::AgentDocument;
-use crate::event::json::Raw;
 use crate::event::{ConversationErrorEvent, Source};
+use crate::plugin::Server;
 use crate::tool::mcp::{ServerConfig, ServerProblem, Servers};
 use crate::tool::{Tool, Toolbox};
 
 impl Local {
-    /// Starts the servers of this configuration. Secrets are asked for only where the configuration names them.
-    pub(super) async fn start_servers(&self, config: String) -> Result<(Servers, Vec<ServerProblem>)> {
+    /// Starts these servers. Secrets are asked for only where their settings name them.
+    pub(super) async fn start_servers(&self, servers: Vec<Server>) -> Result<(Servers, Vec<ServerProblem>)> {
+        let (configs, mut problems) = self.read_servers(servers).await?;
+        let (servers, failed) = Servers::start(configs, &self.working_dir).await;
+        problems.extend(failed);
+        Ok((servers, problems))
+    }
+
+    /// Starts servers beside those that are there, in the place of those with their names.
+    pub(super) async fn more_servers(
+        &self,
+        equipment: &mut Equipment,
+        servers: Vec<Server>,
+    ) -> Result<Vec<ServerProblem>> {
+        let (configs, mut problems) = self.read_servers(servers).await?;
+        let (started, failed) = match &equipment.servers {
+            Some(known) => known.with(configs, &self.working_dir).await,
+            None => Servers::start(configs, &self.working_dir).await,
+        };
+        problems.extend(failed);
+        *equipment = equipment.clone().with_servers(started);
+        Ok(problems)
+    }
+
+    async fn read_servers(&self, servers: Vec<Server>) -> Result<(Vec<ServerConfig>, Vec<ServerProblem>)> {
         let (secrets, lender) = (self.secrets.clone(), self.parts.lender.clone());
         // A secret may have to be fetched, which blocks.
         let read = tokio::task::spawn_blocking(move || {
@@ -26,16 +48,19 @@ impl Local {
                 let secret = own.or_else(|| lender.as_ref().and_then(|lender| lender.value(name)));
                 secret.map(|secret| secret.expose().to_owned())
             };
-            match Raw::parse(&config) {
-                Ok(config) => ServerConfig::read_all(config, &value),
-                Err(_) => (Vec::new(), Vec::new()),
+            let (mut configs, mut problems) = (Vec::new(), Vec::new());
+            for server in servers {
+                let value: Option<&dyn Fn(&str) -> Option<String>> =
+                    if server.is_literal { None } else { Some(&value) };
+                match ServerConfig::read_one(&server.name, server.config.raw(), value) {
+                    Some(Ok(config)) => configs.push(config),
+                    Some(Err(problem)) => problems.push(problem),
+                    None => {}
+                }
             }
+            (configs, problems)
         });
-        let read = read.await.map_err(|_| ConversationError::Abandoned { what: "reading mcp_config" })?;
-        let (configs, mut problems) = read;
-        let (servers, failed) = Servers::start(configs, &self.working_dir).await;
-        problems.extend(failed);
-        Ok((servers, problems))
+        read.await.map_err(|_| ConversationError::Abandoned { what: "reading mcp_config" })
     }
 
     /// Says which servers there are none of. What they said of it may hold a secret: it is masked.
@@ -79,13 +104,6 @@ impl Equipment {
 fn offered(servers: &Servers, filter: &Option<regex::Regex>) -> Vec<Arc<dyn Tool>> {
     let passes = |tool: &Arc<dyn Tool>| filter.as_ref().is_none_or(|filter| filter.is_match(tool.name()));
     servers.tools().into_iter().filter(passes).collect()
-}
-
-/// The servers that an agent's settings name, where there are any.
-pub(super) fn configured(agent: &AgentDocument) -> Option<String> {
-    let config = agent.member("mcp_config").filter(|config| config.is_object())?;
-    config.members().next()?;
-    Some(config.text().to_owned())
 }
 
 /// Removes the tools that the agent's settings do not let through.

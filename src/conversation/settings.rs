@@ -2,6 +2,7 @@
 
 use super::base::Change;
 use super::builder::check_tags;
+use super::plugins::RECORD;
 use super::{Conversation, Result};
 use crate::agent::{Analyzer, Policy};
 use crate::event::Json;
@@ -33,12 +34,20 @@ impl Conversation {
         self.change(Change::Tags(tags)).await
     }
 
-    /// Sets what the agent remembers for itself, all of it: a JSON object.
+    /// Sets what the agent remembers for itself, all of it but which plugins were loaded: a JSON object.
     ///
     /// # Errors
     /// What the store can meet.
     pub async fn set_agent_state(&self, state: Json) -> Result<()> {
-        self.change(Change::AgentState(state)).await
+        self.0.refuse_closed()?;
+        let mut live = self.0.lock().await?;
+        // Which plugins were loaded is not the agent's to forget.
+        let record = live.base.agent_state.to_value().get(RECORD).cloned();
+        live.set(Change::AgentState(state));
+        if let Some(record) = record {
+            live.remember(vec![(RECORD, record)]);
+        }
+        self.0.commit(&mut live).await
     }
 
     /// Adds secrets, or puts them in the place of those with their names. They are sealed at once.

@@ -11,6 +11,7 @@ use crate::agent::AgentDocument;
 use crate::agent::prompt::{self, Surroundings};
 use crate::event::json::Raw;
 use crate::event::{Content, Message, Text, TextContent};
+use crate::plugin::skills_of_person;
 use crate::skill::{self, Shelf, Skill};
 use crate::tool::{InvokeSkill, SkillSource, Tool};
 
@@ -77,11 +78,13 @@ impl Local {
         });
         let read = read.await.map_err(|_| ConversationError::Abandoned { what: "reading skills" })?;
         shelf.fill(read.own);
-        // A plugin's go before those of the same names; a project's before all.
-        let mut kept = std::mem::take(&mut shelf.skills);
-        kept.retain(|skill| more.iter().all(|new| new.name != skill.name));
-        shelf.skills = kept;
-        shelf.fill(more);
+        // A plugin's take the place of those of the same names; a project's go before all.
+        for skill in more {
+            match shelf.skills.iter_mut().find(|known| known.name == skill.name) {
+                Some(place) => *place = skill,
+                None => shelf.skills.push(skill),
+            }
+        }
         shelf.overrule(read.project);
         shelf.disable(&disabled);
         shelf.memory = read.memory;
@@ -107,7 +110,7 @@ struct Read {
 }
 
 fn read(own: bool, project: bool, memory: bool, home: Option<PathBuf>, working_dir: &Path) -> Read {
-    let own = home.as_deref().filter(|_| own).map(skill::user).unwrap_or_default();
+    let own = home.as_deref().filter(|_| own).map(skills_of_person).unwrap_or_default();
     let project = if project { skill::project(working_dir) } else { skill::Folder::default() };
     let memory = if memory { skill::memory(home.as_deref(), working_dir) } else { None };
     Read { own: own.skills, project: project.skills, memory: memory.unwrap_or_default() }

@@ -164,6 +164,17 @@ impl Config {
         self
     }
 
+    /// Both: these first, then the others. A point whose hooks end in the others' already has them.
+    #[must_use]
+    pub fn ending_in(mut self, others: &Self) -> Self {
+        for (groups, more) in self.0.iter_mut().zip(&others.0) {
+            if !groups.ends_with(more) {
+                groups.extend(more.iter().cloned());
+            }
+        }
+        self
+    }
+
     /// It as base state keeps it: every point, nulls left out.
     #[must_use]
     pub fn to_json(&self) -> String {

@@ -15,12 +15,14 @@ use super::info::{Runtime, Skills, Stored};
 use super::metrics::Metrics;
 use super::opening::Opening;
 use super::sessions::Sessions;
+#[cfg(feature = "otel")]
+use super::telemetry::Telemetry;
 use super::webhook::Webhooks;
 use crate::conversation::ConversationError;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::state::ExecutionStatus;
-use crate::store::Store;
+use crate::store::{Append, Appended, Store};
 
 /// The most sockets at once.
 const SOCKETS_MAX: usize = 20_000;
@@ -105,6 +107,17 @@ impl App {
         Arc::clone(&self.sockets).try_acquire_owned().ok()
     }
 
+    /// What tells the collector of the configuration what happens from now on.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    #[cfg(feature = "otel")]
+    pub(super) fn telemetry(&self) -> std::result::Result<Option<Telemetry>, String> {
+        let transport = self.sessions.opening.transport();
+        let endpoint = self.config.telemetry.as_deref();
+        endpoint.map(|endpoint| Telemetry::new(&self.store, endpoint, transport)).transpose()
+    }
+
     /// Ended when the server is to end.
     pub(super) fn ending(&self) -> &CancellationToken {
         &self.ending
@@ -184,6 +197,20 @@ impl App {
     /// Something happened that counts as use.
     pub(super) fn touch(&self) {
         *self.last_activity.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Appends without a thread that waits: however many do, one thread commits for all of them.
+    pub(super) async fn append(&self, id: &ConversationId, append: Append) -> Result<Vec<Appended>> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let runtime = tokio::runtime::Handle::current();
+        let done = move |answer| {
+            let _whoever_asked_left = tell.send(answer);
+        };
+        self.store.append_later(id, append, done, move |lead| {
+            runtime.spawn_blocking(move || drop(lead));
+        });
+        told.await
+            .unwrap_or_else(|_| Err(Error::Corrupt { what: "the writer left without an answer".into() }))
     }
 
     /// Asks the store on a thread that may block.

@@ -23,7 +23,11 @@ const HOOKS_BYTES_MAX: u64 = 1 << 20;
 const BUILT_IN: [&str; 2] = ["finish", "think"];
 
 pub(super) fn tools() -> Router<Arc<App>> {
-    Router::new().route("/", get(names)).route("/catalog", get(catalog))
+    // The reference's own path ends in a slash.
+    Router::new()
+        .route("/tools", get(names))
+        .route("/tools/", get(names))
+        .route("/tools/catalog", get(catalog))
 }
 
 pub(super) fn models() -> Router<Arc<App>> {

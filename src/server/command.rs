@@ -198,7 +198,7 @@ async fn switch_profile(
     Ok(success())
 }
 
-/// No marketplace is registered here that a plugin could be found in.
+/// Loads a plugin of the marketplaces that the agent's settings register.
 async fn load_plugin(
     State(app): State<Arc<App>>,
     PathId(id): PathId,
@@ -206,8 +206,8 @@ async fn load_plugin(
 ) -> Result<Json<Value>, Failure> {
     let members = request::object(&body)?;
     let plugin = request::required(&members, "plugin_ref")?;
-    session(&app, &id).await?;
-    Err(Failure::not_found(format!("Plugin '{plugin}' not found: no marketplace is registered")))
+    session(&app, &id).await?.conversation.load_plugin(plugin).await?;
+    Ok(success())
 }
 
 /// There are no agents of that protocol here yet.

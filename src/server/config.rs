@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::webhook::WebhookSpec;
+use crate::plugin::AmbientPlugins;
 use crate::secret::Cipher;
 
 /// How many conversations may run at once where nobody says; the reference's number.
@@ -33,12 +34,21 @@ pub struct Config {
     pub settings_dir: PathBuf,
     /// Who is told what happens.
     pub webhooks: Vec<WebhookSpec>,
+    /// A collector of OpenTelemetry that is told of turns, replies and tool calls: `http://localhost:4318`. Needs the
+    /// feature `otel`.
+    pub telemetry: Option<String>,
     /// Where secrets may be looked up: origins like `https://vault.example:8200`. Empty: anywhere.
     pub lookup_origins: Vec<String>,
     /// How long a conversation stays open that nobody uses; for ever where there is none.
     pub idle_max: Option<Duration>,
     /// The home folder of whoever runs the server.
     pub home_dir: Option<PathBuf>,
+    /// The folder whose skills, memory, agents and plugins conversations have; without it they have none.
+    pub person_dir: Option<PathBuf>,
+    /// A copy of the public repository of skills and plugins; nothing of it is fetched by itself.
+    pub public_extensions_dir: Option<PathBuf>,
+    /// Which plugins conversations have without being given them.
+    pub ambient_plugins: AmbientPlugins,
 }
 
 impl Default for Config {
@@ -53,9 +63,13 @@ impl Default for Config {
             workspace_dir: None,
             settings_dir: PathBuf::from(".openhands"),
             webhooks: Vec::new(),
+            telemetry: None,
             lookup_origins: Vec::new(),
             idle_max: Some(IDLE_MAX),
             home_dir: None,
+            person_dir: None,
+            public_extensions_dir: None,
+            ambient_plugins: AmbientPlugins::None,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::conversations::{made, skills, tags};
 use super::failure::{Failure, Problem};
 use super::message;
 use super::meta::{Meta, now};
-use super::plan::{ITERATIONS_MAX, Plan};
+use super::plan::{self, ITERATIONS_MAX, Plan};
 use super::request::{self, Params, conversation_id};
 use super::session::Busy;
 use super::worktree;
@@ -24,6 +24,7 @@ use crate::event::Json;
 use crate::event::json::Raw;
 use crate::hook;
 use crate::ids::ConversationId;
+use crate::plugin::PluginSource;
 use crate::secret::document::{self, Form};
 use crate::secret::{Cipher, Source};
 
@@ -151,6 +152,7 @@ impl Wanted {
                 tags: tags.into_iter().collect(),
                 client_tools: list(body, "client_tools")?,
                 definitions: list(body, "agent_definitions")?,
+                plugins: plugins(body)?,
             },
             meta: meta(body, working_dir),
         })
@@ -210,6 +212,10 @@ fn meta(body: &Map<String, Value>, working_dir: &str) -> Map<String, Value> {
             meta.insert(name.to_owned(), value.clone());
         }
     }
+    // Credentials are not kept.
+    if let Some(Ok(sources)) = meta.get("plugins").map(plan::plugins) {
+        meta.insert("plugins".to_owned(), sources.iter().map(PluginSource::to_json).collect());
+    }
     meta.entry("autotitle").or_insert(json!(true));
     for tool in meta.get_mut("client_tools").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(tool) = tool.as_object_mut() {
@@ -235,6 +241,14 @@ fn agent(value: Option<&Value>, opening: Option<&Cipher>) -> Result<AgentDocumen
         _ => text,
     };
     AgentDocument::parse(&opened).map_err(|error| problem(format!("Value error, {error}")))
+}
+
+/// The plugins of a request.
+fn plugins(body: &Map<String, Value>) -> Result<Vec<PluginSource>, Failure> {
+    list(body, "plugins")?;
+    plan::plugins(body.get("plugins").unwrap_or(&Value::Null)).map_err(|(place, member, problem)| {
+        Problem::new("value_error", &["body", "plugins", &place.to_string(), member], problem).into()
+    })
 }
 
 /// A member that is a list; an empty one where it is not there.
@@ -265,7 +279,10 @@ pub(super) fn analyzer(value: &Value) -> Result<Analyzer, Failure> {
 }
 
 /// Sources by name; here each has to be an object that says its kind.
-fn secrets(value: Option<&Value>, opening: Option<&Cipher>) -> Result<Vec<(String, Source)>, Failure> {
+pub(super) fn secrets(
+    value: Option<&Value>,
+    opening: Option<&Cipher>,
+) -> Result<Vec<(String, Source)>, Failure> {
     let Some(value) = value else { return Ok(Vec::new()) };
     let members = value.as_object().ok_or_else(|| {
         Problem::new("dict_type", &["body", "secrets"], "Input should be a valid dictionary")

@@ -155,6 +155,8 @@ impl From<ConversationError> for Failure {
             | ConversationError::Limit { .. }
             | ConversationError::Workspace { .. } => Self::unprocessable(error.to_string()),
             ConversationError::NoCondenser { .. } => Self::conflict(error.to_string()),
+            ConversationError::Plugin(error) if error.is_unknown() => Self::not_found(error.to_string()),
+            ConversationError::Plugin(_) | ConversationError::NoMarketplace { .. } => Self::bad(error.to_string()),
             ConversationError::Closed { .. } => Self::bad("inactive_service"),
             error => Self::internal(error.to_string()),
         }

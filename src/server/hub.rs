@@ -102,16 +102,12 @@ impl Hub {
         let run = move || {
             let mut after = after;
             while watched.strong_count() > 0 {
-                let mut follower = store.follow(after);
-                match follower.next_page(PAGE, WAIT) {
-                    Ok(page) => {
-                        let Some(shared) = watched.upgrade() else { return };
-                        after = page.last().map_or(after, |last| last.event.position);
-                        if !page.is_empty() {
-                            shared.news.send_replace(after);
-                        }
-                        Self(shared).hand_out(&store, page);
-                    }
+                let grown = store.wait_beyond(after, WAIT);
+                let Some(shared) = watched.upgrade() else { return };
+                match grown
+                    .and_then(|grown| if grown { Self(shared).go_on(&store, after) } else { Ok(after) })
+                {
+                    Ok(reached) => after = reached,
                     // Read on from the same place: nothing is left out.
                     Err(_) => std::thread::sleep(PATIENCE),
                 }
@@ -186,6 +182,28 @@ impl Hub {
 
     fn taps(&self) -> RwLockReadGuard<'_, Vec<Tap>> {
         self.0.taps.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands out what is behind `after`, a page of it at most; where nobody listens, all of it is passed over unread.
+    fn go_on(self, store: &Store, after: Position) -> Result<Position, Error> {
+        let (reached, page) = match self.pass_over(store)? {
+            Some(head) => (head, Vec::new()),
+            None => {
+                let page = store.follow(after).next_page(PAGE, Duration::ZERO)?;
+                (page.last().map_or(after, |last| last.event.position), page)
+            }
+        };
+        self.0.news.send_replace(reached);
+        self.hand_out(store, page);
+        Ok(reached)
+    }
+
+    /// The newest position, where nobody listens. Read under the lock: who listens from then on begins behind it.
+    fn pass_over(&self, store: &Store) -> Result<Option<Position>, Error> {
+        let mut topics = self.topics();
+        let taps = self.taps();
+        topics.retain(|_, topic| topic.listeners.receiver_count() > 0 || !topic.waiting.is_empty());
+        if topics.is_empty() && taps.is_empty() { store.head().map(Some) } else { Ok(None) }
     }
 
     /// Hands a page of the log to those who follow.

@@ -35,8 +35,8 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a body may pause.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The longest head of a request, in bytes.
-const HEAD_BYTES_MAX: usize = 64 << 10;
+/// How much of a head is looked at before it is given up, in bytes. What comes with one read may be as much again.
+const HEAD_BYTES_MAX: usize = 32 << 10;
 
 /// The most headers of a request.
 const HEADERS_MAX: usize = 100;

@@ -5,6 +5,7 @@
 //! is refused). Nothing is loaded at the start; a request costs what it reads. Source of every shape:
 //! `api.md`.
 
+mod agents;
 mod annals;
 mod app;
 mod archive;
@@ -20,6 +21,7 @@ mod cors;
 mod create;
 mod events;
 mod exposure;
+mod extensions;
 mod failure;
 mod file;
 mod fork;
@@ -35,9 +37,11 @@ mod metrics;
 mod openapi;
 mod opening;
 mod origin;
+mod page;
 mod percent;
 mod piece;
 mod plan;
+mod plugins;
 mod probes;
 mod profiles;
 mod request;
@@ -48,6 +52,8 @@ mod settings;
 mod skills;
 mod socket;
 mod stall;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod title;
 mod webhook;
 mod wire;
@@ -66,6 +72,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 pub use config::{Config, IDLE_MAX, RUNS_MAX};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 pub use webhook::{WebhookError, WebhookSpec};
 
 /// The longest body of a request, uploads aside: a message with pictures.
@@ -86,12 +93,14 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/conversations/{conversation_id}/git", git::routes())
         .nest("/settings", settings::routes())
         .nest("/profiles", profiles::routes())
-        .nest("/tools", catalog::tools())
+        .merge(catalog::tools())
         .nest("/llm", catalog::models())
         .nest("/hooks", catalog::hooks())
         .nest("/workspaces", workspaces::routes())
         .nest("/auth", workspace::keys())
         .nest("/skills", skills::routes())
+        .nest("/plugins", plugins::routes())
+        .nest("/sub-agents", agents::routes())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&app), auth::check));
     let files = Router::new()
@@ -101,6 +110,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(probes::routes())
         .merge(metrics::routes())
         .merge(openapi::routes())
+        .merge(page::routes())
         .nest("/api", api.merge(files))
         .nest("/sockets", socket::routes())
         .fallback(openapi::no_route)
@@ -121,6 +131,8 @@ pub async fn serve(
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    let told_all = CancellationToken::new();
+    let telemetry = telemetry(&app, &told_all)?;
     app.repair().await;
     let keeper = tokio::spawn({
         let app = Arc::clone(&app);
@@ -138,5 +150,28 @@ pub async fn serve(
     app.close().await;
     // Both have heard of the end.
     let _gone = (told.await, keeper.await);
+    told_all.cancel();
+    let _gone = telemetry.await;
     Ok(())
+}
+
+/// Tells a collector of what happens, where there is one, until `ending`.
+#[cfg(feature = "otel")]
+fn telemetry(app: &Arc<App>, ending: &CancellationToken) -> io::Result<tokio::task::JoinHandle<()>> {
+    let telemetry = app.telemetry().map_err(io::Error::other)?;
+    let ending = ending.clone();
+    Ok(tokio::spawn(async move {
+        if let Some(telemetry) = telemetry {
+            telemetry.run(ending).await;
+        }
+    }))
+}
+
+/// There is none in this build.
+#[cfg(not(feature = "otel"))]
+fn telemetry(app: &Arc<App>, _: &CancellationToken) -> io::Result<std::future::Ready<()>> {
+    match &app.config().telemetry {
+        None => Ok(std::future::ready(())),
+        Some(_) => Err(io::Error::other("this build has no telemetry: build it with --features otel")),
+    }
 }

@@ -54,6 +54,11 @@ impl Opening {
         })
     }
 
+    /// How secrets are looked up.
+    pub fn fetch(&self) -> Fetch {
+        Arc::clone(&self.fetch)
+    }
+
     /// What requests to others travel by.
     pub fn transport(&self) -> &Transport {
         &self.transport
@@ -85,8 +90,9 @@ impl Opening {
             .fetch(Arc::clone(&self.fetch))
             .on_delta(piece::publisher(app.hub(), id))
             .on_pause(OnPause::FinishStep)
+            .ambient_plugins(app.config().ambient_plugins)
             .state_updates(StateUpdates::On);
-        if let Some(home) = &app.config().home_dir {
+        if let Some(home) = &app.config().person_dir {
             builder = builder.home(home);
         }
         if let Some(cipher) = &self.cipher {

@@ -13,6 +13,7 @@ use crate::conversation::{Builder, has_tool};
 use crate::event::Json;
 use crate::event::json::Raw;
 use crate::hook;
+use crate::plugin::PluginSource;
 use crate::secret::document::{self, Form};
 use crate::secret::{Cipher, Source};
 use crate::tool::{ClientTool, Registry};
@@ -37,6 +38,8 @@ pub(super) struct Plan {
     pub client_tools: Vec<Value>,
     /// Agents that can be given tasks, as the client described them.
     pub definitions: Vec<Value>,
+    /// Plugins that it is given.
+    pub plugins: Vec<PluginSource>,
 }
 
 impl Plan {
@@ -48,11 +51,11 @@ impl Plan {
         let working_dir = field("workspace")
             .and_then(|workspace| Some(workspace.get("working_dir")?.as_str()?.into_owned()))
             .or_else(|| Some(stored.meta.get("workspace").get("working_dir")?.as_str()?.to_owned()));
-        let hooks = field("hook_config").map(|config| config.text().to_owned());
-        let hooks = hooks.or_else(|| match stored.meta.get("hook_config") {
-            Value::Null => None,
+        // What was asked for, rather than what plugins have made of it.
+        let hooks = match stored.meta.get("hook_config") {
+            Value::Null => field("hook_config").map(|config| config.text().to_owned()),
             config => Some(config.to_string()),
-        });
+        };
         Self {
             agent: None,
             working_dir: PathBuf::from(working_dir.unwrap_or_default()),
@@ -70,6 +73,8 @@ impl Plan {
             tags: Vec::new(),
             client_tools: stored.meta.get("client_tools").as_array().cloned().unwrap_or_default(),
             definitions: stored.meta.get("agent_definitions").as_array().cloned().unwrap_or_default(),
+            // What was stored was checked when it came.
+            plugins: plugins(stored.meta.get("plugins")).unwrap_or_default(),
         }
     }
 
@@ -169,9 +174,23 @@ impl Plan {
             builder = builder.tool(Arc::new(client_tool(tool).map_err(Failure::unprocessable)?));
         }
         let definitions: Result<Vec<Definition>, String> = self.definitions.iter().map(definition).collect();
-        builder = builder.definitions(definitions.map_err(Failure::unprocessable)?);
+        builder = builder.definitions(definitions.map_err(Failure::unprocessable)?).plugins(self.plugins);
         Ok(self.secrets.into_iter().fold(builder, |builder, (name, source)| builder.secret(name, source)))
     }
+}
+
+/// The plugins of a list of the reference's objects.
+///
+/// # Errors
+/// The place and the member of what is none, and what is wrong with it.
+pub(super) fn plugins(list: &Value) -> Result<Vec<PluginSource>, (usize, &'static str, String)> {
+    let list = list.as_array().into_iter().flatten().enumerate();
+    list.map(|(place, plugin)| {
+        let members = plugin.as_object();
+        let members = members.ok_or((place, "source", "Input should be a valid dictionary".to_owned()))?;
+        PluginSource::of_members(members).map_err(|(member, problem)| (place, member, problem))
+    })
+    .collect()
 }
 
 /// A client's tool as it was described.

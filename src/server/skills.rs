@@ -1,6 +1,7 @@
-//! Skills that can be found here (`api.md` section 9): a workspace's and a person's own.
+//! Skills that can be found here (`api.md` section 9): a workspace's, a person's own, marketplaces' and public ones.
 //!
-//! Public catalogues and those of organisations are fetched from elsewhere by the reference; here there are none.
+//! Public skills are those of a copy of their repository on this machine: nothing is fetched by itself. Those of
+//! organisations are fetched from elsewhere by the reference; here there are none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,12 +13,21 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::App;
-use super::failure::Failure;
+use super::extensions::{self, blocking};
+use super::failure::{Failure, Problem};
 use super::request;
-use crate::skill::{self, Folder, Skill, Trigger};
+use crate::plugin::{Marketplace, Marketplaces, Plugin, Registration, skills_of_person};
+use crate::skill::{self, Folder, Names, Skill, Trigger};
+
+/// The skills of a repository's list that are read.
+const PUBLIC_MAX: usize = 1000;
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/", post(find)).route("/catalog", get(catalog))
+    Router::new()
+        .route("/", post(find))
+        .route("/catalog", get(catalog))
+        .route("/marketplace", get(marketplace))
+        .merge(extensions::skills())
 }
 
 /// A skill as a list shows it.
@@ -41,11 +51,11 @@ fn shown(skill: &Skill) -> Value {
 
 /// Reads folders on a thread that may block.
 async fn read(work: impl FnOnce() -> Folder + Send + 'static) -> Result<Vec<Skill>, Failure> {
-    let read = tokio::task::spawn_blocking(work).await;
-    Ok(read.map_err(|_| Failure::internal("a worker ended unexpectedly"))?.skills)
+    Ok(blocking(work).await?.skills)
 }
 
-/// The skills that a request wants; of one name the project's.
+/// The skills that a request wants; of one name the last of: the sandbox's, marketplaces', public ones, a person's, the
+/// project's.
 async fn find(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
     let members = request::object(&body)?;
     let wants = |name: &str| members.get(name).and_then(Value::as_bool).unwrap_or(true);
@@ -55,30 +65,140 @@ async fn find(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, F
         Some(folder) => read(move || skill::project(&folder)).await?,
         None => Vec::new(),
     };
+    let sandbox: Vec<Skill> = hosts(members.get("sandbox_config")).into_iter().collect();
+    let registered = registrations(members.get("registered_marketplaces"))?;
+    let markets = if wants("load_public") { auto_loaded(&app, registered).await? } else { Vec::new() };
+    let mut base = if wants("load_public") { public(&app).await? } else { Vec::new() };
     let own = if wants("load_user") { own(&app).await? } else { Vec::new() };
+    merge(&mut base, own);
     let sources = json!({
-        "sandbox": 0, "public": 0, "user": own.len(), "org": 0, "project": project.len(),
+        "sandbox": sandbox.len(), "registered_marketplaces": markets.len(), "sdk_base": base.len(), "org": 0,
+        "project": project.len(),
     });
-    let is_new = |skill: &&Skill| project.iter().all(|known| known.name != skill.name);
-    let skills: Vec<Value> = own.iter().filter(is_new).chain(&project).map(shown).collect();
-    Ok(Json(json!({"skills": skills, "sources": sources})))
+    let mut skills = sandbox;
+    for more in [markets, base, project] {
+        merge(&mut skills, more);
+    }
+    Ok(Json(json!({"skills": skills.iter().map(shown).collect::<Vec<_>>(), "sources": sources})))
+}
+
+/// Puts skills in the place of those with their names, or behind all.
+fn merge(skills: &mut Vec<Skill>, more: Vec<Skill>) {
+    for skill in more {
+        match skills.iter_mut().find(|known| known.name == skill.name) {
+            Some(place) => *place = skill,
+            None => skills.push(skill),
+        }
+    }
+}
+
+/// What is to be known of the hosts that reach into a sandbox, where there are any.
+fn hosts(sandbox: Option<&Value>) -> Option<Skill> {
+    let urls = sandbox?.get("exposed_urls")?.as_array()?.iter();
+    let lines: Vec<String> = urls
+        .filter(|url| url["name"].as_str().is_some_and(|name| name.starts_with("WORKER_")))
+        .filter_map(|url| Some(format!("* {} (port {})", url["url"].as_str()?, url["port"].as_u64()?)))
+        .collect();
+    let text = "The user has access to the following hosts for accessing a web application, each of which has a \
+                corresponding port:";
+    (!lines.is_empty()).then(|| Skill::new("work_hosts", format!("{text}\n{}", lines.join("\n"))))
+}
+
+fn registrations(list: Option<&Value>) -> Result<Vec<Registration>, Failure> {
+    let list = list.and_then(Value::as_array).into_iter().flatten().enumerate();
+    list.map(|(place, entry)| {
+        Registration::of(entry).map_err(|problem| {
+            let at = ["body", "registered_marketplaces", &place.to_string()];
+            Problem::new("value_error", &at, format!("Value error, {problem}")).into()
+        })
+    })
+    .collect()
+}
+
+/// The skills that marketplaces give everybody; what cannot be had of them is gone on without.
+async fn auto_loaded(app: &App, registered: Vec<Registration>) -> Result<Vec<Skill>, Failure> {
+    if registered.is_empty() {
+        return Ok(Vec::new());
+    }
+    let fetcher = app.fetcher();
+    let (sources, mut skills, _gone_without) = Marketplaces::new(registered).auto_loaded(&fetcher).await;
+    for source in sources {
+        let Ok(fetched) = fetcher.fetch(&source, &[]).await else { continue };
+        let plugin = blocking(move || Plugin::read(&fetched.folder, None)).await?;
+        skills.extend(plugin.map(|plugin| plugin.all_skills()).unwrap_or_default());
+    }
+    Ok(skills)
 }
 
 async fn own(app: &App) -> Result<Vec<Skill>, Failure> {
-    let Some(home) = app.config().home_dir.clone() else { return Ok(Vec::new()) };
-    read(move || skill::user(Path::new(&home))).await
+    let Some(person) = app.config().person_dir.clone() else { return Ok(Vec::new()) };
+    read(move || skills_of_person(Path::new(&person))).await
+}
+
+/// The skills that the list of the public repository names, where a copy of it is here.
+async fn public(app: &App) -> Result<Vec<Skill>, Failure> {
+    let Some(folder) = app.public_dir() else { return Ok(Vec::new()) };
+    read(move || {
+        let mut found = Folder::default();
+        let Ok(market) = extensions::public_list(&folder) else { return found };
+        let names = market.plugins.iter().map(|plugin| &plugin.name);
+        for name in names.chain(market.skills.iter().map(|skill| &skill.name)).take(PUBLIC_MAX) {
+            let path = folder.join("skills").join(name).join("SKILL.md");
+            if extensions::is_step(name) && path.is_file() {
+                found.take(skill::read_file(&path, None, Names::Strict));
+            }
+        }
+        found
+    })
+    .await
 }
 
 /// The skills that any agent may be given.
 async fn catalog(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
-    let skills: Vec<Value> = own(&app)
-        .await?
+    let mut skills = public(&app).await?;
+    let own = own(&app).await?;
+    let names: Vec<String> = own.iter().map(|skill| skill.name.clone()).collect();
+    merge(&mut skills, own);
+    let skills: Vec<Value> = skills
         .iter()
         .map(|skill| {
             let mut entry = shown(skill);
-            entry["origin"] = "user".into();
+            entry["origin"] = if names.contains(&skill.name) { "user" } else { "public" }.into();
             entry
         })
         .collect();
     Ok(Json(json!({ "skills": skills })))
+}
+
+/// What can be installed of the public repository, and whether it is.
+async fn marketplace(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
+    let Some(folder) = app.public_dir() else { return Ok(Json(json!({"skills": []}))) };
+    let installed = app.installed_names(crate::plugin::Extension::Skill).await?;
+    let entries = blocking(move || match extensions::public_list(&folder) {
+        Ok(market) => entries(&market),
+        Err(_) => Vec::new(),
+    });
+    let entries = entries.await?.into_iter().map(|(name, description, source)| {
+        let is_installed = installed.contains(&name);
+        json!({"name": name, "description": description, "source": source, "installed": is_installed})
+    });
+    Ok(Json(json!({"skills": entries.collect::<Vec<_>>()})))
+}
+
+/// A marketplace's plugins and skills by name, of one name the plugin, each with a source that can be installed.
+fn entries(market: &Marketplace) -> Vec<(String, Option<String>, String)> {
+    let plugins = market.plugins.iter().filter_map(|plugin| {
+        let source = market.source(plugin, true).ok()?;
+        let reference = source.reference.map(|reference| format!("@{reference}")).unwrap_or_default();
+        let path = source.repo_path.map(|path| format!("/{path}")).unwrap_or_default();
+        let text = format!("{}{reference}{path}", source.source);
+        Some((plugin.name.clone(), plugin.description.clone(), text))
+    });
+    let mut entries: Vec<_> = plugins.collect();
+    for skill in &market.skills {
+        if entries.iter().all(|(name, ..)| *name != skill.name) {
+            entries.push((skill.name.clone(), skill.description.clone(), skill.source.clone()));
+        }
+    }
+    entries
 }

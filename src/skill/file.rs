@@ -45,10 +45,27 @@ pub enum Names {
 /// [`SkillProblem`] where it cannot be read, is longer than [`FILE_BYTES_MAX`], or what stands in front is not what it
 /// should be.
 pub fn read_file(path: &Path, base: Option<&Path>, names: Names) -> Result<Skill, SkillProblem> {
+    read(path, base, names, Beside::Read)
+}
+
+/// What becomes of the servers in a file beside `SKILL.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beside {
+    Read,
+    Leave,
+}
+
+/// The same; the servers beside a `SKILL.md` may be left to somebody else.
+pub(super) fn read(
+    path: &Path,
+    base: Option<&Path>,
+    names: Names,
+    beside: Beside,
+) -> Result<Skill, SkillProblem> {
     let problem = |reason: String| SkillProblem { path: slashed(path), reason };
     let text = bounded(path).map_err(problem)?;
     if is_skill_md(path) {
-        return folder(path, &text, names).map_err(problem);
+        return folder(path, &text, names, beside).map_err(problem);
     }
     if let Some(skill) = third_party(path, &text) {
         return Ok(skill);
@@ -119,7 +136,7 @@ pub(super) fn bounded(path: &Path) -> Result<String, String> {
 }
 
 /// A folder with a `SKILL.md`.
-fn folder(path: &Path, text: &str, names: Names) -> Result<Skill, String> {
+fn folder(path: &Path, text: &str, names: Names, beside: Beside) -> Result<Skill, String> {
     let front = Front::read(text).map_err(|error| error.to_string())?;
     let root = path.parent().unwrap_or(path);
     let own = root.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -128,8 +145,8 @@ fn folder(path: &Path, text: &str, names: Names) -> Result<Skill, String> {
         check_name(&name, &own)?;
     }
     let mcp_tools = match bounded(&root.join(".mcp.json")) {
-        Ok(config) => Some(servers_of_file(&config, root)?),
-        Err(_) => None,
+        Ok(config) if beside == Beside::Read => Some(servers_of_file(&config, root)?),
+        Ok(_) | Err(_) => None,
     };
     let skill =
         Skill { mcp_tools, is_agentskills_format: true, source: Some(slashed(path)), ..Skill::new(name, "") };

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::file::{Names, is_skill_md, read_file, read_third_party, slashed, third_party_name};
+use super::file::{Beside, Names, is_skill_md, read, read_file, read_third_party, slashed, third_party_name};
 use super::{Skill, SkillProblem, Trigger};
 
 /// How many files a search may look at.
@@ -27,6 +27,11 @@ impl Folder {
     /// Reads a folder: folders with a `SKILL.md`, and other Markdown at any depth that is not within those.
     #[must_use]
     pub fn read(folder: &Path, names: Names) -> Self {
+        Self::read_but(folder, names, None)
+    }
+
+    /// The same, but for what Markdown is in `skip`.
+    fn read_but(folder: &Path, names: Names, skip: Option<PathBuf>) -> Self {
         let mut found = Self::default();
         let mut own = Vec::new();
         for path in sorted(folder) {
@@ -35,6 +40,7 @@ impl Folder {
                 found.take(read_file(&skill_md, Some(folder), names));
             }
         }
+        own.extend(skip);
         let mut files = Vec::new();
         markdown(folder, &own, 0, &mut files);
         files.sort();
@@ -48,6 +54,52 @@ impl Folder {
             (true, _) => 2,
         };
         found.skills.sort_by_key(rank);
+        found
+    }
+
+    /// Reads what a plugin's folder has of skills: those in `skills/`, folders and Markdown directly in it, by their
+    /// paths, or the folder itself where it is one. Nothing is read that lies outside of the folder through a link.
+    #[must_use]
+    pub fn of_plugin(plugin: &Path) -> Self {
+        let mut found = Self::default();
+        let folder = plugin.join("skills");
+        if fs::symlink_metadata(&folder).is_err() {
+            if let Some(skill_md) = skill_md(plugin).filter(|path| lies_within(path, plugin)) {
+                // The servers beside it are the plugin's.
+                found.take(read(&skill_md, None, Names::Loose, Beside::Leave));
+            }
+            return found;
+        }
+        let mut skills: Vec<Skill> = Vec::new();
+        for path in sorted(&folder).into_iter().filter(|path| lies_within(path, plugin)) {
+            let is_markdown = path.extension() == Some(OsStr::new("md")) && path.is_file();
+            let is_read_me =
+                path.file_name().is_some_and(|name| name.to_string_lossy().eq_ignore_ascii_case("readme.md"));
+            let (file, beside) = match skill_md(&path) {
+                Some(file) if lies_within(&path.join(".mcp.json"), plugin) => (file, Beside::Read),
+                Some(file) => (file, Beside::Leave),
+                None if is_markdown && !is_read_me => (path, Beside::Read),
+                None => continue,
+            };
+            if !lies_within(&file, plugin) {
+                continue;
+            }
+            match read(&file, Some(&folder), Names::Loose, beside) {
+                Ok(skill) => skills.push(skill),
+                Err(problem) => found.problems.push(problem),
+            }
+        }
+        // Of one name and sort the last.
+        let sort = |skill: &Skill| {
+            (skill.is_agentskills_format, skill.trigger.is_some() && !skill.is_agentskills_format)
+        };
+        let is_last = |place: usize| {
+            let skill = &skills[place];
+            !skills[place + 1..].iter().any(|other| other.name == skill.name && sort(other) == sort(skill))
+        };
+        let last: Vec<bool> = (0..skills.len()).map(is_last).collect();
+        found.skills =
+            skills.into_iter().zip(last).filter_map(|(skill, is_last)| is_last.then_some(skill)).collect();
         found
     }
 
@@ -96,14 +148,30 @@ pub fn project(working_dir: &Path) -> Folder {
     found
 }
 
-/// The skills of a person, below their home folder.
+/// The skills of a person, below their home folder, but for those that they have had installed.
 #[must_use]
 pub fn user(home: &Path) -> Folder {
     let mut found = Folder::default();
+    // What was installed there is turned on and off elsewhere.
+    let installed = fs::canonicalize(home.join(".openhands/skills/installed")).ok();
     for folder in [".agents/skills", ".openhands/skills", ".openhands/microagents"] {
-        found.append(Folder::read(&home.join(folder), Names::Strict));
+        let folder = home.join(folder);
+        let real = fs::canonicalize(&folder).ok();
+        let inner = installed
+            .as_ref()
+            .zip(real)
+            .and_then(|(installed, real)| Some(folder.join(installed.strip_prefix(real).ok()?)));
+        found.append(Folder::read_but(&folder, Names::Strict, inner));
     }
     found
+}
+
+/// Whether the path lies in the folder once links are followed.
+fn lies_within(path: &Path, folder: &Path) -> bool {
+    match (fs::canonicalize(path), fs::canonicalize(folder)) {
+        (Ok(path), Ok(folder)) => path.starts_with(folder),
+        (Err(_), _) | (_, Err(_)) => false,
+    }
 }
 
 /// Files of other programs below the workspace, as rules for the files of their folders.

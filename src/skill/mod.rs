@@ -91,7 +91,7 @@ impl Skill {
     /// The skill as the reference's checks leave it: rules are never called upon, tasks ask for what they lack,
     /// descriptions are cut.
     #[must_use]
-    fn checked(mut self) -> Self {
+    pub(crate) fn checked(mut self) -> Self {
         match &self.trigger {
             Some(Trigger::Path(_)) => self.disable_model_invocation = true,
             Some(Trigger::Task(_)) if self.has_inputs || has_variables(&self.content) => {

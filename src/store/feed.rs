@@ -16,7 +16,7 @@ use super::archive::Payloads;
 use super::engine::{self, Doing as _};
 use super::log::{self, StoredEvent};
 use super::options::PAGE_MAX;
-use super::signal::Signal;
+use super::signal::{Rings, Signal};
 use super::{Place, Store, catalogue};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Sequence};
@@ -91,6 +91,35 @@ impl Store {
         self.read(log::head)
     }
 
+    /// Waits for an event behind `after`, without reading it; false where none came in `timeout`.
+    #[cfg(feature = "server")]
+    pub(crate) fn wait_beyond(&self, after: Position, timeout: Duration) -> Result<bool> {
+        let deadline = Instant::now().checked_add(timeout); // none: for ever
+        loop {
+            // Asked before reading: a commit between the two then wakes the wait at once.
+            let seen = self.0.signal.rings();
+            if self.head()? > after {
+                return Ok(true);
+            }
+            if !self.wait_for_ring(seen, deadline)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Waits until the bell has rung more often than `seen`; false where the time is over, or the store closed.
+    fn wait_for_ring(&self, seen: Rings, deadline: Option<Instant>) -> Result<bool> {
+        let signal = &self.0.signal;
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) || signal.is_closed() {
+            return Ok(false);
+        }
+        if let Place::File(_) = self.0.place {
+            self.0.watch.start(signal)?;
+        }
+        signal.wait(seen, deadline);
+        Ok(true)
+    }
+
     fn page_after(&self, cursor: &Cursor, limit: i64) -> Result<Vec<FeedEvent>> {
         let doing = "reading the feed";
         self.read(|db| {
@@ -136,10 +165,9 @@ impl Follower {
     pub fn next_page(&mut self, limit: usize, timeout: Duration) -> Result<Vec<FeedEvent>> {
         let deadline = Instant::now().checked_add(timeout); // none: for ever
         let limit = limit.clamp(1, PAGE_MAX) as i64;
-        let signal = Arc::clone(&self.store.0.signal);
         loop {
-            // Asked before reading: a commit between the two then wakes the wait at once.
-            let seen = signal.rings();
+            // As in `wait_beyond`.
+            let seen = self.store.0.signal.rings();
             let page = self.store.page_after(&self.cursor, limit)?;
             if let Some(last) = page.last() {
                 match &mut self.cursor {
@@ -148,13 +176,9 @@ impl Follower {
                 }
                 return Ok(page);
             }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) || signal.is_closed() {
+            if !self.store.wait_for_ring(seen, deadline)? {
                 return Ok(page);
             }
-            if let Place::File(_) = self.store.0.place {
-                self.store.0.watch.start(&signal)?;
-            }
-            signal.wait(seen, deadline);
         }
     }
 

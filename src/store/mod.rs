@@ -52,6 +52,7 @@ mod stay_out;
 mod transaction;
 mod tree;
 mod upgrade;
+mod usage;
 mod verify;
 mod wipe;
 mod writer;
@@ -103,8 +104,11 @@ pub use retention::{PrunePlan, PruneRules, Pruned};
 pub use search::{Hit, SearchFilter};
 pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
 pub use upgrade::Upgrade;
+pub use usage::ReplyUsage;
 pub use verify::{Finding, Verification, VerifyProgress};
 pub use wipe::VacuumReport;
+#[cfg(feature = "server")]
+pub(crate) use writer::Lead;
 pub use writer::WriteCounts;
 
 use crate::error::{Error, Expected, Result};
@@ -270,6 +274,28 @@ impl Store {
     /// As [`Store::append`]; [`Error::VersionConflict`] where the base state has moved on, and
     /// [`Error::UnknownEvent`] where HEAD should go to an event that is not there.
     pub fn append_all(&self, conversation: &ConversationId, append: Append) -> Result<Vec<Appended>> {
+        let request = Self::request(conversation, append)?;
+        self.writer()?.append(request)
+    }
+
+    /// As [`Store::append`], without a thread that waits: `done` takes the answer, on whichever thread commits. Where
+    /// nobody is committing, `lead` is called to find a thread that may block and to drop there what it is given; that
+    /// thread commits for as long as there is something to do.
+    #[cfg(feature = "server")]
+    pub(crate) fn append_later(
+        &self,
+        conversation: &ConversationId,
+        append: Append,
+        done: impl FnOnce(Result<Vec<Appended>>) + Send + 'static,
+        lead: impl FnOnce(Lead) + Send + 'static,
+    ) {
+        match Self::request(conversation, append).and_then(|request| Ok((self.writer()?, request))) {
+            Ok((writer, request)) => writer.append_later(request, Box::new(done), Box::new(lead)),
+            Err(error) => done(Err(error)),
+        }
+    }
+
+    fn request(conversation: &ConversationId, append: Append) -> Result<append::Request> {
         let bytes: usize = append.events.iter().map(|event| event.payload().len()).sum();
         if append.events.len() > BATCH_EVENTS_MAX || bytes > BATCH_BYTES_MAX {
             return Err(Error::BatchTooLarge {
@@ -279,8 +305,7 @@ impl Store {
                 bytes_max: BATCH_BYTES_MAX,
             });
         }
-        let request = append::Request::new(conversation.clone(), append);
-        self.writer()?.append(request)
+        Ok(append::Request::new(conversation.clone(), append))
     }
 
     /// Moves HEAD without appending: navigation. The move is remembered.

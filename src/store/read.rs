@@ -89,10 +89,9 @@ fn is_rare(kind: &str) -> bool {
 }
 
 impl EventQuery {
-    /// Whether it asks for nothing but kinds.
+    /// Whether it asks for nothing, or for nothing but kinds.
     fn names_only_kinds(&self) -> bool {
-        let rest = Self { kinds: Vec::new(), descending: false, ..self.clone() };
-        !self.kinds.is_empty() && rest == Self::default()
+        Self { kinds: Vec::new(), descending: false, ..self.clone() } == Self::default()
     }
 
     /// The condition and its parameters; one statement sees one state of the file, so that no transaction is
@@ -196,11 +195,13 @@ impl Store {
             let doing = "counting kinds";
             let key = catalogue::key(db, conversation)?;
             let mut total = 0;
-            for kind in kinds {
+            // Without any kind all of them are meant.
+            for kind in if kinds.is_empty() { vec![None] } else { kinds.into_iter().map(Some).collect() } {
                 let sql = match kind {
-                    "ActionEvent" => "SELECT action_count FROM conversation WHERE key = ?1",
-                    "ObservationEvent" => "SELECT observation_count FROM conversation WHERE key = ?1",
-                    _ => COUNT_KIND,
+                    None => "SELECT event_count FROM conversation WHERE key = ?1",
+                    Some("ActionEvent") => "SELECT action_count FROM conversation WHERE key = ?1",
+                    Some("ObservationEvent") => "SELECT observation_count FROM conversation WHERE key = ?1",
+                    Some(_) => COUNT_KIND,
                 };
                 let mut statement = db.prepare_cached(sql).doing(doing)?;
                 let count: i64 = match sql {

@@ -4,6 +4,9 @@
 //! several come at once, the first leads: it takes the connection, and while it commits the others pile
 //! up; the next leader takes them all into one transaction (group commit). A request fails by itself,
 //! the others of its group go on. Invariant: an answer is given only after the commit that holds it.
+//!
+//! A caller that must not block is told later. Where it would lead, it finds a thread for that, which goes on leading
+//! for as long as such callers are next: thousands of them need one thread.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,8 +70,15 @@ struct Queue {
 
 struct Job {
     request: Request,
-    turn: Mutex<Turn>,
-    called: Condvar,
+    caller: Caller,
+}
+
+/// How whoever asked hears of it.
+enum Caller {
+    /// A thread that waits.
+    Waits { turn: Mutex<Turn>, called: Condvar },
+    /// Nobody waits.
+    Later(Mutex<Later>),
 }
 
 enum Turn {
@@ -77,22 +87,72 @@ enum Turn {
     Done(Answer),
 }
 
+/// What is done when the time has come, each once.
+struct Later {
+    /// Takes the answer.
+    done: Option<Box<dyn FnOnce(Answer) + Send>>,
+    /// Finds a thread that may block, and leads there.
+    lead: Option<Box<dyn FnOnce(Lead) + Send>>,
+}
+
 impl Job {
-    fn call(&self, turn: Turn) {
-        *lock(&self.turn) = turn;
-        self.called.notify_one();
+    fn waits(request: Request) -> Self {
+        Self { request, caller: Caller::Waits { turn: Mutex::new(Turn::Waiting), called: Condvar::new() } }
+    }
+
+    fn answer(&self, answer: Answer) {
+        match &self.caller {
+            Caller::Waits { turn, called } => {
+                *lock(turn) = Turn::Done(answer);
+                called.notify_one();
+            }
+            Caller::Later(later) => {
+                let done = lock(later).done.take();
+                if let Some(done) = done {
+                    done(answer);
+                }
+            }
+        }
+    }
+
+    fn call_to_lead(&self, writer: &Arc<Writer>) {
+        match &self.caller {
+            Caller::Waits { turn, called } => {
+                *lock(turn) = Turn::Lead;
+                called.notify_one();
+            }
+            Caller::Later(later) => {
+                let lead = lock(later).lead.take();
+                let right = Lead(Arc::clone(writer));
+                match lead {
+                    Some(lead) => lead(right),
+                    None => drop(right),
+                }
+            }
+        }
     }
 
     /// Waits for the answer; `None` is the call to lead.
     fn wait(&self) -> Option<Answer> {
-        let mut turn = lock(&self.turn);
+        let Caller::Waits { turn, called } = &self.caller else { return None };
+        let mut turn = lock(turn);
         loop {
             match std::mem::replace(&mut *turn, Turn::Waiting) {
-                Turn::Waiting => turn = self.called.wait(turn).unwrap_or_else(PoisonError::into_inner),
+                Turn::Waiting => turn = called.wait(turn).unwrap_or_else(PoisonError::into_inner),
                 Turn::Lead => return None,
                 Turn::Done(answer) => return Some(answer),
             }
         }
+    }
+}
+
+/// The right to lead on behalf of callers that do not wait. Dropping it leads, which blocks: whatever becomes of the
+/// thread that was to do so, they are answered.
+pub(crate) struct Lead(Arc<Writer>);
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        while self.0.lead_for_others() {}
     }
 }
 
@@ -124,38 +184,70 @@ impl Writer {
     }
 
     /// Appends, alone or together with whoever else is waiting.
-    pub(super) fn append(&self, request: Request) -> Answer {
-        let job = Arc::new(Job { request, turn: Mutex::new(Turn::Waiting), called: Condvar::new() });
-        let leads = {
-            let mut queue = lock(&self.queue);
-            queue.waiting.push_back(Arc::clone(&job));
-            !std::mem::replace(&mut queue.led, true)
-        };
-        if !leads && let Some(answer) = job.wait() {
+    pub(super) fn append(self: &Arc<Self>, request: Request) -> Answer {
+        let job = Arc::new(Job::waits(request));
+        if !self.queue(Arc::clone(&job))
+            && let Some(answer) = job.wait()
+        {
             return answer;
         }
         self.lead()
     }
 
+    /// Appends without a thread that waits: `done` takes the answer, on some other thread. Where nobody leads, `lead`
+    /// is called, now or later, to find a thread that may block, and to drop there what it is given.
+    pub(super) fn append_later(
+        self: &Arc<Self>,
+        request: Request,
+        done: Box<dyn FnOnce(Answer) + Send>,
+        lead: Box<dyn FnOnce(Lead) + Send>,
+    ) {
+        let later = Later { done: Some(done), lead: Some(lead) };
+        let job = Arc::new(Job { request, caller: Caller::Later(Mutex::new(later)) });
+        if self.queue(Arc::clone(&job)) {
+            job.call_to_lead(self);
+        }
+    }
+
+    /// Puts a job behind the others; true where nobody leads, and this job's caller has to.
+    fn queue(&self, job: Arc<Job>) -> bool {
+        let mut queue = lock(&self.queue);
+        queue.waiting.push_back(job);
+        !std::mem::replace(&mut queue.led, true)
+    }
+
     /// Commits for everybody who waits; the leader's own job is the first of them.
-    fn lead(&self) -> Answer {
-        let mut baton = Baton { writer: self, group: Vec::new() };
+    fn lead(self: &Arc<Self>) -> Answer {
+        let (group, answers, baton) = self.commit_next(1);
+        drop(baton); // the next leader starts while this one hands out the answers
+        let mut answers = answers.into_iter();
+        let own = answers.next();
+        for (job, answer) in group.iter().skip(1).zip(answers) {
+            job.answer(answer);
+        }
+        own.unwrap_or_else(|| Err(Error::Corrupt { what: "a leader found no request of its own".into() }))
+    }
+
+    /// Commits for everybody who waits; true where the next to lead has no thread, and this one goes on.
+    fn lead_for_others(self: &Arc<Self>) -> bool {
+        let (group, answers, baton) = self.commit_next(0);
+        let goes_on = baton.keep_for_later();
+        for (job, answer) in group.iter().zip(answers) {
+            job.answer(answer);
+        }
+        goes_on
+    }
+
+    /// Commits the next group, `own` of which are the leader's.
+    fn commit_next(self: &Arc<Self>, own: usize) -> (Vec<Arc<Job>>, Vec<Answer>, Baton<'_>) {
+        let mut baton = Baton { writer: self, group: Vec::new(), own, is_kept: false };
         let answers = {
             let mut connection = lock(&self.connection);
             baton.group = self.take_group();
             self.commit_group(&mut connection, &baton.group)
         };
         let group = std::mem::take(&mut baton.group);
-        drop(baton); // the next leader starts while this one hands out the answers
-        let mut own = None;
-        for (index, (job, answer)) in group.iter().zip(answers).enumerate() {
-            if index == 0 {
-                own = Some(answer);
-            } else {
-                job.call(Turn::Done(answer));
-            }
-        }
-        own.unwrap_or_else(|| Err(Error::Corrupt { what: "a leader found no request of its own".into() }))
+        (group, answers, baton)
     }
 
     fn take_group(&self) -> Vec<Arc<Job>> {
@@ -279,25 +371,38 @@ fn finish(write: Write<'_>, answers: Vec<Answer>) -> Result<Vec<Answer>> {
 
 /// The right to lead; passed on when dropped, also by a panic.
 struct Baton<'a> {
-    writer: &'a Writer,
+    writer: &'a Arc<Writer>,
     group: Vec<Arc<Job>>,
+    /// How many of the group, from the first, are the leader's own.
+    own: usize,
+    is_kept: bool,
+}
+
+impl Baton<'_> {
+    /// Keeps the right where the next caller has no thread; else passes it on.
+    fn keep_for_later(mut self) -> bool {
+        let queue = lock(&self.writer.queue);
+        self.is_kept = queue.waiting.front().is_some_and(|job| matches!(job.caller, Caller::Later(_)));
+        drop(queue);
+        self.is_kept
+    }
 }
 
 impl Drop for Baton<'_> {
     fn drop(&mut self) {
-        for job in self.group.iter().skip(1) {
-            job.call(Turn::Done(Err(Error::Corrupt {
-                what: "the writer panicked; nothing was written".into(),
-            })));
+        for job in self.group.iter().skip(self.own) {
+            job.answer(Err(Error::Corrupt { what: "the writer panicked; nothing was written".into() }));
         }
-        let next = {
-            let mut queue = lock(&self.writer.queue);
-            let next = queue.waiting.front().cloned();
-            queue.led = next.is_some();
-            next
-        };
-        if let Some(next) = next {
-            next.call(Turn::Lead);
+        if !self.is_kept {
+            let next = {
+                let mut queue = lock(&self.writer.queue);
+                let next = queue.waiting.front().cloned();
+                queue.led = next.is_some();
+                next
+            };
+            if let Some(next) = next {
+                next.call_to_lead(self.writer);
+            }
         }
         self.writer.signal.ring();
     }
@@ -311,5 +416,74 @@ fn retold(error: &Error) -> Error {
         Error::Storage { doing, source } => Error::Storage { doing, source: source.to_string().into() },
         Error::ReadOnly { path } => Error::ReadOnly { path: path.clone() },
         other => Error::Storage { doing: "committing together", source: other.to_string().into() },
+    }
+}
+
+#[cfg(all(test, feature = "server"))]
+mod tests {
+    use std::sync::mpsc;
+
+    use crate::error::Expected;
+    use crate::event::NewEvent;
+    use crate::ids::ConversationId;
+    use crate::store::{Append, Options, Store};
+
+    fn append(name: &str) -> Append {
+        let event = NewEvent::parse(&format!(r#"{{"id":"{name}","kind":"PauseEvent"}}"#)).expect("an event");
+        Append { expected: Expected::Any, events: vec![event], base_state: None, head: None }
+    }
+
+    #[test]
+    fn those_who_wait_and_those_who_are_told_later_share_one_log() {
+        const EACH: usize = 200;
+        let store = Store::in_memory(&Options::default()).expect("a store");
+        let id = ConversationId::new("c").expect("an id");
+        let (tell, told) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (store, id, tell) = (&store, &id, tell.clone());
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let append = append(&format!("{thread}-{number}"));
+                        if thread % 2 == 0 {
+                            store.append_all(id, append).expect("appended");
+                            continue;
+                        }
+                        let tell = tell.clone();
+                        let done = move |answer| tell.send(answer).expect("somebody listens");
+                        store.append_later(id, append, done, move |lead| {
+                            std::thread::spawn(move || drop(lead));
+                        });
+                    }
+                });
+            }
+        });
+        drop(tell);
+        let mut answers = 0;
+        for answer in told {
+            assert_eq!(answer.expect("appended").len(), 1);
+            answers += 1;
+        }
+        assert_eq!(answers, 2 * EACH);
+        assert_eq!(store.conversation(&id).expect("it is there").event_count, 4 * EACH as u64);
+        assert!(store.counts().commits <= store.counts().appends);
+    }
+
+    #[test]
+    fn one_whose_thread_is_never_found_is_answered_all_the_same() {
+        let store = Store::in_memory(&Options::default()).expect("a store");
+        let id = ConversationId::new("c").expect("an id");
+        let (tell, told) = mpsc::channel();
+        store.append_later(
+            &id,
+            append("e"),
+            move |answer| tell.send(answer).expect("somebody listens"),
+            drop,
+        );
+        assert_eq!(told.recv().expect("answered").expect("appended").len(), 1);
+        let (tell, told) = mpsc::channel();
+        let wrong = Append { expected: Expected::Empty, ..append("f") };
+        store.append_later(&id, wrong, move |answer| tell.send(answer).expect("somebody listens"), drop);
+        assert!(told.recv().expect("answered").is_err());
     }
 }

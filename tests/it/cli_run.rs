@@ -328,3 +328,41 @@ fn a_model_that_refuses_the_key_fails_the_run_with_a_way_out() {
     );
     assert!(out.contains("annals resume"), "{out}");
 }
+
+#[test]
+fn a_persons_files_and_plugins_add_to_an_agent_unless_they_are_not_to() {
+    let desk = Desk::new([Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
+    let folder = desk.program.folder.path();
+    let hook = |word: &str| {
+        json!({"session_start": [{"hooks": [{"command": format!("echo {word} >> hooks.txt")}]}]}).to_string()
+    };
+    for (name, content) in [
+        ("home/.agents/skills/mine.md", "MY-OWN-RULE".to_owned()),
+        ("home/.openhands/memory/MEMORY.md", "I-REMEMBER".to_owned()),
+        ("home/.agents/plugins/own/hooks/hooks.json", hook("own")),
+        ("work/AGENTS.md", "THE-PROJECTS-RULE".to_owned()),
+        ("work/.agents/plugins/theirs/hooks/hooks.json", hook("theirs")),
+        ("named/hooks/hooks.json", hook("named")),
+    ] {
+        std::fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+        std::fs::write(folder.join(name), content).unwrap();
+    }
+    let ran = || std::fs::read_to_string(folder.join("work/hooks.txt")).unwrap_or_default();
+    let has = |number: usize, words: &str| desk.server.seen()[number].body.to_string().contains(words);
+    let plugin = ["--plugin", "./named"];
+    assert_eq!(desk.run(&plugin).0, 0);
+    assert_eq!(ran(), "named\nown\n");
+    for words in ["MY-OWN-RULE", "I-REMEMBER", "THE-PROJECTS-RULE"] {
+        assert!(has(0, words), "{words}");
+    }
+    assert_eq!(desk.run(&["--extras", "none"]).0, 0);
+    assert_eq!(ran(), "named\nown\n");
+    for words in ["MY-OWN-RULE", "I-REMEMBER", "THE-PROJECTS-RULE"] {
+        assert!(!has(1, words), "{words}");
+    }
+    assert_eq!(desk.run(&["--extras", "all"]).0, 0);
+    assert_eq!(ran(), "named\nown\nown\ntheirs\n");
+    assert!(desk.done(&["config"]).contains("extras"));
+    let (code, _, errors) = desk.run(&["--plugin", "./nowhere"]);
+    assert!(code != 0 && errors.contains("Plugin directory not found"), "{errors}");
+}

@@ -9,6 +9,7 @@ mod backup;
 mod base_state;
 mod branch;
 mod cli;
+mod cli_open;
 mod cli_privacy;
 mod cli_remote;
 mod cli_retention;
@@ -25,6 +26,8 @@ mod conversation_control;
 mod conversation_crash;
 #[cfg(feature = "agent")]
 mod conversation_elsewhere;
+#[cfg(all(feature = "agent", feature = "server"))]
+mod conversation_plugins;
 #[cfg(feature = "agent")]
 mod conversation_run;
 #[cfg(feature = "agent")]
@@ -68,6 +71,8 @@ mod merge;
 mod messages;
 mod old;
 mod open;
+#[cfg(feature = "agent")]
+mod plugins;
 mod projections;
 mod proof;
 mod prune;
@@ -84,6 +89,8 @@ mod restore;
 mod search;
 mod secrets;
 #[cfg(feature = "server")]
+mod server;
+#[cfg(feature = "server")]
 mod server_annals;
 #[cfg(feature = "server")]
 mod server_feed;
@@ -91,6 +98,8 @@ mod server_feed;
 mod server_load;
 #[cfg(feature = "server")]
 mod server_metrics;
+#[cfg(feature = "page")]
+mod server_page;
 #[cfg(feature = "agent")]
 mod skills;
 mod sql;

@@ -142,7 +142,7 @@ fn a_program_that_speaks_through_its_pipes() {
 }
 
 /// The entry of a server that is this test binary.
-fn program(role: &str) -> Value {
+pub fn program(role: &str) -> Value {
     json!({
         "command": std::env::current_exe().unwrap(),
         "args": ["mcp::a_program_that_speaks_through_its_pipes", "--exact", "--nocapture", "--test-threads=1"],

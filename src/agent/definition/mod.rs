@@ -11,6 +11,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+pub use folder::read_folder;
+
 use super::Policy;
 use crate::event::Json;
 use crate::skill::front::{Front, words};
@@ -134,7 +136,7 @@ impl Definitions {
         let mut problems = Vec::new();
         for root in std::iter::once(working_dir).chain(home) {
             for folder in [".agents/agents", ".openhands/agents"] {
-                let (definitions, wrong) = folder::read(&root.join(folder));
+                let (definitions, wrong) = read_folder(&root.join(folder), None);
                 self.fill(definitions);
                 problems.extend(wrong);
             }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::plugin::AmbientPlugins;
+
 /// What an agent is run with; `annals config` shows what holds where nothing is said.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Agent")]
@@ -30,6 +32,9 @@ pub(in crate::cli) struct Model {
     /// What the agent can do, instead of terminal, file_editor and task_tracker; may be given several times
     #[arg(long = "tool", value_name = "NAME")]
     pub tools: Vec<String>,
+    /// What files may add to an agent, instead of skills, memory and your own plugins
+    #[arg(long, value_enum)]
+    pub extras: Option<Extras>,
     /// The file of settings, instead of the one in your configuration folder
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -73,6 +78,40 @@ impl Confirm {
     }
 }
 
+/// What files of the workspace and of a person's folder may add to an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::cli) enum Extras {
+    /// Nothing
+    None,
+    /// Skills, rules, memory and agents, yours and the workspace's
+    Skills,
+    /// Your own plugins too
+    Plugins,
+    /// The workspace's plugins too: their hooks and servers are commands that are run
+    All,
+}
+
+impl Extras {
+    pub(in crate::cli) fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Skills => "skills",
+            Self::Plugins => "plugins",
+            Self::All => "all",
+        }
+    }
+
+    /// Which plugins an agent has without being given them.
+    pub(in crate::cli) fn ambient_plugins(self) -> AmbientPlugins {
+        match self {
+            Self::None | Self::Skills => AmbientPlugins::None,
+            Self::Plugins => AmbientPlugins::Own,
+            Self::All => AmbientPlugins::All,
+        }
+    }
+}
+
 /// Run an agent on a folder, and watch it
 ///
 /// The conversation is kept in the database as it goes. Ctrl-C pauses it after the step that is under way; a second
@@ -83,6 +122,7 @@ impl Confirm {
   annals run 'what does this do?' --workspace ~/project --model ollama/qwen3 --tool terminal
   annals run - <task.md --profile work --confirm never
   annals run 'deploy' --secret TOKEN   commands that name TOKEN get the variable's value
+  annals run 'review' --plugin ./review --plugin github:acme/tools/plugins/lint#v2
   annals run 'tidy up' --server http://127.0.0.1:8000 --workspace /srv/project   at a server, in its folder
 
 The key is read from LLM_API_KEY, or from the provider's own variable (ANTHROPIC_API_KEY, OPENAI_API_KEY, ..).
@@ -100,6 +140,10 @@ pub(in crate::cli) struct Run {
     /// A tag of the conversation; may be given several times
     #[arg(long = "tag", value_name = "TAG=VALUE")]
     pub tags: Vec<String>,
+    /// A plugin: a folder, github:owner/repo[/folder], or the URL of a repository, with #BRANCH, #TAG or #COMMIT; may be
+    /// given several times. Its hooks and servers are commands that are run
+    #[arg(long = "plugin", value_name = "SOURCE")]
+    pub plugins: Vec<String>,
     /// Hooks: a file as the reference has it in .openhands/hooks.json
     #[arg(long, value_name = "FILE")]
     pub hooks: Option<PathBuf>,

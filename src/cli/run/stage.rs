@@ -7,8 +7,8 @@ use super::Trouble;
 use super::screen::Screen;
 use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::cli::Place;
-use crate::cli::arguments::{Confirm, Model, Remote, Run};
-use crate::cli::settings::{Found, Origin, Settings, cipher, provider_key};
+use crate::cli::arguments::{Confirm, Extras, Model, Remote, Run};
+use crate::cli::settings::{Found, Origin, Settings, cipher, home, provider_key};
 use crate::conversation::{AnyConversation, Builder, Conversation, ConversationError, Host};
 use crate::event::Json;
 use crate::event::json::Raw;
@@ -16,6 +16,7 @@ use crate::hook;
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::llm::Settings as Llm;
 use crate::llm::profiles::Profiles;
+use crate::plugin::PluginSource;
 use crate::remote::Server;
 use crate::secret::{Held, Source};
 use crate::store::Options;
@@ -77,9 +78,16 @@ impl<'a> Stage<'a> {
             );
             agent = agent.with("condenser", Some(&Json::from(Raw::checked(&text))));
         }
+        if self.settings().extras != Extras::None {
+            let context = Raw::checked(
+                r#"{"skills":[],"load_user_skills":true,"load_project_skills":true,"load_memory":true}"#,
+            );
+            agent = agent.with("agent_context", Some(&Json::from(context)));
+        }
         let mut builder = self
             .builder(&ConversationId::mint(), screen)
             .agent(agent)
+            .plugins(command.plugins.iter().map(|plugin| source(plugin)))
             .confirmation_policy(policy(self.settings().confirm))
             .tags(tags(&command.tags)?);
         if self.settings().confirm == Confirm::Risky {
@@ -211,6 +219,10 @@ impl<'a> Stage<'a> {
         if let Some(cipher) = cipher() {
             builder = builder.cipher(cipher);
         }
+        builder = builder.ambient_plugins(self.settings().extras.ambient_plugins());
+        if let Some(home) = home().filter(|_| self.settings().extras != Extras::None) {
+            builder = builder.home(home);
+        }
         if let Some(screen) = screen {
             let (shown, streamed) = (Arc::clone(screen), Arc::clone(screen));
             builder = builder
@@ -307,6 +319,20 @@ fn policy(confirm: Confirm) -> Policy {
         Confirm::Never => Policy::Never,
         Confirm::Risky => Policy::risky(),
         Confirm::Always => Policy::Always,
+    }
+}
+
+/// A plugin's source as it was typed: what stands behind `#` of a repository's is its branch, tag or commit.
+fn source(text: &str) -> PluginSource {
+    let is_folder = text.starts_with(['/', '.', '~']);
+    match text
+        .rsplit_once('#')
+        .filter(|(source, reference)| !is_folder && !source.is_empty() && !reference.is_empty())
+    {
+        Some((source, reference)) => {
+            PluginSource { reference: Some(reference.to_owned()), ..PluginSource::new(source) }
+        }
+        None => PluginSource::new(text),
     }
 }
 

@@ -53,8 +53,9 @@ pub(super) fn is_program(agent: &AgentDocument) -> bool {
 impl Local {
     /// Everything that a conversation with a program runs with: hooks, and the program in a session.
     pub(super) async fn ready_program(&self, live: &mut Live) -> Result<Arc<Equipment>> {
+        self.load_plugins(live).await?;
         let mut equipment = self.make_equipment(&live.base.agent).await?;
-        if let Some(config) = &self.parts.hooks {
+        if let Some(config) = self.hook_config() {
             live.set(Change::HookConfig(Json::parse(&config.to_json()).ok()));
         }
         let started = equipment.session(HookType::SessionStart).await;
@@ -111,11 +112,13 @@ impl Local {
         let secrets = self.secrets.clone();
         let env = tokio::task::spawn_blocking(move || secrets.for_command(&names.join(" "))).await;
         let start = Start { working_dir: self.working_dir.clone(), env: env.unwrap_or_default() };
-        let servers = live.base.agent.member("mcp_config").map(|config| Json::from(config).to_value());
+        let servers = self.servers_of(&live.base.agent).into_iter();
+        let servers: Map<String, Value> =
+            servers.map(|server| (server.name, server.config.to_value())).collect();
         let startup = async {
             let peer = Peer::start(settings, &start)?;
             let hand = peer.shake_hands().await?;
-            let servers = AcpSettings::servers(&servers.unwrap_or(Value::Null), hand.takes_http);
+            let servers = AcpSettings::servers(&Value::Object(servers.clone()), hand.takes_http);
             let prior = prior.filter(|_| hand.can_load);
             let session = peer.session(prior, &cwd, &servers).await?;
             let id = &session.id;
@@ -162,7 +165,7 @@ impl Local {
     /// What the program is told of this conversation: skills, secrets, what the agent's settings add.
     async fn program_suffix(&self, live: &Live) -> Option<String> {
         let agent = &live.base.agent;
-        let guided = self.shelf(agent, Vec::new()).await.ok().flatten();
+        let guided = self.shelf(agent, self.loaded().ambient.skills.clone()).await.ok().flatten();
         let around = guided.map(|guided| super::Guide::surroundings(&*guided)).unwrap_or_default();
         let secrets = self.secrets.infos().into_iter().map(|info| (info.name, info.description)).collect();
         prompt::own(&prompt::Surroundings { secrets, ..around })
@@ -174,8 +177,8 @@ impl Local {
 }
 
 impl Live {
-    /// Writes down what a program's agent remembers; null forgets.
-    fn remember(&mut self, set: Vec<(&str, Value)>) {
+    /// Writes down what an agent remembers; null forgets.
+    pub(super) fn remember(&mut self, set: Vec<(&str, Value)>) {
         let mut state = match self.base.agent_state.to_value() {
             Value::Object(members) => members,
             _ => Map::new(),

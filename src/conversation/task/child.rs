@@ -13,6 +13,7 @@ use crate::event::Json;
 use crate::hook;
 use crate::ids::ConversationId;
 use crate::llm::profiles::{ProfileError, Profiles};
+use crate::plugin::skills_of_person;
 use crate::skill;
 use crate::state::{ExecutionStatus, State};
 use crate::tool::{Context, Spec};
@@ -204,7 +205,7 @@ async fn skills(parent: &Local, definition: &Definition) -> std::result::Result<
     let read = tokio::task::spawn_blocking(move || {
         let mut found = skill::project(&working_dir);
         if let Some(home) = home {
-            found.append(skill::user(&home));
+            found.append(skills_of_person(&home));
         }
         found.skills
     });

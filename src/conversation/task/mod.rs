@@ -66,10 +66,12 @@ impl Local {
         Arc::new(tool::Task::new(&listed, runner))
     }
 
-    /// The agents that can be given tasks: those of the host, of files, those that come with Annals. Files that
+    /// The agents that can be given tasks: those of the host, of plugins, of files, those that come with Annals. Files that
     /// describe none are passed over, as in the reference.
     pub(super) async fn definitions(&self) -> Result<Arc<Definitions>> {
         let mut definitions = self.parts.definitions.clone();
+        let loaded = self.loaded();
+        definitions.fill(loaded.named.agents.iter().chain(&loaded.ambient.agents).cloned());
         let (working_dir, home) = (self.working_dir.clone(), self.parts.home.clone());
         let read = tokio::task::spawn_blocking(move || {
             let _passed_over = definitions.fill_from_files(&working_dir, home.as_deref());

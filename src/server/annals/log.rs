@@ -8,19 +8,24 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::ask;
-use crate::error::{Expected, Result};
+use super::shorten::shorten;
+use super::{ask, named};
+use crate::error::{Error, Expected, Result};
 use crate::event::json::Raw;
 use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
-use crate::ids::{ConversationId, Sequence};
+use crate::ids::{ConversationId, EventId, Sequence};
 use crate::server::App;
 use crate::server::events::{array, text};
 use crate::server::failure::{Failure, Problem};
 use crate::server::request::Params;
-use crate::store::{EventQuery, StoredEvent};
+use crate::store::{Append, Appended, EventQuery, StoredEvent};
 
 /// The largest body of an append: any event, and some more.
 pub(super) const APPEND_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
+
+/// The largest body that is read where it arrives, in microseconds; a larger one is read on a thread that may take its
+/// time.
+const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// The most events of a page.
 const PAGE_MAX: u64 = 1000;
@@ -37,25 +42,25 @@ pub(super) async fn append(
 ) -> std::result::Result<Json<Value>, Failure> {
     let expected = expected(&params)?;
     app.touch();
-    let appended = ask(&app, move |store| {
-        // A new conversation has no id to begin with: the whole of it is written.
-        let id = ConversationId::new(&id)?;
-        let events = match events(&body) {
-            Ok(events) => events,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        store.append(&id, expected, &events).map(|places| Ok((events, places)))
-    });
-    let (events, places) = appended.await??;
-    let place = |(event, place): (&NewEvent, &crate::store::Appended)| {
+    // A new conversation has no id to begin with: the whole of it is written.
+    let conversation = ConversationId::new(&id).map_err(Error::from)?;
+    let events = if body.len() <= INLINE_BYTES_MAX {
+        events(&body)?
+    } else {
+        ask(&app, move |_| Ok(events(&body))).await??
+    };
+    let ids: Vec<EventId> = events.iter().map(|event| event.id().clone()).collect();
+    let append = Append { expected, events, base_state: None, head: None };
+    let places = app.append(&conversation, append).await.map_err(named)?;
+    let place = |(id, place): (&EventId, &Appended)| {
         json!({
-            "id": event.id().as_str(),
+            "id": id.as_str(),
             "sequence": place.sequence.0,
             "position": place.position.0,
             "known": place.known,
         })
     };
-    Ok(Json(json!({"appended": events.iter().zip(&places).map(place).collect::<Value>()})))
+    Ok(Json(json!({"appended": ids.iter().zip(&places).map(place).collect::<Value>()})))
 }
 
 fn expected(params: &Params) -> std::result::Result<Expected, Failure> {
@@ -98,6 +103,9 @@ pub(super) async fn page(
         Ok(number.map(Sequence))
     };
     let limit = params.number("limit", 1, PAGE_MAX, PAGE)? as usize;
+    let texts =
+        params.get("texts").map(|_| params.number("texts", 100, PAYLOAD_BYTES_MAX as u64, 0)).transpose()?;
+    let texts = texts.map(|characters| characters as usize);
     let query = EventQuery {
         from: sequence("from")?,
         to: sequence("to")?,
@@ -111,20 +119,27 @@ pub(super) async fn page(
         let id = store.resolve(&id)?;
         let page = store.events(&id, &query, limit)?;
         let next = page.next.map_or(Value::Null, |next| json!(next.0));
-        Ok(format!(r#"{{"events":{},"next":{next}}}"#, array(page.events.iter().map(stored))))
+        Ok(format!(
+            r#"{{"events":{},"next":{next}}}"#,
+            array(page.events.iter().map(|event| stored(event, texts)))
+        ))
     });
     page.await.map(text)
 }
 
-/// A stored event with its place, its payload byte for byte.
-pub(super) fn stored(event: &StoredEvent) -> String {
+/// A stored event with its place, its payload byte for byte; or with texts of at most so many characters.
+fn stored(event: &StoredEvent, texts: Option<usize>) -> String {
+    let (payload, cut) = match texts {
+        Some(characters) => shorten(payload(event), characters),
+        None => (payload(event), None),
+    };
+    let cut = cut.map(|cut| format!(r#""cut":{cut},"#)).unwrap_or_default();
     format!(
-        r#"{{"position":{},"sequence":{},"recorded_at":"{}","redacted":{},"event":{}}}"#,
+        r#"{{"position":{},"sequence":{},"recorded_at":"{}","redacted":{},{cut}"event":{payload}}}"#,
         event.position.0,
         event.sequence.0,
         event.recorded_at.to_rfc3339(),
         event.redacted_digest.is_some(),
-        payload(event)
     )
 }
 

@@ -4,11 +4,13 @@
 //! shown as they are stored. Questions about the whole file are few at a time ([`Gates`]), so that nobody who asks
 //! much keeps the others waiting. Answers have the shapes of `annals --json`.
 
+mod catalogue;
 mod feed;
 mod gates;
 mod log;
 mod moment;
 mod question;
+mod shorten;
 mod stream;
 mod whole;
 
@@ -28,6 +30,8 @@ use crate::store::Store;
 pub(super) fn routes() -> Router<Arc<App>> {
     let append_limit = DefaultBodyLimit::max(log::APPEND_BYTES_MAX);
     Router::new()
+        .route("/conversations", get(catalogue::list))
+        .route("/conversations/{conversation_id}", get(catalogue::one))
         .route("/conversations/{conversation_id}/state", get(moment::state))
         .route("/conversations/{conversation_id}/view", get(moment::view))
         .route("/conversations/{conversation_id}/messages", get(moment::messages))
@@ -52,12 +56,17 @@ async fn ask<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Store) -> Result<T> + Send + 'static,
 ) -> std::result::Result<T, Failure> {
-    app.ask(move |store| Ok(work(store))).await?.map_err(|error| match error {
+    app.ask(move |store| Ok(work(store))).await?.map_err(named)
+}
+
+/// A refusal of the store, which says what it is that is not there.
+fn named(error: Error) -> Failure {
+    match error {
         Error::UnknownConversation { .. } | Error::UnknownEvent { .. } => {
             Failure::not_found(error.to_string())
         }
         error => error.into(),
-    })
+    }
 }
 
 /// A parameter that is a word of its own: what form an answer has.

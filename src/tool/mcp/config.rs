@@ -109,24 +109,34 @@ impl ServerConfig {
         let inner = config.get("mcpServers").filter(|inner| inner.is_object() || inner.is_null());
         let (mut servers, mut problems) = (Vec::new(), Vec::new());
         for (name, server) in inner.unwrap_or(config).members() {
-            if server.get("enabled").is_some_and(|enabled| enabled.text() == "false") {
-                continue;
-            }
-            match Self::read(&name, server, value) {
-                Ok(server) => servers.push(server),
-                Err(reason) => {
-                    problems.push(ServerProblem {
-                        server: name.into_owned(),
-                        kind: ProblemKind::Settings,
-                        reason,
-                    });
-                }
+            match Self::read_one(&name, server, Some(value)) {
+                Some(Ok(server)) => servers.push(server),
+                Some(Err(problem)) => problems.push(problem),
+                None => {}
             }
         }
         (servers, problems)
     }
 
-    fn read(name: &str, server: Raw<'_>, value: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+    /// Reads one entry; `None` where it is switched off. Without `value` its texts stand for themselves.
+    #[must_use]
+    pub fn read_one(
+        name: &str,
+        server: Raw<'_>,
+        value: Option<&dyn Fn(&str) -> Option<String>>,
+    ) -> Option<Result<Self, ServerProblem>> {
+        if server.get("enabled").is_some_and(|enabled| enabled.text() == "false") {
+            return None;
+        }
+        let problem = |reason| ServerProblem { server: name.to_owned(), kind: ProblemKind::Settings, reason };
+        Some(Self::read(name, server, value).map_err(problem))
+    }
+
+    fn read(
+        name: &str,
+        server: Raw<'_>,
+        value: Option<&dyn Fn(&str) -> Option<String>>,
+    ) -> Result<Self, String> {
         if !server.is_object() {
             return Err("it is not an object".to_owned());
         }
@@ -170,12 +180,15 @@ impl ServerConfig {
 /// One entry of the configuration, and what its references stand for.
 struct Entry<'a> {
     server: Raw<'a>,
-    value: &'a dyn Fn(&str) -> Option<String>,
+    value: Option<&'a dyn Fn(&str) -> Option<String>>,
 }
 
 impl Entry<'_> {
     fn expand(&self, text: &str) -> String {
-        expand(text, References::Braced, self.value)
+        match self.value {
+            Some(value) => expand(text, References::Braced, value),
+            None => text.to_owned(),
+        }
     }
 
     /// A text that is not empty.

@@ -26,10 +26,9 @@ use super::{Tool, Toolbox};
 
 /// The servers of one conversation.
 pub struct Servers {
-    servers: Vec<Arc<Server>>,
-    /// Whether the names of tools begin with the servers'. It is the configuration that says so: a server that does
-    /// not come up today must not give the tools of the others other names.
-    are_named: bool,
+    /// Each with whether the names of its tools begin with its own. It is the configuration that says so: a server that
+    /// does not come up today must not give the tools of the others other names.
+    servers: Vec<(Arc<Server>, bool)>,
     changes: watch::Sender<u64>,
 }
 
@@ -37,7 +36,13 @@ impl Servers {
     /// Starts the servers, all at once, in the folder of the workspace. Those that do not come up are answered, with
     /// the reason.
     pub async fn start(config: Vec<ServerConfig>, working_dir: &Path) -> (Self, Vec<ServerProblem>) {
-        let changes = watch::Sender::new(0);
+        let none = Self { servers: Vec::new(), changes: watch::Sender::new(0) };
+        none.with(config, working_dir).await
+    }
+
+    /// These, and others beside them, in the place of those with their names, which end.
+    pub async fn with(&self, config: Vec<ServerConfig>, working_dir: &Path) -> (Self, Vec<ServerProblem>) {
+        let changes = self.changes.clone();
         let are_named = config.len() > 1;
         let mut starting = Vec::with_capacity(config.len());
         for config in config {
@@ -45,17 +50,23 @@ impl Servers {
             let start = Arc::clone(&server);
             starting.push((server, tokio::spawn(async move { start.start().await })));
         }
-        let (mut servers, mut problems) = (Vec::new(), Vec::new());
+        let (mut servers, mut problems) = (self.servers.clone(), Vec::new());
         for (server, started) in starting {
             let broke_off = |_| Err((ProblemKind::Refused, "it broke off".to_owned()));
             match started.await.unwrap_or_else(broke_off) {
-                Ok(()) => servers.push(server),
+                Ok(()) => {
+                    let known = servers.iter().position(|(known, _)| known.config.name == server.config.name);
+                    if let Some((known, _)) = known.map(|place| servers.remove(place)) {
+                        known.close().await;
+                    }
+                    servers.push((server, are_named));
+                }
                 Err((kind, reason)) => {
                     problems.push(ServerProblem { server: server.config.name.clone(), kind, reason });
                 }
             }
         }
-        (Self { servers, are_named, changes }, problems)
+        (Self { servers, changes }, problems)
     }
 
     /// Whether none of them runs.
@@ -69,9 +80,9 @@ impl Servers {
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
-        for server in &self.servers {
+        for (server, is_named) in &self.servers {
             for offered in server.tools() {
-                let name = match self.are_named {
+                let name = match is_named {
                     false => offered.name.to_string(),
                     true => format!("{}_{}", server.config.name, offered.name),
                 };
@@ -97,7 +108,7 @@ impl Servers {
         let closing: Vec<_> = self
             .servers
             .iter()
-            .map(|server| {
+            .map(|(server, _)| {
                 let server = Arc::clone(server);
                 tokio::spawn(async move { server.close().await })
             })

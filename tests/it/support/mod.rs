@@ -1,5 +1,7 @@
 //! What the modules share: events to append, stores in folders of their own, folders as values.
 
+#[cfg(feature = "server")]
+pub mod caller;
 pub mod child;
 pub mod events;
 pub mod folder;

@@ -91,43 +91,40 @@ pub(in crate::server::openapi) const EXTENSIONS: Group = Group {
             .absent(NOT_YET),
         post("/api/mcp/test", "Tries an MCP server").takes("Anything").answers("Anything").absent(NOT_YET),
         post("/api/hooks", "Reads a workspace's hooks").takes("Anything").answers("Anything"),
-        post("/api/sub-agents", "Lists a workspace's sub-agents")
-            .takes("Anything")
-            .answers("Anything")
-            .absent(NOT_YET),
+        post("/api/sub-agents", "Lists a workspace's sub-agents").takes("Anything").answers("Anything"),
         post("/api/skills", "Reads skills and merges them").takes("Anything").answers("Anything"),
         get("/api/skills/catalog", "Skills that a profile may use").answers("Anything"),
-        post("/api/skills/sync", "Fetches the public skills").answers("Anything").absent(NOT_YET),
-        post("/api/skills/install", "Installs a skill").takes("Anything").answers("Anything").absent(NOT_YET),
-        get("/api/skills/installed", "Lists installed skills").answers("Anything").absent(NOT_YET),
-        get("/api/skills/installed/{skill_name}", "Shows one")
-            .answers("Anything")
-            .refuses(&[404])
-            .absent(NOT_YET),
-        patch("/api/skills/installed/{skill_name}", "Turns one on or off").takes("Anything").absent(NOT_YET),
-        delete("/api/skills/installed/{skill_name}", "Removes one").refuses(&[404]).absent(NOT_YET),
-        post("/api/skills/installed/{skill_name}/refresh", "Fetches its newest version")
-            .refuses(&[404])
-            .absent(NOT_YET),
-        get("/api/skills/marketplace", "Skills that can be installed").answers("Anything").absent(NOT_YET),
-        post("/api/plugins", "Lists local plugins").takes("Anything").answers("Anything").absent(NOT_YET),
-        post("/api/plugins/fetch", "Fetches a plugin").takes("Anything").answers("Anything").absent(NOT_YET),
-        post("/api/plugins/install", "Installs a plugin")
+        post("/api/skills/sync", "Fetches the public skills").answers("Anything").absent(
+            "Annals fetches nothing by itself: EXTENSIONS_PATH names a copy of the public repository.",
+        ),
+        post("/api/skills/install", "Installs a skill")
             .takes("Anything")
             .answers("Anything")
-            .absent(NOT_YET),
-        get("/api/plugins/installed", "Lists installed plugins").answers("Anything").absent(NOT_YET),
-        get("/api/plugins/installed/{plugin_name}", "Shows one")
+            .refuses(&[400, 409]),
+        get("/api/skills/installed", "Lists installed skills").answers("Anything"),
+        get("/api/skills/installed/{skill_name}", "Shows one").answers("Anything").refuses(&[404]),
+        patch("/api/skills/installed/{skill_name}", "Turns one on or off")
+            .takes("Anything")
             .answers("Anything")
-            .refuses(&[404])
-            .absent(NOT_YET),
+            .refuses(&[404]),
+        delete("/api/skills/installed/{skill_name}", "Removes one").answers("Anything").refuses(&[404]),
+        post("/api/skills/installed/{skill_name}/refresh", "Fetches its newest version")
+            .answers("Anything")
+            .refuses(&[400, 404]),
+        get("/api/skills/marketplace", "Skills that can be installed").answers("Anything"),
+        post("/api/plugins", "Lists local plugins").takes("Anything").answers("Anything"),
+        post("/api/plugins/fetch", "Fetches a plugin").takes("Anything").answers("Anything"),
+        post("/api/plugins/install", "Installs a plugin").takes("Anything").answers("Anything"),
+        get("/api/plugins/installed", "Lists installed plugins").answers("Anything"),
+        get("/api/plugins/installed/{plugin_name}", "Shows one").answers("Anything").refuses(&[404]),
         patch("/api/plugins/installed/{plugin_name}", "Turns one on or off")
             .takes("Anything")
-            .absent(NOT_YET),
-        delete("/api/plugins/installed/{plugin_name}", "Removes one").refuses(&[404]).absent(NOT_YET),
+            .answers("Anything")
+            .refuses(&[404]),
+        delete("/api/plugins/installed/{plugin_name}", "Removes one").answers("Anything").refuses(&[404]),
         post("/api/plugins/installed/{plugin_name}/refresh", "Fetches its newest version")
-            .refuses(&[404])
-            .absent(NOT_YET),
-        get("/api/plugins/marketplace", "Plugins that can be installed").answers("Anything").absent(NOT_YET),
+            .answers("Anything")
+            .refuses(&[400, 404]),
+        get("/api/plugins/marketplace", "Plugins that can be installed").answers("Anything"),
     ],
 };

@@ -1,0 +1,96 @@
+//! One more plugin for a conversation that goes on.
+
+use std::sync::Arc;
+
+use super::base::Change;
+use super::equip::Equipment;
+use super::live::{Live, note};
+use super::{Conversation, ConversationError, Guide, Local, Result};
+use crate::event::{HookType, Json, Source};
+use crate::plugin::{Plugin, Resolved};
+
+impl Conversation {
+    /// Loads a plugin of the marketplaces that its agent's `registered_marketplaces` name: `name`, or `name@marketplace`.
+    /// What it brings is there from the next step on; what tools hold stays.
+    ///
+    /// # Errors
+    /// [`ConversationError::NoMarketplace`], [`ConversationError::Plugin`], and what the store can meet.
+    pub async fn load_plugin(&self, reference: &str) -> Result<()> {
+        let local = &self.0;
+        local.refuse_closed()?;
+        let mut live = local.lock_between().await?;
+        local.load_plugins(&mut live).await?;
+        let mut marketplaces = local.marketplaces(&live.base.agent).await?;
+        if marketplaces.is_empty() {
+            let has_context = live.base.agent.member("agent_context").is_some();
+            return Err(ConversationError::NoMarketplace { has_context });
+        }
+        let fetcher = local.fetcher();
+        let source = marketplaces.resolve(reference, &fetcher).await?;
+        let (plugin, commit) = local.fetch_plugin(&source, &fetcher).await?;
+        let before = local.loaded();
+        let mut loaded = (*before).clone();
+        loaded.named.add(&plugin);
+        loaded.resolved.push(Resolved::of(&source, commit));
+        local.record(&mut live, &[], &loaded);
+        local.set_loaded(loaded);
+        let plugged = async {
+            let equipment = match local.equipment() {
+                Some(equipment) => Some(local.plug(&mut live, &equipment, &plugin).await?),
+                None => None,
+            };
+            local.commit(&mut live).await?;
+            Ok(equipment)
+        };
+        match plugged.await {
+            Ok(Some(equipment)) => drop(local.equip(equipment)),
+            Ok(None) => {}
+            Err(error) => {
+                local.set_loaded((*before).clone());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The plugins that it was given, and the commits that they are; none before its first message or run.
+    #[must_use]
+    pub fn resolved_plugins(&self) -> Vec<Resolved> {
+        self.0.loaded().resolved.clone()
+    }
+}
+
+impl Local {
+    /// What it runs with, and what the plugin brings.
+    async fn plug(&self, live: &mut Live, equipment: &Equipment, plugin: &Plugin) -> Result<Equipment> {
+        let mut new = equipment.clone();
+        if let Some(guided) = self.shelf(&live.base.agent, self.loaded().ambient.skills.clone()).await? {
+            self.give_skills(&mut new.toolbox, &guided)?;
+            if self.parts.guide.is_none() {
+                new.guide = Some(guided as Arc<dyn Guide>);
+            }
+        }
+        if !plugin.servers.is_empty() && new.acp.is_none() {
+            let problems = self.more_servers(&mut new, plugin.servers.clone()).await?;
+            self.push_problems(live, problems);
+        }
+        new.show();
+        if plugin.hooks.as_ref().is_some_and(|hooks| !hooks.is_empty()) {
+            // Those that were there hear of an end, as in the reference.
+            live.push_hooks(equipment.session(HookType::SessionEnd).await.events);
+            if let Some(hooks) = &equipment.hooks {
+                hooks.close();
+            }
+            new.hooks = self.make_hooks(&new.model);
+            if let Some(config) = self.hook_config() {
+                live.set(Change::HookConfig(Json::parse(&config.to_json()).ok()));
+            }
+            let started = new.session(HookType::SessionStart).await;
+            live.push_hooks(started.events);
+            if let Some(context) = started.context {
+                live.push(note(Source::Environment, context));
+            }
+        }
+        Ok(new)
+    }
+}

@@ -1,0 +1,270 @@
+//! The plugins of a conversation: those it was given, those that its agent's marketplaces give every conversation, those
+//! that lie in folders.
+//!
+//! They are loaded once, before anything else is made. What the first two kinds bring is written into the agent, as the
+//! reference has it, and which commit each was into `agent_state`: going on with the conversation has the same commits
+//! again, whatever has become of their branches. Those that lie in folders are found anew each time. What `${NAME}` stands
+//! for in a source is put in for fetching only. Source: `runtime.md` section 8.2, and asking the reference.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+use serde_json::Value;
+
+use super::live::Live;
+use super::{ConversationError, Local, Result};
+use crate::agent::AgentDocument;
+use crate::event::Json;
+use crate::event::json::Raw;
+use crate::hook;
+use crate::plugin::{
+    AmbientPlugins, Fetcher, Marketplaces, Merged, PATIENCE, Plugin, PluginSource, Registration, Resolved,
+    Server, available, data_root,
+};
+use crate::skill::{self, Skill};
+
+/// The member of `agent_state` that says which plugins were loaded.
+pub(super) const RECORD: &str = "resolved_plugins";
+
+/// What the plugins of a conversation bring.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Loaded {
+    /// What those bring that were named, in their order.
+    pub named: Merged,
+    /// What those bring that lie in folders.
+    pub ambient: Merged,
+    /// Where those that were named are from.
+    pub resolved: Vec<Resolved>,
+}
+
+impl Local {
+    /// What plugins bring; nothing before they were loaded.
+    pub(super) fn loaded(&self) -> Arc<Loaded> {
+        let loaded = self.plugins.read().unwrap_or_else(PoisonError::into_inner);
+        loaded.clone().unwrap_or_default()
+    }
+
+    pub(super) fn set_loaded(&self, loaded: Loaded) {
+        *self.plugins.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(loaded));
+    }
+
+    fn are_loaded(&self) -> bool {
+        self.plugins.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Loads the plugins, where they are not loaded yet, and writes down what they bring.
+    pub(super) async fn load_plugins(&self, live: &mut Live) -> Result<()> {
+        if self.are_loaded() {
+            return Ok(());
+        }
+        let fetcher = self.fetcher();
+        let mut marketplaces = self.marketplaces(&live.base.agent).await?;
+        // A marketplace that cannot be had is gone on without, as in the reference.
+        let (auto, skills, _gone_without) = marketplaces.auto_loaded(&fetcher).await;
+        let recorded = recorded(live);
+        let mut wanted = self.parts.plugins.clone();
+        if recorded.is_none() {
+            wanted.splice(0..0, auto);
+        }
+        let mut loaded = Loaded::default();
+        let mut names: Vec<String> = Vec::new();
+        for (source, known) in sources(recorded.unwrap_or_default(), wanted) {
+            let (plugin, commit) = self.fetch_plugin(&source, &fetcher).await?;
+            names.push(plugin.name().to_owned());
+            loaded.named.add(&plugin);
+            loaded.resolved.push(known.unwrap_or_else(|| Resolved::of(&source, commit)));
+        }
+        for plugin in self
+            .ambient_plugins()
+            .await?
+            .iter()
+            .filter(|plugin| !names.iter().any(|name| name == plugin.name()))
+        {
+            loaded.ambient.add(plugin);
+        }
+        if self.parts.depth > 0 {
+            // One that works for another has the other's servers.
+            loaded.ambient.servers.clear();
+        }
+        self.record(live, &skills, &loaded);
+        self.set_loaded(loaded);
+        Ok(())
+    }
+
+    /// Writes down what named plugins bring, and which commits they are.
+    pub(super) fn record(&self, live: &mut Live, skills: &[Skill], loaded: &Loaded) {
+        let agent = with_skills(&live.base.agent, skills, &loaded.named.skills);
+        let agent = with_servers(&agent, &loaded.named.servers);
+        live.set(super::base::Change::Agent(agent));
+        if !loaded.resolved.is_empty() {
+            let resolved: Vec<Value> = loaded.resolved.iter().map(Resolved::to_json).collect();
+            live.remember(vec![(RECORD, resolved.into())]);
+        }
+    }
+
+    /// What brings plugins here.
+    pub(super) fn fetcher(&self) -> Fetcher {
+        let mut fetcher = match &self.parts.home {
+            Some(home) => Fetcher::of_home(home),
+            None => Fetcher { cache: None, home: None, ..Fetcher::of_home(&PathBuf::new()) },
+        };
+        let own = || self.keep_dir.as_ref().map(|folder| folder.join("plugins"));
+        fetcher.cache = fetcher.cache.or_else(own);
+        Fetcher { patience: PATIENCE, ..fetcher }
+    }
+
+    /// Fetches and reads a plugin; answers the commit that it is, too.
+    pub(super) async fn fetch_plugin(
+        &self,
+        source: &PluginSource,
+        fetcher: &Fetcher,
+    ) -> Result<(Plugin, Option<String>)> {
+        let (source, hidden) = self.put_in(source.clone()).await?;
+        let fetched = fetcher.fetch(&source, &hidden).await?;
+        let data = match &self.parts.home {
+            Some(home) => Some(data_root(home)),
+            None => self.keep_dir.as_ref().map(|folder| folder.join("plugin-data")),
+        };
+        let read = tokio::task::spawn_blocking(move || Plugin::read(&fetched.folder, data.as_deref()));
+        let plugin = read.await.map_err(|_| ConversationError::Abandoned { what: "reading a plugin" })?;
+        Ok((plugin?, fetched.commit))
+    }
+
+    /// The marketplaces that an agent's settings register, their secrets put in.
+    pub(super) async fn marketplaces(&self, agent: &AgentDocument) -> Result<Marketplaces> {
+        let context = agent.member("agent_context").filter(|context| context.is_object());
+        let mut registered = context.map(Registration::read_all).unwrap_or_default();
+        for registration in &mut registered {
+            (registration.source, _) = self.put_in(registration.source.clone()).await?;
+        }
+        Ok(Marketplaces::new(registered))
+    }
+
+    /// A source with its secrets put in, and their values. Secrets are asked for only where it names them.
+    async fn put_in(&self, source: PluginSource) -> Result<(PluginSource, Vec<String>)> {
+        if source.references().is_empty() {
+            return Ok((source, Vec::new()));
+        }
+        let secrets = self.secrets.clone();
+        let put_in = tokio::task::spawn_blocking(move || {
+            source.expanded(&|name| secrets.value(name).map(|secret| secret.expose().to_owned()))
+        });
+        put_in.await.map_err(|_| ConversationError::Abandoned { what: "looking a secret up" })
+    }
+
+    /// The plugins that lie in folders. What is none is passed over, as in the reference.
+    async fn ambient_plugins(&self) -> Result<Vec<Plugin>> {
+        let (home, project) = match self.parts.ambient {
+            AmbientPlugins::None => return Ok(Vec::new()),
+            AmbientPlugins::Own => (self.parts.home.clone(), None),
+            AmbientPlugins::All => (self.parts.home.clone(), Some(self.working_dir.clone())),
+        };
+        let found = tokio::task::spawn_blocking(move || available(home.as_deref(), project.as_deref()));
+        let (plugins, _passed_over) =
+            found.await.map_err(|_| ConversationError::Abandoned { what: "looking for plugins" })?;
+        Ok(plugins)
+    }
+
+    /// The hooks: those that were given, then those of plugins.
+    pub(super) fn hook_config(&self) -> Option<hook::Config> {
+        let loaded = self.loaded();
+        let more = loaded.named.hooks.clone().and(&loaded.ambient.hooks);
+        match &self.parts.hooks {
+            None => (!more.is_empty()).then_some(more),
+            Some(own) => Some(own.clone().ending_in(&more)),
+        }
+    }
+
+    /// The servers: those of the agent's settings, those of the conversation above, those of plugins; of one name the last.
+    pub(super) fn servers_of(&self, agent: &AgentDocument) -> Vec<Server> {
+        let config = agent.member("mcp_config").filter(|config| config.is_object());
+        let config = config.map(|config| {
+            config.get("mcpServers").filter(|inner| inner.is_object() || inner.is_null()).unwrap_or(config)
+        });
+        let own = config.into_iter().flat_map(Raw::members).map(|(name, config)| Server {
+            name: name.into_owned(),
+            config: Json::from(config),
+            is_literal: false,
+        });
+        let mut all = Merged { servers: own.collect(), ..Merged::default() };
+        all.extend(&Merged { servers: self.lent_servers(), ..Merged::default() });
+        all.servers
+    }
+
+    /// The servers that plugins bring here, or to the conversation above.
+    pub(super) fn lent_servers(&self) -> Vec<Server> {
+        let loaded = self.loaded();
+        let mut all = Merged { servers: self.parts.lent.clone(), ..Merged::default() };
+        for servers in [&loaded.named.servers, &loaded.ambient.servers] {
+            all.extend(&Merged { servers: servers.clone(), ..Merged::default() });
+        }
+        all.servers
+    }
+}
+
+/// The plugins that were loaded when the conversation last went on; `None` where none ever was.
+fn recorded(live: &Live) -> Option<Vec<Resolved>> {
+    let state = live.base.agent_state.to_value();
+    let list = state.get(RECORD)?.as_array()?;
+    Some(list.iter().filter_map(Resolved::of_json).collect())
+}
+
+/// What is to be fetched: what was loaded before, at its commit, then what is new. Who gives a source again gives its
+/// credentials along with it.
+fn sources(recorded: Vec<Resolved>, mut wanted: Vec<PluginSource>) -> Vec<(PluginSource, Option<Resolved>)> {
+    let mut sources = Vec::new();
+    for known in recorded {
+        let pinned = known.pinned();
+        let source = match wanted.iter().position(|source| known.is_of(source)) {
+            Some(place) => PluginSource { source: wanted.remove(place).source, ..pinned },
+            None => pinned,
+        };
+        sources.push((source, Some(known)));
+    }
+    sources.extend(wanted.into_iter().map(|source| (source, None)));
+    sources
+}
+
+/// The agent with these skills in its context: `more` where it has none of their names, `plugins` in any case.
+fn with_skills(agent: &AgentDocument, more: &[Skill], plugins: &[Skill]) -> AgentDocument {
+    if more.is_empty() && plugins.is_empty() {
+        return agent.clone();
+    }
+    let context = agent.member("agent_context").filter(|context| context.is_object());
+    let mut context = context.map_or_else(|| serde_json::json!({}), |context| Json::from(context).to_value());
+    let mut skills = match context.get_mut("skills").map(Value::take) {
+        Some(Value::Array(skills)) => skills,
+        Some(_) | None => Vec::new(),
+    };
+    let place = |skills: &[Value], name: &str| skills.iter().position(|known| known["name"] == name);
+    for skill in more {
+        if place(&skills, &skill.name).is_none() {
+            skills.push(skill::written(skill));
+        }
+    }
+    for skill in plugins {
+        match place(&skills, &skill.name) {
+            Some(place) => skills[place] = skill::written(skill),
+            None => skills.push(skill::written(skill)),
+        }
+    }
+    context["skills"] = skills.into();
+    agent.with("agent_context", Some(&Json::from(&context)))
+}
+
+/// The agent with these servers in its `mcp_config`.
+fn with_servers(agent: &AgentDocument, servers: &[Server]) -> AgentDocument {
+    if servers.is_empty() {
+        return agent.clone();
+    }
+    let config = agent.member("mcp_config").map(|config| Json::from(config).to_value());
+    let mut config = match config {
+        Some(Value::Object(mut config)) => match config.remove("mcpServers") {
+            Some(Value::Object(inner)) => inner,
+            Some(_) | None => config,
+        },
+        Some(_) | None => serde_json::Map::new(),
+    };
+    config.extend(servers.iter().map(|server| (server.name.clone(), server.config.to_value())));
+    agent.with("mcp_config", Some(&Json::from(&Value::Object(config))))
+}

@@ -1,0 +1,112 @@
+//! Commands of a plugin: Markdown whose text is an instruction, called upon by `/<plugin>:<command>`.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::file;
+use super::{PluginError, PluginProblem};
+use crate::skill::front::{Front, words};
+use crate::skill::{Skill, Trigger};
+
+/// One command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Its name: that of its file.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// What may follow it.
+    pub argument_hint: Option<String>,
+    /// The tools that it is meant for.
+    pub allowed_tools: Vec<String>,
+    /// Its instruction.
+    pub content: String,
+    /// The path of its file.
+    pub source: String,
+}
+
+impl Command {
+    /// The skill that it is in a conversation.
+    #[must_use]
+    pub fn skill(&self, plugin: &str) -> Skill {
+        let mut parts = Vec::new();
+        if !self.description.is_empty() {
+            parts.push(format!("## {}\n\n{}\n", self.name, self.description));
+        }
+        if let Some(hint) = self.argument_hint.as_deref().filter(|hint| !hint.is_empty()) {
+            parts.push(format!("**Arguments**: `$ARGUMENTS` - {hint}\n"));
+        }
+        if !self.content.is_empty() {
+            parts.push(format!("\n{}", self.content));
+        }
+        let description = match self.description.as_str() {
+            "" => format!("Command {} from {plugin}", self.name),
+            description => description.to_owned(),
+        };
+        Skill {
+            trigger: Some(Trigger::Keyword(vec![format!("/{plugin}:{}", self.name)])),
+            source: Some(self.source.clone()),
+            description: Some(description),
+            ..Skill::new(format!("{plugin}:{}", self.name), parts.join("\n").trim())
+        }
+        .checked()
+    }
+}
+
+/// Reads the commands of a folder that is the plugin's or lies in it; `root` is the plugin's.
+pub(super) fn read_all(folder: &Path, root: &Path) -> (Vec<Command>, Vec<PluginProblem>) {
+    let (mut commands, mut problems) = (Vec::new(), Vec::new());
+    if !folder.is_dir() || !file::lies_within(folder, root) {
+        return (commands, problems);
+    }
+    for path in file::sorted(folder) {
+        let is_markdown = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md"));
+        let is_read_me = path.file_name().is_some_and(|name| name == "README.md" || name == "readme.md");
+        if !is_markdown || is_read_me || path.is_dir() || !file::lies_within(&path, root) {
+            continue;
+        }
+        match read(&path) {
+            Ok(command) => commands.push(command),
+            Err(reason) => problems.push(PluginProblem { path: file::slashed(&path), reason }),
+        }
+    }
+    (commands, problems)
+}
+
+fn read(path: &Path) -> Result<Command, String> {
+    // Python reads line ends of every system as one.
+    let text = file::text(path)?.replace("\r\n", "\n").replace('\r', "\n");
+    let front = Front::read(&text).map_err(|error| error.to_string())?;
+    let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    if name.chars().any(char::is_control) {
+        return Err("its name has control characters".to_owned());
+    }
+    let either = |one: &str, other: &str| front.get(one).or_else(|| front.get(other)).cloned();
+    Ok(Command {
+        name,
+        description: front.text_of("description").unwrap_or_default(),
+        argument_hint: match either("argument-hint", "argumentHint") {
+            Some(Value::Array(hints)) => Some(hints.iter().filter_map(words).collect::<Vec<_>>().join(" ")),
+            Some(hint) => words(&hint),
+            None => None,
+        },
+        allowed_tools: match either("allowed-tools", "allowedTools") {
+            Some(Value::String(tool)) => vec![tool],
+            Some(Value::Array(tools)) => tools.iter().filter_map(words).collect(),
+            Some(_) | None => Vec::new(),
+        },
+        content: front.text,
+        source: file::slashed(path),
+    })
+}
+
+impl From<PluginError> for PluginProblem {
+    fn from(error: PluginError) -> Self {
+        let path = match &error {
+            PluginError::Manifest { path, .. } | PluginError::File { path, .. } => file::slashed(path),
+            other => other.code().to_owned(),
+        };
+        Self { path, reason: error.to_string() }
+    }
+}

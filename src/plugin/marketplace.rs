@@ -1,0 +1,247 @@
+//! A marketplace: a folder that lists plugins and skills, and where each is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::manifest::FOLDERS;
+use super::source::climbs;
+use super::{ENTRIES_MAX, PluginError, PluginSource, file};
+use crate::skill::{Names, Skill, SkillProblem, read_file};
+
+const FILE: &str = "marketplace.json";
+
+/// A list of plugins and skills.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Marketplace {
+    /// Its name.
+    pub name: String,
+    /// The folder that its relative sources are meant from.
+    pub folder: PathBuf,
+    /// Its plugins, in its order.
+    pub plugins: Vec<PluginEntry>,
+    /// Skills of their own, in its order.
+    pub skills: Vec<SkillEntry>,
+}
+
+/// A plugin of a marketplace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginEntry {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Where it is.
+    pub source: EntrySource,
+}
+
+/// A skill of a marketplace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillEntry {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// A path, or the address of a folder at GitHub.
+    pub source: String,
+}
+
+/// Where a plugin of a marketplace is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntrySource {
+    /// A path, or a source as any other.
+    Text(String),
+    /// In a repository.
+    Repository(PluginSource),
+}
+
+impl Marketplace {
+    /// Reads the list of a folder. Without a list its folders of skills are one; `name` is its name then.
+    ///
+    /// # Errors
+    /// [`PluginError::NoFolder`], and [`PluginError::Manifest`] where there is neither a list nor a skill, or the list is
+    /// none.
+    pub fn read(folder: &Path, name: &str) -> Result<Self, PluginError> {
+        let folder = fs::canonicalize(folder).map_err(|_| PluginError::NoFolder(folder.to_owned()))?;
+        let found = FOLDERS.iter().map(|inner| folder.join(inner).join(FILE)).find(|path| path.exists());
+        match found {
+            Some(path) => Self::read_list(&path, &folder),
+            None => Self::of_skills(&folder, name),
+        }
+    }
+
+    /// Reads the list in this file, which lies in the marketplace's folder.
+    ///
+    /// # Errors
+    /// [`PluginError::Manifest`].
+    pub fn read_list(path: &Path, folder: &Path) -> Result<Self, PluginError> {
+        let wrong = |reason: String| PluginError::Manifest { path: path.to_owned(), reason };
+        if !file::lies_within(path, folder) {
+            return Err(wrong("it resolves outside the marketplace".to_owned()));
+        }
+        Self::of(&file::object(path).map_err(wrong)?, folder).map_err(wrong)
+    }
+
+    fn of(members: &Map<String, Value>, folder: &Path) -> Result<Self, String> {
+        let name = file::member(members, "name")?.ok_or("name is missing")?;
+        if members.get("owner").and_then(|owner| owner.get("name")).is_none_or(|name| !name.is_string()) {
+            return Err("owner is missing, or has no name".to_owned());
+        }
+        let plugins = entries(members, "plugins")?.into_iter().map(|entry| {
+            let source = match entry.get("source") {
+                Some(Value::String(text)) => EntrySource::Text(text.clone()),
+                Some(Value::Object(source)) => EntrySource::Repository(repository(source)?),
+                Some(_) | None => return Err("a plugin's source is missing".to_owned()),
+            };
+            Ok(PluginEntry {
+                name: named(entry)?,
+                description: file::nullable(entry, "description")?,
+                source,
+            })
+        });
+        let skills = entries(members, "skills")?.into_iter().map(|entry| {
+            Ok(SkillEntry {
+                name: named(entry)?,
+                description: file::nullable(entry, "description")?,
+                source: file::member(entry, "source")?.ok_or("a skill's source is missing")?,
+            })
+        });
+        Ok(Self {
+            name,
+            folder: folder.to_owned(),
+            plugins: plugins.collect::<Result<_, String>>()?,
+            skills: skills.collect::<Result<_, String>>()?,
+        })
+    }
+
+    /// A folder of skills without a list.
+    fn of_skills(folder: &Path, name: &str) -> Result<Self, PluginError> {
+        let inner: Vec<PathBuf> = ["skills", ".skills"]
+            .iter()
+            .map(|inner| folder.join(inner))
+            .filter(|path| path.is_dir())
+            .collect();
+        let roots = if inner.is_empty() { vec![folder.to_owned()] } else { inner };
+        let mut skills: Vec<SkillEntry> = Vec::new();
+        for path in roots.iter().flat_map(|root| file::sorted(root)) {
+            let Some(skill) = standalone(&path, folder, Names::Loose).and_then(Result::ok) else { continue };
+            let Ok(relative) = path.strip_prefix(folder) else { continue };
+            if skills.iter().all(|known| known.name != skill.name) {
+                let source = format!("./{}", file::slashed(relative));
+                skills.push(SkillEntry { name: skill.name, description: skill.description, source });
+            }
+        }
+        if skills.is_empty() {
+            let reason = format!("there is no {FILE}, and no folder of skills");
+            return Err(PluginError::Manifest { path: folder.to_owned(), reason });
+        }
+        Ok(Self { name: name.to_owned(), folder: folder.to_owned(), plugins: Vec::new(), skills })
+    }
+
+    /// The plugin of this name.
+    #[must_use]
+    pub fn plugin(&self, name: &str) -> Option<&PluginEntry> {
+        self.plugins.iter().find(|plugin| plugin.name == name)
+    }
+
+    /// Where a plugin of it is. What is in its folder has to lie there; nothing else of this machine is named by a
+    /// marketplace that came from elsewhere, which `is_own` says it did not.
+    ///
+    /// # Errors
+    /// [`PluginError::Path`].
+    pub fn source(&self, plugin: &PluginEntry, is_own: bool) -> Result<PluginSource, PluginError> {
+        let refused = |text: &str, reason| PluginError::Path { path: text.to_owned(), reason };
+        let text = match &plugin.source {
+            EntrySource::Repository(source) => return Ok(source.clone()),
+            EntrySource::Text(text) => text,
+        };
+        if text.contains("://") && !text.starts_with("file://") || text.starts_with("github:") {
+            return Ok(PluginSource::new(text.clone()));
+        }
+        if text.starts_with(['/', '~']) || text.starts_with("file://") {
+            return match is_own {
+                true => Ok(PluginSource::new(text.clone())),
+                false => Err(refused(text, "a marketplace from elsewhere names a folder of this machine")),
+            };
+        }
+        if climbs(text) {
+            return Err(refused(text, "it leads out of the marketplace"));
+        }
+        let folder = self.folder.join(text.trim_start_matches(['.', '/']));
+        if folder.exists() && !file::lies_within(&folder, &self.folder) {
+            return Err(refused(text, "it leads out of the marketplace"));
+        }
+        Ok(PluginSource::new(file::slashed(&folder)))
+    }
+}
+
+impl SkillEntry {
+    /// Where it is, where that is a folder at GitHub: `https://github.com/owner/repo/tree/branch/path`.
+    #[must_use]
+    pub fn repository(&self) -> Option<PluginSource> {
+        let rest = self.source.strip_prefix("https://github.com/")?;
+        let mut parts = rest.splitn(5, '/');
+        let (owner, repository, kind) = (parts.next()?, parts.next()?, parts.next()?);
+        let (branch, path) = (parts.next()?, parts.next()?);
+        let is_one = [owner, repository, branch, path].iter().all(|part| !part.is_empty())
+            && matches!(kind, "blob" | "tree");
+        is_one.then(|| PluginSource {
+            source: format!("github:{owner}/{repository}"),
+            reference: Some(branch.to_owned()),
+            repo_path: Some(path.to_owned()),
+        })
+    }
+
+    /// Its folder, where it is in the marketplace's.
+    #[must_use]
+    pub fn folder(&self, marketplace: &Path) -> Option<PathBuf> {
+        if self.source.starts_with(['/', '~']) || self.source.contains("://") || climbs(&self.source) {
+            return None;
+        }
+        let folder = marketplace.join(&self.source);
+        file::lies_within(&folder, marketplace).then_some(folder)
+    }
+}
+
+/// The skill of a folder with a `SKILL.md`, both in `root`; `None` where there is none.
+pub(super) fn standalone(folder: &Path, root: &Path, names: Names) -> Option<Result<Skill, SkillProblem>> {
+    if !folder.is_dir() || !file::lies_within(folder, root) {
+        return None;
+    }
+    let is_skill = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("skill.md")) && path.is_file()
+    };
+    let path = file::sorted(folder).into_iter().find(is_skill)?;
+    file::lies_within(&path, root).then(|| read_file(&path, None, names))
+}
+
+fn entries<'m>(members: &'m Map<String, Value>, name: &str) -> Result<Vec<&'m Map<String, Value>>, String> {
+    match members.get(name) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(list)) if list.len() <= ENTRIES_MAX => {
+            let objects = list.iter().map(Value::as_object);
+            objects.collect::<Option<_>>().ok_or_else(|| format!("{name} is no list of objects"))
+        }
+        Some(_) => Err(format!("{name} is no list, or has more than {ENTRIES_MAX} entries")),
+    }
+}
+
+fn named(entry: &Map<String, Value>) -> Result<String, String> {
+    let name = file::member(entry, "name")?.ok_or("an entry's name is missing")?;
+    match name.chars().any(char::is_control) {
+        true => Err("an entry's name has control characters".to_owned()),
+        false => Ok(name),
+    }
+}
+
+/// A source that is an object: `github` with a repository, or `url` with an address.
+fn repository(source: &Map<String, Value>) -> Result<PluginSource, String> {
+    let text = |name: &str| file::nullable(source, name).map(|text| text.filter(|text| !text.is_empty()));
+    let place = match text("source")?.as_deref() {
+        Some("github") => format!("github:{}", text("repo")?.ok_or("GitHub source requires 'repo' field")?),
+        Some("url") => text("url")?.ok_or("URL source requires 'url' field")?,
+        Some(_) | None => return Err("a source's type is github or url".to_owned()),
+    };
+    Ok(PluginSource { source: place, reference: text("ref")?, repo_path: text("path")? })
+}

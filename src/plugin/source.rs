@@ -1,0 +1,313 @@
+//! Where a plugin is: a folder, a repository, or `github:owner/repo`.
+
+use std::path::{Component, Path};
+
+use regex::Regex;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use super::PluginError;
+
+/// A reference to a secret, in the form that sources have.
+static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}").expect("the pattern is checked by a test")
+});
+
+/// Credentials in front of a host, wherever in a text.
+static CREDENTIALS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i)(https?://)[^/@\s]+@").expect("the pattern is checked by a test"));
+
+/// Where a plugin is to be had from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PluginSource {
+    /// `github:owner/repo[/path]`, the URL of a repository, or the path of a folder.
+    pub source: String,
+    /// The branch, tag or commit of a repository; its default branch where there is none.
+    pub reference: Option<String>,
+    /// The plugin's folder within the repository: relative, without `..`.
+    pub repo_path: Option<String>,
+}
+
+/// What kind of place a source names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A folder of this machine, as it was written.
+    Folder(String),
+    /// A repository, and the folder in it that its shorthand names.
+    Repository {
+        /// Its URL for git.
+        url: String,
+        /// The folder.
+        path: Option<String>,
+    },
+}
+
+/// A plugin that was had from somewhere, and the commit that it was: what a conversation remembers of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// Where it was had from. Credentials are stars; `${NAME}` stays.
+    pub source: String,
+    /// The commit; none for a folder of this machine.
+    pub resolved_ref: Option<String>,
+    /// The plugin's folder within the repository.
+    pub repo_path: Option<String>,
+    /// The branch, tag or commit that was asked for.
+    pub original_ref: Option<String>,
+}
+
+impl PluginSource {
+    /// A source without a branch.
+    #[must_use]
+    pub fn new(source: impl Into<String>) -> Self {
+        Self { source: source.into(), ..Self::default() }
+    }
+
+    /// Takes the reference's object: `{source, ref, repo_path}`.
+    ///
+    /// # Errors
+    /// The member and what is wrong with it.
+    pub fn of_members(members: &Map<String, Value>) -> Result<Self, (&'static str, String)> {
+        let text = |name: &'static str| match members.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err((name, "Input should be a valid string".to_owned())),
+        };
+        let source = Self {
+            source: text("source")?.ok_or(("source", "Field required".to_owned()))?,
+            reference: text("ref")?,
+            repo_path: text("repo_path")?,
+        };
+        match source.checked_path() {
+            Ok(()) => Ok(source),
+            Err(reason) => Err(("repo_path", format!("Value error, repo_path {reason}"))),
+        }
+    }
+
+    /// It as the reference writes it: credentials are stars, unless they are a secret's name.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "source": without_credentials(&self.source), "ref": self.reference, "repo_path": self.repo_path,
+        })
+    }
+
+    /// What kind of place it names.
+    ///
+    /// # Errors
+    /// [`PluginError::Source`] and [`PluginError::Path`].
+    pub fn origin(&self) -> Result<Origin, PluginError> {
+        let refused = || PluginError::Source(without_credentials(&self.source));
+        if self.source.chars().any(char::is_control) {
+            return Err(refused());
+        }
+        self.checked_path().map_err(|reason| PluginError::Path {
+            path: self.repo_path.clone().unwrap_or_default(),
+            reason,
+        })?;
+        let source = self.source.trim();
+        if let Some(rest) = source.strip_prefix("github:") {
+            let mut parts = rest.splitn(3, '/');
+            let (owner, repository) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            if owner.is_empty() || repository.is_empty() {
+                return Err(refused());
+            }
+            let path = parts.next().map(|path| path.trim_matches('/')).filter(|path| !path.is_empty());
+            if path.is_some() && self.repo_path.as_deref().is_some_and(|path| !path.is_empty()) {
+                return Err(PluginError::Path {
+                    path: self.repo_path.clone().unwrap_or_default(),
+                    reason: "the source names a folder of the repository already",
+                });
+            }
+            if path.is_some_and(climbs) {
+                return Err(refused());
+            }
+            let url = format!("https://github.com/{owner}/{repository}.git");
+            return Ok(Origin::Repository { url, path: path.map(str::to_owned) });
+        }
+        if is_repository(source) {
+            return Ok(Origin::Repository { url: with_ending(source), path: None });
+        }
+        let is_folder =
+            source.starts_with(['~', '.', '/', '\\']) || (source.contains('/') && !source.contains("://"));
+        if is_folder { Ok(Origin::Folder(source.to_owned())) } else { Err(refused()) }
+    }
+
+    /// The same with what its `${NAME}`s stand for; those that stand for nothing stay. Answers the values that were put
+    /// in too, for masking.
+    #[must_use]
+    pub fn expanded(&self, value: &dyn Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
+        let mut used = Vec::new();
+        let mut expand = |text: &str| {
+            let replaced =
+                REFERENCE.replace_all(text, |found: &regex::Captures<'_>| match value(&found[1]) {
+                    Some(value) => {
+                        used.push(value.clone());
+                        value
+                    }
+                    None => found[0].to_owned(),
+                });
+            replaced.into_owned()
+        };
+        let expanded = Self {
+            source: expand(&self.source),
+            reference: self.reference.as_deref().map(&mut expand),
+            repo_path: self.repo_path.clone(),
+        };
+        (expanded, used)
+    }
+
+    /// The names that it refers to.
+    #[must_use]
+    pub fn references(&self) -> Vec<String> {
+        let texts = [Some(&self.source), self.reference.as_ref()];
+        let mut names: Vec<String> = texts
+            .into_iter()
+            .flatten()
+            .flat_map(|text| REFERENCE.captures_iter(text).map(|found| found[1].to_owned()))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn checked_path(&self) -> Result<(), &'static str> {
+        match self.repo_path.as_deref() {
+            None => Ok(()),
+            Some(path) if path.starts_with('/') => Err("must be relative, not absolute"),
+            Some(path) if climbs(path) => Err("cannot contain '..' (parent directory traversal)"),
+            Some(path) if path.chars().any(char::is_control) => Err("cannot contain control characters"),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+impl Resolved {
+    /// What is remembered of a source that was had at this commit.
+    #[must_use]
+    pub fn of(source: &PluginSource, commit: Option<String>) -> Self {
+        Self {
+            source: without_credentials(&source.source),
+            resolved_ref: commit,
+            repo_path: source.repo_path.clone(),
+            original_ref: source.reference.clone(),
+        }
+    }
+
+    /// The source that has the very same plugin again.
+    #[must_use]
+    pub fn pinned(&self) -> PluginSource {
+        PluginSource {
+            source: self.source.clone(),
+            reference: self.resolved_ref.clone().or_else(|| self.original_ref.clone()),
+            repo_path: self.repo_path.clone(),
+        }
+    }
+
+    /// Whether it is what was had from this source.
+    #[must_use]
+    pub fn is_of(&self, source: &PluginSource) -> bool {
+        self.source == without_credentials(&source.source)
+            && self.repo_path == source.repo_path
+            && self.original_ref == source.reference
+    }
+
+    /// The reference's object.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "source": self.source, "resolved_ref": self.resolved_ref, "repo_path": self.repo_path,
+            "original_ref": self.original_ref,
+        })
+    }
+
+    /// Takes the reference's object; `None` for anything else.
+    #[must_use]
+    pub fn of_json(value: &Value) -> Option<Self> {
+        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            source: text("source")?,
+            resolved_ref: text("resolved_ref"),
+            repo_path: text("repo_path"),
+            original_ref: text("original_ref"),
+        })
+    }
+}
+
+/// A text whose URLs have stars in the place of credentials, but for the names of secrets.
+#[must_use]
+pub fn without_credentials(text: &str) -> String {
+    let starred = CREDENTIALS.replace_all(text, |found: &regex::Captures<'_>| {
+        if REFERENCE.is_match(&found[0]) { found[0].to_owned() } else { format!("{}****@", &found[1]) }
+    });
+    starred.into_owned()
+}
+
+/// The name of a source's folder in a cache: readable, and no other source's. Credentials are no part of it.
+pub(super) fn cache_name(source: &str) -> String {
+    let bare = CREDENTIALS.replace_all(source, "$1");
+    let digest = Sha256::digest(bare.as_bytes());
+    let mut name = readable(&bare);
+    name.push('-');
+    for byte in digest.iter().take(8) {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
+}
+
+/// The last part of a URL or a path, as a folder may be called.
+pub(super) fn readable(source: &str) -> String {
+    let prefixes = ["github:", "https://", "http://", "git://", "file://"];
+    let mut name = prefixes.iter().find_map(|prefix| source.strip_prefix(prefix)).unwrap_or(source);
+    if name.contains('@')
+        && let Some((host, path)) = name.split_once(':')
+        && !host.contains('/')
+    {
+        name = path;
+    }
+    let name = name.trim_end_matches('/');
+    let name = name.strip_suffix(".git").unwrap_or(name).rsplit('/').next().unwrap_or_default();
+    let mut kept = String::new();
+    for letter in name.chars() {
+        match letter {
+            letter if letter.is_ascii_alphanumeric() || letter == '_' => kept.push(letter),
+            _ if kept.ends_with('-') => {}
+            _ => kept.push('-'),
+        }
+    }
+    let kept: String = kept.trim_matches('-').chars().take(32).collect();
+    if kept.is_empty() { "repo".to_owned() } else { kept }
+}
+
+/// Whether a path goes upward.
+pub(super) fn climbs(path: &str) -> bool {
+    Path::new(path).components().any(|part| part == Component::ParentDir)
+        || path.split(['/', '\\']).any(|part| part == "..")
+}
+
+fn is_repository(source: &str) -> bool {
+    if ["https://", "http://", "git://", "file://"].iter().any(|scheme| source.starts_with(scheme)) {
+        return true;
+    }
+    // user@host:path
+    let is_word = |text: &str| {
+        !text.is_empty() && text.chars().all(|letter| letter.is_alphanumeric() || "_.-".contains(letter))
+    };
+    let user_and_rest = source.split_once('@');
+    user_and_rest.is_some_and(|(user, rest)| {
+        is_word(user) && !user.starts_with('-') && rest.split_once(':').is_some_and(|(host, _)| is_word(host))
+    })
+}
+
+/// URLs of repositories end with `.git`, but those of Azure.
+fn with_ending(url: &str) -> String {
+    let is_web = url.starts_with("https://") || url.starts_with("http://");
+    if !is_web || url.ends_with(".git") {
+        return url.to_owned();
+    }
+    let url = url.trim_end_matches('/');
+    let path = url.splitn(4, '/').nth(3).unwrap_or_default();
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    if format!("/{path}").contains("/_git/") { url.to_owned() } else { format!("{url}.git") }
+}

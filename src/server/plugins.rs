@@ -1,0 +1,215 @@
+//! Plugins that can be found here, fetched or installed (`routes.md`: Plugins).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Map, Value, json};
+
+use super::App;
+use super::create;
+use super::extensions::{self, blocking};
+use super::failure::{Failure, Problem};
+use super::request;
+use crate::plugin::{
+    EntrySource, Extension, Fetcher, GitSettings, Plugin, PluginError, PluginSource, available,
+};
+use crate::secret::Registry;
+
+/// How many files of a plugin are listed; the reference's number.
+const FILES_MAX: usize = 2000;
+
+/// How many are looked at.
+const LOOKED_AT_MAX: usize = 100_000;
+
+/// The bounds of how long fetching may take, and what it is where nobody says: the reference's, in seconds.
+const PATIENCE: (u64, u64, u64) = (1, 600, 60);
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", post(find))
+        .route("/fetch", post(fetch))
+        .route("/marketplace", get(marketplace))
+        .merge(extensions::plugins())
+}
+
+/// The source that a request names.
+pub(super) fn source(members: &Map<String, Value>) -> Result<PluginSource, Failure> {
+    let read = PluginSource::of_members(members);
+    let source = read.map_err(|(member, problem)| {
+        let kind = if members.contains_key(member) { "value_error" } else { "missing" };
+        Problem::new(kind, &["body", member], problem)
+    })?;
+    extensions::checked(source)
+}
+
+/// The plugins of the person's and the project's folders.
+async fn find(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
+    let members = request::object(&body)?;
+    let wants = |name: &str| members.get(name).and_then(Value::as_bool).unwrap_or(true);
+    let project = request::text(&members, "project_dir")?.filter(|folder| !folder.is_empty());
+    let project = project.map(PathBuf::from).filter(|_| wants("load_project"));
+    let person = app.config().person_dir.clone().filter(|_| wants("load_user"));
+    let found = blocking(move || {
+        let (plugins, _passed_over) = available(person.as_deref(), project.as_deref());
+        let shown = plugins.iter().map(|plugin| {
+            let (skills, files) = contents_of(plugin);
+            json!({
+                "name": plugin.name(), "version": plugin.manifest.version,
+                "description": plugin.manifest.description, "path": plugin.folder, "skills": skills, "files": files,
+            })
+        });
+        shown.collect::<Vec<_>>()
+    });
+    Ok(Json(json!({ "plugins": found.await? })))
+}
+
+/// What a plugin's folder holds: its skills, and its files. `None` where it is no plugin.
+pub(super) fn contents(folder: &Path) -> Option<(Value, Value)> {
+    Some(contents_of(&Plugin::read(folder, None).ok()?))
+}
+
+fn contents_of(plugin: &Plugin) -> (Value, Value) {
+    let skills = plugin.all_skills();
+    let skills = skills.iter().map(|skill| json!({"name": skill.name, "description": skill.description}));
+    let mut files = Vec::new();
+    let mut left = LOOKED_AT_MAX;
+    walk(&plugin.folder, &plugin.folder, &mut files, &mut left);
+    files.sort_unstable();
+    files.truncate(FILES_MAX);
+    (skills.collect(), files.into())
+}
+
+/// The files below a folder, from its root; links to folders are not followed, and what git keeps is left out.
+fn walk(root: &Path, folder: &Path, files: &mut Vec<String>, left: &mut usize) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let Some(rest) = left.checked_sub(1) else { return };
+        *left = rest;
+        let path = entry.path();
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            if entry.file_name() != ".git" {
+                walk(root, &path, files, left);
+            }
+        } else if !(kind.is_symlink() && path.is_dir())
+            && let Ok(inner) = path.strip_prefix(root)
+        {
+            files.push(inner.to_string_lossy().replace('\\', "/"));
+        }
+    }
+}
+
+/// Brings a plugin into the cache, and says what it is.
+async fn fetch(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, Failure> {
+    let members = request::object(&body)?;
+    let source = source(&members)?;
+    let patience = patience(members.get("timeout"))?;
+    let sources = create::secrets(members.get("secrets"), None)?;
+    let secrets = Registry::new(Some(app.sessions().opening.fetch()));
+    secrets.update(sources);
+    let fetcher = Fetcher { patience, settings: GitSettings::None, ..app.fetcher() };
+    Ok(match checked(&source, secrets, &fetcher).await? {
+        Ok(answer) => Json(answer).into_response(),
+        Err(error) => {
+            let status = match &error {
+                PluginError::Late { .. } => StatusCode::GATEWAY_TIMEOUT,
+                error if error.code() == "source_unavailable" => StatusCode::BAD_GATEWAY,
+                _ => StatusCode::UNPROCESSABLE_ENTITY,
+            };
+            let detail = json!({"code": error.code(), "message": error.to_string()});
+            (status, Json(json!({ "detail": detail }))).into_response()
+        }
+    })
+}
+
+async fn checked(
+    source: &PluginSource,
+    secrets: Registry,
+    fetcher: &Fetcher,
+) -> Result<Result<Value, PluginError>, Failure> {
+    let wanted = source.clone();
+    // A secret may have to be fetched, which blocks.
+    let put_in = blocking(move || {
+        let value = |name: &str| secrets.value(name).map(|secret| secret.expose().to_owned());
+        match wanted.references().into_iter().find(|name| value(name).is_none()) {
+            Some(name) => Err(PluginError::Secret(name)),
+            None => Ok(wanted.expanded(&value)),
+        }
+    });
+    let (expanded, hidden) = match put_in.await? {
+        Ok(put_in) => put_in,
+        Err(error) => return Ok(Err(error)),
+    };
+    let fetched = match fetcher.fetch(&expanded, &hidden).await {
+        Ok(fetched) => fetched,
+        Err(error) => return Ok(Err(error)),
+    };
+    let source = source.clone();
+    blocking(move || {
+        let manifest = Plugin::raw_manifest(&fetched.folder)?;
+        let plugin = Plugin::read(&fetched.folder, None)?;
+        Ok(json!({
+            "path": fetched.folder, "resolved_ref": fetched.commit, "source": source.to_json()["source"],
+            "repo_path": source.repo_path, "manifest": manifest,
+            "skills": plugin.skills.iter().map(|skill| &skill.name).collect::<Vec<_>>(),
+            "commands": plugin.commands.iter().map(|command| &command.name).collect::<Vec<_>>(),
+        }))
+    })
+    .await
+}
+
+fn patience(value: Option<&Value>) -> Result<Duration, Failure> {
+    let (min, max, default) = PATIENCE;
+    let problem = |kind, message: String| Failure::from(Problem::new(kind, &["body", "timeout"], message));
+    match value {
+        None | Some(Value::Null) => Ok(Duration::from_secs(default)),
+        Some(value) => match value.as_i64() {
+            None => Err(problem("int_type", "Input should be a valid integer".to_owned())),
+            Some(number) if number.unsigned_abs() > max && number > 0 => {
+                Err(problem("less_than_equal", format!("Input should be less than or equal to {max}")))
+            }
+            Some(number) if number < min.cast_signed() => {
+                Err(problem("greater_than_equal", format!("Input should be greater than or equal to {min}")))
+            }
+            Some(number) => Ok(Duration::from_secs(number.unsigned_abs())),
+        },
+    }
+}
+
+/// The plugins of the public repository, and whether each is installed.
+async fn marketplace(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
+    let Some(folder) = app.public_dir() else { return Ok(Json(json!({"plugins": []}))) };
+    let installed = app.installed_names(Extension::Plugin).await?;
+    let plugins = blocking(move || {
+        let Ok(market) = extensions::public_list(&folder) else { return Vec::new() };
+        // Its list has skills among the plugins; where they are tells them apart.
+        let plugins = market.plugins.iter().filter(|plugin| match &plugin.source {
+            EntrySource::Text(text) => text.starts_with("./plugins/"),
+            EntrySource::Repository(source) => {
+                source.repo_path.as_deref().is_some_and(|path| path.starts_with("plugins/"))
+            }
+        });
+        let shown = plugins.filter_map(|plugin| {
+            let source = market.source(plugin, true).ok()?;
+            let is_here = matches!(plugin.source, EntrySource::Text(_));
+            let contents = is_here.then(|| contents(Path::new(&source.source))).flatten();
+            let path = contents.as_ref().map(|_| source.source.clone());
+            let (skills, files) = contents.unzip();
+            Some(json!({
+                "name": plugin.name, "description": plugin.description, "source": source.source,
+                "ref": source.reference, "repo_path": source.repo_path, "installed": installed.contains(&plugin.name),
+                "path": path, "skills": skills, "files": files,
+            }))
+        });
+        shown.collect()
+    });
+    Ok(Json(json!({ "plugins": plugins.await? })))
+}

@@ -1,0 +1,459 @@
+//! Plugins are taken in, found and fetched as the real SDK does it, and no hostile one reaches outside of its folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use annals::plugin::{
+    Extension, FILE_BYTES_MAX, Fetcher, GitSettings, Installed, Installing, Marketplace, Marketplaces,
+    Merged, Origin, Plugin, PluginError, PluginSource, Registration, Resolved, available,
+};
+use annals::skill::{Skill, Trigger};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn golden() -> Value {
+    serde_json::from_str(include_str!("../golden/plugins/folders.json")).unwrap()
+}
+
+/// The golden's folders: where they are, and the home folder.
+struct Folders {
+    _scratch: TempDir,
+    root: PathBuf,
+    home: PathBuf,
+}
+
+impl Folders {
+    fn new(golden: &Value) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(scratch.path()).unwrap();
+        let (root, home) = (real.join("work"), real.join("home"));
+        for (name, content) in golden["files"].as_object().unwrap() {
+            let path = match name.strip_prefix("{H}/") {
+                Some(name) => home.join(name),
+                None => root.join(name),
+            };
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            match content.as_str().unwrap().strip_prefix("-> ") {
+                Some(target) => std::os::unix::fs::symlink(target, path).unwrap(),
+                None => fs::write(path, content.as_str().unwrap()).unwrap(),
+            }
+        }
+        Self { _scratch: scratch, root, home }
+    }
+
+    /// A value with the folders as the golden writes them.
+    fn plain(&self, value: Value) -> Value {
+        let text = value.to_string().replace(self.root.to_str().unwrap(), "{W}");
+        let text = text.replace(self.home.to_str().unwrap(), "{H}");
+        let hash = regex::Regex::new("plugin-data/portable-[0-9a-f]{16}").unwrap();
+        serde_json::from_str(&hash.replace_all(&text, "plugin-data/portable")).unwrap()
+    }
+
+    fn read(&self, name: &str) -> Result<Plugin, PluginError> {
+        Plugin::read(&self.root.join(name), Some(&self.home.join(".openhands/plugin-data")))
+    }
+}
+
+fn skill_shape(skill: &Skill) -> Value {
+    let trigger = match &skill.trigger {
+        None => Value::Null,
+        Some(Trigger::Keyword(words)) => json!({"type": "keyword", "keywords": words}),
+        Some(Trigger::Task(words)) => json!({"type": "task", "triggers": words}),
+        Some(Trigger::Path(paths)) => json!({"type": "path", "paths": paths}),
+    };
+    let servers = skill
+        .mcp_tools
+        .as_ref()
+        .map(|tools| tools.raw().members().map(|(name, _)| name.into_owned()).collect::<Vec<_>>());
+    json!({
+        "name": skill.name, "content": skill.content, "trigger": trigger, "source": skill.source,
+        "description": skill.description, "is_agentskills_format": skill.is_agentskills_format,
+        "disable_model_invocation": skill.disable_model_invocation, "mcp_tools": servers,
+    })
+}
+
+fn shape(plugin: &Plugin) -> Value {
+    let servers: serde_json::Map<String, Value> =
+        plugin.servers.iter().map(|server| (server.name.clone(), server.config.to_value())).collect();
+    let literal: Vec<&String> =
+        plugin.servers.iter().filter(|server| server.is_literal).map(|server| &server.name).collect();
+    let commands: Vec<Value> = plugin
+        .commands
+        .iter()
+        .map(|command| {
+            json!({
+                "name": command.name, "description": command.description, "argument_hint": command.argument_hint,
+                "allowed_tools": command.allowed_tools, "content": command.content, "source": command.source,
+            })
+        })
+        .collect();
+    let author = plugin.manifest.author.as_ref();
+    json!({
+        "name": plugin.name(), "version": plugin.manifest.version, "description": plugin.manifest.description,
+        "author": author.map(|author| json!({"name": author.name, "email": author.email, "url": author.url})),
+        "entry_command": plugin.entry_command(), "path": plugin.folder,
+        "skills": plugin.skills.iter().map(skill_shape).collect::<Vec<_>>(), "commands": commands,
+        "all_skills": plugin.all_skills()[plugin.skills.len()..].iter().map(skill_shape).collect::<Vec<_>>(),
+        "hooks": plugin.hooks.as_ref().map(|hooks| serde_json::from_str::<Value>(&hooks.to_json()).unwrap()),
+        "mcp_config": servers, "agents": plugin.agents.iter().map(|agent| &agent.name).collect::<Vec<_>>(),
+        "literal": literal,
+    })
+}
+
+#[test]
+fn folders_are_the_plugins_that_the_reference_takes_in() {
+    let golden = golden();
+    let folders = Folders::new(&golden);
+    for (name, theirs) in golden["plugins"].as_object().unwrap() {
+        let ours = folders.read(name).map_or(Value::Null, |plugin| folders.plain(shape(&plugin)));
+        assert_eq!(&ours, theirs, "{name}");
+    }
+    // What is passed over is told of.
+    let problems = |name: &str| -> Vec<String> {
+        let problems = folders.read(name).unwrap().problems;
+        problems.iter().map(|problem| problem.path.rsplit('/').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(problems("full"), ["broken.md", "broken.md"]);
+    assert_eq!(problems("bad-hooks"), ["hooks.json"]);
+    assert_eq!(problems("bad-servers"), [".mcp.json"]);
+    assert_eq!(problems("portable").len(), 13);
+    assert!(matches!(folders.read("nowhere"), Err(PluginError::NoFolder(_))));
+    assert!(matches!(folders.read("linked-manifest"), Err(PluginError::Manifest { .. })));
+}
+
+#[test]
+fn what_several_bring_is_merged_as_the_reference_merges_it() {
+    let golden = golden();
+    let folders = Folders::new(&golden);
+    let mut merged = Merged::default();
+    for name in ["both", "full", "rooted", "portable"] {
+        merged.add(&folders.read(name).unwrap());
+    }
+    let (ambient, problems) = available(Some(&folders.home), Some(&folders.root.join("project")));
+    let named: Vec<Value> = ambient
+        .iter()
+        .map(|plugin| json!([plugin.name(), plugin.manifest.description, plugin.folder]))
+        .collect();
+    assert_eq!(folders.plain(named.into()), golden["ambient"]);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let hooks = merged.hooks.to_json();
+    for name in ["one", "two"] {
+        merged.add(ambient.iter().find(|plugin| plugin.name() == name).unwrap());
+    }
+    let skills: Vec<Value> = merged.skills.iter().map(|skill| json!([skill.name, skill.source])).collect();
+    assert_eq!(folders.plain(skills.into()), golden["merged"]["skills"]);
+    assert_eq!(serde_json::from_str::<Value>(&hooks).unwrap(), golden["merged"]["hooks"]);
+    let mut servers: Vec<&str> = merged.servers.iter().map(|server| server.name.as_str()).collect();
+    let mut theirs: Vec<&str> =
+        golden["merged"]["servers"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    servers.sort_unstable();
+    theirs.sort_unstable();
+    assert_eq!(servers, theirs);
+    // Without a home and a project there is none.
+    assert_eq!(available(None, None), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn sources_are_read_as_the_reference_reads_them_and_written_without_credentials() {
+    for case in golden()["sources"].as_array().unwrap() {
+        let members = json!({"source": case["source"], "ref": case["ref"], "repo_path": case["repo_path"]});
+        let source = PluginSource::of_members(members.as_object().unwrap());
+        let is_refused = case.get("refused").is_some();
+        let Ok(source) = source else {
+            assert!(is_refused && case.get("written").is_none(), "{case}");
+            continue;
+        };
+        assert_eq!(source.to_json(), case["written"], "{case}");
+        let resolved = Resolved::of(&source, Some("c0ffee".to_owned()));
+        if case["source"].as_str().unwrap().contains("${") {
+            // The reference takes the name of a secret for the secret, and could never fetch it again.
+            assert_eq!(resolved.source, source.source);
+        } else {
+            assert_eq!(resolved.to_json(), case["resolved"], "{case}");
+        }
+        assert_eq!(Resolved::of_json(&resolved.to_json()), Some(resolved.clone()));
+        assert!(resolved.is_of(&source));
+        match source.origin() {
+            Ok(Origin::Folder(folder)) => {
+                assert_eq!((json!(folder), &json!("local")), (case["url"].clone(), &case["kind"]))
+            }
+            Ok(Origin::Repository { url, .. }) => {
+                assert_eq!(url, case["url"].as_str().unwrap());
+                assert_ne!(case["kind"], "local");
+            }
+            Err(error) => assert!(is_refused, "{case} {error}"),
+        }
+    }
+    let secret = PluginSource {
+        source: "https://x:${TOKEN}@h/r".to_owned(),
+        reference: Some("${BRANCH:-main}".to_owned()),
+        repo_path: None,
+    };
+    assert_eq!(secret.references(), ["BRANCH", "TOKEN"]);
+    let (expanded, used) = secret.expanded(&|name| (name == "TOKEN").then(|| "s3cret".to_owned()));
+    assert_eq!((expanded.source.as_str(), used), ("https://x:s3cret@h/r", vec!["s3cret".to_owned()]));
+    assert_eq!(expanded.reference.as_deref(), Some("${BRANCH:-main}"));
+    // Control characters are no part of a place.
+    assert!(matches!(PluginSource::new("github:a/b\u{1b}[31m").origin(), Err(PluginError::Source(_))));
+    assert!(PluginSource::new("github:a/b/../../c").origin().is_err());
+}
+
+#[tokio::test]
+async fn marketplaces_know_plugins_by_name_as_the_reference_does() {
+    let golden = golden();
+    let folders = Folders::new(&golden);
+    for (name, theirs) in golden["markets"].as_object().unwrap() {
+        let read = Marketplace::read(&folders.root.join(name), name);
+        let ours = read.map_or(Value::Null, |market| {
+            let plugins: Vec<Value> = market
+                .plugins
+                .iter()
+                .map(|plugin| {
+                    let source = market.source(plugin, true).unwrap();
+                    json!([
+                        plugin.name,
+                        plugin.description,
+                        [source.source, source.reference, source.repo_path]
+                    ])
+                })
+                .collect();
+            let skills: Vec<Value> = market
+                .skills
+                .iter()
+                .map(|skill| json!([skill.name, skill.description, skill.source]))
+                .collect();
+            folders.plain(json!({"name": market.name, "plugins": plugins, "skills": skills}))
+        });
+        assert_eq!(&ours, theirs, "{name}");
+    }
+    let registered = |name: &str, folder: &str, auto: Value| {
+        let source = folders.root.join(folder);
+        Registration::of(&json!({"name": name, "source": source, "auto_load": auto})).unwrap()
+    };
+    let fetcher = Fetcher::of_home(&folders.home);
+    let both = vec![
+        registered("tools", "market", json!(["here", "rule"])),
+        registered("second", "second", json!(false)),
+    ];
+    let mut markets = Marketplaces::new(both);
+    for case in golden["resolved"].as_array().unwrap() {
+        match markets.resolve(case["reference"].as_str().unwrap(), &fetcher).await {
+            Ok(source) => assert_eq!(folders.plain(source.to_json()), case["source"]),
+            Err(error) => {
+                assert_eq!(error.to_string(), case["text"].as_str().unwrap());
+                let is_unknown = case["error"].as_str().unwrap().ends_with("NotFoundError");
+                assert_eq!(error.is_unknown(), is_unknown, "{case}");
+            }
+        }
+    }
+    let (sources, skills, problems) = markets.auto_loaded(&fetcher).await;
+    assert_eq!((sources.len(), skills.len(), problems.len()), (1, 1, 0), "{problems:?}");
+    assert_eq!(skills[0].name, "rule");
+    // Nothing leads out of a marketplace, and one from elsewhere names nothing of this machine.
+    let hostile = folders.root.join("hostile/.plugin/marketplace.json");
+    fs::create_dir_all(hostile.parent().unwrap()).unwrap();
+    let plugins = json!([{"name": "up", "source": "./a/../../outside"}, {"name": "abs", "source": "/etc"}]);
+    fs::write(&hostile, json!({"name": "x", "owner": {"name": "y"}, "plugins": plugins}).to_string())
+        .unwrap();
+    let market = Marketplace::read(&folders.root.join("hostile"), "x").unwrap();
+    assert!(matches!(market.source(&market.plugins[0], true), Err(PluginError::Path { .. })));
+    assert!(matches!(market.source(&market.plugins[1], false), Err(PluginError::Path { .. })));
+}
+
+#[test]
+fn hostile_manifests_are_bounded_and_typed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("p");
+    let manifest = folder.join(".plugin/plugin.json");
+    fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+    let refused = |bytes: &[u8]| {
+        fs::write(&manifest, bytes).unwrap();
+        match Plugin::read(&folder, None) {
+            Err(PluginError::Manifest { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        }
+    };
+    let huge = format!(r#"{{"name":"x","more":"{}"}}"#, "x".repeat(FILE_BYTES_MAX as usize));
+    assert!(refused(huge.as_bytes()).contains("longer than"));
+    let deep = format!("{{\"name\":\"x\",\"more\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(refused(deep.as_bytes()).contains("recursion limit"));
+    assert!(refused(b"{\"name\":\"\xff\"}").contains("UTF-8"));
+    assert!(refused(br#"{"name":"a\u001b[31mb"}"#).contains("control characters"));
+    assert!(refused(br#"{"name":""}"#).contains("empty"));
+    assert!(refused(format!(r#"{{"name":"{}"}}"#, "n".repeat(300)).as_bytes()).contains("too long"));
+    fs::remove_file(&manifest).unwrap();
+    fs::create_dir(&manifest).unwrap();
+    assert!(matches!(Plugin::read(&folder, None), Err(PluginError::Manifest { .. })));
+    fs::remove_dir(&manifest).unwrap();
+    // Parts of it that are too long or deep are left out, and the rest is there.
+    fs::write(&manifest, r#"{"name":"x"}"#).unwrap();
+    for part in ["hooks/hooks.json", ".mcp.json"] {
+        fs::create_dir_all(folder.join(part).parent().unwrap()).unwrap();
+        fs::write(folder.join(part), &deep).unwrap();
+    }
+    fs::create_dir(folder.join("commands")).unwrap();
+    fs::write(folder.join("commands/a.md"), "x".repeat(FILE_BYTES_MAX as usize + 1)).unwrap();
+    fs::write(folder.join("commands/b.md"), b"\xff\xfe").unwrap();
+    fs::write(folder.join("commands/c\u{7}.md"), "Rings.").unwrap();
+    fs::write(folder.join("commands/d.md"), "Fine.").unwrap();
+    std::os::unix::fs::symlink("commands", folder.join("agents")).unwrap();
+    let plugin = Plugin::read(&folder, None).unwrap();
+    let commands: Vec<&str> = plugin.commands.iter().map(|command| command.name.as_str()).collect();
+    assert_eq!(commands, ["d"]);
+    assert!(plugin.hooks.is_none() && plugin.servers.is_empty());
+    assert!(plugin.problems.len() >= 5, "{:?}", plugin.problems);
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"])
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?} {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A repository with a plugin in `plugins/p` and one at its root, and its two commits.
+fn repository(folder: &Path) -> (String, String) {
+    fs::create_dir_all(folder.join("plugins/p/skills")).unwrap();
+    git(folder, &["init", "--quiet"]);
+    fs::write(folder.join("plugins/p/skills/s.md"), "First.").unwrap();
+    std::os::unix::fs::symlink("/etc", folder.join("plugins/away")).unwrap();
+    git(folder, &["add", "."]);
+    git(folder, &["commit", "--quiet", "-m", "one"]);
+    git(folder, &["tag", "v1"]);
+    let first = git(folder, &["rev-parse", "HEAD"]);
+    fs::write(folder.join("plugins/p/skills/s.md"), "Second.").unwrap();
+    git(folder, &["commit", "--quiet", "-am", "two"]);
+    (first, git(folder, &["rev-parse", "HEAD"]))
+}
+
+#[tokio::test]
+async fn a_commit_is_fetched_once_and_is_the_same_for_ever() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (repo, home) = (scratch.path().join("my-repo"), scratch.path().join("home"));
+    fs::create_dir(&repo).unwrap();
+    let (first, second) = repository(&repo);
+    let fetcher = Fetcher { settings: GitSettings::None, ..Fetcher::of_home(&home) };
+    let url = format!("file://{}", repo.display());
+    let source = |reference: Option<&str>, path: Option<&str>| PluginSource {
+        source: url.clone(),
+        reference: reference.map(str::to_owned),
+        repo_path: path.map(str::to_owned),
+    };
+    let text = |folder: &Path| fs::read_to_string(folder.join("skills/s.md")).unwrap();
+    for (reference, commit, said) in [
+        (None, &second, "Second."),
+        (Some("main"), &second, "Second."),
+        (Some("v1"), &first, "First."),
+        (Some(first.as_str()), &first, "First."),
+        (Some(&first[..8]), &first, "First."),
+    ] {
+        let fetched = fetcher.fetch(&source(reference, Some("plugins/p")), &[]).await.unwrap();
+        assert_eq!((fetched.commit.as_ref(), text(&fetched.folder).as_str()), (Some(commit), said));
+        assert!(fetched.folder.to_str().unwrap().contains("my-repo-"));
+        assert!(!fetched.folder.join("../../.git").exists());
+    }
+    let whole = fetcher.fetch(&source(None, None), &[]).await.unwrap();
+    assert_eq!(whole.repository.as_deref(), Some("my-repo"));
+    let refused = |reference: Option<&'static str>, path: Option<&'static str>| {
+        let source = source(reference, path);
+        let fetcher = fetcher.clone();
+        async move { fetcher.fetch(&source, &[]).await.unwrap_err() }
+    };
+    assert!(matches!(refused(Some("nowhere"), None).await, PluginError::NoReference { .. }));
+    assert!(matches!(refused(Some("--upload-pack=x"), None).await, PluginError::Reference(_)));
+    assert!(matches!(refused(None, Some("plugins/none")).await, PluginError::NoPath(_)));
+    assert!(matches!(refused(None, Some("plugins/away")).await, PluginError::NoPath(_)));
+    assert!(matches!(refused(None, Some("../x")).await, PluginError::Path { .. }));
+    // Nothing is left of what failed, and what is pinned needs nobody.
+    fs::remove_dir_all(&repo).unwrap();
+    let again = fetcher.fetch(&source(Some(&first), Some("plugins/p")), &[]).await.unwrap();
+    assert_eq!(text(&again.folder), "First.");
+    assert!(matches!(refused(None, None).await, PluginError::Unavailable { .. }));
+    let commits = whole.folder.parent().unwrap();
+    assert_eq!(fs::read_dir(commits).unwrap().count(), 2);
+    // An error holds no credential.
+    let secret = PluginSource::new("http://user:s3cret@127.0.0.1:9/r.git");
+    let error = fetcher.fetch(&secret, &["127.0.0.1".to_owned()]).await.unwrap_err().to_string();
+    assert!(!error.contains("s3cret") && !error.contains("127.0.0.1"), "{error}");
+}
+
+#[tokio::test]
+async fn a_repository_that_never_answers_is_given_up() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let patience = Duration::from_millis(300);
+    let fetcher = Fetcher { patience, settings: GitSettings::None, ..Fetcher::of_home(home.path()) };
+    let source = PluginSource::new(format!("http://{}/r", listener.local_addr().unwrap()));
+    let began = std::time::Instant::now();
+    assert!(matches!(fetcher.fetch(&source, &[]).await, Err(PluginError::Late { .. })));
+    assert!(began.elapsed() < Duration::from_secs(10));
+    let none = Fetcher { cache: None, ..fetcher };
+    assert_eq!(none.fetch(&source, &[]).await, Err(PluginError::NoCache));
+}
+
+#[tokio::test]
+async fn what_is_installed_is_kept_turned_off_refreshed_and_removed() {
+    let golden = golden();
+    let folders = Folders::new(&golden);
+    let plugins = Installed::of_home(&folders.home, Extension::Plugin);
+    let names = |list: &[annals::plugin::InstalledExtension]| -> Vec<(String, bool)> {
+        list.iter().map(|known| (known.name.clone(), known.enabled)).collect()
+    };
+    // One that only lies there is taken in.
+    let list = plugins.list().unwrap();
+    assert_eq!(names(&list), [("off".to_owned(), false), ("four".to_owned(), true)]);
+    assert_eq!(list[1].source, "local");
+    let fetcher = Fetcher { settings: GitSettings::None, ..Fetcher::of_home(&folders.home) };
+    let full = PluginSource::new(folders.root.join("full").to_str().unwrap());
+    let new = plugins.install(&fetcher, &full, Installing::New).await.unwrap();
+    assert_eq!((new.name.as_str(), new.version.as_str(), new.enabled), ("city-weather", "1.2.3", true));
+    assert!(new.install_path.join("skills/rain/SKILL.md").is_file());
+    // What leads out of it is left behind.
+    assert!(!new.install_path.join("skills/escape.md").exists());
+    let again = plugins.install(&fetcher, &full, Installing::New).await;
+    assert_eq!(again, Err(PluginError::Exists("city-weather".to_owned())));
+    assert!(plugins.set_enabled("city-weather", false).unwrap());
+    assert!(!plugins.set_enabled("nobody", false).unwrap());
+    assert!(matches!(plugins.get("../x"), Err(PluginError::Name(_))));
+    let over = plugins.install(&fetcher, &full, Installing::Over).await.unwrap();
+    assert!(!over.enabled);
+    let (ambient, _) = available(Some(&folders.home), None);
+    let ambient: Vec<&str> = ambient.iter().map(Plugin::name).collect();
+    assert_eq!(ambient, ["two", "three", "four"]);
+    // One that can no longer be fetched stays.
+    fs::remove_dir_all(folders.root.join("full")).unwrap();
+    assert!(plugins.refresh(&fetcher, "city-weather").await.is_err());
+    assert!(plugins.get("city-weather").unwrap().is_some());
+    assert_eq!(plugins.refresh(&fetcher, "nobody").await, Ok(None));
+    assert!(plugins.remove("city-weather").unwrap());
+    assert!(!new.install_path.exists() && !plugins.remove("city-weather").unwrap());
+    // A whole repository without a name has the repository's, and keeps it.
+    let repo = folders.root.join("some-repo");
+    fs::create_dir(&repo).unwrap();
+    let (_, second) = repository(&repo);
+    let source = PluginSource::new(format!("file://{}", repo.display()));
+    let new = plugins.install(&fetcher, &source, Installing::New).await.unwrap();
+    assert_eq!((new.name.as_str(), new.resolved_ref.as_deref()), ("some-repo", Some(second.as_str())));
+    fs::write(repo.join("x"), "x").unwrap();
+    git(&repo, &["add", "."]);
+    git(&repo, &["commit", "--quiet", "-m", "three"]);
+    let newest = plugins.refresh(&fetcher, "some-repo").await.unwrap().unwrap();
+    assert_eq!(newest.resolved_ref, Some(git(&repo, &["rev-parse", "HEAD"])));
+    // Skills are installed too.
+    let skills = Installed::of_home(&folders.home, Extension::Skill);
+    let rule = PluginSource::new(folders.root.join("market/skills/rule").to_str().unwrap());
+    assert_eq!(skills.install(&fetcher, &rule, Installing::New).await.unwrap().name, "rule");
+    let bare = PluginSource::new(folders.root.join("both").to_str().unwrap());
+    assert!(matches!(skills.install(&fetcher, &bare, Installing::New).await, Err(PluginError::Skill(_))));
+    let own = annals::plugin::skills_of_person(&folders.home);
+    assert_eq!(own.skills.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>(), ["rule"]);
+    skills.set_enabled("rule", false).unwrap();
+    assert!(annals::plugin::skills_of_person(&folders.home).skills.is_empty());
+}

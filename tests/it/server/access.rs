@@ -1,0 +1,151 @@
+//! Who may call, how much at once, and for how long.
+
+use std::time::Duration;
+
+use annals::server::Config;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::caller::{KEY, Served, model};
+
+#[tokio::test]
+async fn without_the_key_there_is_nothing() {
+    let server = Served::start().await;
+    let routes = [
+        ("GET", "/api/conversations/search"),
+        ("POST", "/api/conversations"),
+        ("GET", "/api/conversations/not-an-id"),
+        ("POST", "/api/bash/execute_bash_command"),
+        ("GET", "/api/file/download?path=/etc/passwd"),
+        ("GET", "/api/git/changes?path=/"),
+        ("GET", "/api/settings"),
+        ("GET", "/api/settings/secrets/A"),
+        ("GET", "/api/profiles"),
+        ("GET", "/api/tools/"),
+        ("POST", "/api/skills"),
+        ("GET", "/api/workspaces"),
+        ("POST", "/api/auth/workspace-session"),
+    ];
+    for (method, path) in routes {
+        for key in [None, Some("wrong"), Some(""), Some(&KEY[..KEY.len() - 1])] {
+            let headers: Vec<_> = key.map(|key| ("x-session-api-key", key)).into_iter().collect();
+            let answer = server.send(method, path, &headers, b"{}").await;
+            assert_eq!(answer.refusal(), (401, json!("Unauthorized")), "{method} {path} {key:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn any_of_several_keys_will_do() {
+    let keys = vec!["other-key".to_owned(), KEY.to_owned()];
+    let server = Served::with(|config| Config { session_keys: keys, ..config }).await;
+    for key in ["other-key", KEY] {
+        assert_eq!(
+            server.send("GET", "/api/conversations/count", &[("x-session-api-key", key)], b"").await.status,
+            200
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_browser_is_told_which_pages_may_call() {
+    let origins = vec!["https://app.example".to_owned()];
+    let server = Served::with(|config| Config { origins, ..config }).await;
+    let ask = async |origin: &str| {
+        let headers = [
+            ("origin", origin),
+            ("access-control-request-method", "POST"),
+            ("access-control-request-headers", "x-session-api-key"),
+        ];
+        server.send("OPTIONS", "/api/conversations", &headers, b"").await
+    };
+    for origin in ["http://localhost:3000", "https://127.0.0.1", "https://app.example"] {
+        let answer = ask(origin).await;
+        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, Some(origin)));
+        assert_eq!(answer.header("access-control-allow-headers"), Some("x-session-api-key"));
+    }
+    for origin in ["http://evil.example", "http://localhost.evil.example", "https://app.example.evil", "null"]
+    {
+        let answer = ask(origin).await;
+        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (400, None), "{origin}");
+    }
+    let foreign = [("origin", "http://evil.example"), ("x-session-api-key", KEY)];
+    let answer = server.send("GET", "/api/conversations/count", &foreign, b"").await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, None));
+}
+
+#[tokio::test]
+async fn without_keys_pages_from_elsewhere_are_refused() {
+    let server = Served::with(|config| Config { session_keys: Vec::new(), ..config }).await;
+    let body = br#"{"command":"touch pwned"}"#;
+    let send = async |headers: &[(&str, &str)]| {
+        server.send("POST", "/api/bash/execute_bash_command", headers, body).await.refusal()
+    };
+    let foreign = (403, json!("Foreign origin"));
+    assert_eq!(send(&[("origin", "http://evil.example"), ("content-type", "text/plain")]).await, foreign);
+    // A name that its owner lets lead to this machine.
+    assert_eq!(send(&[("host", "evil.example:8000")]).await, foreign);
+    let model = model(&[]);
+    let id = server.conversation(&model).await;
+    for path in
+        [format!("/sockets/events/{id}"), format!("/sockets/session/{id}"), "/sockets/bash-events".into()]
+    {
+        let refused = server.socket_with(&path, &[("origin", "http://evil.example")]).await.err();
+        assert_eq!(refused, Some(403), "{path}");
+        assert!(server.socket_with(&path, &[("origin", "http://localhost:3000")]).await.is_ok());
+    }
+    let own = [("origin", "http://localhost:3000"), ("host", "localhost:8000")];
+    assert_eq!(server.send("GET", "/api/conversations/count", &own, b"").await.status, 200);
+}
+
+#[tokio::test]
+async fn heads_and_bodies_have_bounds() {
+    let server = Served::start().await;
+    let long = "x".repeat(200 << 10);
+    let answer = server.send("GET", "/health", &[("x-long", &long)], b"").await;
+    assert!([0, 400, 431].contains(&answer.status), "{}", answer.status);
+    let many: Vec<(String, &str)> = (0..200).map(|number| (format!("x-{number}"), "y")).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    let answer = server.send("GET", "/health", &many, b"").await;
+    assert!([0, 400, 431].contains(&answer.status), "{}", answer.status);
+    let body = vec![b' '; (32 << 20) + 1];
+    let answer = server.send("POST", "/api/conversations", &[("x-session-api-key", KEY)], &body).await;
+    assert!([0, 413].contains(&answer.status), "{}", answer.status);
+    assert_eq!(server.get("/api/conversations/count").await.status, 200);
+}
+
+#[tokio::test]
+async fn deep_json_brings_nothing_down() {
+    let server = Served::start().await;
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let answer =
+        server.send("POST", "/api/conversations", &[("x-session-api-key", KEY)], deep.as_bytes()).await;
+    assert_eq!(answer.status, 422);
+    assert_eq!(server.get("/api/conversations/count").await.status, 200);
+}
+
+/// The time of the test stands still until everybody waits, so that half a minute passes at once.
+#[tokio::test]
+async fn who_says_nothing_is_shown_the_door() {
+    let server = Served::start().await;
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    let mut slow = TcpStream::connect(server.address).await.unwrap();
+    slow.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\nx-a: ").await.unwrap();
+    let mut pausing = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "POST /api/conversations HTTP/1.1\r\nhost: localhost\r\nx-session-api-key: {KEY}\r\ncontent-length: 100\r\n\r\n{{"
+    );
+    pausing.write_all(head.as_bytes()).await.unwrap();
+    // They are taken before time passes.
+    assert_eq!(server.get("/health").await.status, 200);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::resume();
+    for stream in [&mut silent, &mut slow, &mut pausing] {
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut rest)).await;
+        assert!(ended.is_ok(), "the connection is still open");
+    }
+    assert_eq!(server.get("/health").await.status, 200);
+}

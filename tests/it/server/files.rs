@@ -1,0 +1,221 @@
+//! Files: up, down, packed, shown.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::caller::{KEY, Reply, Served, model};
+
+async fn upload(server: &Served, path: &str, content: &[u8]) -> Reply {
+    let mut body =
+        b"--line\r\ncontent-disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n".to_vec();
+    body.extend_from_slice(content);
+    body.extend_from_slice(b"\r\n--line--\r\n");
+    let headers = [("x-session-api-key", KEY), ("content-type", "multipart/form-data; boundary=line")];
+    server.send("POST", path, &headers, &body).await
+}
+
+#[tokio::test]
+async fn a_file_comes_back_as_it_went() {
+    let server = Served::start().await;
+    let content: Vec<u8> = (0..=255).cycle().take(70_000).collect();
+    let path = server.path("deep/er/a b.bin").display().to_string();
+    let query = path.replace(' ', "%20");
+    let up = upload(&server, &format!("/api/file/upload?path={query}"), &content).await.ok();
+    assert_eq!(up, json!({"success": true, "file_size": 70_000}));
+    let down = server.get(&format!("/api/file/download?path={query}")).await;
+    assert_eq!((down.status, &down.bytes), (200, &content));
+    assert_eq!(down.header("content-type"), Some("application/octet-stream"));
+    assert_eq!(down.header("content-disposition"), Some("attachment; filename=\"a_b.bin\""));
+    let left: Vec<_> = std::fs::read_dir(server.path("deep/er")).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing is left of the way there");
+}
+
+#[tokio::test]
+async fn paths_that_cannot_be_are_refused() {
+    let server = Served::start().await;
+    let folder = server.path("").display().to_string();
+    for (path, status) in [
+        (format!("/api/file/download?path={folder}/none"), 404),
+        (format!("/api/file/download?path={folder}"), 400),
+        ("/api/file/download?path=relative".into(), 400),
+        ("/api/file/download".into(), 422),
+        ("/api/file/search_subdirs?path=relative".into(), 400),
+        (format!("/api/file/search_subdirs?path={folder}/none"), 404),
+        (format!("/api/file/archive?path={folder}/none"), 404),
+        ("/api/file/archive?path=relative".into(), 400),
+        (format!("/api/file/archive?path={folder}&format=rar"), 422),
+        (format!("/api/file/archive?path={folder}&base_ref=-x"), 400),
+        (format!("/api/file/download-trajectory/{}", Uuid::new_v4()), 404),
+        ("/api/file/download-trajectory/nope".into(), 422),
+    ] {
+        assert_eq!(server.get(&path).await.status, status, "{path}");
+    }
+    assert_eq!(upload(&server, "/api/file/upload?path=relative", b"x").await.status, 400);
+    assert_eq!(upload(&server, &format!("/api/file/upload?path={folder}"), b"x").await.status, 400);
+    let none = server.post(&format!("/api/file/upload?path={folder}/x"), json!({})).await;
+    assert_eq!((none.status, &none.json()["detail"][0]["type"]), (422, &json!("missing")));
+}
+
+#[tokio::test]
+async fn folders_are_made_and_listed() {
+    let server = Served::with(|config| {
+        let home = config.conversations_dir.parent().map(std::path::Path::to_path_buf);
+        annals::server::Config { home_dir: home, ..config }
+    })
+    .await;
+    let folder = server.path("").display().to_string();
+    for name in ["B", "a", ".hidden", "c"] {
+        let made = server.post(&format!("/api/file/create_directory?path={folder}/{name}"), json!({})).await;
+        assert_eq!(made.ok(), json!({"success": true}));
+    }
+    std::fs::write(server.path("file"), "").unwrap();
+    let in_file = server.post(&format!("/api/file/create_directory?path={folder}/file/x"), json!({})).await;
+    assert_eq!(in_file.status, 400);
+    let list = async |query: &str| {
+        let page = server.get(&format!("/api/file/search_subdirs?path={folder}{query}")).await.ok();
+        let names =
+            page["items"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned());
+        (
+            names.filter(|name| name.len() == 1 || name == ".hidden").collect::<Vec<_>>(),
+            page["next_page_id"].clone(),
+        )
+    };
+    assert_eq!(list("").await, (vec!["a".into(), "B".into(), "c".into()], Value::Null));
+    assert_eq!(list("&include_hidden=true").await.0.len(), 4);
+    assert_eq!(list("&limit=2").await, (vec!["a".into(), "B".into()], json!("c")));
+    assert_eq!(list("&page_id=c").await.0, ["c"]);
+    let home = server.get("/api/file/home").await.ok();
+    assert_eq!(home["locations"], json!([{"label": "/", "path": "/"}]));
+    assert!(home["favorites"].as_array().unwrap().iter().any(|entry| entry["label"] == "a"));
+}
+
+#[tokio::test]
+async fn a_conversation_is_packed_without_its_secrets() {
+    let (server, model) = (Served::start().await, model(&["Hello."]));
+    let id = server.conversation(&model).await;
+    server.say(&id, "Hi").await;
+    let hex = id.replace('-', "");
+    let scoped = format!("/api/conversations/{id}/file/download-trajectory/{id}");
+    for path in [format!("/api/file/download-trajectory/{id}"), scoped] {
+        let zip = server.get(&path).await;
+        assert_eq!(zip.status, 200);
+        assert_eq!(zip.header("content-disposition"), Some(&*format!("attachment; filename=\"{hex}.zip\"")));
+        assert!(zip.bytes.starts_with(b"PK\x03\x04"));
+        // Its files are stored as they are.
+        let text = zip.text();
+        for part in
+            [&*format!("{hex}/base_state.json"), &format!("{hex}/events/event-00000-"), "SystemPromptEvent"]
+        {
+            assert!(text.contains(part), "{part}");
+        }
+        assert!(!text.contains("sk-model-key-1") && !text.contains("gAAAAA"), "no key, not even sealed");
+    }
+    let other = server.conversation(&model).await;
+    let foreign = server.get(&format!("/api/conversations/{other}/file/download-trajectory/{id}")).await;
+    assert_eq!(foreign.status, 422);
+}
+
+#[tokio::test]
+async fn a_folder_is_packed_without_what_programs_made() {
+    let server = Served::start().await;
+    let folder = server.path("project");
+    for (name, content) in [("a.txt", "one"), ("target/b.bin", "two"), (".git/config", "token")] {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    let names = async |query: &str| {
+        let path = format!("/api/file/archive?path={}&format=tar.gz{query}", folder.display());
+        let packed = server.get(&path).await;
+        assert_eq!(
+            (packed.status, packed.header("content-type")),
+            (200, Some("application/gzip")),
+            "{}",
+            packed.text()
+        );
+        let place = server.path("packed.tar.gz");
+        std::fs::write(&place, packed.bytes).unwrap();
+        let listed = std::process::Command::new("tar").arg("-tzf").arg(&place).output().unwrap();
+        let text = String::from_utf8(listed.stdout).unwrap();
+        text.lines().filter(|name| !name.ends_with('/')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(names("").await, ["project/a.txt"]);
+    let whole = names("&use_default_excludes=false").await;
+    assert!(
+        whole.contains(&"project/target/b.bin".to_owned())
+            && !whole.contains(&"project/.git/config".to_owned())
+    );
+    assert_eq!(names("&exclude=a.txt").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_conversations_routes_stay_in_its_workspace() {
+    let (server, model) = (Served::start().await, model(&[]));
+    let id = server.conversation(&model).await;
+    let root = format!("/api/conversations/{id}/file");
+    let work = server.path("work").display().to_string();
+    std::fs::write(server.path("outside.txt"), "outside").unwrap();
+    std::os::unix::fs::symlink(server.path(""), server.path("work/link")).unwrap();
+    assert_eq!(upload(&server, &format!("{root}/upload?path={work}/new/f"), b"in").await.status, 200);
+    assert_eq!(server.get(&format!("{root}/download?path={work}/new/f")).await.text(), "in");
+    let made = server.post(&format!("{root}/create_directory?path={work}/folder"), json!({})).await;
+    assert_eq!(made.status, 200);
+    let refused = (422, json!("path must be inside the conversation workspace"));
+    for outside in
+        ["/../outside.txt", "/link/outside.txt", "/new/../../outside.txt", "/nothing/../../outside.txt"]
+    {
+        let path = format!("path={work}{outside}");
+        assert_eq!(server.get(&format!("{root}/download?{path}")).await.refusal(), refused, "{outside}");
+        assert_eq!(
+            upload(&server, &format!("{root}/upload?{path}"), b"x").await.refusal(),
+            refused,
+            "{outside}"
+        );
+        let made = server.post(&format!("{root}/create_directory?{path}"), json!({})).await;
+        assert_eq!(made.refusal(), refused, "{outside}");
+        assert_eq!(server.get(&format!("{root}/archive?format=tar.gz&{path}")).await.refusal(), refused);
+    }
+    assert_eq!(server.get(&format!("{root}/download?path=relative")).await.status, 422);
+    assert_eq!(std::fs::read_to_string(server.path("outside.txt")).unwrap(), "outside");
+}
+
+#[tokio::test]
+async fn a_browser_sees_a_workspace_with_a_cookie_and_nothing_beside_it() {
+    let (server, model) = (Served::start().await, model(&[]));
+    let id = server.conversation(&model).await;
+    let root = format!("/api/conversations/{id}/workspace");
+    std::fs::write(server.path("work/index.html"), "<p>hello").unwrap();
+    std::fs::write(server.path("outside.txt"), "outside").unwrap();
+    std::os::unix::fs::symlink(server.path("outside.txt"), server.path("work/link.txt")).unwrap();
+    let cookie = server.post("/api/auth/workspace-session", json!({})).await;
+    assert_eq!(cookie.status, 204);
+    let set = cookie.header("set-cookie").unwrap();
+    for mark in ["HttpOnly", "SameSite=None", "Secure", "Path=/api/conversations"] {
+        assert!(set.contains(mark), "{set}");
+    }
+    let pair = set.split(';').next().unwrap();
+    let show = async |path: &str| server.send("GET", path, &[("cookie", pair)], b"").await;
+    for path in [root.clone(), format!("{root}/"), format!("{root}/index.html")] {
+        let page = show(&path).await;
+        assert_eq!((page.status, page.text()), (200, "<p>hello".to_owned()), "{path}");
+        assert!(page.header("content-security-policy").unwrap().starts_with("sandbox"));
+        assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+    }
+    for (path, status) in [
+        (format!("{root}/../../outside.txt"), 400),
+        (format!("{root}/%2e%2e/outside.txt"), 400),
+        (format!("{root}/..%2foutside.txt"), 400),
+        (format!("{root}/%2fetc%2fpasswd"), 400),
+        (format!("{root}/link.txt"), 400),
+        (format!("{root}/none"), 404),
+        (format!("/api/conversations/{}/workspace", Uuid::new_v4()), 404),
+    ] {
+        assert_eq!(show(&path).await.status, status, "{path}");
+    }
+    // The cookie opens nothing else.
+    assert_eq!(show(&format!("/api/conversations/{id}")).await.status, 401);
+    assert_eq!(server.send("GET", &root, &[], b"").await.status, 401);
+    let ended = server.request("DELETE", "/api/auth/workspace-session", None).await;
+    assert!(ended.header("set-cookie").unwrap().contains("Max-Age=0"));
+    assert_eq!(server.send("POST", "/api/auth/workspace-session", &[], b"").await.status, 401);
+}

@@ -1,0 +1,148 @@
+//! Servers that begin, end, crash, and share a file.
+
+use std::time::Duration;
+
+use annals::server::Config;
+use annals::state::base::FieldChange;
+use annals::store::BaseStateChange;
+use annals::{ConversationId, Store};
+use serde_json::{Value, json};
+
+use crate::support::caller::{Served, model, model_runs, until};
+
+fn root(id: &str) -> String {
+    format!("/api/conversations/{id}")
+}
+
+async fn begin(server: &Served, id: &str) {
+    let content = json!([{"type": "text", "text": "Go"}]);
+    let message = json!({"role": "user", "content": content, "run": true});
+    server.post(&format!("{}/events", root(id)), message).await.ok();
+    until(async || server.kinds(id).await.iter().any(|kind| kind == "ActionEvent")).await;
+}
+
+fn set_status(store: &Store, id: &str, status: &str) {
+    let fields = vec![FieldChange { field: "execution_status".into(), value: Some(format!("\"{status}\"")) }];
+    let id = ConversationId::new(id).unwrap();
+    store.save_base_state(&id, BaseStateChange { expected: None, fields }).unwrap();
+}
+
+#[tokio::test]
+async fn what_ran_when_the_server_ended_is_paused_after_its_step() {
+    let mut server = Served::start().await;
+    let model = model_runs("echo a > soft.txt; sleep 1; echo b >> soft.txt");
+    let id = server.conversation(&model).await;
+    begin(&server, &id).await;
+    until(async || server.path("work/soft.txt").exists()).await;
+    server.stop().await;
+    assert_eq!(std::fs::read_to_string(server.path("work/soft.txt")).unwrap(), "a\nb\n");
+    let again = Served::on(server.scratch.clone(), |config| config).await;
+    assert_eq!(again.rest(&id).await, "paused");
+    let kinds = again.kinds(&id).await;
+    assert_eq!(kinds.iter().filter(|kind| *kind == "PauseEvent").count(), 1);
+    again.post(&format!("{}/run", root(&id)), json!({})).await.ok();
+    until(async || again.rest(&id).await == "finished").await;
+}
+
+#[tokio::test]
+async fn what_a_crash_left_running_is_an_error_before_anybody_asks() {
+    let (mut server, model) = (Served::start().await, model(&["Hello.", "Again."]));
+    let id = server.conversation(&model).await;
+    server.say(&id, "Hi").await;
+    server.stop().await;
+    // As a process leaves it that ends in the middle of a run.
+    set_status(&server.store, &id, "running");
+    let again = Served::on(server.scratch.clone(), |config| config).await;
+    let info = again.get(&root(&id)).await.ok();
+    assert_eq!(info["execution_status"], json!("error"));
+    again.say(&id, "More").await;
+    // The old status is read until the run is under way.
+    until(async || again.rest(&id).await == "finished").await;
+}
+
+#[tokio::test]
+async fn what_a_conversation_was_made_with_outlives_the_server() {
+    let mut server = Served::start().await;
+    let model = model(&["Hello."]);
+    let mut wanted = server.wanted(&model);
+    wanted["max_iterations"] = json!(7);
+    wanted["stuck_detection"] = json!(false);
+    wanted["confirmation_policy"] = json!({"kind": "AlwaysConfirm"});
+    wanted["hook_config"] =
+        json!({"stop": [{"matcher": "*", "hooks": [{"type": "command", "command": "touch stopped"}]}]});
+    let made = server.post("/api/conversations", wanted).await.ok();
+    let id = made["id"].as_str().unwrap();
+    server.stop().await;
+    let again = Served::on(server.scratch.clone(), |config| config).await;
+    assert_eq!(again.say(id, "Hi").await, "finished");
+    let info = again.get(&root(id)).await.ok();
+    for member in ["max_iterations", "stuck_detection", "confirmation_policy", "created_at", "workspace"] {
+        assert_eq!(info[member], made[member], "{member}");
+    }
+    assert!(again.path("work/stopped").exists(), "its hooks are run");
+}
+
+#[tokio::test]
+async fn two_servers_share_a_file_and_one_of_them_runs() {
+    let one = Served::start().await;
+    let other = Served::on(one.scratch.clone(), |config| config).await;
+    let model = model_runs("sleep 2");
+    // One for each run, and one more where what is said comes while the model is asked.
+    for _ in 0..3 {
+        model.push(crate::support::model_server::Answer::text("More."));
+    }
+    let id = one.conversation(&model).await;
+    // Nothing is hidden because somebody holds it.
+    assert_eq!(other.get(&root(&id)).await.ok()["id"], json!(id));
+    let mut socket = other.socket(&format!("/sockets/events/{id}")).await;
+    begin(&one, &id).await;
+    let busy = other.post(&format!("{}/run", root(&id)), json!({})).await;
+    assert_eq!(busy.status, 409, "{}", busy.text());
+    socket.hear_until(|frame| frame["kind"] == "ActionEvent").await;
+    // What is said there reaches the run that goes on here.
+    let said = json!({"role": "user", "content": [{"type": "text", "text": "Also this"}], "run": true});
+    other.post(&format!("{}/events", root(&id)), said).await.ok();
+    let status = one.rest(&id).await;
+    assert_eq!(status, "finished", "{}", one.get(&format!("{}/events/search", root(&id))).await.text());
+    assert!(model.seen().last().unwrap().text.contains("Also this"));
+    let events = async |server: &Served| server.get(&format!("{}/events/search", root(&id))).await.ok();
+    assert_eq!(events(&one).await, events(&other).await);
+    // The other takes it up where this one left it.
+    assert_eq!(other.say(&id, "Go on").await, "finished");
+    assert!(model.seen().last().unwrap().text.contains("Go on"));
+    let answer = one.get(&format!("{}/agent_final_response", root(&id))).await.ok();
+    assert_eq!(answer, json!({"response": "More."}));
+}
+
+#[tokio::test]
+async fn both_may_be_asked_for_one_id_and_it_is_made_once() {
+    let one = Served::start().await;
+    let model = model(&[]);
+    let mut wanted = one.wanted(&model);
+    wanted["conversation_id"] = json!(uuid::Uuid::new_v4().to_string());
+    let mut asked = tokio::task::JoinSet::new();
+    let one = std::sync::Arc::new(one);
+    for _ in 0..8 {
+        let (one, wanted) = (one.clone(), wanted.clone());
+        asked.spawn(async move { one.post("/api/conversations", wanted).await.status });
+    }
+    let mut statuses = asked.join_all().await;
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 201]);
+}
+
+#[tokio::test]
+async fn what_nobody_uses_is_let_go_of_and_taken_up_again() {
+    let server = Served::with(|config| Config { idle_max: Some(Duration::ZERO), ..config }).await;
+    let model = model_runs("echo $$ > shell.txt");
+    let id = server.conversation(&model).await;
+    assert_eq!(server.say(&id, "Go").await, "finished");
+    let shell = std::fs::read_to_string(server.path("work/shell.txt")).unwrap();
+    let process = std::path::PathBuf::from(format!("/proc/{}", shell.trim()));
+    assert!(process.exists(), "its shell is kept for the next command");
+    until(async || !process.exists()).await;
+    model.push(crate::support::model_server::Answer::text("Again."));
+    assert_eq!(server.say(&id, "More").await, "finished");
+    let info = server.get(&root(&id)).await.ok();
+    assert_eq!((&info["execution_status"], &info["title"]), (&json!("finished"), &Value::Null));
+}

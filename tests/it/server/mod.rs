@@ -1,0 +1,17 @@
+//! The server as its clients meet it: over HTTP and sockets, each route by itself.
+
+mod access;
+mod bash;
+mod choices;
+mod commands;
+mod conversations;
+mod events;
+mod files;
+mod git;
+mod lifecycle;
+mod plugins;
+mod settings;
+mod sockets;
+#[cfg(feature = "otel")]
+mod telemetry;
+mod webhooks;

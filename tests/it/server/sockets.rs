@@ -1,0 +1,242 @@
+//! What happens, as it happens.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::caller::{KEY, Served, model, until};
+
+fn is(kind: &str) -> impl Fn(&Value) -> bool {
+    move |frame| frame["kind"] == *kind
+}
+
+fn is_state(frame: &Value) -> bool {
+    frame["key"] == "full_state"
+}
+
+#[tokio::test]
+async fn the_state_comes_first_and_after_every_run() {
+    let (server, model) = (Served::start().await, model(&["Hello."]));
+    let id = server.conversation(&model).await;
+    let mut socket = server.socket(&format!("/sockets/events/{id}")).await;
+    let first = socket.hear().await.unwrap();
+    assert!(is_state(&first), "{first}");
+    let state = &first["value"];
+    assert_eq!((&state["execution_status"], &state["id"]), (&json!("idle"), &json!(id)));
+    assert_eq!(state["agent"]["llm"]["api_key"], json!("**********"));
+    for member in ["agent", "workspace", "persistence_dir", "confirmation_policy", "stats", "tags"] {
+        assert!(!state[member].is_null(), "{member}");
+    }
+    server.say(&id, "Hi").await;
+    let (mut heard, mut last) = (Vec::new(), Value::Null);
+    while !is_state(&last) {
+        last = socket.hear().await.unwrap();
+        heard.push(last.clone());
+    }
+    assert_eq!(last["value"]["execution_status"], json!("finished"));
+    let stored = server.get(&format!("/api/conversations/{id}/events/search")).await.ok();
+    heard.pop();
+    assert_eq!(json!(heard), stored["items"]);
+}
+
+#[tokio::test]
+async fn what_was_before_is_sent_again_to_whoever_asks() {
+    let (server, model) = (Served::start().await, model(&["Hello."]));
+    let id = server.conversation(&model).await;
+    server.say(&id, "Hi").await;
+    let stored = server.get(&format!("/api/conversations/{id}/events/search")).await.ok();
+    let stored = stored["items"].as_array().unwrap();
+    let from = stored[2]["timestamp"].as_str().unwrap();
+    for (query, first) in [
+        ("resend_mode=all".to_owned(), Some(0)),
+        ("resend_all=true".to_owned(), Some(0)),
+        (format!("resend_mode=since&after_timestamp={from}"), Some(2)),
+        ("resend_mode=since".to_owned(), None),
+        (String::new(), None),
+    ] {
+        let mut socket = server.socket(&format!("/sockets/events/{id}?{query}")).await;
+        assert!(is_state(&socket.hear().await.unwrap()));
+        for event in first.map_or(&[][..], |first| &stored[first..]) {
+            assert_eq!(socket.hear().await.unwrap(), *event, "{query}");
+        }
+        // Nothing more: the next is the answer to this.
+        socket.say("no message").await;
+        assert!(is("ServerErrorEvent")(&socket.hear().await.unwrap()), "{query}");
+    }
+    assert_eq!(
+        server
+            .socket_with(&format!("/sockets/events/{id}?resend_mode=some&session_api_key={KEY}"), &[])
+            .await
+            .err(),
+        Some(403)
+    );
+}
+
+#[tokio::test]
+async fn a_key_comes_in_three_ways() {
+    let (server, model) = (Served::start().await, model(&[]));
+    let id = server.conversation(&model).await;
+    let path = format!("/sockets/events/{id}");
+    let mut by_query = server.socket_with(&format!("{path}?session_api_key={KEY}"), &[]).await.unwrap();
+    assert!(is_state(&by_query.hear().await.unwrap()));
+    let mut by_header = server.socket_with(&path, &[("x-session-api-key", KEY)]).await.unwrap();
+    assert!(is_state(&by_header.hear().await.unwrap()));
+    let mut by_frame = server.socket_with(&path, &[]).await.unwrap();
+    by_frame.say(&json!({"type": "auth", "session_api_key": KEY}).to_string()).await;
+    assert!(is_state(&by_frame.hear().await.unwrap()));
+    // One that nobody needs counts for nothing.
+    by_frame.say(&json!({"type": "auth", "session_api_key": "x"}).to_string()).await;
+    by_frame.say("garbage{").await;
+    assert_eq!(by_frame.hear().await.unwrap()["code"], json!("JSONDecodeError"));
+    for wrong in [format!("{path}?session_api_key=wrong"), format!("{path}?session_api_key=")] {
+        assert_eq!(server.socket_with(&wrong, &[]).await.err(), Some(403));
+    }
+    assert_eq!(server.socket_with(&path, &[("x-session-api-key", "wrong")]).await.err(), Some(403));
+    for frame in ["garbage", "[]", r#"{"type":"auth"}"#, r#"{"type":"auth","session_api_key":"wrong"}"#] {
+        let mut socket = server.socket_with(&path, &[]).await.unwrap();
+        socket.say(frame).await;
+        assert_eq!(socket.hear().await, Err((4001, "Authentication failed".to_owned())), "{frame}");
+    }
+}
+
+#[tokio::test]
+async fn sockets_that_lead_nowhere_are_closed_with_a_code() {
+    let server = Served::start().await;
+    let gone = Err((4004, "Conversation not found".to_owned()));
+    for kind in ["events", "session"] {
+        let mut socket = server.socket(&format!("/sockets/{kind}/{}", Uuid::new_v4())).await;
+        assert_eq!(socket.hear().await, gone, "{kind}");
+        let key = [("x-session-api-key", KEY)];
+        assert_eq!(server.socket_with(&format!("/sockets/{kind}/not-an-id"), &key).await.err(), Some(403));
+    }
+}
+
+#[tokio::test]
+async fn as_many_listen_as_may() {
+    let (server, model) = (Served::start().await, model(&[]));
+    let id = server.conversation(&model).await;
+    let mut sockets = Vec::new();
+    for _ in 0..50 {
+        let mut socket = server.socket(&format!("/sockets/events/{id}")).await;
+        assert!(is_state(&socket.hear().await.unwrap()));
+        sockets.push(socket);
+    }
+    let mut late = server.socket(&format!("/sockets/events/{id}")).await;
+    assert_eq!(late.hear().await, Err((1013, "Too many connections for this conversation".to_owned())));
+    drop(sockets.pop());
+    until(async || server.socket(&format!("/sockets/events/{id}")).await.hear().await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn a_frame_is_a_message_and_what_is_none_is_told_to_its_sender_only() {
+    let (server, model) = (Served::start().await, model(&["Hello."]));
+    let id = server.conversation(&model).await;
+    let mut socket = server.socket(&format!("/sockets/events/{id}")).await;
+    let mut other = server.socket(&format!("/sockets/events/{id}")).await;
+    assert!(is_state(&socket.hear().await.unwrap()) && is_state(&other.hear().await.unwrap()));
+    for (frame, code) in [
+        ("garbage{", "JSONDecodeError"),
+        (r#"{"foo":"bar"}"#, "ValidationError"),
+        (r#"{"role":"user","content":[{"type":"nope"}]}"#, "ValidationError"),
+    ] {
+        socket.say(frame).await;
+        let told = socket.hear().await.unwrap();
+        assert_eq!((&told["kind"], &told["code"]), (&json!("ServerErrorEvent"), &json!(code)));
+    }
+    socket.say(r#"{"role":"user","content":"Hi"}"#).await;
+    let said = other.hear_until(|frame| frame["source"] == "agent" && is("MessageEvent")(frame)).await;
+    assert_eq!(said["llm_message"]["content"][0]["text"], json!("Hello."));
+    assert_eq!(
+        server.get(&format!("/api/conversations/{id}/events/count?kind=ServerErrorEvent")).await.ok(),
+        json!(0)
+    );
+}
+
+#[tokio::test]
+async fn the_session_socket_goes_on_from_any_place() {
+    let (server, model) = (Served::start().await, model(&["Hello.", "Again."]));
+    let id = server.conversation(&model).await;
+    server.say(&id, "Hi").await;
+    let length = server.get(&format!("/api/conversations/{id}/events/count")).await.ok().as_u64().unwrap();
+    for (query, from) in [("?after_seq=-1", 0), ("?after_seq=1", 2), ("", length), ("?after_seq=99", length)]
+    {
+        let mut socket = server.socket(&format!("/sockets/session/{id}{query}")).await;
+        let sync = socket.hear().await.unwrap();
+        assert_eq!(sync, json!({"type": "sync", "from_seq": from, "through_seq": length - 1}), "{query}");
+        for sequence in from..length {
+            let frame = socket.hear().await.unwrap();
+            assert_eq!((&frame["type"], &frame["seq"]), (&json!("durable"), &json!(sequence)));
+        }
+        let state = socket.hear().await.unwrap();
+        assert_eq!((&state["type"], is_state(&state["event"])), (&json!("transient"), true));
+    }
+    let mut socket = server.socket(&format!("/sockets/session/{id}")).await;
+    socket.hear_until(|frame| frame["type"] == "transient").await;
+    socket.say("garbage{").await;
+    let error = socket.hear().await.unwrap();
+    assert_eq!((&error["type"], &error["code"]), (&json!("error"), &json!("JSONDecodeError")));
+    socket.say(r#"{"role":"user","content":"Go on"}"#).await;
+    let mut next = length;
+    loop {
+        let frame = socket.hear().await.unwrap();
+        if frame["type"] == "durable" {
+            assert_eq!(frame["seq"], json!(next));
+            next += 1;
+        }
+        if frame["type"] == "transient" && frame["event"]["value"]["execution_status"] == "finished" {
+            break;
+        }
+    }
+    assert_eq!(server.get(&format!("/api/conversations/{id}/events/count")).await.ok(), json!(next));
+    let key = [("x-session-api-key", KEY)];
+    assert_eq!(
+        server.socket_with(&format!("/sockets/session/{id}?after_seq=x"), &key).await.err(),
+        Some(403)
+    );
+}
+
+#[tokio::test]
+async fn commands_are_heard_as_they_run() {
+    let server = Served::start().await;
+    let mut socket = server.socket("/sockets/bash-events").await;
+    socket.say(r#"{"command":"echo one; exit 3"}"#).await;
+    assert_eq!(socket.hear_until(is("BashCommand")).await["command"], json!("echo one; exit 3"));
+    let output = socket.hear_until(|frame| !frame["exit_code"].is_null()).await;
+    assert_eq!((&output["exit_code"], &output["stdout"]), (&json!(3), &json!("one\n")));
+    for (frame, code) in
+        [("garbage{", "JSONDecodeError"), ("[]", "ValidationError"), ("{}", "ValidationError")]
+    {
+        socket.say(frame).await;
+        let error = socket.hear().await.unwrap();
+        assert_eq!((&error["kind"], &error["code"]), (&json!("BashError"), &json!(code)));
+    }
+    let mut again = server.socket("/sockets/bash-events?resend_mode=all").await;
+    assert_eq!(again.hear().await.unwrap()["kind"], json!("BashCommand"));
+    let mut unknown = server.socket_with("/sockets/bash-events", &[]).await.unwrap();
+    unknown.say("{}").await;
+    assert_eq!(unknown.hear().await, Err((4001, "Authentication failed".to_owned())));
+}
+
+#[tokio::test]
+async fn a_server_that_ends_says_that_it_comes_back() {
+    let (mut server, model) = (Served::start().await, model(&[]));
+    let id = server.conversation(&model).await;
+    let mut sockets = Vec::new();
+    for path in [format!("/sockets/events/{id}"), format!("/sockets/session/{id}")] {
+        let mut socket = server.socket(&path).await;
+        socket.hear().await.unwrap();
+        sockets.push(socket);
+    }
+    let mut bash = server.socket("/sockets/bash-events").await;
+    bash.say("garbage{").await;
+    bash.hear().await.unwrap();
+    sockets.push(bash);
+    server.stop().await;
+    for mut socket in sockets {
+        let end = loop {
+            if let Err(end) = socket.hear().await {
+                break end;
+            }
+        };
+        assert_eq!(end, (1012, "the server ends".to_owned()));
+    }
+}

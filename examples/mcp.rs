@@ -82,7 +82,8 @@ impl ServerHandler for Words {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+        let schema =
+            json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
         let schema = schema.as_object().cloned().unwrap_or_default();
         let tool = Tool::new("count_words", "Counts the words of a text.", Arc::new(schema));
         Ok(ListToolsResult::with_all_items(vec![tool]))

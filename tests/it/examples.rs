@@ -136,7 +136,8 @@ async fn mcp_calls_a_tool_of_a_program() {
         std::process::exit(0);
     }
     let call = ("c1", "count_words", r#"{"text":"to be or not to be"}"#);
-    let (scratch, server) = (Scratch::new(), ModelServer::start([Answer::calls("", &[call]), Answer::text("Six.")]));
+    let (scratch, server) =
+        (Scratch::new(), ModelServer::start([Answer::calls("", &[call]), Answer::text("Six.")]));
     let program = json!({ "words": {
         "command": std::env::current_exe().unwrap(),
         "args": [test, "--exact", "--nocapture", "--test-threads=1"],
@@ -152,7 +153,8 @@ async fn mcp_calls_a_tool_of_a_program() {
 #[cfg(feature = "server")]
 #[tokio::test(flavor = "multi_thread")]
 async fn remote_runs_at_a_server_and_keeps_a_copy() {
-    let (far, model) = (Scratch::new(), ModelServer::start([shell("c1", "echo hi > hi.txt"), Answer::text("Hi.")]));
+    let (far, model) =
+        (Scratch::new(), ModelServer::start([shell("c1", "echo hi > hi.txt"), Answer::text("Hi.")]));
     let there = far.open();
     let served = crate::support::served::Served::start(&there).await;
     let address = annals::remote::Server::new(&served.url).unwrap();

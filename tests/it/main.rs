@@ -108,6 +108,8 @@ mod stuck;
 mod support;
 #[cfg(feature = "agent")]
 mod tasks;
+#[cfg(feature = "agent")]
+mod terminal_hostile;
 mod tool_golden;
 mod training;
 mod transfer;

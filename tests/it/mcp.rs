@@ -133,7 +133,7 @@ fn a_program_that_speaks_through_its_pipes() {
         // The harness has begun a line; what is said stands on lines of its own.
         println!("\nno protocol");
         if role.name == "noisy" {
-            write_all((0..20).map(|_| "noise\n".repeat(1 << 17)));
+            write_all((0..4).map(|_| "noise\n".repeat(1 << 17)));
         }
         let service = Notes::default().serve((tokio::io::stdin(), tokio::io::stdout())).await.unwrap();
         service.waiting().await.unwrap();
@@ -227,8 +227,8 @@ async fn a_program_is_started_called_and_ended() {
     assert_eq!(
         shown,
         [
-            "finish", "think", "terminal", "add", "variable", "fail", "hang", "flood", "die", "learn", "shout",
-            "chatter"
+            "finish", "think", "terminal", "add", "variable", "fail", "hang", "flood", "die", "learn",
+            "shout", "chatter"
         ]
     );
     conversation.close().await.unwrap();
@@ -284,10 +284,10 @@ async fn a_call_that_hangs_ends_in_time_and_a_server_that_dies_is_started_again(
 #[tokio::test]
 async fn a_server_that_floods_its_output_is_ended_and_started_again() {
     let stage = Stage::new([
-        call("c1", "shout", json!({})),
-        call("c2", "add", json!({"a": 1, "b": 1})),
-        call("c3", "chatter", json!({})),
-        call("c4", "add", json!({"a": 2, "b": 2})),
+        call("c1", "notes_shout", json!({})),
+        call("c2", "notes_add", json!({"a": 1, "b": 1})),
+        call("c3", "notes_chatter", json!({})),
+        call("c4", "notes_add", json!({"a": 2, "b": 2})),
         finish("c5", "done"),
     ]);
     let servers = json!({"notes": program("noisy"), "yes": {"command": "yes", "args": ["no protocol"]}});
@@ -295,7 +295,7 @@ async fn a_server_that_floods_its_output_is_ended_and_started_again() {
     conversation.send_message("Go.").await.unwrap();
     let told = problems(&stage);
     assert_eq!((told.len(), &*told[0].0), (1, "MCPError"), "{told:?}");
-    assert!(told[0].1.contains("it wrote more than 64 MiB that are no message"), "{told:?}");
+    assert!(told[0].1.contains("it wrote more than 8 MiB that are no message"), "{told:?}");
     let begun = Instant::now();
     assert_eq!(conversation.run().await.unwrap(), Finished);
     // Nobody waits for what will not come.
@@ -304,7 +304,7 @@ async fn a_server_that_floods_its_output_is_ended_and_started_again() {
     let line = "Error calling MCP tool notes_shout: it wrote a line of more than 16 MiB, and was ended";
     assert_eq!(answers[0], (line.to_owned(), true));
     assert_eq!(answers[1], ("[Tool 'notes_add' executed.]|2".to_owned(), false));
-    assert!(answers[2].0.contains("it wrote more than 64 MiB that are no message"), "{answers:?}");
+    assert!(answers[2].0.contains("it wrote more than 8 MiB that are no message"), "{answers:?}");
     assert_eq!(answers[3], ("[Tool 'notes_add' executed.]|4".to_owned(), false));
     conversation.close().await.unwrap();
     assert_sound(stage.host.store());
@@ -439,11 +439,20 @@ async fn serve_badly() -> String {
                 "capabilities": {"tools": {}}, "serverInfo": {"name": "bad", "version": "1"},
             })),
             "tools/list" => {
-                let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object", "properties": {}}});
+                let tool =
+                    |name: &str| json!({"name": name, "inputSchema": {"type": "object", "properties": {}}});
                 result(json!({"tools": [tool("huge"), tool("endless"), tool("half")]}))
             }
             "tools/call" => match asked["params"]["name"].as_str().unwrap() {
-                "huge" => result(json!({"content": [{"type": "text", "text": "z".repeat(100 << 20)}]})),
+                "huge" => {
+                    let head = format!(
+                        r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":""#
+                    );
+                    let pieces = std::iter::repeat_n("z".repeat(1 << 20), 100);
+                    let pieces = [head].into_iter().chain(pieces).chain([r#""}]}}"#.to_owned()]);
+                    let pieces = pieces.map(Ok::<_, std::convert::Infallible>);
+                    typed("application/json", Body::from_stream(futures_util::stream::iter(pieces)))
+                }
                 "half" => typed("application/json", r#"{"jsonrpc": "2.0", "#.into()),
                 _ => {
                     let events = futures_util::stream::repeat_with(|| {

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 pub(super) const LINE_BYTES_MAX: usize = 16 << 20;
 
 /// How much of one connection may be no message, in bytes.
-pub(super) const NOISE_BYTES_MAX: usize = 64 << 20;
+pub(super) const NOISE_BYTES_MAX: usize = 8 << 20;
 
 /// Why a server is no longer listened to. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +57,7 @@ impl<R> Heard<R> {
                 return Err("it wrote a line of more than 16 MiB, and was ended");
             }
             if self.noise > NOISE_BYTES_MAX {
-                return Err("it wrote more than 64 MiB that are no message, and was ended");
+                return Err("it wrote more than 8 MiB that are no message, and was ended");
             }
             if piece.ends_with(b"\n") {
                 self.line = 0;
@@ -104,8 +104,8 @@ mod tests {
         let message = [b"{".as_slice(), &vec![b'a'; 1 << 20], b"\n"].concat();
         assert_eq!(heard(&vec![message.as_slice(); 100]), Ok(()));
         let noise = [vec![b'y'; 1 << 20], b"\n".to_vec()].concat();
-        assert_eq!(heard(&vec![noise.as_slice(); 60]), Ok(()));
-        assert!(heard(&vec![noise.as_slice(); 70]).unwrap_err().contains("no message"));
+        assert_eq!(heard(&vec![noise.as_slice(); 7]), Ok(()));
+        assert!(heard(&vec![noise.as_slice(); 9]).unwrap_err().contains("no message"));
     }
 
     #[test]

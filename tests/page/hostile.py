@@ -85,7 +85,7 @@ def transcript():
     """Every pattern, with its first text each of `TEXTS` in turn; ids and parents as a log has them."""
     each, shown = patterns()
     events, ring = [], itertools.cycle(TEXTS)
-    for turn in range(3):
+    for turn in range(2):
         for pattern in each:
             # Where the ring begins moves on, so that each place meets each text sooner or later.
             events.append(poisoned(copy.deepcopy(pattern), itertools.islice(ring, turn + 1, None)))

@@ -76,9 +76,13 @@ pub mod ids;
 #[cfg(feature = "agent")]
 pub mod llm;
 pub mod message;
+#[cfg(feature = "server")]
+pub mod page;
 #[cfg(feature = "agent")]
 pub mod plugin;
 pub mod redact;
+#[cfg(feature = "agent")]
+pub mod remote;
 pub mod replay;
 #[cfg(feature = "agent")]
 pub mod secret;

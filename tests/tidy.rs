@@ -28,15 +28,17 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("hook", &["ids", "event", "llm", "secret"]),
     ("tool", &["secret", "ids", "event", "message", "llm"]),
     ("skill", &["secret", "ids", "event", "message", "llm", "tool"]),
+    ("remote", &["ids", "event", "state", "error", "store", "secret", "llm"]),
     ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill", "secret"]),
     ("plugin", &["ids", "event", "hook", "skill", "agent"]),
     (
         "conversation",
         &[
             "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store", "secret", "llm",
-            "hook", "tool", "skill", "agent", "plugin",
+            "hook", "tool", "skill", "agent", "plugin", "remote",
         ],
     ),
+    ("page", &["chain"]),
     (
         "server",
         &[
@@ -61,6 +63,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "plugin",
             "conversation",
             "stuck",
+            "page",
         ],
     ),
     ("conversation_state", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
@@ -88,7 +91,8 @@ const CRATES: &[(&[&str], &[&str])] = &[
         ],
         &["src/cli/"],
     ),
-    (&["reqwest"], &["src/llm/", "src/tool/mcp/address.rs"]),
+    (&["reqwest"], &["src/llm/", "src/remote/", "src/tool/mcp/address.rs"]),
+    (&["futures_util", "tokio_tungstenite"], &["src/remote/"]),
     (&["rustls", "rustls_platform_verifier"], &["src/llm/"]),
     (&["aho_corasick", "fernet", "zeroize"], &["src/secret/"]),
     (&["ed25519_dalek", "getrandom"], &["src/audit/proof/key.rs"]),

@@ -18,10 +18,11 @@ mod serve;
 pub(super) use audit::{Bundle, Form, Head, Keys, Limits, Query, Report, Verify};
 #[cfg(feature = "agent")]
 pub(super) use run::{
-    Approve, Ask, Config, Confirm, Extras, Fork, Model, Pause, Profiles, Reject, Resume, Run, Secrets, Send,
+    Approve, Ask, Config, Confirm, Extras, Fork, KEY_VARIABLE, Model, Pause, Profiles, Reject, Remote,
+    Resume, Run, Secrets, Send,
 };
 #[cfg(feature = "server")]
-pub(super) use serve::Serve;
+pub(super) use serve::{Open, Serve};
 pub(super) use transfer::{Export, Import, Wanted};
 
 use crate::error::Result;
@@ -38,6 +39,7 @@ pub(super) use retention::{Archive, Prune, Split, Stats, Unarchive, Which};
   annals run 'make the tests pass' -m MODEL    let an agent work on this folder
   annals import ~/.openhands/conversations     take conversations in
   annals list                                  which there are
+  annals open                                  all of them in the browser
   annals show 5610a7                           one of them, by the start of its id
   annals search 'cannot borrow'                words in any of them
   sqlite3 annals.db 'SELECT * FROM tool_calls' the same file in plain SQL
@@ -104,6 +106,8 @@ pub(super) enum Command {
     Bundle(Bundle),
     Doctor(super::doctor::Arguments),
     Rebuild(Rebuild),
+    #[cfg(feature = "server")]
+    Open(Open),
     #[cfg(feature = "server")]
     Serve(Serve),
     Upgrade(super::upgrade::Arguments),

@@ -1,13 +1,13 @@
 //! `annals list`: which conversations there are.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::arguments::List;
 use super::print::{Output, count, one_line, plural, row, table, time};
 use super::{DONE, Place};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
-use crate::store::{Conversation, ConversationFilter, Store};
+use crate::store::{ConversationFilter, Store};
 
 pub(super) fn run(place: &Place<'_>, command: &List, output: &Output) -> Result<u8> {
     let store = place.read()?;
@@ -16,7 +16,8 @@ pub(super) fn run(place: &Place<'_>, command: &List, output: &Output) -> Result<
     let page = store.conversations(&filter, command.order(), after.as_ref(), command.limit)?;
     let total = store.count_conversations(&filter)?;
     if output.json {
-        let conversations = page.conversations.iter().map(value).collect::<Result<Vec<_>>>()?;
+        let conversations =
+            page.conversations.iter().map(crate::audit::json::conversation).collect::<Result<Vec<_>>>()?;
         output.value(&json!({
             "conversations": conversations,
             "total": total,
@@ -72,31 +73,6 @@ pub(super) fn tags(typed: &[String]) -> Vec<(String, Option<String>)> {
 /// A time as a person types it: a date, or a date and a time of day; without a zone it is UTC.
 pub(super) fn moment(text: &str) -> Result<Timestamp> {
     Timestamp::parse_typed(text).ok_or_else(|| Error::NotATime { text: text.to_owned() })
-}
-
-/// One conversation as JSON: the shape of `list` and of `show`'s head.
-pub(super) fn value(conversation: &Conversation) -> Result<Value> {
-    let tags: Value = serde_json::from_str(&conversation.tags)
-        .map_err(|_| Error::Corrupt { what: format!("the tags of {}", conversation.id) })?;
-    Ok(json!({
-        "id": conversation.id.as_str(),
-        "title": conversation.title,
-        "status": conversation.status,
-        "tags": tags,
-        "event_count": conversation.event_count,
-        "payload_bytes": conversation.payload_bytes,
-        "created_at": conversation.created_at.to_rfc3339(),
-        "updated_at": conversation.updated_at.to_rfc3339(),
-        "first_timestamp": conversation.first_timestamp,
-        "last_timestamp": conversation.last_timestamp,
-        "leaf_event_id": conversation.leaf_event_id,
-        "head_is_empty": conversation.head_is_empty,
-        "parent": conversation.parent,
-        "forked_from": conversation.forked_from,
-        "forked_at": conversation.forked_at,
-        "head_hash": conversation.head_hash.to_hex(),
-        "archived_at": conversation.archived_at.map(Timestamp::to_rfc3339),
-    }))
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ mod export;
 mod import;
 mod list;
 mod messages;
+#[cfg(feature = "server")]
+mod open;
 mod print;
 mod proof;
 mod prune;
@@ -35,6 +37,8 @@ mod scan_secrets;
 mod search;
 #[cfg(feature = "server")]
 mod serve;
+#[cfg(feature = "server")]
+mod serving;
 #[cfg(feature = "agent")]
 mod settings;
 mod show;
@@ -134,6 +138,8 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Bundle(command) => proof::bundle(&place, command, output),
         Command::Doctor(command) => doctor::run(&place, command, output),
         Command::Rebuild(command) => rebuild::run(&place, command, output),
+        #[cfg(feature = "server")]
+        Command::Open(command) => open::run(&place, command, output),
         #[cfg(feature = "server")]
         Command::Serve(command) => serve::run(&place, command, output),
         Command::Upgrade(command) => upgrade::run(&place, command, output),

@@ -1,6 +1,6 @@
 //! `annals serve`: the server, until it is told to end.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use tokio::runtime::Builder;
 
 use super::arguments::{Extras, Serve};
 use super::print::{Output, count, plural};
+use super::serving::Table;
 use super::settings::home;
 use super::{DONE, Place};
 use crate::conversation::ConversationError;
@@ -21,31 +22,34 @@ use crate::server::{App, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, serve};
 use crate::store::{Options, Store};
 use crate::transfer::{ImportOptions, ImportStatus, Importer};
 
+/// Where it listens if nobody says.
+const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const PORT: u16 = 8000;
+
 pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result<u8> {
+    let table = Table::read(command.config.as_deref())?;
+    let command = table.beneath(command);
+    let (host, port) = (command.host.unwrap_or(HOST), command.port.unwrap_or(PORT));
+    let extras = command.extras.unwrap_or(Extras::All);
     let session_keys = session_keys(&command.api_keys);
-    if session_keys.is_empty() && !command.host.is_loopback() && !command.without_key {
-        return Err(Error::OpenToEverybody { host: command.host });
+    if session_keys.is_empty() && !host.is_loopback() && !command.without_key {
+        return Err(Error::OpenToEverybody { host });
     }
-    let config = Config {
-        origins: command.origins.clone(),
-        conversations_dir: conversations_dir(place.path),
-        cipher: cipher(&session_keys),
-        runs_max: std::env::var("OH_MAX_CONCURRENT_RUNS")
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(RUNS_MAX),
-        is_local: command.host.is_loopback(),
-        idle_max: idle_max(),
-        settings_dir: settings_dir(place.path),
-        webhooks: webhooks()?,
-        lookup_origins: command.lookup_origins.clone(),
-        session_keys,
-        workspace_dir: std::env::var_os("OH_WORKSPACE_PATH").map(PathBuf::from),
-        home_dir: home(),
-        person_dir: home().filter(|_| command.extras != Extras::None),
+    let telemetry = command.otel_endpoint.filter(|endpoint| !endpoint.is_empty());
+    if telemetry.is_some() && cfg!(not(feature = "otel")) {
+        return Err(Error::NotBuilt { feature: "otel" });
+    }
+    let mut config = Config {
+        origins: command.origins,
+        is_local: host.is_loopback(),
+        lookup_origins: command.lookup_origins,
+        telemetry,
+        person_dir: home().filter(|_| extras != Extras::None),
         public_extensions_dir: std::env::var_os("EXTENSIONS_PATH").map(PathBuf::from),
-        ambient_plugins: command.extras.ambient_plugins(),
+        ambient_plugins: extras.ambient_plugins(),
+        ..configured(place.path, session_keys)?
     };
+    table.fill(&mut config)?;
     let store = place.open(&Options::default())?;
     let folders = config.conversations_dir.clone();
     if command.import_folders {
@@ -53,20 +57,57 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
     } else {
         offer(&store, &folders, output);
     }
-    let asked = SocketAddr::new(command.host, command.port);
+    listen(store, config, SocketAddr::new(host, port), |store, url| {
+        if output.json {
+            output.value(&json!({"url": url, "database": store.path()}))
+        } else {
+            output.line(format!("serving {} on {url}", store.path().display()))
+        }
+    })
+}
+
+/// How a server of this machine is set up over `database`, as far as the environment says.
+///
+/// The first of `session_keys` seals what has to be kept secret where the environment has no key for it.
+///
+/// # Errors
+/// [`Error::Setting`] for webhooks that cannot be read.
+pub(super) fn configured(database: &Path, session_keys: Vec<String>) -> Result<Config> {
+    Ok(Config {
+        conversations_dir: conversations_dir(database),
+        cipher: cipher(&session_keys),
+        runs_max: std::env::var("OH_MAX_CONCURRENT_RUNS")
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(RUNS_MAX),
+        idle_max: idle_max(),
+        settings_dir: settings_dir(database),
+        webhooks: webhooks()?,
+        session_keys,
+        workspace_dir: std::env::var_os("OH_WORKSPACE_PATH").map(PathBuf::from),
+        home_dir: home(),
+        ..Config::default()
+    })
+}
+
+/// Serves until the program is told to end; `said` hears of the address as soon as requests are taken there.
+///
+/// # Errors
+/// [`Error::Serve`] where nobody can listen there, and what `said` fails with.
+pub(super) fn listen(
+    store: Store,
+    config: Config,
+    asked: SocketAddr,
+    said: impl FnOnce(&Store, &str) -> Result<()>,
+) -> Result<u8> {
     let failed = |source| Error::Serve { address: asked, source };
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     runtime.block_on(async {
         let listener = TcpListener::bind(asked).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let url = format!("http://{address}");
         // Before anybody hears that it serves.
         let told = told_to_end().map_err(failed)?;
-        if output.json {
-            output.value(&json!({"url": url, "database": store.path()}))?;
-        } else {
-            output.line(format!("serving {} on {url}", store.path().display()))?;
-        }
+        said(&store, &format!("http://{address}"))?;
         let app = App::new(store, config).map_err(|error| match error {
             ConversationError::Store(error) => error,
             other => failed(std::io::Error::other(other.to_string())),
@@ -129,7 +170,7 @@ fn take_in(store: &Store, folders: &Path) -> Result<()> {
 }
 
 /// The keys of the arguments and of the environment; empty ones count for nothing.
-fn session_keys(given: &[String]) -> Vec<String> {
+pub(super) fn session_keys(given: &[String]) -> Vec<String> {
     let numbered = (0..).map_while(|number| std::env::var(format!("OH_SESSION_API_KEYS_{number}")).ok());
     let single = std::env::var("SESSION_API_KEY").ok();
     given.iter().cloned().chain(numbered).chain(single).filter(|key| !key.is_empty()).collect()

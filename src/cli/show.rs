@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::arguments::Show;
-use super::list;
 use super::print::{Output, bytes, count, harmless, one_line, plural, row, span, table, time, width};
 use super::{DONE, Place};
+use crate::audit::json as shape;
 use crate::error::Result;
 use crate::event::{Given, TaskStatus, upcast};
 use crate::ids::{ConversationId, Sequence};
@@ -89,11 +89,11 @@ pub(super) fn run(place: &Place<'_>, command: &Show, output: &Output) -> Result<
 }
 
 fn value(page: &Page) -> Result<Value> {
-    let mut value = list::value(&page.conversation)?;
+    let mut value = shape::conversation(&page.conversation)?;
     let tools = page.tools.iter().map(|tool| {
         json!({"tool": tool.tool, "calls": tool.calls, "errors": tool.errors, "rejected": tool.rejected, "pending": tool.pending})
     });
-    let usage = page.usage.iter().map(crate::audit::json::usage);
+    let usage = page.usage.iter().map(shape::usage);
     let tasks = page
         .tasks
         .iter()

@@ -35,19 +35,19 @@ const WORKSPACE: &str = "workspace/project";
 /// How a conversation is opened; see [`Conversation::builder`].
 #[must_use]
 pub struct Builder {
-    host: Option<Host>,
-    id: Option<ConversationId>,
-    agent: Option<AgentDocument>,
+    pub(super) host: Option<Host>,
+    pub(super) id: Option<ConversationId>,
+    pub(super) agent: Option<AgentDocument>,
     workspace: PathBuf,
-    keep_dir: Option<PathBuf>,
-    max_iterations: u64,
-    policy: Option<Policy>,
-    analyzer: Option<Analyzer>,
-    tags: Vec<(String, String)>,
-    secrets: Vec<(String, Source)>,
+    pub(super) keep_dir: Option<PathBuf>,
+    pub(super) max_iterations: u64,
+    pub(super) policy: Option<Policy>,
+    pub(super) analyzer: Option<Analyzer>,
+    pub(super) tags: Vec<(String, String)>,
+    pub(super) secrets: Vec<(String, Source)>,
     fetch: Option<Fetch>,
-    cipher: Option<Cipher>,
-    parts: Parts,
+    pub(super) cipher: Option<Cipher>,
+    pub(super) parts: Parts,
 }
 
 /// What a conversation is made of that is not written down.

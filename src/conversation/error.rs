@@ -10,6 +10,7 @@ use crate::agent::confirm::PolicyError;
 use crate::ids::{ConversationId, EventId};
 use crate::llm::LlmError;
 use crate::plugin::PluginError;
+use crate::remote::RemoteError;
 use crate::tool::ToolError;
 
 /// The result of what can go wrong with a conversation.
@@ -147,6 +148,9 @@ pub enum ConversationError {
         /// The system's account.
         source: std::io::Error,
     },
+    /// The server where the conversation is refused, failed, or is not there.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     /// The work was given up: the runtime that it ran on has ended, or it panicked.
     #[error("{what} ended before it was done")]
     Abandoned {
@@ -188,6 +192,7 @@ impl ConversationError {
             Self::Acp(error) => error.startup_code().to_owned(),
             Self::Tool(_) => "ToolError".to_owned(),
             Self::Plugin(_) => "PluginFetchError".to_owned(),
+            Self::Remote(_) => "RemoteError".to_owned(),
             Self::Abandoned { .. } => "RuntimeError".to_owned(),
             Self::Workspace { .. } | Self::Claim { .. } => "OSError".to_owned(),
             Self::Unprompted { .. } => "AssertionError".to_owned(),

@@ -7,6 +7,7 @@
 //! Source: `runtime.md`, but for what `docs/conformance.md` lists as mended.
 
 mod acp;
+mod any;
 mod ask;
 mod base;
 mod branch;
@@ -29,9 +30,11 @@ mod load;
 mod navigate;
 mod plug;
 mod plugins;
+mod read;
 mod ready;
 mod rebase;
 mod recover;
+mod remote;
 mod run;
 mod say;
 mod secrets;
@@ -48,6 +51,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
+pub use any::{AnyConversation, Workspace};
 pub use builder::{Builder, ModelMaker};
 pub use equip::has_tool;
 pub use error::{ConversationError, Result};
@@ -56,6 +60,8 @@ pub use goal::{Goal, GoalOutcome, GoalStatus};
 pub use guide::{Called, Guide};
 pub use host::Host;
 pub use live::{OnPause, StateUpdates};
+pub use read::Recorded;
+pub use remote::RemoteConversation;
 pub use run::RunOptions;
 pub use say::UserMessage;
 use tokio::sync::watch;

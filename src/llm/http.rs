@@ -57,7 +57,7 @@ pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
 
 impl Transport {
     /// What sends.
-    pub(super) fn client(&self) -> &reqwest::Client {
+    pub(crate) fn client(&self) -> &reqwest::Client {
         &self.0
     }
 

@@ -40,16 +40,42 @@ fn entry(entry: &Entry, branch: &[usize]) -> Value {
     })
 }
 
-/// HEAD and the branches: `{"head":id|null,"branches":[...]}`.
+/// HEAD and the branches: `{"head":id|null,"live":[[first,last],...]|null,"branches":[...]}`. `live` has the sequences of
+/// the live branch, and of what stands on none; it is null where the branch cannot be told.
 #[must_use]
 pub fn branches(moment: &Moment<'_>) -> Value {
     let branches: Value =
         moment.tree().branches().iter().map(|branch| branch_value(moment, branch)).collect();
-    json!({"head": moment.active_leaf(), "branches": branches})
+    json!({"head": moment.active_leaf(), "live": live(moment), "branches": branches})
+}
+
+/// The live branch as ranges of sequences.
+fn live(moment: &Moment<'_>) -> Option<Vec<[usize; 2]>> {
+    let (tree, branch) = (moment.tree(), moment.branch().ok()?);
+    let mut is_live: Vec<bool> = (0..tree.len()).map(|place| !tree.moves_head(place)).collect();
+    for place in branch {
+        is_live[place] = true;
+    }
+    Some(ranges((0..tree.len()).filter(|place| is_live[*place])))
+}
+
+/// Ascending numbers as ranges, both ends included.
+fn ranges(places: impl Iterator<Item = usize>) -> Vec<[usize; 2]> {
+    let mut ranges: Vec<[usize; 2]> = Vec::new();
+    for place in places {
+        match ranges.last_mut() {
+            Some([_, last]) if *last + 1 == place => *last = place,
+            Some(_) | None => ranges.push([place, place]),
+        }
+    }
+    ranges
 }
 
 fn branch_value(moment: &Moment<'_>, branch: &Branch) -> Value {
     let tree = moment.tree();
+    // A parent may come later in the log than what names it.
+    let mut own = tree.tail(branch.tip, branch.own).unwrap_or_default();
+    own.sort_unstable();
     json!({
         "tip": tree.id(branch.tip).unwrap_or_default(),
         "tip_sequence": branch.tip,
@@ -57,6 +83,7 @@ fn branch_value(moment: &Moment<'_>, branch: &Branch) -> Value {
         "fork_sequence": branch.fork,
         "fork": branch.fork.and_then(|fork| tree.id(fork)),
         "own_events": branch.own,
+        "own_ranges": ranges(own.into_iter()),
         "live": is_live(moment, branch),
     })
 }

@@ -15,6 +15,8 @@ use super::info::{Runtime, Skills, Stored};
 use super::metrics::Metrics;
 use super::opening::Opening;
 use super::sessions::Sessions;
+#[cfg(feature = "otel")]
+use super::telemetry::Telemetry;
 use super::webhook::Webhooks;
 use crate::conversation::ConversationError;
 use crate::error::{Error, Result};
@@ -103,6 +105,17 @@ impl App {
     /// A place for one more socket; none where as many are open as may.
     pub(super) fn socket_seat(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.sockets).try_acquire_owned().ok()
+    }
+
+    /// What tells the collector of the configuration what happens from now on.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    #[cfg(feature = "otel")]
+    pub(super) fn telemetry(&self) -> std::result::Result<Option<Telemetry>, String> {
+        let transport = self.sessions.opening.transport();
+        let endpoint = self.config.telemetry.as_deref();
+        endpoint.map(|endpoint| Telemetry::new(&self.store, endpoint, transport)).transpose()
     }
 
     /// Ended when the server is to end.

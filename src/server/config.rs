@@ -34,6 +34,9 @@ pub struct Config {
     pub settings_dir: PathBuf,
     /// Who is told what happens.
     pub webhooks: Vec<WebhookSpec>,
+    /// A collector of OpenTelemetry that is told of turns, replies and tool calls: `http://localhost:4318`. Needs the
+    /// feature `otel`.
+    pub telemetry: Option<String>,
     /// Where secrets may be looked up: origins like `https://vault.example:8200`. Empty: anywhere.
     pub lookup_origins: Vec<String>,
     /// How long a conversation stays open that nobody uses; for ever where there is none.
@@ -60,6 +63,7 @@ impl Default for Config {
             workspace_dir: None,
             settings_dir: PathBuf::from(".openhands"),
             webhooks: Vec::new(),
+            telemetry: None,
             lookup_origins: Vec::new(),
             idle_max: Some(IDLE_MAX),
             home_dir: None,

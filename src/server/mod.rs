@@ -37,6 +37,7 @@ mod metrics;
 mod openapi;
 mod opening;
 mod origin;
+mod page;
 mod percent;
 mod piece;
 mod plan;
@@ -51,6 +52,8 @@ mod settings;
 mod skills;
 mod socket;
 mod stall;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod title;
 mod webhook;
 mod wire;
@@ -69,6 +72,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 pub use config::{Config, IDLE_MAX, RUNS_MAX};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 pub use webhook::{WebhookError, WebhookSpec};
 
 /// The longest body of a request, uploads aside: a message with pictures.
@@ -106,6 +110,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(probes::routes())
         .merge(metrics::routes())
         .merge(openapi::routes())
+        .merge(page::routes())
         .nest("/api", api.merge(files))
         .nest("/sockets", socket::routes())
         .fallback(openapi::no_route)
@@ -126,6 +131,8 @@ pub async fn serve(
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    let told_all = CancellationToken::new();
+    let telemetry = telemetry(&app, &told_all)?;
     app.repair().await;
     let keeper = tokio::spawn({
         let app = Arc::clone(&app);
@@ -143,5 +150,28 @@ pub async fn serve(
     app.close().await;
     // Both have heard of the end.
     let _gone = (told.await, keeper.await);
+    told_all.cancel();
+    let _gone = telemetry.await;
     Ok(())
+}
+
+/// Tells a collector of what happens, where there is one, until `ending`.
+#[cfg(feature = "otel")]
+fn telemetry(app: &Arc<App>, ending: &CancellationToken) -> io::Result<tokio::task::JoinHandle<()>> {
+    let telemetry = app.telemetry().map_err(io::Error::other)?;
+    let ending = ending.clone();
+    Ok(tokio::spawn(async move {
+        if let Some(telemetry) = telemetry {
+            telemetry.run(ending).await;
+        }
+    }))
+}
+
+/// There is none in this build.
+#[cfg(not(feature = "otel"))]
+fn telemetry(app: &Arc<App>, _: &CancellationToken) -> io::Result<std::future::Ready<()>> {
+    match &app.config().telemetry {
+        None => Ok(std::future::ready(())),
+        Some(_) => Err(io::Error::other("this build has no telemetry: build it with --features otel")),
+    }
 }

@@ -28,11 +28,19 @@ pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: N
 fn is_welcome(app: &App, headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let origin = text(header::ORIGIN);
-    if origin.is_some_and(|origin| !cors::may(&app.config().origins, origin)) {
+    let origins = &app.config().origins;
+    let host = text(header::HOST);
+    if origin.is_some_and(|origin| !cors::may(origins, origin) && !is_this_servers(origins, origin, host)) {
         return false;
     }
     // A server that was opened to other machines on purpose has names that only its operator knows.
-    !app.config().is_local || text(header::HOST).is_none_or(|host| is_own(&app.config().origins, host))
+    !app.config().is_local || host.is_none_or(|host| is_own(origins, host))
+}
+
+/// Whether an origin is the page that this server shows itself: it was asked under that name, and nobody else can have it.
+fn is_this_servers(origins: &[String], origin: &str, host: Option<&str>) -> bool {
+    let Some((_, named)) = origin.split_once("://") else { return false };
+    host.is_some_and(|host| host == named && is_own(origins, host))
 }
 
 /// Whether a host is an address, this machine, or one that the operator named.
@@ -49,7 +57,7 @@ fn is_own(origins: &[String], host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_own;
+    use super::{is_own, is_this_servers};
 
     #[test]
     fn a_name_that_anybody_may_have_is_not_this_machines() {
@@ -62,6 +70,20 @@ mod tests {
             ["evil.example:8000", "localhost.evil.example", "agent.example", "", "127.0.0.1.evil.example"]
         {
             assert!(!is_own(&origins, foreign), "{foreign}");
+        }
+    }
+    #[test]
+    fn the_servers_own_page_may_call_under_an_address_and_no_other_name() {
+        for (origin, host, expected) in [
+            ("http://[::1]:8000", Some("[::1]:8000"), true),
+            ("http://10.0.0.7:8000", Some("10.0.0.7:8000"), true),
+            ("http://10.0.0.7:8000", Some("10.0.0.8:8000"), false),
+            ("http://10.0.0.7:8000", Some("10.0.0.7:9000"), false),
+            ("http://evil.example:8000", Some("evil.example:8000"), false),
+            ("http://10.0.0.7", None, false),
+            ("null", Some("null"), false),
+        ] {
+            assert_eq!(is_this_servers(&[], origin, host), expected, "{origin} {host:?}");
         }
     }
 }

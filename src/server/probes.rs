@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::App;
 use super::catalog;
+use super::page;
 
 /// The version of the reference whose interface this is.
 const SDK_VERSION: &str = "1.58.0";
@@ -19,7 +22,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/alive", get(ok))
         .route("/ready", get(ready))
         .route("/server_info", get(info))
-        .route("/", get(info))
+        .route("/", get(root))
 }
 
 async fn ok() -> Json<Value> {
@@ -28,6 +31,14 @@ async fn ok() -> Json<Value> {
 
 async fn ready() -> Json<Value> {
     Json(json!({"status": "ready"}))
+}
+
+/// The page for a browser; what the server is for everybody else.
+async fn root(state: State<Arc<App>>, headers: HeaderMap) -> Response {
+    match page::wanted(&headers) {
+        Some(page) => page,
+        None => info(state).await.into_response(),
+    }
 }
 
 async fn info(State(app): State<Arc<App>>) -> Json<Value> {

@@ -52,6 +52,7 @@ mod stay_out;
 mod transaction;
 mod tree;
 mod upgrade;
+mod usage;
 mod verify;
 mod wipe;
 mod writer;
@@ -103,6 +104,7 @@ pub use retention::{PrunePlan, PruneRules, Pruned};
 pub use search::{Hit, SearchFilter};
 pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
 pub use upgrade::Upgrade;
+pub use usage::ReplyUsage;
 pub use verify::{Finding, Verification, VerifyProgress};
 pub use wipe::VacuumReport;
 #[cfg(feature = "server")]

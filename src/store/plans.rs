@@ -179,6 +179,9 @@ mod tests {
         });
         // A handful of rows is grouped and put in order.
         assert_found(&stage, "usage", |store, talk| drop(store.usage(Some(talk)).unwrap()));
+        assert_indexed(&stage, "a reply's usage", |store, talk| {
+            assert_eq!(store.usage_of_reply(talk, "none").unwrap(), None);
+        });
         assert_found(&stage, "tools", |store, talk| drop(store.tool_counts(talk).unwrap()));
         assert_indexed(&stage, "history", |store, talk| {
             store.sequence_at(talk, Timestamp(0)).unwrap();

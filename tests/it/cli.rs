@@ -321,7 +321,7 @@ fn a_backup_is_a_whole_store() {
 fn completions_and_help_are_there() {
     let program = Program::new();
     assert!(program.done(&["completions", "bash"]).contains("_annals"));
-    for command in ["import", "export", "list", "events", "tail", "search", "completions"] {
+    for command in ["import", "export", "list", "events", "tail", "search", "open", "completions"] {
         assert!(program.done(&[command, "--help"]).contains("Example"), "{command}");
     }
 }

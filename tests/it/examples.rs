@@ -25,6 +25,8 @@ example!(resume_after_crash, "../../examples/resume_after_crash.rs");
 example!(many_agents, "../../examples/many_agents.rs");
 example!(fork_and_compare, "../../examples/fork_and_compare.rs");
 example!(secrets, "../../examples/secrets.rs");
+example!(mcp, "../../examples/mcp.rs");
+example!(remote, "../../examples/remote.rs");
 
 fn llm(server: &ModelServer) -> String {
     let url = format!("{}/v1", server.url());
@@ -122,4 +124,50 @@ async fn secrets_reach_the_shell_and_nobody_else() {
     assert!(!state.document.as_str().contains("hush") && state.document.as_str().contains("gAAAA"));
     assert!(server.seen().iter().all(|seen| !seen.text.contains("hush")));
     assert!(server.seen()[1].text.contains("<secret-hidden>"));
+}
+
+#[tokio::test]
+async fn mcp_calls_a_tool_of_a_program() {
+    let test = "examples::mcp_calls_a_tool_of_a_program";
+    if child::role().is_some() {
+        // The harness has begun a line; what is said stands on lines of its own.
+        println!();
+        mcp::serve().await.unwrap();
+        std::process::exit(0);
+    }
+    let call = ("c1", "count_words", r#"{"text":"to be or not to be"}"#);
+    let (scratch, server) =
+        (Scratch::new(), ModelServer::start([Answer::calls("", &[call]), Answer::text("Six.")]));
+    let program = json!({ "words": {
+        "command": std::env::current_exe().unwrap(),
+        "args": [test, "--exact", "--nocapture", "--test-threads=1"],
+        "env": { "ANNALS_TEST_ROLE": "serve", "ANNALS_TEST_DATABASE": "none" },
+    }});
+    let (id, status) = mcp::with_servers(&llm(&server), "Count", &program, &scratch.path("")).await.unwrap();
+    assert_eq!(status, Finished);
+    assert!(server.seen()[1].text.contains("[Tool 'count_words' executed.]"));
+    let events = crate::support::all_events(&store(&scratch), &id);
+    assert!(events.iter().any(|event| event.payload.contains(r#""text":"6""#)), "{events:?}");
+}
+
+#[cfg(feature = "server")]
+#[tokio::test(flavor = "multi_thread")]
+async fn remote_runs_at_a_server_and_keeps_a_copy() {
+    let (far, model) =
+        (Scratch::new(), ModelServer::start([shell("c1", "echo hi > hi.txt"), Answer::text("Hi.")]));
+    let there = far.open();
+    let served = crate::support::served::Served::start(&there).await;
+    let address = annals::remote::Server::new(&served.url).unwrap();
+    let address = address.working_dir(far.path("work").to_string_lossy());
+    let here = Scratch::new();
+    let (id, status) = remote::watched(&llm(&model), "Say hi", address, &here.path("")).await.unwrap();
+    assert_eq!(status, Finished);
+    assert!(far.path("work/hi.txt").exists());
+    let (copy, log) = (store(&here), crate::support::all_events(&there, &id));
+    let payloads = |events: &[annals::store::StoredEvent]| -> Vec<String> {
+        events.iter().map(|event| event.payload.clone()).collect()
+    };
+    assert_eq!(payloads(&crate::support::all_events(&copy, &id)), payloads(&log));
+    assert_sound(&copy);
+    served.end().await;
 }

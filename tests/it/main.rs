@@ -9,7 +9,9 @@ mod backup;
 mod base_state;
 mod branch;
 mod cli;
+mod cli_open;
 mod cli_privacy;
+mod cli_remote;
 mod cli_retention;
 mod cli_run;
 mod cli_serve;
@@ -77,6 +79,10 @@ mod prune;
 mod query;
 mod recording;
 mod redact;
+#[cfg(feature = "server")]
+mod remote;
+#[cfg(feature = "server")]
+mod remote_loss;
 mod replay;
 mod report;
 mod restore;
@@ -92,6 +98,8 @@ mod server_feed;
 mod server_load;
 #[cfg(feature = "server")]
 mod server_metrics;
+#[cfg(feature = "page")]
+mod server_page;
 #[cfg(feature = "agent")]
 mod skills;
 mod sql;
@@ -100,6 +108,8 @@ mod stuck;
 mod support;
 #[cfg(feature = "agent")]
 mod tasks;
+#[cfg(feature = "agent")]
+mod terminal_hostile;
 mod tool_golden;
 mod training;
 mod transfer;

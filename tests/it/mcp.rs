@@ -54,6 +54,8 @@ impl ServerHandler for Notes {
             tool("flood", nothing.clone()),
             tool("die", nothing.clone()),
             tool("learn", nothing.clone()),
+            tool("shout", nothing.clone()),
+            tool("chatter", nothing.clone()),
         ];
         if self.has_learnt.load(Ordering::Acquire) {
             tools.push(tool("learnt", nothing));
@@ -83,6 +85,17 @@ impl ServerHandler for Notes {
             }
             "flood" => "z".repeat(3 << 20),
             "die" => std::process::exit(3),
+            // A line of 100 MB, and then no end.
+            "shout" => {
+                write_all((0..100).map(|_| "z".repeat(1 << 20)));
+                write_all(["\n".to_owned()]);
+                context.ct.cancelled().await;
+                return Err(ErrorData::internal_error("cancelled", None));
+            }
+            "chatter" => {
+                write_all(std::iter::repeat_with(|| "yes\n".repeat(1 << 14)));
+                std::process::exit(4)
+            }
             "learn" => {
                 self.has_learnt.store(true, Ordering::Release);
                 context.peer.notify_tool_list_changed().await.unwrap();
@@ -93,6 +106,18 @@ impl ServerHandler for Notes {
         };
         Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
     }
+}
+
+/// Writes past the protocol, until nobody reads any more.
+fn write_all(texts: impl IntoIterator<Item = String>) {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    for text in texts {
+        if out.write_all(text.as_bytes()).is_err() {
+            return;
+        }
+    }
+    let _gone = out.flush();
 }
 
 /// In the role of a server's program it is one. What the test harness prints before stands for a server that writes
@@ -107,6 +132,9 @@ fn a_program_that_speaks_through_its_pipes() {
         }
         // The harness has begun a line; what is said stands on lines of its own.
         println!("\nno protocol");
+        if role.name == "noisy" {
+            write_all((0..4).map(|_| "noise\n".repeat(1 << 17)));
+        }
         let service = Notes::default().serve((tokio::io::stdin(), tokio::io::stdout())).await.unwrap();
         service.waiting().await.unwrap();
     });
@@ -198,7 +226,10 @@ async fn a_program_is_started_called_and_ended() {
         stage.model.requests()[0].tools.iter().map(|tool| tool.name.to_string()).collect();
     assert_eq!(
         shown,
-        ["finish", "think", "terminal", "add", "variable", "fail", "hang", "flood", "die", "learn"]
+        [
+            "finish", "think", "terminal", "add", "variable", "fail", "hang", "flood", "die", "learn",
+            "shout", "chatter"
+        ]
     );
     conversation.close().await.unwrap();
     assert_sound(stage.host.store());
@@ -248,6 +279,35 @@ async fn a_call_that_hangs_ends_in_time_and_a_server_that_dies_is_started_again(
     assert!(answers[1].0.starts_with("Error calling MCP tool die: ") || answers[1].0.contains("timed out"));
     assert_eq!(answers[2], ("[Tool 'add' executed.]|2".to_owned(), false));
     conversation.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_floods_its_output_is_ended_and_started_again() {
+    let stage = Stage::new([
+        call("c1", "notes_shout", json!({})),
+        call("c2", "notes_add", json!({"a": 1, "b": 1})),
+        call("c3", "notes_chatter", json!({})),
+        call("c4", "notes_add", json!({"a": 2, "b": 2})),
+        finish("c5", "done"),
+    ]);
+    let servers = json!({"notes": program("noisy"), "yes": {"command": "yes", "args": ["no protocol"]}});
+    let conversation = open(&stage, &servers).await;
+    conversation.send_message("Go.").await.unwrap();
+    let told = problems(&stage);
+    assert_eq!((told.len(), &*told[0].0), (1, "MCPError"), "{told:?}");
+    assert!(told[0].1.contains("it wrote more than 8 MiB that are no message"), "{told:?}");
+    let begun = Instant::now();
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    // Nobody waits for what will not come.
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    let answers = answers(&stage);
+    let line = "Error calling MCP tool notes_shout: it wrote a line of more than 16 MiB, and was ended";
+    assert_eq!(answers[0], (line.to_owned(), true));
+    assert_eq!(answers[1], ("[Tool 'notes_add' executed.]|2".to_owned(), false));
+    assert!(answers[2].0.contains("it wrote more than 8 MiB that are no message"), "{answers:?}");
+    assert_eq!(answers[3], ("[Tool 'notes_add' executed.]|4".to_owned(), false));
+    conversation.close().await.unwrap();
+    assert_sound(stage.host.store());
 }
 
 #[tokio::test]
@@ -355,6 +415,103 @@ async fn a_server_at_an_address_is_called_with_its_key() {
     assert_eq!(answers[0], ("[Tool 'with_key_add' executed.]|5".to_owned(), false));
     assert_eq!(answers[1], ("[Tool 'with_key_fail' executed.]|no such note".to_owned(), true));
     assert!(answers[2].0.starts_with("MCP tool 'with_key_hang' timed out after 0.5 seconds."), "{answers:?}");
+    conversation.close().await.unwrap();
+}
+
+/// A server at an address that answers calls as it likes: `huge` with 100 MB, `endless` with events that never end,
+/// `half` with half an answer.
+async fn serve_badly() -> String {
+    use axum::body::Body;
+    use axum::http::{StatusCode, header};
+    use axum::response::{IntoResponse as _, Response};
+
+    async fn answer(body: String) -> Response {
+        let asked: Value = serde_json::from_str(&body).unwrap();
+        let id = &asked["id"];
+        let typed = |kind: &'static str, body: Body| ([(header::CONTENT_TYPE, kind)], body).into_response();
+        let result = |result: Value| {
+            let body = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+            typed("application/json", body.into())
+        };
+        match asked["method"].as_str().unwrap_or_default() {
+            "initialize" => result(json!({
+                "protocolVersion": asked["params"]["protocolVersion"],
+                "capabilities": {"tools": {}}, "serverInfo": {"name": "bad", "version": "1"},
+            })),
+            "tools/list" => {
+                let tool =
+                    |name: &str| json!({"name": name, "inputSchema": {"type": "object", "properties": {}}});
+                result(json!({"tools": [tool("huge"), tool("endless"), tool("half")]}))
+            }
+            "tools/call" => match asked["params"]["name"].as_str().unwrap() {
+                "huge" => {
+                    let head = format!(
+                        r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":""#
+                    );
+                    let pieces = std::iter::repeat_n("z".repeat(1 << 20), 100);
+                    let pieces = [head].into_iter().chain(pieces).chain([r#""}]}}"#.to_owned()]);
+                    let pieces = pieces.map(Ok::<_, std::convert::Infallible>);
+                    typed("application/json", Body::from_stream(futures_util::stream::iter(pieces)))
+                }
+                "half" => typed("application/json", r#"{"jsonrpc": "2.0", "#.into()),
+                _ => {
+                    let events = futures_util::stream::repeat_with(|| {
+                        Ok::<_, std::convert::Infallible>(": still here\n\n".repeat(100))
+                    });
+                    typed("text/event-stream", Body::from_stream(events))
+                }
+            },
+            _ => StatusCode::ACCEPTED.into_response(),
+        }
+    }
+    let app = axum::Router::new().route("/mcp", axum::routing::post(answer));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    format!("http://{address}/mcp")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_at_an_address_answers_has_an_end() {
+    let stage = Stage::new([
+        call("c1", "huge", json!({})),
+        call("c2", "endless", json!({})),
+        call("c3", "half", json!({})),
+        finish("c4", "done"),
+    ]);
+    let servers = json!({"bad": {"url": serve_badly().await, "timeout": 3}});
+    let conversation = open(&stage, &servers).await;
+    conversation.send_message("Go.").await.unwrap();
+    assert_eq!(problems(&stage), []);
+    assert_eq!(conversation.run().await.unwrap(), Finished);
+    let answers = answers(&stage);
+    assert!(answers.iter().all(|(_, is_error)| *is_error), "{answers:?}");
+    let about = |place: usize| answers[place].0.chars().take(300).collect::<String>();
+    assert!(about(0).starts_with("Error calling MCP tool huge: "), "{}", about(0));
+    assert!(about(1).starts_with("MCP tool 'endless' timed out after 3 seconds."), "{}", about(1));
+    assert!(about(2).starts_with("Error calling MCP tool half: "), "{}", about(2));
+    assert!(answers.iter().all(|(text, _)| text.len() < 2_000), "{}", answers[0].0.len());
+    conversation.close().await.unwrap();
+    assert_sound(stage.host.store());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_never_answers_is_left_behind() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            held.push(stream);
+        }
+    });
+    let stage = Stage::new([Line::text("Hello.")]);
+    let conversation = open(&stage, &json!({"mute": {"url": url}})).await;
+    conversation.send_message("Go.").await.unwrap();
+    let told = problems(&stage);
+    assert_eq!(told[0].0, "MCPTimeoutError");
+    assert!(told[0].1.starts_with("MCP server \"mute\": it did not answer within 30 seconds"), "{told:?}");
+    assert_eq!(conversation.run().await.unwrap(), Finished);
     conversation.close().await.unwrap();
 }
 

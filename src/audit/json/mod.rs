@@ -4,4 +4,4 @@ mod answer;
 mod whole;
 
 pub use answer::{answer, cell, csv, plain, report, report_answer, truncation, views};
-pub use whole::{act, findings, hits, receipt, shares, statistics, usage, verification};
+pub use whole::{act, conversation, findings, hits, receipt, shares, statistics, usage, verification};

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::chain::Digest;
+use crate::error::{Error, Result};
 use crate::ids::Timestamp;
-use crate::store::{Act, Finding, Hit, Receipt, Share, Statistics, UsageTotal, Verification};
+use crate::store::{Act, Conversation, Finding, Hit, Receipt, Share, Statistics, UsageTotal, Verification};
 
 /// What a verification saw: its figures, and whether all is as it was written.
 #[must_use]
@@ -32,6 +33,34 @@ pub fn findings(findings: &[Finding]) -> Value {
         })
     };
     findings.iter().map(value).collect()
+}
+
+/// What the catalogue knows of a conversation: the shape of `list` and of `show`'s head.
+///
+/// # Errors
+/// [`Error::Corrupt`] where its tags are no JSON.
+pub fn conversation(conversation: &Conversation) -> Result<Value> {
+    let tags: Value = serde_json::from_str(&conversation.tags)
+        .map_err(|_| Error::Corrupt { what: format!("the tags of {}", conversation.id) })?;
+    Ok(json!({
+        "id": conversation.id.as_str(),
+        "title": conversation.title,
+        "status": conversation.status,
+        "tags": tags,
+        "event_count": conversation.event_count,
+        "payload_bytes": conversation.payload_bytes,
+        "created_at": conversation.created_at.to_rfc3339(),
+        "updated_at": conversation.updated_at.to_rfc3339(),
+        "first_timestamp": conversation.first_timestamp,
+        "last_timestamp": conversation.last_timestamp,
+        "leaf_event_id": conversation.leaf_event_id,
+        "head_is_empty": conversation.head_is_empty,
+        "parent": conversation.parent,
+        "forked_from": conversation.forked_from,
+        "forked_at": conversation.forked_at,
+        "head_hash": conversation.head_hash.to_hex(),
+        "archived_at": conversation.archived_at.map(Timestamp::to_rfc3339),
+    }))
 }
 
 /// A page of hits of at most `limit`, and where the next one begins: `{"hits":[...],"next":position|null}`.

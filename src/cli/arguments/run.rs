@@ -40,6 +40,22 @@ pub(in crate::cli) struct Model {
     pub config: Option<PathBuf>,
 }
 
+/// Where the conversation runs, if not here.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Server")]
+pub(in crate::cli) struct Remote {
+    /// The agent-server that runs it, Annals' or the reference's: http://127.0.0.1:8000. Ids are then whole, and no
+    /// database is opened
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// The variable that holds the server's key
+    #[arg(long, value_name = "VARIABLE", default_value = KEY_VARIABLE, requires = "server")]
+    pub api_key: String,
+}
+
+/// The variable that a server is told its first key with.
+pub(in crate::cli) const KEY_VARIABLE: &str = "OH_SESSION_API_KEYS_0";
+
 /// Which actions wait for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -107,6 +123,7 @@ impl Extras {
   annals run - <task.md --profile work --confirm never
   annals run 'deploy' --secret TOKEN   commands that name TOKEN get the variable's value
   annals run 'review' --plugin ./review --plugin github:acme/tools/plugins/lint#v2
+  annals run 'tidy up' --server http://127.0.0.1:8000 --workspace /srv/project   at a server, in its folder
 
 The key is read from LLM_API_KEY, or from the provider's own variable (ANTHROPIC_API_KEY, OPENAI_API_KEY, ..).
 
@@ -114,9 +131,9 @@ Exit codes: 0 finished; 1 paused, stuck, or waiting for consent; 2 failed.")]
 pub(in crate::cli) struct Run {
     /// What is to be done; - reads it from standard input
     pub task: String,
-    /// The folder to work in
-    #[arg(long, short, value_name = "FOLDER", default_value = ".")]
-    pub workspace: PathBuf,
+    /// The folder to work in, this one if none is said; with --server one of the server's
+    #[arg(long, short, value_name = "FOLDER")]
+    pub workspace: Option<PathBuf>,
     /// A secret for commands that name it: the variable of that name, or another one's value; may be given several times
     #[arg(long = "secret", value_name = "NAME[=VARIABLE]")]
     pub secrets: Vec<String>,
@@ -130,6 +147,8 @@ pub(in crate::cli) struct Run {
     /// Hooks: a file as the reference has it in .openhands/hooks.json
     #[arg(long, value_name = "FILE")]
     pub hooks: Option<PathBuf>,
+    #[command(flatten)]
+    pub remote: Remote,
     #[command(flatten)]
     pub model: Model,
 }
@@ -148,6 +167,8 @@ pub(in crate::cli) struct Resume {
     pub id: String,
     /// Something to say to the agent first
     pub text: Option<String>,
+    #[command(flatten)]
+    pub remote: Remote,
     #[command(flatten)]
     pub model: Model,
 }
@@ -169,6 +190,8 @@ pub(in crate::cli) struct Send {
     #[arg(long)]
     pub run: bool,
     #[command(flatten)]
+    pub remote: Remote,
+    #[command(flatten)]
     pub model: Model,
 }
 
@@ -180,6 +203,8 @@ pub(in crate::cli) struct Send {
 pub(in crate::cli) struct Approve {
     /// The conversation, by the start of its id
     pub id: String,
+    #[command(flatten)]
+    pub remote: Remote,
     #[command(flatten)]
     pub model: Model,
 }
@@ -199,6 +224,8 @@ pub(in crate::cli) struct Reject {
     #[arg(long)]
     pub run: bool,
     #[command(flatten)]
+    pub remote: Remote,
+    #[command(flatten)]
     pub model: Model,
 }
 
@@ -212,6 +239,8 @@ pub(in crate::cli) struct Reject {
 pub(in crate::cli) struct Pause {
     /// The conversation, by the start of its id
     pub id: String,
+    #[command(flatten)]
+    pub remote: Remote,
 }
 
 /// Copy a conversation, to go on differently
@@ -245,6 +274,8 @@ pub(in crate::cli) struct Ask {
     pub id: String,
     /// The question
     pub question: String,
+    #[command(flatten)]
+    pub remote: Remote,
     #[command(flatten)]
     pub model: Model,
 }

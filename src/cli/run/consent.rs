@@ -9,7 +9,7 @@ use super::Trouble;
 use super::drive::{Answer, told_to_stop};
 use super::screen::Screen;
 use crate::cli::print::{Output, one_line, width};
-use crate::conversation::Conversation;
+use crate::conversation::AnyConversation;
 use crate::event::Risk;
 use crate::state::ExecutionStatus;
 
@@ -25,7 +25,7 @@ pub(super) fn can_ask(output: &Output) -> bool {
 }
 
 /// Asks whether what waits may be carried out.
-pub(super) async fn ask(conversation: &Conversation, screen: &Screen) -> Result<Answer, Trouble> {
+pub(super) async fn ask(conversation: &AnyConversation, screen: &Screen) -> Result<Answer, Trouble> {
     let waiting = conversation.pending_actions().await?;
     let risks = [(Risk::High, "high"), (Risk::Medium, "medium"), (Risk::Low, "low")];
     screen.line("");
@@ -78,7 +78,7 @@ enum Typed {
 }
 
 /// Asks for a line. The thread that reads it may be left behind; the program ends without it.
-async fn typed(question: &str, conversation: &Conversation) -> Typed {
+async fn typed(question: &str, conversation: &AnyConversation) -> Typed {
     let mut out = std::io::stdout();
     let _unread = out.write_all(question.as_bytes()).and_then(|()| out.flush());
     let (sender, mut receiver) = oneshot::channel();

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::screen::Screen;
-use super::{Trouble, consent};
+use super::{Trouble, Way, consent};
 use crate::cli::print::{Output, count, plural, span};
-use crate::cli::{DONE, FAILED, Place, REFUSED};
-use crate::conversation::{Conversation, ConversationError};
+use crate::cli::{DONE, FAILED, REFUSED};
+use crate::conversation::{AnyConversation, ConversationError};
 use crate::llm::LlmError;
-use crate::state::{ExecutionStatus, Metrics, Stats};
+use crate::remote::RemoteError;
+use crate::state::{ExecutionStatus, Metrics};
 
 /// How often the line below everything turns.
 const TICK: Duration = Duration::from_millis(120);
@@ -31,13 +32,13 @@ pub(super) enum Answer {
 /// Runs until the agent has finished or cannot go on without a person who is not there, and says how it ended. Where
 /// actions wait already, they are asked about first, unless `consented`.
 pub(super) async fn drive(
-    place: &Place<'_>,
-    conversation: &Conversation,
+    way: &Way,
+    conversation: &AnyConversation,
     screen: &Arc<Screen>,
     output: &Output,
     mut consented: bool,
 ) -> Result<u8, Trouble> {
-    let (begun, before) = (Instant::now(), spent(conversation)?);
+    let (begun, before) = (Instant::now(), conversation.stats().await?.combined());
     let is_asked = consent::can_ask(output);
     let outcome = loop {
         let waits = conversation.status() == ExecutionStatus::WaitingForConfirmation;
@@ -69,7 +70,7 @@ pub(super) async fn drive(
         Err(error) => return Err(error.into()),
     };
     closed?;
-    let after = spent(conversation)?;
+    let after = conversation.stats().await?.combined();
     if output.json {
         let usage = &after.accumulated_token_usage;
         output.value(&json!({
@@ -81,7 +82,7 @@ pub(super) async fn drive(
             "completion_tokens": usage.completion_tokens,
         }))?;
     } else {
-        farewell(place, conversation, screen, status, (&before, &after), begun.elapsed());
+        farewell(way, conversation, screen, status, (&before, &after), begun.elapsed());
     }
     Ok(match status {
         ExecutionStatus::Finished => DONE,
@@ -97,7 +98,7 @@ pub(super) async fn drive(
 
 /// One run: the first Ctrl-C pauses it, a second one interrupts it.
 async fn watched(
-    conversation: &Conversation,
+    conversation: &AnyConversation,
     screen: &Arc<Screen>,
 ) -> Result<ExecutionStatus, ConversationError> {
     let run = conversation.run();
@@ -143,17 +144,10 @@ pub(super) async fn told_to_stop() {
     let _unheard = tokio::signal::ctrl_c().await;
 }
 
-/// What the conversation has cost so far.
-fn spent(conversation: &Conversation) -> Result<Metrics, Trouble> {
-    let state = conversation.host().store().base_state(conversation.id())?;
-    let stats = state.as_ref().and_then(|state| state.document.field("stats")).map(Stats::read);
-    Ok(stats.unwrap_or_default().combined())
-}
-
 /// How it ended, what it cost, and how to go on.
 fn farewell(
-    place: &Place<'_>,
-    conversation: &Conversation,
+    way: &Way,
+    conversation: &AnyConversation,
     screen: &Screen,
     status: ExecutionStatus,
     (before, after): (&Metrics, &Metrics),
@@ -182,16 +176,17 @@ fn farewell(
         tokens(old.prompt_tokens, new.prompt_tokens),
         tokens(old.completion_tokens, new.completion_tokens),
     ));
-    let annals = format!("annals{}", place.option());
     let id = conversation.id();
     let next = match status {
-        ExecutionStatus::WaitingForConfirmation => format!("{annals} approve {id}, or: {annals} reject {id}"),
-        ExecutionStatus::Finished | ExecutionStatus::Idle => format!("{annals} resume {id} 'and now ..'"),
+        ExecutionStatus::WaitingForConfirmation => {
+            format!("{}, or: {}", way.to(&format!("approve {id}")), way.to(&format!("reject {id}")))
+        }
+        ExecutionStatus::Finished | ExecutionStatus::Idle => way.to(&format!("resume {id} 'and now ..'")),
         ExecutionStatus::Error
         | ExecutionStatus::Paused
         | ExecutionStatus::Stuck
         | ExecutionStatus::Running
-        | ExecutionStatus::Deleting => format!("{annals} resume {id}"),
+        | ExecutionStatus::Deleting => way.to(&format!("resume {id}")),
     };
     screen.line(&screen.dim(&format!("go on with: {next}")));
 }
@@ -202,13 +197,21 @@ fn dollars(sum: f64) -> String {
 }
 
 /// What can be done about a failure.
-pub(super) fn hint(error: &ConversationError, annals: &str) -> Option<String> {
+pub(super) fn hint(error: &ConversationError, way: &Way) -> Option<String> {
     Some(match error {
+        ConversationError::Running { conversation } if way.is_remote() => {
+            format!("stop it with `{}`", way.to(&format!("pause {conversation}")))
+        }
         ConversationError::Running { conversation } => format!(
-            "another process runs it: watch it with `{annals} tail {conversation}`, stop it with `{annals} pause {conversation}`"
+            "another process runs it: watch it with `{}`, stop it with `{}`",
+            way.to(&format!("tail {conversation}")),
+            way.to(&format!("pause {conversation}")),
         ),
         ConversationError::Model(LlmError::Authentication(_)) => {
             "give the key in LLM_API_KEY, or in the provider's own variable".to_owned()
+        }
+        ConversationError::Remote(RemoteError::Key { .. }) => {
+            "name the variable that holds the server's key: --api-key VARIABLE".to_owned()
         }
         ConversationError::NoAgent => {
             "nobody has run it yet: an imported log has no agent to go on with".to_owned()

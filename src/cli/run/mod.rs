@@ -7,23 +7,25 @@ mod profiles;
 mod screen;
 mod secrets;
 mod stage;
+mod way;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::arguments::{self, Model};
+use super::arguments::{self, Model, Remote};
 use super::print::Output;
 use super::settings::Found;
 use super::{DONE, Place, REFUSED, code_of};
-use crate::conversation::{Conversation, ConversationError, ForkMetrics, ForkOptions};
+use crate::conversation::{AnyConversation, ConversationError, ForkMetrics, ForkOptions};
 use crate::error::{Error, Result};
 use crate::state::ExecutionStatus;
 pub(super) use profiles::run as profiles;
 use screen::Screen;
 pub(super) use secrets::run as secrets;
 use stage::Stage;
+use way::Way;
 
 /// Why a command could not do it.
 enum Trouble {
@@ -59,7 +61,7 @@ impl From<ConversationError> for Trouble {
 
 /// Runs `work`, and says what went wrong.
 fn settle(
-    place: &Place<'_>,
+    way: &Way,
     output: &Output,
     work: impl Future<Output = std::result::Result<u8, Trouble>>,
 ) -> Result<u8> {
@@ -78,12 +80,13 @@ fn settle(
             Ok(REFUSED)
         }
         Err(Trouble::Conversation(error)) => {
-            output.fault(&error.to_string(), drive::hint(&error, &format!("annals{}", place.option())));
+            output.fault(&error.to_string(), drive::hint(&error, way));
             Ok(match &error {
                 ConversationError::Store(error) => code_of(error),
                 ConversationError::Model(_)
                 | ConversationError::Abandoned { .. }
                 | ConversationError::Claim { .. } => super::FAILED,
+                ConversationError::Remote(error) if error.is_passing() => super::FAILED,
                 _other => REFUSED,
             })
         }
@@ -91,21 +94,22 @@ fn settle(
 }
 
 pub(super) fn run(place: &Place<'_>, command: &arguments::Run, output: &Output) -> Result<u8> {
-    settle(place, output, async {
+    let way = Way::new(place, &command.remote);
+    settle(&way, output, async {
         let task = stage::task(&command.task)?;
-        let stage = Stage::new(place, &command.model, true)?;
+        let stage = Stage::new(place, &command.remote, &command.model, true)?;
         let screen = Arc::new(Screen::new(output.json));
         let conversation = stage.begin(command, Some(&screen)).await?;
         if output.json {
             output.value(&json!({ "conversation": conversation.id().as_str() }))?;
         }
         conversation.send_message(task).await?;
-        drive::drive(place, &conversation, &screen, output, false).await
+        drive::drive(&way, &conversation, &screen, output, false).await
     })
 }
 
 pub(super) fn resume(place: &Place<'_>, command: &arguments::Resume, output: &Output) -> Result<u8> {
-    go_on(place, &command.model, output, &command.id, true, async |conversation| {
+    go_on(place, (&command.remote, &command.model), output, &command.id, true, async |conversation| {
         if let Some(text) = &command.text {
             conversation.send_message(text.as_str()).await?;
         }
@@ -114,17 +118,18 @@ pub(super) fn resume(place: &Place<'_>, command: &arguments::Resume, output: &Ou
 }
 
 pub(super) fn approve(place: &Place<'_>, command: &arguments::Approve, output: &Output) -> Result<u8> {
-    settle(place, output, async {
-        let stage = Stage::new(place, &command.model, false)?;
+    let way = Way::new(place, &command.remote);
+    settle(&way, output, async {
+        let stage = Stage::new(place, &command.remote, &command.model, false)?;
         let screen = Arc::new(Screen::new(output.json));
         let conversation = stage.again(&command.id, Some(&screen)).await?;
-        waiting(place, &conversation)?;
-        drive::drive(place, &conversation, &screen, output, true).await
+        waiting(&way, &conversation)?;
+        drive::drive(&way, &conversation, &screen, output, true).await
     })
 }
 
 pub(super) fn send(place: &Place<'_>, command: &arguments::Send, output: &Output) -> Result<u8> {
-    go_on(place, &command.model, output, &command.id, command.run, async |conversation| {
+    go_on(place, (&command.remote, &command.model), output, &command.id, command.run, async |conversation| {
         let runs = conversation.runs_elsewhere();
         let event = conversation.send_message(command.text.as_str()).await?;
         if !command.run || runs {
@@ -133,11 +138,8 @@ pub(super) fn send(place: &Place<'_>, command: &arguments::Send, output: &Output
             } else if runs {
                 output.line("said; the run that is under way hears of it at its next step")?;
             } else {
-                output.line(format!(
-                    "said; `annals{} resume {}` goes on",
-                    place.option(),
-                    conversation.id()
-                ))?;
+                let next = Way::new(place, &command.remote).to(&format!("resume {}", conversation.id()));
+                output.line(format!("said; `{next}` goes on"))?;
             }
         }
         Ok(command.run && !runs)
@@ -145,23 +147,24 @@ pub(super) fn send(place: &Place<'_>, command: &arguments::Send, output: &Output
 }
 
 pub(super) fn reject(place: &Place<'_>, command: &arguments::Reject, output: &Output) -> Result<u8> {
-    go_on(place, &command.model, output, &command.id, command.run, async |conversation| {
-        waiting(place, conversation)?;
+    go_on(place, (&command.remote, &command.model), output, &command.id, command.run, async |conversation| {
+        let way = Way::new(place, &command.remote);
+        waiting(&way, conversation)?;
         let count = conversation.reject_pending_actions(&command.reason).await?;
         if output.json {
             output.value(&json!({ "rejected": count }))?;
         } else if !command.run {
-            let next =
-                format!("`annals{} resume {}` lets the agent go on", place.option(), conversation.id());
-            output.line(format!("refused {}; {next}", super::print::plural(count as u64, "action")))?;
+            let next = way.to(&format!("resume {}", conversation.id()));
+            let refused = super::print::plural(count as u64, "action");
+            output.line(format!("refused {refused}; `{next}` lets the agent go on"))?;
         }
         Ok(command.run)
     })
 }
 
 pub(super) fn pause(place: &Place<'_>, command: &arguments::Pause, output: &Output) -> Result<u8> {
-    settle(place, output, async {
-        let stage = Stage::new(place, &Model::default(), false)?;
+    settle(&Way::new(place, &command.remote), output, async {
+        let stage = Stage::new(place, &command.remote, &Model::default(), false)?;
         let conversation = stage.again(&command.id, None).await?;
         if conversation.runs_elsewhere() {
             output.remark("pausing; tools that are at work end first");
@@ -181,8 +184,10 @@ pub(super) fn pause(place: &Place<'_>, command: &arguments::Pause, output: &Outp
 }
 
 pub(super) fn fork(place: &Place<'_>, command: &arguments::Fork, output: &Output) -> Result<u8> {
-    settle(place, output, async {
-        let stage = Stage::new(place, &command.model, false)?;
+    let here = Remote::default();
+    let way = Way::new(place, &here);
+    settle(&way, output, async {
+        let stage = Stage::new(place, &here, &command.model, false)?;
         let source = stage.again(&command.id, None).await?;
         let from_event = match &command.from {
             None => None,
@@ -196,21 +201,21 @@ pub(super) fn fork(place: &Place<'_>, command: &arguments::Fork, output: &Output
         if output.json {
             output.value(&json!({ "conversation": id.as_str(), "events": copy.snapshot().event_count }))?;
         } else if !command.run {
-            output
-                .line(format!("{id}\n`annals{} resume {id} 'and now ..'` goes on with it", place.option()))?;
+            let next = way.to(&format!("resume {id} 'and now ..'"));
+            output.line(format!("{id}\n`{next}` goes on with it"))?;
         }
         if !command.run {
             return Ok(DONE);
         }
         let screen = Arc::new(Screen::new(output.json));
         let copy = stage.again(id.as_str(), Some(&screen)).await?;
-        drive::drive(place, &copy, &screen, output, false).await
+        drive::drive(&way, &copy, &screen, output, false).await
     })
 }
 
 pub(super) fn ask(place: &Place<'_>, command: &arguments::Ask, output: &Output) -> Result<u8> {
-    settle(place, output, async {
-        let stage = Stage::new(place, &command.model, false)?;
+    settle(&Way::new(place, &command.remote), output, async {
+        let stage = Stage::new(place, &command.remote, &command.model, false)?;
         let conversation = stage.again(&command.id, None).await?;
         let answer = conversation.ask_agent(&command.question).await?;
         conversation.close().await?;
@@ -255,18 +260,19 @@ pub(super) fn config(command: &arguments::Config, output: &Output) -> Result<u8>
 /// Opens a conversation, does `first` with it, and runs it where that answers so; only who `shows` it may.
 fn go_on(
     place: &Place<'_>,
-    model: &Model,
+    (remote, model): (&Remote, &Model),
     output: &Output,
     id: &str,
     shows: bool,
-    first: impl AsyncFnOnce(&Conversation) -> std::result::Result<bool, Trouble>,
+    first: impl AsyncFnOnce(&AnyConversation) -> std::result::Result<bool, Trouble>,
 ) -> Result<u8> {
-    settle(place, output, async {
-        let stage = Stage::new(place, model, false)?;
+    let way = Way::new(place, remote);
+    settle(&way, output, async {
+        let stage = Stage::new(place, remote, model, false)?;
         let screen = Arc::new(Screen::new(output.json));
         let conversation = stage.again(id, shows.then_some(&screen)).await?;
         if first(&conversation).await? {
-            return drive::drive(place, &conversation, &screen, output, false).await;
+            return drive::drive(&way, &conversation, &screen, output, false).await;
         }
         conversation.close().await?;
         Ok(DONE)
@@ -274,14 +280,14 @@ fn go_on(
 }
 
 /// Refuses where nothing waits for consent.
-fn waiting(place: &Place<'_>, conversation: &Conversation) -> std::result::Result<(), Trouble> {
+fn waiting(way: &Way, conversation: &AnyConversation) -> std::result::Result<(), Trouble> {
     let status = conversation.status();
     if status == ExecutionStatus::WaitingForConfirmation {
         return Ok(());
     }
     Err(Trouble::Refused {
         what: format!("nothing waits for consent: {} is {status}", conversation.id()),
-        hint: Some(format!("`annals{} resume {}` goes on with it", place.option(), conversation.id())),
+        hint: Some(format!("`{}` goes on with it", way.to(&format!("resume {}", conversation.id())))),
     })
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{Trouble, settle, stage};
-use crate::cli::arguments::Profiles as Command;
+use super::{Trouble, Way, settle, stage};
+use crate::cli::arguments::{Profiles as Command, Remote};
 use crate::cli::print::{Output, row, table};
 use crate::cli::settings::{Found, cipher};
 use crate::cli::{DONE, Place};
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::llm::profiles::{Keys, Profiles};
 
 pub(in crate::cli) fn run(place: &Place<'_>, command: &Command, output: &Output) -> Result<u8> {
-    settle(place, output, async {
+    settle(&Way::new(place, &Remote::default()), output, async {
         let found = Found::read(&command.model).map_err(Trouble::refused)?;
         let profiles = Profiles::open(&found.settings.profiles_dir).map_err(Trouble::refused)?;
         if let Some(name) = &command.save {

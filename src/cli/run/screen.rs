@@ -63,8 +63,8 @@ impl Screen {
 
     /// Shows an event.
     pub(super) fn event(&self, event: &Event) {
-        if !self.json && matches!(event, Event::SecurityAnalysis(_)) {
-            // The action has said how risky it is.
+        if !self.json && matches!(event, Event::SecurityAnalysis(_) | Event::StateUpdate(_)) {
+            // The action has said how risky it is; and what a server says of the state is not for people.
             return;
         }
         if self.json {

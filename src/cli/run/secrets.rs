@@ -3,15 +3,15 @@
 use serde_json::json;
 
 use super::stage::{self, Stage};
-use super::{Trouble, settle};
-use crate::cli::arguments::{Model, Secrets};
+use super::{Trouble, Way, settle};
+use crate::cli::arguments::{Model, Remote, Secrets};
 use crate::cli::print::{Output, row, table};
 use crate::cli::{DONE, Place};
 use crate::error::Result;
 
 pub(in crate::cli) fn run(place: &Place<'_>, command: &Secrets, output: &Output) -> Result<u8> {
-    settle(place, output, async {
-        let stage = Stage::new(place, &Model::default(), false)?;
+    settle(&Way::new(place, &Remote::default()), output, async {
+        let stage = Stage::new(place, &Remote::default(), &Model::default(), false)?;
         let given = stage::secrets(&command.set)?;
         if !given.is_empty() && crate::cli::settings::cipher().is_none() {
             return Err(Trouble::Refused {
@@ -19,7 +19,7 @@ pub(in crate::cli) fn run(place: &Place<'_>, command: &Secrets, output: &Output)
                 hint: Some("set OH_SECRET_KEY to a long random text, and keep it".to_owned()),
             });
         }
-        let conversation = stage.again(&command.id, None).await?;
+        let conversation = stage.again_here(&command.id, None).await?;
         let known = conversation.secrets();
         if let Some(name) = command.remove.iter().find(|name| !known.iter().any(|info| info.name == **name)) {
             return Err(Trouble::refused(format!("{} has no secret {name:?}", conversation.id())));

@@ -1,15 +1,15 @@
 //! What a conversation is opened with: its agent, model, keys, secrets.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Trouble;
 use super::screen::Screen;
 use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::cli::Place;
-use crate::cli::arguments::{Confirm, Extras, Model, Run};
+use crate::cli::arguments::{Confirm, Extras, Model, Remote, Run};
 use crate::cli::settings::{Found, Origin, Settings, cipher, home, provider_key};
-use crate::conversation::{Builder, Conversation, Host};
+use crate::conversation::{AnyConversation, Builder, Conversation, ConversationError, Host};
 use crate::event::Json;
 use crate::event::json::Raw;
 use crate::hook;
@@ -17,6 +17,7 @@ use crate::ids::{ConversationId, EventId, Sequence};
 use crate::llm::Settings as Llm;
 use crate::llm::profiles::Profiles;
 use crate::plugin::PluginSource;
+use crate::remote::Server;
 use crate::secret::{Held, Source};
 use crate::store::Options;
 use crate::tool::Spec;
@@ -32,15 +33,26 @@ const KEEP_FIRST: u64 = 2;
 pub(super) struct Stage<'a> {
     place: &'a Place<'a>,
     pub host: Host,
+    /// Where conversations run, if not here.
+    server: Option<Server>,
     found: Found,
 }
 
 impl<'a> Stage<'a> {
-    /// Opens the database, which `run` makes where there is none.
-    pub(super) fn new(place: &'a Place<'a>, flags: &Model, create: bool) -> Result<Self, Trouble> {
+    /// Opens the database, which `run` makes where there is none; none is opened for a server.
+    pub(super) fn new(
+        place: &'a Place<'a>,
+        remote: &Remote,
+        flags: &Model,
+        create: bool,
+    ) -> Result<Self, Trouble> {
         let found = Found::read(flags).map_err(Trouble::refused)?;
-        let store = place.open(&Options { create, ..Options::default() })?;
-        Ok(Self { place, host: Host::new(store), found })
+        let server = server(remote)?;
+        let store = match &server {
+            Some(_) => crate::Store::in_memory(&Options::default())?,
+            None => place.open(&Options { create, ..Options::default() })?,
+        };
+        Ok(Self { place, host: Host::new(store), server, found })
     }
 
     fn settings(&self) -> &Settings {
@@ -52,7 +64,7 @@ impl<'a> Stage<'a> {
         &self,
         command: &Run,
         screen: Option<&Arc<Screen>>,
-    ) -> Result<Conversation, Trouble> {
+    ) -> Result<AnyConversation, Trouble> {
         let llm = self.llm()?;
         let tools: Vec<Spec> = self.settings().tools.iter().map(|name| Spec::new(name.as_str())).collect();
         let json = |llm: &Llm| Json::from(Raw::checked(&llm.to_plain_json()));
@@ -72,12 +84,10 @@ impl<'a> Stage<'a> {
             );
             agent = agent.with("agent_context", Some(&Json::from(context)));
         }
-        let id = ConversationId::mint();
         let mut builder = self
-            .builder(&id, screen)
+            .builder(&ConversationId::mint(), screen)
             .agent(agent)
             .plugins(command.plugins.iter().map(|plugin| source(plugin)))
-            .workspace(&command.workspace)
             .confirmation_policy(policy(self.settings().confirm))
             .tags(tags(&command.tags)?);
         if self.settings().confirm == Confirm::Risky {
@@ -94,11 +104,61 @@ impl<'a> Stage<'a> {
                 .map_err(|error| Trouble::refused(format!("{} cannot be read: {error}", file.display())))?;
             builder = builder.hooks(hook::Config::parse(&text).map_err(Trouble::refused)?);
         }
-        Ok(builder.open().await?)
+        let folder = command.workspace.as_deref();
+        match &self.server {
+            Some(server) => {
+                let server = match folder {
+                    Some(folder) => server.clone().working_dir(folder.to_string_lossy()),
+                    None => server.clone(),
+                };
+                Ok(builder.open_in(server).await?)
+            }
+            None => Ok(builder.open_in(folder.unwrap_or(Path::new("."))).await?),
+        }
     }
 
     /// A conversation that is there, with the model that was typed, or its own and the key that it needs.
     pub(super) async fn again(
+        &self,
+        prefix: &str,
+        screen: Option<&Arc<Screen>>,
+    ) -> Result<AnyConversation, Trouble> {
+        let conversation = match &self.server {
+            Some(server) => self.again_at(server, prefix, screen).await?,
+            None => self.again_here(prefix, screen).await?.into(),
+        };
+        if self.typed("confirm") {
+            conversation.set_confirmation_policy(policy(self.settings().confirm)).await?;
+        }
+        Ok(conversation)
+    }
+
+    /// One that is at a server, with the model that was typed, or its own.
+    async fn again_at(
+        &self,
+        server: &Server,
+        id: &str,
+        screen: Option<&Arc<Screen>>,
+    ) -> Result<AnyConversation, Trouble> {
+        let id = ConversationId::new(id).map_err(Trouble::refused)?;
+        let conversation = self.builder(&id, screen).open_at(server).await;
+        let conversation = conversation.map_err(|error| match error {
+            // Without an agent none is made.
+            ConversationError::NoAgent => {
+                let unknown = crate::Error::UnknownConversation { conversation: id.to_string() };
+                Trouble::Store(unknown)
+            }
+            other => other.into(),
+        })?;
+        if self.is_model_typed() {
+            let llm = self.llm()?;
+            conversation.switch_llm(&Json::from(Raw::checked(&llm.to_plain_json()))).await?;
+        }
+        Ok(conversation.into())
+    }
+
+    /// One of the database.
+    pub(super) async fn again_here(
         &self,
         prefix: &str,
         screen: Option<&Arc<Screen>>,
@@ -121,11 +181,6 @@ impl<'a> Stage<'a> {
         if let Some(folder) = folder.and_then(|folder| folder.get("working_dir")?.as_text()) {
             builder = builder.workspace(PathBuf::from(&*folder));
         }
-        if let Some(confirm) = self.typed("confirm").then_some(self.settings().confirm) {
-            let conversation = builder.open().await?;
-            conversation.set_confirmation_policy(policy(confirm)).await?;
-            return Ok(conversation);
-        }
         Ok(builder.open().await?)
     }
 
@@ -143,16 +198,21 @@ impl<'a> Stage<'a> {
         Ok(store.resolve_event(id, text)?)
     }
 
+    fn is_model_typed(&self) -> bool {
+        ["model", "profile", "base_url"].iter().any(|name| self.typed(name))
+    }
+
     fn typed(&self, name: &str) -> bool {
         self.found.origin(name) == Origin::CommandLine
     }
 
     fn builder(&self, id: &ConversationId, screen: Option<&Arc<Screen>>) -> Builder {
-        let mut builder = Conversation::builder()
-            .host(&self.host)
-            .id(id.clone())
-            .keep_dir(super::keep_dir(self.place.path).join(id.folder_name()))
-            .max_iterations(self.settings().max_iterations);
+        let mut builder =
+            Conversation::builder().id(id.clone()).max_iterations(self.settings().max_iterations);
+        if self.server.is_none() {
+            let keep_dir = super::keep_dir(self.place.path).join(id.folder_name());
+            builder = builder.host(&self.host).keep_dir(keep_dir);
+        }
         if let Some(budget) = self.settings().max_budget {
             builder = builder.max_budget(budget);
         }
@@ -210,7 +270,7 @@ impl<'a> Stage<'a> {
 
     /// The agent with the model that was typed, where one was, and keys where the disk has kept none.
     fn with_keys(&self, agent: &AgentDocument) -> Result<AgentDocument, Trouble> {
-        let typed = ["model", "profile", "base_url"].iter().any(|name| self.typed(name));
+        let typed = self.is_model_typed();
         let Some(llm) = agent.llm() else { return Ok(agent.clone()) };
         let llm = if typed { self.llm()? } else { self.own(llm)? };
         let mut agent = agent.with("llm", Some(&Json::from(Raw::checked(&llm.to_plain_json()))));
@@ -245,6 +305,13 @@ fn with_key(mut llm: Llm, settings: &Settings) -> Llm {
         llm.api_key = key.map(|key| Held::read(&key, None)).or(llm.api_key);
     }
     llm
+}
+
+/// The server that was named, with the key of the variable that was.
+fn server(remote: &Remote) -> Result<Option<Server>, Trouble> {
+    let Some(address) = &remote.server else { return Ok(None) };
+    let server = Server::new(address).map_err(Trouble::refused)?;
+    Ok(Some(server.key(&std::env::var(&remote.api_key).unwrap_or_default())))
 }
 
 fn policy(confirm: Confirm) -> Policy {
@@ -292,7 +359,7 @@ pub(super) fn secrets(given: &[String]) -> Result<Vec<(String, Source)>, Trouble
 /// The model that the settings name, for keeping it as a profile.
 pub(super) fn llm_of(found: Found, place: &Place<'_>) -> Result<Llm, Trouble> {
     let host = Host::new(crate::Store::in_memory(&Options::default())?);
-    Stage { place, host, found }.llm()
+    Stage { place, host, server: None, found }.llm()
 }
 
 /// The task as it was typed, or standard input.

@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use serde_json::{Value, json};
 
+use super::shorten::shorten;
 use super::{ask, named};
 use crate::error::{Error, Expected, Result};
 use crate::event::json::Raw;
@@ -102,6 +103,9 @@ pub(super) async fn page(
         Ok(number.map(Sequence))
     };
     let limit = params.number("limit", 1, PAGE_MAX, PAGE)? as usize;
+    let texts =
+        params.get("texts").map(|_| params.number("texts", 100, PAYLOAD_BYTES_MAX as u64, 0)).transpose()?;
+    let texts = texts.map(|characters| characters as usize);
     let query = EventQuery {
         from: sequence("from")?,
         to: sequence("to")?,
@@ -115,20 +119,27 @@ pub(super) async fn page(
         let id = store.resolve(&id)?;
         let page = store.events(&id, &query, limit)?;
         let next = page.next.map_or(Value::Null, |next| json!(next.0));
-        Ok(format!(r#"{{"events":{},"next":{next}}}"#, array(page.events.iter().map(stored))))
+        Ok(format!(
+            r#"{{"events":{},"next":{next}}}"#,
+            array(page.events.iter().map(|event| stored(event, texts)))
+        ))
     });
     page.await.map(text)
 }
 
-/// A stored event with its place, its payload byte for byte.
-pub(super) fn stored(event: &StoredEvent) -> String {
+/// A stored event with its place, its payload byte for byte; or with texts of at most so many characters.
+fn stored(event: &StoredEvent, texts: Option<usize>) -> String {
+    let (payload, cut) = match texts {
+        Some(characters) => shorten(payload(event), characters),
+        None => (payload(event), None),
+    };
+    let cut = cut.map(|cut| format!(r#""cut":{cut},"#)).unwrap_or_default();
     format!(
-        r#"{{"position":{},"sequence":{},"recorded_at":"{}","redacted":{},"event":{}}}"#,
+        r#"{{"position":{},"sequence":{},"recorded_at":"{}","redacted":{},{cut}"event":{payload}}}"#,
         event.position.0,
         event.sequence.0,
         event.recorded_at.to_rfc3339(),
         event.redacted_digest.is_some(),
-        payload(event)
     )
 }
 

@@ -4,11 +4,13 @@
 //! shown as they are stored. Questions about the whole file are few at a time ([`Gates`]), so that nobody who asks
 //! much keeps the others waiting. Answers have the shapes of `annals --json`.
 
+mod catalogue;
 mod feed;
 mod gates;
 mod log;
 mod moment;
 mod question;
+mod shorten;
 mod stream;
 mod whole;
 
@@ -28,6 +30,8 @@ use crate::store::Store;
 pub(super) fn routes() -> Router<Arc<App>> {
     let append_limit = DefaultBodyLimit::max(log::APPEND_BYTES_MAX);
     Router::new()
+        .route("/conversations", get(catalogue::list))
+        .route("/conversations/{conversation_id}", get(catalogue::one))
         .route("/conversations/{conversation_id}/state", get(moment::state))
         .route("/conversations/{conversation_id}/view", get(moment::view))
         .route("/conversations/{conversation_id}/messages", get(moment::messages))

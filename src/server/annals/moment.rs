@@ -40,7 +40,16 @@ fn memory(params: &Params) -> std::result::Result<Memory, Failure> {
 }
 
 pub(super) async fn state(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> Answer {
-    at(&app, id, &params, |moment| moment.state_value()).await
+    let is_brief = params.flag("brief")?;
+    let answer = move |moment: &Moment<'_>| {
+        let mut state = moment.state_value()?;
+        if is_brief && let Some(members) = state.as_object_mut() {
+            // As long as the conversation is; `branches` tells it in ranges.
+            members.remove("active_branch_ids");
+        }
+        Ok(state)
+    };
+    at(&app, id, &params, answer).await
 }
 
 pub(super) async fn view(State(app): State<Arc<App>>, Path(id): Path<String>, params: Params) -> Answer {

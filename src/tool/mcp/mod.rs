@@ -8,6 +8,7 @@
 mod address;
 mod config;
 mod expand;
+mod heard;
 mod program;
 mod server;
 mod simplify;

@@ -5,12 +5,16 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::transport::TokioChildProcess;
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::AsyncReadExt;
-use tokio::process::{ChildStderr, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
 use super::config::Reach;
+use super::heard::{Fault, Heard};
 
 /// The variables that a server gets whatever its configuration says; no other of this program's.
 ///
@@ -38,11 +42,22 @@ const COMPLAINT_BYTES_MAX: usize = 4096;
 
 /// A server's program.
 pub(super) struct Program {
-    pub transport: TokioChildProcess,
+    pub transport: Pipes,
     pub complaint: Complaint,
+    /// Why it is no longer listened to, once it is not.
+    pub fault: Fault,
     /// The group of its processes; it may begin others.
     pub group: Option<u32>,
 }
+
+/// A server's program, spoken to through its pipes.
+pub(super) struct Pipes {
+    child: Child,
+    lines: AsyncRwTransport<RoleClient, Heard<ChildStdout>, ChildStdin>,
+}
+
+/// How long a program may take to end once nothing is said to it any more.
+const END: Duration = Duration::from_secs(3);
 
 /// How long the end of what a server complains about is waited for once it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -68,14 +83,42 @@ pub(super) fn start(reach: &Reach, working_dir: &Path) -> Result<Program, String
     // What ends this program from the keyboard does not reach it; it is ended in its turn.
     #[cfg(unix)]
     command.process_group(0);
-    let spawned = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn();
-    let (transport, stderr) = spawned.map_err(|error| format!("cannot start {name:?}: {error}"))?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("cannot start {name:?}: {error}"))?;
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(format!("{name:?} has no pipes"));
+    };
     let complaint = Complaint::default();
-    if let Some(stderr) = stderr {
+    if let Some(stderr) = child.stderr.take() {
         tokio::spawn(complaint.clone().listen(stderr));
     }
-    let group = transport.id();
-    Ok(Program { transport, complaint, group })
+    let (group, fault) = (child.id(), Fault::default());
+    let lines = AsyncRwTransport::new_client(Heard::new(stdout, fault.clone()), stdin);
+    Ok(Program { transport: Pipes { child, lines }, complaint, fault, group })
+}
+
+impl Transport<RoleClient> for Pipes {
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.lines.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.lines.receive().await
+    }
+
+    /// Closes its input, by which it is asked to end; one that does not is ended.
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.lines.close().await?;
+        if tokio::time::timeout(END, self.child.wait()).await.is_err() {
+            self.child.kill().await?;
+        }
+        Ok(())
+    }
 }
 
 impl Complaint {

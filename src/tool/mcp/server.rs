@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::config::{ProblemKind, Reach, ServerConfig};
+use super::heard::Fault;
 use super::program::{self, Complaint};
 
 /// How long a server may take until it has said what tools it has.
@@ -48,6 +49,8 @@ pub(super) struct Server {
 struct Connection {
     service: RunningService<RoleClient, Client>,
     group: Option<u32>,
+    /// Why a program is no longer listened to, once it is not.
+    fault: Fault,
 }
 
 /// What the server may tell us.
@@ -128,21 +131,22 @@ impl Server {
         let late = || format!("it did not answer within {} seconds", START.as_secs());
         match &self.config.reach {
             reach @ Reach::Program { .. } => {
-                let program::Program { transport, complaint, group } =
+                let program::Program { transport, complaint, fault, group } =
                     program::start(reach, &self.working_dir).map_err(refused)?;
                 let served = timeout(START, client.serve(transport)).await;
                 let service = match served {
                     Ok(Ok(service)) => service,
                     Ok(Err(error)) => {
                         program::end_group(group);
-                        return Err(refused(with_complaint(words(error), &complaint).await));
+                        let reason = fault.or(words(error));
+                        return Err(refused(with_complaint(reason, &complaint).await));
                     }
                     Err(_) => {
                         program::end_group(group);
                         return Err((ProblemKind::TimedOut, with_complaint(late(), &complaint).await));
                     }
                 };
-                Ok(Connection { service, group })
+                Ok(Connection { service, group, fault })
             }
             Reach::Address { url, headers } => {
                 let transport = super::address::transport(url, headers).map_err(refused)?;
@@ -150,7 +154,7 @@ impl Server {
                 let service = served
                     .map_err(|_| (ProblemKind::TimedOut, late()))?
                     .map_err(|error| refused(words(error)))?;
-                Ok(Connection { service, group: None })
+                Ok(Connection { service, group: None, fault: Fault::default() })
             }
         }
     }
@@ -186,7 +190,7 @@ impl Server {
 
     /// Calls a tool. A connection that was lost is made once more.
     pub async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResult, CallFailure> {
-        let peer = self.peer().await.map_err(CallFailure::Unconnected)?;
+        let (peer, fault) = self.peer().await.map_err(CallFailure::Unconnected)?;
         let limit = self.config.timeout.unwrap_or(CALL);
         // A request that is given up here is cancelled at the server.
         match timeout(limit, peer.call_tool_once(params)).await {
@@ -196,11 +200,11 @@ impl Server {
                 Err(CallFailure::Refused("the server asks for more than a tool can answer".to_owned()))
             }
             Ok(Err(ServiceError::McpError(error))) => Err(CallFailure::Refused(error.message.into_owned())),
-            Ok(Err(error)) => Err(CallFailure::Refused(error.to_string())),
+            Ok(Err(error)) => Err(CallFailure::Refused(fault.or(error.to_string()))),
         }
     }
 
-    async fn peer(&self) -> Result<rmcp::Peer<RoleClient>, String> {
+    async fn peer(&self) -> Result<(rmcp::Peer<RoleClient>, Fault), String> {
         if self.closed.is_cancelled() {
             return Err("The client has been closed and cannot be reconnected.".to_owned());
         }
@@ -209,13 +213,16 @@ impl Server {
             && !connection.service.is_closed()
             && !connection.service.peer().is_transport_closed()
         {
-            return Ok(connection.service.peer().clone());
+            return Ok((connection.service.peer().clone(), connection.fault.clone()));
         }
         if let Some(lost) = connection.take() {
             lost.end().await;
         }
         match self.connect().await {
-            Ok(made) => Ok(connection.insert(made).service.peer().clone()),
+            Ok(made) => {
+                let made = connection.insert(made);
+                Ok((made.service.peer().clone(), made.fault.clone()))
+            }
             Err((_, reason)) => Err(format!("Reconnection attempt failed: {reason}")),
         }
     }

@@ -13,6 +13,9 @@ const ESCAPE_BYTES_MAX: usize = 4096;
 const ESCAPE: u8 = 0x1b;
 const BELL: u8 = 0x07;
 
+/// What the control characters beyond ASCII (U+0080 to U+009F) begin with in UTF-8; `\u{9b}` does what `ESC [` does.
+const C1: u8 = 0xc2;
+
 /// Turns bytes into text, piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
@@ -82,7 +85,7 @@ impl Cleaner {
             &joined
         };
         for chunk in bytes.utf8_chunks() {
-            self.line.push_str(chunk.valid());
+            push_shown(&mut self.line, chunk.valid());
             let invalid = chunk.invalid();
             let at_end = invalid.as_ptr_range().end == bytes.as_ptr_range().end;
             if at_end && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none()) {
@@ -135,7 +138,7 @@ impl Cleaner {
         escape.push(byte);
         if !ends {
             self.escape = Some(escape);
-        } else if escape.first() == Some(&b'[') && byte == b'm' {
+        } else if byte == b'm' && is_colour(&escape) {
             if std::mem::take(&mut self.anew) {
                 self.line.clear();
             }
@@ -144,6 +147,11 @@ impl Cleaner {
         }
         &rest[1..]
     }
+}
+
+/// Whether an escape sequence, from behind its first byte, sets a colour and nothing else.
+fn is_colour(escape: &[u8]) -> bool {
+    matches!(escape, [b'[', numbers @ .., b'm'] if numbers.iter().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':')))
 }
 
 /// How many bytes at the beginning are whole lines in which nothing has to be changed but their ends.
@@ -155,10 +163,20 @@ fn plain_lines(bytes: &[u8]) -> usize {
             b'\t' => {}
             b'\r' if bytes.get(at + 1) == Some(&b'\n') => {}
             0..0x20 | 0x7f => break,
+            C1 if bytes.get(at + 1).is_some_and(|next| (0x80..=0x9f).contains(next)) => break,
             _ => {}
         }
     }
     end
+}
+
+/// Adds a text without those of its characters that control a terminal though they are none of ASCII's.
+fn push_shown(line: &mut String, text: &str) {
+    if text.as_bytes().contains(&C1) {
+        line.extend(text.chars().filter(|character| !('\u{80}'..='\u{9f}').contains(character)));
+    } else {
+        line.push_str(text);
+    }
 }
 
 #[cfg(test)]
@@ -196,6 +214,12 @@ mod tests {
         ] {
             assert_eq!(cleaned(&[bytes]), text, "{:?}", String::from_utf8_lossy(bytes));
         }
+    }
+
+    #[test]
+    fn control_characters_beyond_ascii_go_too() {
+        assert_eq!(cleaned(&["a\u{9b}2Jb\u{85}\n\u{a0}\u{80}é\u{9f}".as_bytes()]), "a2Jb\n\u{a0}é");
+        assert_eq!(cleaned(&[b"whole line\xc2\x9d\n", b"x\xc2", b"\x90y"]), "whole line\nxy");
     }
 
     #[test]

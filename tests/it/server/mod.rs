@@ -12,4 +12,6 @@ mod lifecycle;
 mod plugins;
 mod settings;
 mod sockets;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod webhooks;

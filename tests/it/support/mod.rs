@@ -11,6 +11,8 @@ pub mod model_server;
 mod model_wire;
 pub mod planted;
 pub mod projected;
+#[cfg(feature = "server")]
+pub mod proxy;
 pub mod random;
 #[cfg(feature = "agent")]
 pub mod scenario;

@@ -11,7 +11,10 @@ pub(in crate::server::openapi) const PROBES: Group = Group {
             .answers("Status")
             .better("It is ready as soon as it listens: nothing is loaded."),
         get("/server_info", "What the server is").answers("ServerInfo"),
-        get("/", "What the server is").answers("ServerInfo"),
+        get("/", "What the server is")
+            .answers("ServerInfo")
+            .better("A browser, which takes HTML, is shown the page for people."),
+        get("/page/{path}", "A file of that page").sends("application/octet-stream").refuses(&[404]).own(),
         get("/openapi.json", "This document").answers("Anything"),
         get("/docs", "This document as a page")
             .sends("text/html")
@@ -31,8 +34,32 @@ const LIVE: Parameter = may("live", Kind::Flag, "as in a process that never stop
 pub(in crate::server::openapi) const ANNALS: Group = Group {
     name: "Annals",
     operations: &[
+        get("/api/annals/conversations", "Conversations a page at a time, with models, tokens and cost")
+            .query(&[
+                may("limit", Kind::Number(1, 200, 50), "the most of them"),
+                may("after", Kind::Text, "the page's predecessor: its `next`"),
+                may(
+                    "order",
+                    Kind::Word(&["updated", "updated_oldest", "created", "created_oldest"]),
+                    "which come first; those that went on last where it is not given",
+                ),
+                may("status", Kind::Texts, "only with one of these statuses"),
+                may("tag", Kind::Texts, "only with all of these tags: `name` or `name=value`"),
+                may("title", Kind::Text, "only with this in the title or the first message"),
+                may("updated_from", Kind::Text, "only those that went on at or after this time"),
+                may("updated_before", Kind::Text, "only those that went on before this time"),
+                may("parent", Kind::Text, "only sub-agents' of this conversation"),
+            ])
+            .answers("Anything")
+            .refuses(&[404])
+            .own(),
+        get("/api/annals/conversations/{conversation_id}", "One conversation as it is listed, and its usage")
+            .query(&[may("counts", Kind::Flag, "with the numbers of its kinds of events and of its tools' calls")])
+            .answers("Anything")
+            .refuses(&[404])
+            .own(),
         get("/api/annals/conversations/{conversation_id}/state", "The state at a point")
-            .query(&[AT])
+            .query(&[AT, may("brief", Kind::Flag, "without the ids of the live branch")])
             .answers("Anything")
             .refuses(&[404])
             .own(),
@@ -78,6 +105,11 @@ pub(in crate::server::openapi) const ANNALS: Group = Group {
             may("tool", Kind::Text, "only of this tool"),
             may("limit", Kind::Number(1, 1000, 100), "the most events of the page"),
             may("descending", Kind::Flag, "the newest first"),
+            may(
+                "texts",
+                Kind::Number(100, 33_554_432, 33_554_432),
+                "the most characters of a text within an event; `cut` tells how long those were that have more",
+            ),
         ])
         .answers("LogPage")
         .refuses(&[404])

@@ -1,0 +1,98 @@
+//! What a conversation is: its events, its state, what its model sees.
+
+use std::sync::Arc;
+
+use super::{Conversation, Result};
+use crate::event::{DecodeError, Event, Given, Json};
+use crate::ids::Sequence;
+use crate::state::Stats;
+use crate::store::EventQuery;
+use crate::view::View;
+
+/// An event of a log, with its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its place.
+    pub sequence: Sequence,
+    /// It, byte for byte as it was stored or sent.
+    pub payload: String,
+}
+
+impl Recorded {
+    /// The event.
+    ///
+    /// # Errors
+    /// [`DecodeError`] where the bytes are none.
+    pub fn event(&self) -> Result<Event, DecodeError> {
+        Event::read(&self.payload, &Given::default())
+    }
+}
+
+impl Conversation {
+    /// The events from a sequence on, at most `limit` of them, with their bytes; none at the end.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn events(&self, from: Sequence, limit: usize) -> Result<Vec<Recorded>> {
+        let (local, mut events) = (&self.0, Vec::new());
+        let mut next = Some(from);
+        while let Some(from) = next.filter(|_| events.len() < limit) {
+            let (id, left) = (local.id.clone(), limit - events.len());
+            let query = EventQuery { from: Some(from), ..EventQuery::default() };
+            let page = local.host.call(move |store| store.events(&id, &query, left)).await?;
+            events.extend(
+                page.events
+                    .into_iter()
+                    .map(|event| Recorded { sequence: event.sequence, payload: event.payload }),
+            );
+            next = page.next;
+        }
+        Ok(events)
+    }
+
+    /// The base state, as it is stored; an empty object where there is none.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn state(&self) -> Result<Json> {
+        let id = self.0.id.clone();
+        let state = self.0.host.call(move |store| store.base_state(&id)).await?;
+        let text = state.map_or_else(|| "{}".to_owned(), |state| state.document.as_str().to_owned());
+        Ok(Json::from(crate::event::json::Raw::checked(&text)))
+    }
+
+    /// What model calls took so far.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn stats(&self) -> Result<Stats> {
+        Ok(self.0.lock().await?.base.stats.clone())
+    }
+
+    /// What the model may see.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn view(&self) -> Result<Arc<View>> {
+        Ok(Arc::clone(&self.0.lock().await?.branch.view))
+    }
+
+    /// Sets the title.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn set_title(&self, title: &str) -> Result<()> {
+        let (id, title) = (self.0.id.clone(), title.to_owned());
+        self.0.host.call(move |store| store.set_title(&id, Some(&title))).await
+    }
+
+    /// The title, where somebody gave it one.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn title(&self) -> Result<Option<String>> {
+        let id = self.0.id.clone();
+        let row = self.0.host.call(move |store| store.conversation(&id)).await?;
+        Ok(row.title.filter(|_| row.is_titled))
+    }
+}

@@ -1,0 +1,127 @@
+//! Making a conversation at a server, or going on with one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::request::parsed;
+use super::{Far, RemoteConversation};
+use crate::agent::AgentDocument;
+use crate::conversation::builder::check_tags;
+use crate::conversation::{AnyConversation, Builder, ConversationError, Result, Workspace};
+use crate::event::json::Raw;
+use crate::ids::ConversationId;
+use crate::remote::{Begin, Client, Cursor, Follower, Listener, RemoteError, SLOW, Server};
+
+/// How long the first connection may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Builder {
+    /// Opens the conversation where its workspace is: in this process for a folder, at the server for a remote one.
+    ///
+    /// A program that is written for one runs with the other where this line alone is changed:
+    ///
+    /// ```no_run
+    /// # async fn example(agent: annals::agent::AgentDocument) -> Result<(), Box<dyn std::error::Error>> {
+    /// use annals::conversation::Conversation;
+    /// use annals::remote::Server;
+    ///
+    /// let here = Conversation::builder().agent(agent.clone()).open_in("workspace/project").await?;
+    /// let there = Server::new("https://agents.example.org")?.key("hush").working_dir("/srv/project");
+    /// let there = Conversation::builder().agent(agent).open_in(there).await?;
+    /// for conversation in [here, there] {
+    ///     conversation.send_message("Make the tests pass").await?;
+    ///     println!("{}", conversation.run().await?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Builder::open`] and [`Builder::open_at`].
+    pub async fn open_in(self, workspace: impl Into<Workspace>) -> Result<AnyConversation> {
+        match workspace.into() {
+            Workspace::Folder(folder) => self.workspace(folder).open().await.map(AnyConversation::Local),
+            Workspace::Server(server) => self.open_at(&server).await.map(AnyConversation::Remote),
+        }
+    }
+
+    /// Opens the conversation at a server: makes it where there is none of its id, and goes on with it where there is;
+    /// one that is there keeps its agent, which has to be of the same kind as the one that is given.
+    ///
+    /// Those who listen hear what happens from then on; what was before can be read.
+    ///
+    /// # Errors
+    /// [`ConversationError::Remote`]: nobody is there, the key is wrong, the server is too old, or something was given
+    /// that cannot be sent; [`ConversationError::NoAgent`] for a new conversation without one,
+    /// [`ConversationError::Agent`] where the given one may not go on with it.
+    pub async fn open_at(self, server: &Server) -> Result<RemoteConversation> {
+        if self.max_iterations == 0 {
+            return Err(ConversationError::Limit { setting: "max_iterations" });
+        }
+        check_tags(&self.tags)?;
+        self.check_remote()?;
+        let client = Client::connect(server).await?;
+        let known = match &self.id {
+            Some(id) => match client.get(&Client::path(id, "")).await {
+                Ok(info) => Some((id.clone(), info)),
+                Err(RemoteError::Gone { .. }) => None,
+                Err(error) => return Err(error.into()),
+            },
+            None => None,
+        };
+        let listener =
+            Listener { on_event: self.parts.callbacks.clone(), on_delta: self.parts.on_delta.clone() };
+        let Some((id, info)) = known else {
+            let agent = self.agent.as_ref().ok_or(ConversationError::NoAgent)?;
+            let body = self.remote_body(agent, server)?;
+            let info = client.post("/api/conversations", Some(body), SLOW).await?;
+            let id = id_of(&info).ok_or_else(|| client.strange("a new conversation without an id"))?;
+            return RemoteConversation::follow(client, id, Cursor::default(), info, listener).await;
+        };
+        if let Some(given) = &self.agent {
+            verify(given, &info)?;
+        }
+        let end = client.log_end(&id).await?;
+        let conversation = RemoteConversation::follow(client, id, end, info, listener).await?;
+        if !self.secrets.is_empty() {
+            conversation.update_secrets(self.secrets).await?;
+        }
+        Ok(conversation)
+    }
+}
+
+/// The agent that is given has to be of the kind of the one that is there.
+fn verify(given: &AgentDocument, info: &str) -> Result<()> {
+    let agent = parsed(info).and_then(|info| info.get("agent"));
+    let Some(Ok(there)) = agent.map(|agent| AgentDocument::parse(agent.text())) else { return Ok(()) };
+    Ok(given.verify(&there)?)
+}
+
+pub(super) fn id_of(info: &str) -> Option<ConversationId> {
+    let id = parsed(info)?.get("id").and_then(Raw::as_str)?;
+    ConversationId::new(&id).ok()
+}
+
+impl RemoteConversation {
+    /// Follows a conversation that is there, from an event on.
+    pub(super) async fn follow(
+        client: Client,
+        id: ConversationId,
+        cursor: Cursor,
+        state: String,
+        listener: Listener,
+    ) -> Result<Self> {
+        let begin = Begin { cursor, state };
+        let follower = Follower::start(client.clone(), id.clone(), begin, listener);
+        let mut seen = follower.seen();
+        let first = seen.wait_for(|seen| seen.snapshots > 0 || seen.lost.is_some() || seen.ended.is_some());
+        let trouble = match tokio::time::timeout(PATIENCE, first).await {
+            Ok(Ok(seen)) => seen.ended.clone().or_else(|| seen.lost.as_ref().map(|(_, why)| why.clone())),
+            Ok(Err(_)) | Err(_) => Some(client.strange("its socket says nothing")),
+        };
+        match trouble {
+            Some(error) => Err(error.into()),
+            None => Ok(Self(Arc::new(Far { id, client, follower, reading: tokio::sync::Mutex::default() }))),
+        }
+    }
+}

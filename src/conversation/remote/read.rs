@@ -1,0 +1,114 @@
+//! What a conversation at a server is: its events, its state, what its model sees.
+
+use std::sync::Arc;
+
+use super::RemoteConversation;
+use super::request::parsed;
+use crate::conversation::branch::Branch;
+use crate::conversation::load::Stored;
+use crate::conversation::{Recorded, Result};
+use crate::event::json::Raw;
+use crate::event::{Event, Given, Json};
+use crate::ids::{EventId, Sequence};
+use crate::remote::{Client, Cursor};
+use crate::state::Stats;
+use crate::tree::Tree;
+use crate::view::View;
+
+impl RemoteConversation {
+    /// The events from a sequence on, at most a page of them, with their bytes; none at the end.
+    ///
+    /// Annals' server shows them as they are stored. The reference's shows them as its interface does, and can only be
+    /// read from its beginning: reading on from the last page is quick, beginning in the middle is not.
+    ///
+    /// # Errors
+    /// [`ConversationError::Remote`](crate::conversation::ConversationError::Remote).
+    pub async fn events(&self, from: Sequence, limit: usize) -> Result<Vec<Recorded>> {
+        let mut reading = self.0.reading.lock().await;
+        if reading.next > from.0 {
+            *reading = Cursor::default();
+        }
+        let mut events = Vec::new();
+        while events.len() < limit {
+            let page = self.0.client.log_behind(&self.0.id, &reading).await?;
+            if page.is_empty() {
+                break;
+            }
+            for event in page {
+                if events.len() == limit {
+                    break;
+                }
+                reading.pass(event.sequence, &event.payload);
+                if event.sequence >= from.0 {
+                    events.push(Recorded { sequence: Sequence(event.sequence), payload: event.payload });
+                }
+            }
+        }
+        Ok(events)
+    }
+
+    /// What the server shows of the conversation: the reference's base state, and what its catalogue has. Secrets are
+    /// null.
+    ///
+    /// # Errors
+    /// [`ConversationError::Remote`](crate::conversation::ConversationError::Remote).
+    pub async fn state(&self) -> Result<Json> {
+        let info = self.0.client.get(&self.path("")).await?;
+        Ok(Json::parse(&info).map_err(|_| self.0.client.strange("a conversation that is no JSON"))?)
+    }
+
+    /// What model calls took so far.
+    ///
+    /// # Errors
+    /// As [`RemoteConversation::state`].
+    pub async fn stats(&self) -> Result<Stats> {
+        Ok(self.state().await?.raw().get("stats").map(Stats::read).unwrap_or_default())
+    }
+
+    /// What the model may see: made here, of the whole log.
+    ///
+    /// # Errors
+    /// [`ConversationError::Remote`](crate::conversation::ConversationError::Remote), and what reading the log can
+    /// meet.
+    pub async fn view(&self) -> Result<Arc<View>> {
+        Ok(Arc::clone(&self.branch().await?.view))
+    }
+
+    /// The active branch.
+    pub(super) async fn branch(&self) -> Result<Branch> {
+        Ok(Branch::resumed(&self.stored().await?.branch(&self.0.id)?))
+    }
+
+    /// The whole log, in memory.
+    pub(super) async fn stored(&self) -> Result<Stored> {
+        let client = &self.0.client;
+        let info = client.get(&Client::path(&self.0.id, "")).await?;
+        let leaf = parsed(&info).and_then(|info| info.get("leaf_event_id")?.as_str());
+        let leaf = leaf.map(|leaf| EventId::new(leaf.into_owned())).transpose();
+        let leaf = leaf.map_err(|_| client.strange("a HEAD that is no event"))?;
+        let (mut events, mut tree, mut cursor) = (Vec::new(), Tree::new(), Cursor::default());
+        loop {
+            let page = client.log_behind(&self.0.id, &cursor).await?;
+            if page.is_empty() {
+                break;
+            }
+            for logged in page {
+                cursor.pass(logged.sequence, &logged.payload);
+                let event =
+                    Event::read(&logged.payload, &Given { id: cursor.last.as_ref(), timestamp: None });
+                let sequence = Sequence(logged.sequence);
+                let event = event.map_err(|source| crate::Error::Undecodable { sequence, source })?;
+                tree.push(event.id().as_str(), event.common().parent_id.as_deref(), event.kind());
+                events.push(event);
+            }
+        }
+        let head_is_empty = leaf.is_none();
+        Ok(Stored { events, tree, base: None, leaf, head_is_empty })
+    }
+
+    /// A member of what the server shows of the conversation.
+    pub(super) async fn field<T>(&self, name: &str, read: impl FnOnce(Raw<'_>) -> T) -> Result<Option<T>> {
+        let state = self.state().await?;
+        Ok(state.raw().get(name).filter(|value| !value.is_null()).map(read))
+    }
+}

@@ -1,0 +1,77 @@
+// Numbers, times and sizes as people read them.
+const whole = new Intl.NumberFormat('en-GB');
+const compact = new Intl.NumberFormat('en-GB', { notation: 'compact', maximumFractionDigits: 1 });
+
+export const count = (n) => (n == null ? '–' : whole.format(n));
+
+/** 1.2M */
+export const short = (n) => (n == null ? '–' : n < 10000 ? whole.format(n) : compact.format(n));
+
+export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+
+/** In the price table's currency, US dollars; small ones with more digits. */
+export function cost(n) {
+  if (n == null) return '–';
+  if (n === 0) return '$0';
+  if (n < 0.01) return `$${n.toPrecision(2)}`;
+  return `$${n.toFixed(n < 10 ? 3 : 2)}`;
+}
+
+export function bytes(n) {
+  if (n == null) return '–';
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let unit = 0;
+  while (n >= 1000 && unit < units.length - 1) {
+    n /= 1000;
+    unit += 1;
+  }
+  return `${unit && n < 10 ? n.toFixed(1) : Math.round(n)} ${units[unit]}`;
+}
+
+/** 340 ms · 4.2 s · 3 min 10 s · 2 h 5 min */
+export function duration(ms) {
+  if (ms == null || Number.isNaN(ms)) return '–';
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const s = ms / 1000;
+  if (s < 60) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
+  const min = Math.floor(s / 60);
+  if (min < 60) return `${min} min ${Math.round(s % 60)} s`;
+  const h = Math.floor(min / 60);
+  return h < 48 ? `${h} h ${min % 60} min` : `${Math.floor(h / 24)} d ${h % 24} h`;
+}
+
+/** Milliseconds since 1970 of a time; one without a zone is local, as events write theirs. */
+export const millis = (text) => (text ? Date.parse(String(text).replace(/(\.\d{3})\d+/, '$1')) : NaN);
+
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const full = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+const date = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
+
+const shown = (format, text) => {
+  const ms = millis(text);
+  return Number.isNaN(ms) ? String(text ?? '–') : format.format(ms);
+};
+
+export const time = (text) => shown(clock, text);
+export const moment = (text) => shown(full, text);
+
+/** How long ago: `12 s ago`, `3 h ago`, `5 May`, `5 May 2024`. */
+export function ago(text, now = Date.now()) {
+  const ms = millis(text);
+  if (Number.isNaN(ms)) return String(text ?? '–');
+  const s = (now - ms) / 1000;
+  if (s < -60) return full.format(ms);
+  if (s < 5) return 'now';
+  if (s < 60) return `${Math.round(s)} s ago`;
+  if (s < 3600) return `${Math.round(s / 60)} min ago`;
+  if (s < 86400) return `${Math.round(s / 3600)} h ago`;
+  if (s < 86400 * 7) return `${Math.round(s / 86400)} d ago`;
+  return new Date(ms).getFullYear() === new Date(now).getFullYear() ? day.format(ms) : date.format(ms);
+}
+
+/** The beginning of an id, enough to tell it from others. */
+export const brief = (id) => String(id ?? '').slice(0, 8);
+
+/** Words of a status or kind: waiting_for_confirmation -> waiting for confirmation. */
+export const words = (text) => String(text ?? '').replaceAll('_', ' ');

@@ -1,0 +1,49 @@
+// What can be done with a conversation as a whole.
+import { html, useState } from '../../lib/ui.js';
+import { go } from '../../lib/router.js';
+import { at, post, remove } from '../../lib/api.js';
+import { attempt, say } from '../../lib/notes.js';
+import { plural } from '../../lib/format.js';
+import { Dialog } from '../../ui/dialog.js';
+import { Icon } from '../../ui/icon.js';
+
+/** Asks whether it is meant. */
+function Deletion({ context, isOpen, close }) {
+  const head = context.head.value;
+  const [isBusy, setBusy] = useState(false);
+  const run = async () => {
+    setBusy(true);
+    const isDone = await attempt(() => remove(at`/api/conversations/${context.id}`));
+    setBusy(false);
+    if (!isDone) return;
+    close();
+    say('The conversation is deleted.', { advice: 'A receipt stays in the administrative log.' });
+    go(['conversations']);
+  };
+  return html`
+    <${Dialog} isOpen=${isOpen} close=${close} title="Delete this conversation?">
+      <p><strong>${head.title ?? 'Without a title'}</strong>, ${plural(head.event_count, 'event')}. It goes for good, with its files.
+        Forks and sub-agents stay.</p>
+      <footer><button onClick=${close}>Keep it</button>
+        <button class="danger" disabled=${isBusy} onClick=${run}>Delete it</button></footer>
+    <//>`;
+}
+
+export function Actions({ context, rename }) {
+  const { status } = context.head.value;
+  const [isDeleting, setDeleting] = useState(false);
+  if (context.copyOf) return null;
+  const command = (name) => attempt(async () => {
+    await post(at`/api/conversations/${context.id}/${name}`);
+    context.refresh();
+  });
+  const isRunning = status === 'running';
+  return html`
+    ${isRunning ? html`
+      <button onClick=${() => command('pause')} title="After the step under way"><${Icon} name="pause" />Pause</button>
+      <button onClick=${() => command('interrupt')} title="At once"><${Icon} name="stop" />Interrupt</button>`
+    : status !== 'waiting_for_confirmation' && html`<button onClick=${() => command('run')} title="Let the agent go on"><${Icon} name="play" />Run</button>`}
+    <button class="plain" onClick=${rename}>Name and tags</button>
+    <button class="plain wrong" onClick=${() => setDeleting(true)}>Delete</button>
+    <${Deletion} context=${context} isOpen=${isDeleting} close=${() => setDeleting(false)} />`;
+}

@@ -1,0 +1,142 @@
+// What the cards of a conversation share: what is chosen, what can be done, where things are.
+import { signal } from '../../lib/ui.js';
+import { go, setQuery } from '../../lib/router.js';
+import { at, get, post } from '../../lib/api.js';
+import { complain, say } from '../../lib/notes.js';
+import { Log } from './log.js';
+
+/** A number of a parameter; null where it is none. */
+export const numbered = (text) => (/^\d+$/.test(text ?? '') ? Number(text) : null);
+
+export class Context {
+  constructor(head, events) {
+    this.id = head.id;
+    this.copyOf = head.copy_of;
+    this.head = signal(head);
+    this.log = new Log(head.id, head.event_count, events);
+    /** The sequence that is chosen, and the point that is looked at; null for the end. */
+    this.selected = signal(null);
+    this.at = signal(null);
+    /** Sequences of the live branch, as ranges; null until they are known. */
+    this.live = signal(null);
+    this.raw = signal(null);
+    this.control = { current: null };
+  }
+
+  isLive(sequence) {
+    const ranges = this.live.value;
+    if (!ranges) return true;
+    const last = ranges.at(-1)?.[1] ?? -1;
+    // What came since the ranges were asked for goes on from HEAD.
+    return sequence > this.liveUntil || ranges.some(([from, to]) => sequence >= from && sequence <= to) || last < 0;
+  }
+
+  /** Looks again which branch is live. */
+  async lookForBranches() {
+    try {
+      const until = this.log.total.peek() - 1;
+      const found = await get(at`/api/annals/conversations/${this.id}/branches`);
+      this.liveUntil = until;
+      const [first] = found.live ?? [];
+      const isAll = found.live?.length === 1 && first[0] === 0 && first[1] >= until;
+      this.live.value = isAll ? null : found.live;
+      return found;
+    } catch (error) {
+      complain(error);
+      return null;
+    }
+  }
+
+  async refresh() {
+    try {
+      this.head.value = await get(at`/api/annals/conversations/${this.id}`);
+    } catch { /* the next event has it looked at again */ }
+  }
+
+  select(sequence) {
+    this.selected.value = sequence;
+    setQuery({ event: sequence, find: '' });
+  }
+
+  goTo(sequence) {
+    this.selected.value = sequence;
+    setQuery({ event: sequence, tab: '', find: '' });
+    this.control.current?.goTo(sequence);
+  }
+
+  /** Goes to an event by its id, wherever it is in the log. */
+  async goToEvent(id) {
+    try {
+      const place = this.log.place(id) ?? await this.sequenceOf(id);
+      if (place === null) say('This event is not in the log.', { isError: true, advice: 'It may stand for a summary.' });
+      else this.goTo(place);
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  async sequenceOf(id) {
+    const sql = 'SELECT sequence FROM events WHERE conversation_id = :conversation AND event_id = :event';
+    const found = await post('/api/annals/query', { sql, parameters: { conversation: this.id, event: id.replace(/-summary$/, '') } });
+    return found.rows[0]?.[0] ?? null;
+  }
+
+  setAt(sequence) {
+    const last = this.log.total.peek() - 1;
+    this.at.value = sequence === null || sequence >= last ? null : Math.max(0, sequence);
+    setQuery({ at: this.at.value });
+  }
+
+  openRaw(sequence) { this.raw.value = sequence; }
+
+  /** What the model was sent for the reply that an event is of: what was there before the reply's first event. */
+  async openMessages(sequence) {
+    const first = await this.#beginning(sequence);
+    setQuery({ tab: 'messages', reply: first }, { replace: false });
+  }
+
+  async #beginning(sequence) {
+    const event = this.log.entry(sequence)?.event;
+    if (!event?.llm_response_id) return sequence;
+    let first = sequence;
+    while (this.log.entry(first - 1)?.event.llm_response_id === event.llm_response_id) first -= 1;
+    return first;
+  }
+
+  compare(sequence) {
+    go(['compare'], { left: `${this.id}@${sequence}`, right: this.id });
+  }
+
+  async fork(event) {
+    try {
+      const made = await post(at`/api/conversations/${this.id}/fork`, { from_event_id: event, reset_metrics: false });
+      say('The fork is made.', { advice: 'It begins with what happened up to there.' });
+      go(['c', made.id]);
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  async navigate(event) {
+    try {
+      await post(at`/api/conversations/${this.id}/navigate`, { event_id: event });
+      await Promise.all([this.lookForBranches(), this.refresh()]);
+      say('HEAD is moved.', { advice: 'What follows goes on from there; nothing is lost.' });
+    } catch (error) {
+      complain(error);
+    }
+  }
+}
+
+/** What the address says, into the context. */
+export function follow(context, query) {
+  context.at.value = numbered(query.at);
+  const event = numbered(query.event);
+  if (event === null && query.event) {
+    // An address may name an event by its id.
+    context.goToEvent(query.event);
+  } else if (event !== null && event !== context.selected.peek()) {
+    context.selected.value = event;
+    context.control.current?.goTo(event);
+  }
+}

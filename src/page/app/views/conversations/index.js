@@ -1,0 +1,69 @@
+// The list of conversations: filters that live in the address, rows that stay live.
+import { html, useEffect, useMemo, useRef, useState } from '../../lib/ui.js';
+import { go, setQuery, all } from '../../lib/router.js';
+import { count } from '../../lib/format.js';
+import { useShortcuts } from '../../lib/keys.js';
+import { useSheet } from '../../lib/sheet.js';
+import { VirtualList } from '../../ui/virtual.js';
+import { Icon } from '../../ui/icon.js';
+import { Problem, Waiting } from '../../ui/pieces.js';
+import { Paging } from './paging.js';
+import { Filters } from './filters.js';
+import { NewConversation } from './new.js';
+import { Row, rowHeight } from './row.js';
+
+function usePaging(query) {
+  const { status, tag, title, order } = query;
+  const name = JSON.stringify([status, tag, title, order]);
+  const paging = useMemo(() => new Paging({ status: all(status), tag: all(tag), title, order }), [name]);
+  useEffect(() => () => paging.end(), [paging]);
+  return paging;
+}
+
+/** Rows are taller where the page is narrow. */
+function useRowHeight() {
+  const [height, setHeight] = useState(rowHeight());
+  useEffect(() => {
+    const measure = () => setHeight(rowHeight());
+    addEventListener('resize', measure);
+    return () => removeEventListener('resize', measure);
+  }, []);
+  return height;
+}
+
+export function View({ query }) {
+  useSheet('list');
+  const paging = usePaging(query);
+  const field = useRef(null);
+  const [selected, setSelected] = useState(-1);
+  const [isNew, setNew] = useState(false);
+  const height = useRowHeight();
+  const rows = paging.rows.value;
+  const total = paging.total.value;
+  const move = (by) => setSelected((old) => Math.max(0, Math.min((total ?? 1) - 1, old + by)));
+  const open = () => rows[selected] && go(['c', rows[selected].id]);
+  useEffect(() => setSelected(-1), [paging]);
+  useShortcuts([
+    { keys: 'j', what: 'The next conversation', run: () => move(1) },
+    { keys: 'k', what: 'The previous one', run: () => move(-1) },
+    { keys: 'Enter', what: 'Open it', run: open },
+    { keys: 'n', what: 'A new conversation', run: () => setNew(true) },
+    { keys: '/', what: 'Search', run: () => field.current?.focus() },
+  ], [rows, selected, total]);
+  const withTag = (tag) => setQuery({ tag: [...new Set([...all(query.tag), tag])] });
+  return html`
+    <div class="heading">
+      <h1>Conversations <span class="soft number">${total === null ? '' : count(total)}</span></h1>
+      <span class="grow"></span>
+      <button onClick=${() => setNew(true)}><${Icon} name="plus" />New</button>
+    </div>
+    <${NewConversation} isOpen=${isNew} close=${() => setNew(false)} />
+    <${Filters} query=${query} field=${field} />
+    ${paging.error.value && html`<${Problem} error=${paging.error.value} again=${() => paging.load()} />`}
+    ${total === null && !paging.error.value && html`<${Waiting} />`}
+    ${total === 0 && html`<p class="empty">No conversation fits. ${query.title || query.status || query.tag
+      ? html`<a href="#/conversations">Show all of them</a>` : 'Those that are run or imported appear here.'}</p>`}
+    ${total > 0 && html`<${VirtualList} label="Conversations" total=${total} height=${height} selected=${selected}
+      onRange=${(_, end) => paging.want(end)}
+      row=${(index) => html`<${Row} one=${rows[index]} isSelected=${index === selected} withTag=${withTag} />`} />`}`;
+}

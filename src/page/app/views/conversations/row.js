@@ -1,0 +1,39 @@
+// One conversation in the list.
+import { html, cx } from '../../lib/ui.js';
+import { href } from '../../lib/router.js';
+import { brief, cost, count, short } from '../../lib/format.js';
+import { Status, Ago, Tag } from '../../ui/pieces.js';
+import { plain } from '../../ui/text.js';
+
+export const rowHeight = () => (innerWidth <= 640 ? 96 : 62);
+
+const TAGS_SHOWN = 4;
+
+export function Row({ one, isSelected, withTag }) {
+  if (!one) return html`<div class="conversation loading" aria-busy="true"><i></i><i></i></div>`;
+  const tags = Object.entries(one.tags);
+  return html`
+    <article class=${cx('conversation', isSelected && 'selected')} aria-current=${isSelected ? 'true' : undefined}>
+      <${Status} status=${one.status} />
+      <div class="what">
+        <a class="title" href=${href(['c', one.id])}>${plain(one.title) || 'Without a title'}</a>
+        <div class="under">
+          <code title=${one.id}>${brief(one.id)}</code>
+          ${one.models.length > 0 && html`<span class="model" title=${one.models.join(', ')}>${one.models.join(', ')}</span>`}
+          ${one.copy_of && html`<span class="tag">${one.copy_of}</span>`}
+          ${one.parent && html`<a class="tag" href=${href(['c', one.parent])}>sub-agent</a>`}
+          ${one.forked_from && html`<a class="tag" href=${href(['c', one.forked_from])}>fork</a>`}
+          ${tags.slice(0, TAGS_SHOWN).map(([name, value]) => html`
+            <${Tag} key=${name} name=${name} value=${value} onClick=${() => withTag(value ? `${name}=${value}` : name)} />`)}
+          ${tags.length > TAGS_SHOWN && html`<span class="soft">+${tags.length - TAGS_SHOWN}</span>`}
+        </div>
+      </div>
+      <dl>
+        <div><dt>Events</dt><dd>${short(one.event_count)}</dd></div>
+        <div title=${`${count(one.prompt_tokens)} in, ${count(one.completion_tokens)} out`}>
+          <dt>Tokens</dt><dd>${short(one.prompt_tokens + one.completion_tokens)}</dd></div>
+        <div><dt>Cost</dt><dd>${cost(one.cost)}</dd></div>
+      </dl>
+      <${Ago} time=${one.updated_at} />
+    </article>`;
+}

@@ -1,0 +1,74 @@
+// The figures of the view, all of them answers of named reports.
+import { get, at } from '../../lib/api.js';
+
+const DAY = 86_400_000;
+/** How many conversations are asked for, and how many are shown. */
+export const CONVERSATIONS_MAX = 1000;
+
+/** The rows of an answer as objects. */
+export const objects = ({ columns, rows }) =>
+  rows.map((row) => Object.fromEntries(columns.map((name, index) => [name, row[index]])));
+
+const sum = (rows, name) => rows.reduce((total, row) => total + (row[name] ?? 0), 0);
+
+/** The day behind a day: `until` of a report is not in it any more, that of the form is. */
+const dayAfter = (day) => new Date(Date.parse(day) + DAY).toISOString().slice(0, 10);
+
+/** Asks for everything that the view shows; `query` is `{since, until, conversation}`, days and an id. */
+export async function figures({ since, until, conversation }, signal) {
+  const range = { since, until: until ? dayAfter(until) : undefined };
+  const report = async (name, more) =>
+    objects(await get(at`/api/annals/reports/${name}`, { ...range, ...more }, signal));
+  const one = { conversation };
+  const [days, events, models, conversations, tools, slow, calls] = await Promise.all([
+    report('cost-by-day', one), report('activity', one), report('cost-by-model', one),
+    conversation ? [] : report('cost-by-conversation', { limit: CONVERSATIONS_MAX }),
+    report('tools', one), report('slow-tools', one), report('slow-calls', { ...one, limit: 10 }),
+  ]);
+  const withTokens = (rows) => rows.map((row) => ({ ...row, tokens: row.prompt_tokens + row.completion_tokens }));
+  return {
+    days: withTokens(days), events, models: withTokens(models), conversations: withTokens(conversations), tools, slow, calls,
+    total: {
+      cost: sum(models, 'cost'), prompt: sum(models, 'prompt_tokens'), completion: sum(models, 'completion_tokens'),
+      cached: sum(models, 'cache_read_tokens'), requests: sum(models, 'calls'), calls: sum(tools, 'calls'),
+      errors: sum(tools, 'errors'), rejected: sum(tools, 'rejected'), events: sum(events, 'events'),
+    },
+  };
+}
+
+const parse = (day) => Date.parse(`${day}T00:00:00Z`);
+const written = (ms) => new Date(ms).toISOString().slice(0, 10);
+
+const UNITS = {
+  day: { start: (ms) => ms, next: (ms) => ms + DAY },
+  // Weeks begin on Mondays; 5 January 1970 was one.
+  week: { start: (ms) => ms - ((((ms / DAY - 4) % 7) + 7) % 7) * DAY, next: (ms) => ms + 7 * DAY },
+  month: {
+    start: (ms) => parse(`${written(ms).slice(0, 7)}-01`),
+    next: (ms) => Date.UTC(new Date(ms).getUTCFullYear(), new Date(ms).getUTCMonth() + 1, 1),
+  },
+};
+
+/**
+ * Rows by day as columns without gaps, summed up to weeks or months where days would be too many.
+ * @returns {{unit: 'day' | 'week' | 'month', spans: object[], unknown: object | null}} a span has `from` and the sums
+ */
+export function spans(rows, names, most = 92) {
+  const known = rows.filter((row) => !Number.isNaN(parse(row.day))).toSorted((a, b) => (a.day < b.day ? -1 : 1));
+  const unknown = rows.find((row) => Number.isNaN(parse(row.day))) ?? null;
+  if (!known.length) return { unit: 'day', spans: [], unknown };
+  const [first, last] = [parse(known[0].day), parse(known.at(-1).day)];
+  const days = (last - first) / DAY + 1;
+  const unit = days <= most ? 'day' : days <= most * 7 ? 'week' : 'month';
+  const { start, next } = UNITS[unit];
+  const found = [];
+  // A file with a clock that was wrong once would have thousands of months: those that hold something are enough then.
+  if (days / 28 < 600) for (let ms = start(first); ms <= last; ms = next(ms)) found.push(ms);
+  else found.push(...new Set(known.map((row) => start(parse(row.day)))));
+  const spanned = new Map(found.map((ms) => [ms, { from: written(ms), ...Object.fromEntries(names.map((name) => [name, 0])) }]));
+  for (const row of known) {
+    const span = spanned.get(start(parse(row.day)));
+    for (const name of names) span[name] += row[name] ?? 0;
+  }
+  return { unit, spans: [...spanned.values()], unknown };
+}

@@ -1,0 +1,68 @@
+//! The frames of the cursor socket (`api.md` section 5.2).
+
+use crate::event::json::Raw;
+
+/// What a server says over the cursor socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Frame<'a> {
+    /// An event of the log: its sequence and its text.
+    Durable { sequence: u64, event: &'a str },
+    /// An event that is in no log: the whole state.
+    Transient { event: &'a str },
+    /// A piece of a reply on its way.
+    Delta { item: String, is_reasoning: bool, content: String },
+    /// A reply on its way counts for nothing.
+    Aborted { item: String },
+    /// Nothing that matters here: where a replay begins and ends, that a reply begins, what was wrong with a frame.
+    Other,
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a frame; `None` for what is none. Types that are not known are passed over.
+    pub fn read(text: &'a str) -> Option<Self> {
+        let raw = Raw::parse(text).ok()?;
+        let members = raw.to_object();
+        let string = |name: &str| members.get(name).and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
+        Some(match string("type")?.as_str() {
+            "durable" => Self::Durable {
+                sequence: u64::try_from(members.get("seq")?.as_i64()?).ok()?,
+                event: members.get("event")?.text(),
+            },
+            "transient" => Self::Transient { event: members.get("event")?.text() },
+            "delta" => Self::Delta {
+                item: string("item_id")?,
+                is_reasoning: string("kind")? == "reasoning",
+                content: string("content")?,
+            },
+            "item_aborted" => Self::Aborted { item: string("item_id")? },
+            _ => Self::Other,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_keeps_its_bytes() {
+        let text = r#"{"seq":7,"event":{ "kind" : "PauseEvent",  "id":"a" },"type":"durable"}"#;
+        let event = r#"{ "kind" : "PauseEvent",  "id":"a" }"#;
+        assert_eq!(Frame::read(text), Some(Frame::Durable { sequence: 7, event }));
+    }
+
+    #[test]
+    fn what_is_not_known_is_passed_over_and_what_is_broken_is_none() {
+        assert_eq!(Frame::read(r#"{"type":"sync","from_seq":-1}"#), Some(Frame::Other));
+        assert_eq!(Frame::read(r#"{"type":"tomorrow's"}"#), Some(Frame::Other));
+        for broken in ["", "[]", "{}", r#"{"type":"durable","seq":-1,"event":{}}"#, r#"{"type":"durable","#] {
+            assert_eq!(Frame::read(broken), None, "{broken}");
+        }
+        assert_eq!(
+            Frame::read(
+                r#"{"type":"delta","item_id":"e","attempt":0,"order":0,"kind":"text","content":"a\n"}"#
+            ),
+            Some(Frame::Delta { item: "e".to_owned(), is_reasoning: false, content: "a\n".to_owned() })
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! What is known of a conversation at a server, from what was heard of it.
+
+use std::time::Instant;
+
+use super::RemoteError;
+use super::log::Cursor;
+use crate::event::json::Raw;
+use crate::event::{Event, Json, kind};
+use crate::ids::EventId;
+use crate::state::ExecutionStatus;
+
+/// The fields of a state that are followed.
+const STATUS: &str = "execution_status";
+const LAST_USER_MESSAGE: &str = "last_user_message_id";
+const LEAF: &str = "leaf_event_id";
+const GOAL: &str = "goal";
+
+/// What is known of a conversation at a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    /// How far its log was heard.
+    pub cursor: Cursor,
+    /// How it goes.
+    pub status: ExecutionStatus,
+    /// Where HEAD is.
+    pub head: Option<EventId>,
+    /// A person's last message.
+    pub last_user_message: Option<EventId>,
+    /// The sequence at which it was last said how it goes.
+    pub told: Option<u64>,
+    /// Why a run last failed: the sequence, the code, the detail.
+    pub error: Option<(u64, String, String)>,
+    /// What was last told of a goal, and the sequence.
+    pub goal: Option<(u64, Json)>,
+    /// How many whole states were heard over sockets.
+    pub snapshots: u64,
+    /// Since when the server cannot be reached, and why.
+    pub lost: Option<(Instant, RemoteError)>,
+    /// Why nobody follows any more.
+    pub ended: Option<RemoteError>,
+}
+
+impl Seen {
+    pub fn new(cursor: Cursor, status: ExecutionStatus) -> Self {
+        Self {
+            cursor,
+            status,
+            head: None,
+            last_user_message: None,
+            told: None,
+            error: None,
+            goal: None,
+            snapshots: 0,
+            lost: None,
+            ended: None,
+        }
+    }
+
+    /// Takes in an event of the log.
+    pub fn hear(&mut self, sequence: u64, event: &Event) {
+        if kind::moves_head(event.kind()) {
+            self.head = Some(event.id().clone());
+        }
+        match event {
+            Event::StateUpdate(update) => {
+                let value = update.value.raw();
+                match &*update.key {
+                    STATUS => {
+                        self.set_status(value);
+                        self.told = Some(sequence);
+                    }
+                    LAST_USER_MESSAGE => self.last_user_message = id(value),
+                    GOAL => self.goal = Some((sequence, update.value.clone())),
+                    _ => {}
+                }
+            }
+            Event::ConversationError(error) => {
+                self.error = Some((sequence, error.code.to_string(), error.detail.to_string()));
+            }
+            Event::Message(_)
+            | Event::Action(_)
+            | Event::Observation(_)
+            | Event::UserReject(_)
+            | Event::AgentError(_)
+            | Event::SystemPrompt(_)
+            | Event::Condensation(_)
+            | Event::CondensationRequest(_)
+            | Event::CondensationSummary(_)
+            | Event::Pause(_)
+            | Event::Interrupt(_)
+            | Event::SecurityAnalysis(_)
+            | Event::Hook(_)
+            | Event::Token(_)
+            | Event::CompletionLog(_)
+            | Event::StreamingDelta(_)
+            | Event::AcpToolCall(_)
+            | Event::ServerError(_)
+            | Event::Unknown(_) => {}
+        }
+    }
+
+    /// Takes in a whole state: that of a snapshot, or of the conversation's routes.
+    pub fn refresh(&mut self, state: Raw<'_>) {
+        let state = state.to_object();
+        if let Some(status) = state.get(STATUS) {
+            self.set_status(status);
+        }
+        self.head = state.get(LEAF).and_then(id);
+        self.last_user_message = state.get(LAST_USER_MESSAGE).and_then(id);
+    }
+
+    fn set_status(&mut self, value: Raw<'_>) {
+        if let Some(status) = value.as_str().and_then(|status| status.parse().ok()) {
+            self.status = status;
+        }
+    }
+}
+
+/// The whole state in an event that is in no log; `None` where it holds none.
+pub(super) fn whole_state<'a>(event: &'a str) -> Option<Raw<'a>> {
+    let event = Raw::parse(event).ok()?;
+    (event.get("key")?.as_str()? == "full_state").then(|| event.get("value"))?
+}
+
+fn id(value: Raw<'_>) -> Option<EventId> {
+    EventId::new(value.as_str()?.into_owned()).ok()
+}

@@ -1,0 +1,105 @@
+//! A WebSocket to a server, over the same connections, certificates and proxies as every other request.
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use reqwest::StatusCode;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_accept_key};
+use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
+
+use super::{Client, Method, RemoteError, Result};
+
+/// The longest frame: a server sends none of more than 4 MiB, whatever the state of a conversation.
+const FRAME_BYTES_MAX: usize = 16 << 20;
+
+/// How long the handshake may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Close codes that are final: the key is wrong; there is no such conversation.
+const UNAUTHORISED: u16 = 4001;
+const UNKNOWN: u16 = 4004;
+
+/// A socket that is open.
+pub(super) struct Socket(WebSocketStream<reqwest::Upgraded>);
+
+/// What comes over a socket.
+#[derive(Debug, PartialEq)]
+pub(super) enum Heard {
+    Text(String),
+    /// The other side is there.
+    Pong,
+    /// The connection is at its end, and another may be made.
+    Lost,
+    /// It is at its end, and another would be too.
+    Ended(RemoteError),
+}
+
+impl Socket {
+    /// Opens a socket.
+    ///
+    /// # Errors
+    /// [`RemoteError::Unreachable`], and what a refusal of the handshake means.
+    pub async fn open(client: &Client, path: &str) -> Result<Self> {
+        match tokio::time::timeout(PATIENCE, Self::shake_hands(client, path)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(RemoteError::Unreachable {
+                server: client.server().to_string(),
+                cause: "no handshake in time".to_owned(),
+            }),
+        }
+    }
+
+    async fn shake_hands(client: &Client, path: &str) -> Result<Self> {
+        let nonce = generate_key();
+        let request = client
+            .request(Method::Get, path)
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", &nonce);
+        let response = request.send().await.map_err(|error| client.unreachable(&error))?;
+        let status = response.status();
+        if status != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(client.refusal(status.as_u16(), ""));
+        }
+        let accept = response.headers().get("sec-websocket-accept").map(|value| value.as_bytes().to_owned());
+        if accept.as_deref() != Some(derive_accept_key(nonce.as_bytes()).as_bytes()) {
+            return Err(client.strange("it accepted another handshake"));
+        }
+        let upgraded = response.upgrade().await.map_err(|error| client.unreachable(&error))?;
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(FRAME_BYTES_MAX))
+            .max_frame_size(Some(FRAME_BYTES_MAX));
+        Ok(Self(WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await))
+    }
+
+    /// The next that comes. Can be given up and asked again.
+    pub async fn hear(&mut self, client: &Client) -> Heard {
+        loop {
+            let server = || client.server().to_string();
+            match self.0.next().await {
+                Some(Ok(Message::Text(text))) => return Heard::Text(text.as_str().to_owned()),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => return Heard::Pong,
+                Some(Ok(Message::Close(Some(frame)))) => match u16::from(frame.code) {
+                    UNAUTHORISED => return Heard::Ended(RemoteError::Key { server: server() }),
+                    UNKNOWN => {
+                        let detail = "Conversation not found".to_owned();
+                        return Heard::Ended(RemoteError::Gone { server: server(), detail });
+                    }
+                    _ => return Heard::Lost,
+                },
+                Some(Ok(Message::Close(None)) | Err(_)) | None => return Heard::Lost,
+                Some(Ok(Message::Binary(_) | Message::Frame(_))) => {}
+            }
+        }
+    }
+
+    /// Asks whether the other side is there.
+    pub async fn ping(&mut self) -> bool {
+        self.0.send(Message::Ping(Vec::new().into())).await.is_ok()
+    }
+
+    /// Says goodbye; the other side may be gone already.
+    pub async fn close(mut self) {
+        let _gone = tokio::time::timeout(std::time::Duration::from_secs(1), self.0.close(None)).await;
+    }
+}

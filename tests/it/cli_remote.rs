@@ -1,0 +1,132 @@
+//! The commands that run agents, with an agent that runs at a server.
+#![cfg(all(feature = "cli", feature = "server", unix))]
+
+use std::process::{Command, Stdio};
+
+use annals::ConversationId;
+use annals::store::{ConversationFilter, Order};
+use serde_json::Value;
+
+use crate::remote::{Far, shell};
+use crate::support::model_server::Answer;
+
+/// The program told of a server, in an environment where nothing else is set.
+struct Desk {
+    far: Far,
+    key: &'static str,
+}
+
+impl Desk {
+    async fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self { far: Far::new(answers).await, key: "session-key-that-nobody-sees" }
+    }
+
+    /// Exit code, standard output and standard error.
+    async fn says(&self, arguments: &[&str]) -> (i32, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+        let home = self.far.scratch.path("home");
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", home);
+        command.env("LLM_API_KEY", "sk-not-to-be-seen");
+        command.env("LLM_BASE_URL", format!("{}/v1", self.far.model.url())).env("KEY", self.key);
+        command.args(arguments).args(["--server", &self.far.served.url, "--api-key", "KEY"]);
+        command.current_dir(self.far.scratch.path("")).stdin(Stdio::null());
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+    }
+
+    async fn run(&self, more: &[&str]) -> (i32, String, String) {
+        let folder = self.far.scratch.path("work");
+        self.says(&[&["run", "Go", "-m", "openai/m", "-w", folder.to_str().unwrap()], more].concat()).await
+    }
+
+    fn id(&self) -> ConversationId {
+        let all =
+            self.far.store.conversations(&ConversationFilter::default(), Order::Created, None, 2).unwrap();
+        all.conversations[0].id.clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_at_a_server_is_drawn_like_one_that_is_here() {
+    let desk =
+        Desk::new([shell("c1", "echo made > made.txt; cat made.txt"), Answer::text("All done.")]).await;
+    let (code, out, errors) = desk.run(&[]).await;
+    assert_eq!((code, errors.as_str()), (0, ""), "{out}");
+    for words in [
+        "Message from User",
+        "Go",
+        "$ echo made > made.txt",
+        "exit 0",
+        "All done.",
+        "finished · 2 model calls",
+    ] {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+    assert!(!out.contains("State"), "{out}");
+    let (id, url) = (desk.id(), &desk.far.served.url);
+    assert!(
+        out.ends_with(&format!("go on with: annals resume {id} 'and now ..' --server {url} --api-key KEY\n")),
+        "{out}"
+    );
+    assert!(desk.far.scratch.path("work/made.txt").exists());
+    desk.far.served.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_at_a_server_is_approved_refused_asked_about_and_gone_on_with() {
+    let desk = Desk::new([
+        shell("c1", "echo one > one"),
+        shell("c2", "echo two > two"),
+        Answer::text("I see."),
+        Answer::text("Because."),
+        Answer::text("And that."),
+    ])
+    .await;
+    let (code, out, _) = desk.run(&["--confirm", "always"]).await;
+    assert_eq!(code, 1, "{out}");
+    let id = desk.id().to_string();
+    assert!(out.contains(&format!("annals approve {id} --server")), "{out}");
+    let (code, out, errors) = desk.says(&["approve", &id]).await;
+    assert_eq!(code, 1, "{out}{errors}");
+    assert!(desk.far.scratch.path("work/one").exists());
+    let (code, out, errors) = desk.says(&["reject", &id, "--reason", "not that", "--run"]).await;
+    assert_eq!(code, 0, "{out}{errors}");
+    assert!(out.contains("I see.") && !desk.far.scratch.path("work/two").exists(), "{out}");
+    let (code, out, _) = desk.says(&["--json", "ask", &id, "Why?"]).await;
+    assert_eq!((code, &*out), (0, "{\"answer\":\"Because.\"}\n"));
+    let (code, out, _) = desk.says(&["--json", "resume", &id, "And now?"]).await;
+    assert_eq!(code, 0, "{out}");
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = lines.last().unwrap();
+    assert_eq!((&last["status"], &last["conversation"]), (&"finished".into(), &id.as_str().into()));
+    assert_eq!(last["events"], desk.far.payloads(&desk.id()).len());
+    let (code, out, _) = desk.says(&["pause", &id]).await;
+    assert_eq!((code, &*out), (1, "it does not run: finished\n"));
+    let (code, _, errors) = desk.says(&["approve", &id]).await;
+    assert_eq!(code, 1);
+    assert!(errors.contains("nothing waits for consent"), "{errors}");
+    desk.far.served.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_key_an_unknown_conversation_and_nobody_are_told_apart() {
+    let mut desk = Desk::new([]).await;
+    let unknown = "0af3c9d2-8d4b-4f0e-9a5e-51c11b1f2a01";
+    let (code, _, errors) = desk.says(&["resume", unknown]).await;
+    assert_eq!(code, 1);
+    assert!(errors.contains(unknown), "{errors}");
+    desk.key = "a-wrong-key";
+    let (code, out, errors) = desk.run(&[]).await;
+    assert_eq!(code, 1, "{out}");
+    assert!(errors.contains("does not know the key") && errors.contains("--api-key"), "{errors}");
+    assert!(!errors.contains("a-wrong-key"), "{errors}");
+    desk.far.served.end().await;
+    desk.far.served = crate::support::served::Served::start(&desk.far.store).await;
+    let url = std::mem::replace(&mut desk.far.served.url, "http://127.0.0.1:9".to_owned());
+    let (code, _, errors) = desk.run(&[]).await;
+    assert_eq!(code, 2);
+    assert!(errors.contains("cannot be reached"), "{errors}");
+    desk.far.served.url = url;
+    desk.far.served.end().await;
+}

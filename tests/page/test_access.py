@@ -1,0 +1,43 @@
+"""What axe-core finds in each view, light and dark, wide and narrow: nothing serious."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+VIEWS = {
+    "conversations": "/conversations",
+    "no conversation": "/conversations?title=nonesuch",
+    "numbers": "/numbers",
+    "reports": "/reports",
+    "a report": "/reports/commands",
+    "sql": "/sql",
+    "an answer": "/sql?q=SELECT * FROM tool_calls LIMIT 7",
+    "a refusal": "/sql?q=SELECT * FROM nonesuch",
+}
+GRAVE = ("serious", "critical")
+
+
+def findings(page):
+    found = Axe().run(page).response["violations"]
+    return [f"{one['id']}: {one['help']}: {node['html'][:200]}" for one in found if one["impact"] in GRAVE for node in one["nodes"]]
+
+
+@pytest.mark.parametrize("scheme, width", [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_has_no_serious_finding(goldens, visit, name, scheme, width):
+    watched = visit(goldens, color_scheme=scheme, viewport={"width": width, "height": 800})
+    page = watched.open(VIEWS[name])
+    expect(page.get_by_role("heading").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert findings(page) == []
+    # Nothing sticks out.
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    if name == "a refusal":
+        watched.complaints[:] = [one for one in watched.complaints if "422" not in one]
+
+
+def test_axe_sees_what_is_wrong(goldens, visit):
+    page = visit(goldens).open("/sql")
+    expect(page.get_by_label("Statement")).to_be_visible()
+    page.evaluate("() => { const one = document.createElement('button'); document.querySelector('main').append(one); }")
+    assert any(one.startswith("button-name") for one in findings(page))

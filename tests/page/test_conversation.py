@@ -1,0 +1,140 @@
+"""One conversation: search leads into it, its cards tell what happened, time and branches can be walked, points compared."""
+
+import re
+
+from playwright.sync_api import expect
+
+
+def card(page, sequence):
+    return page.locator(f".item[data-seqs~='{sequence}']")
+
+
+def test_a_search_hit_leads_to_its_event(goldens, visit):
+    page = visit(goldens).open("/search")
+    page.get_by_role("searchbox").fill("fibonacci module")
+    hits = page.get_by_role("list", name="Hits").get_by_role("listitem")
+    expect(hits.first.locator("mark").first).to_have_text(re.compile("fibonacci", re.I))
+    assert "q=fibonacci" in page.url
+    wanted = goldens.ask("/api/annals/search?q=fibonacci%20module&limit=40")["hits"]
+    expect(hits).to_have_count(len(wanted))
+    hits.first.get_by_role("link").click()
+    expect(page.locator(".item.selected")).to_be_visible()
+    assert f"/c/{wanted[0]['conversation']}?event={wanted[0]['sequence']}" in page.url
+
+
+def test_every_event_has_a_card_in_the_order_of_the_log(goldens, visit):
+    for name in ("coding-task", "agent-server-session", "errors-and-stuck", "hooks"):
+        conversation = goldens.conversation_of(name)
+        watched = visit(goldens, viewport={"width": 1280, "height": 20_000})
+        page = watched.open(f"/c/{conversation}?event=0")
+        count = goldens.ask(f"/api/annals/conversations/{conversation}")["event_count"]
+        expect(page.locator(f".item[data-seqs~='{count - 1}']")).to_be_visible()
+        shown = page.locator(".item").evaluate_all("(all) => all.map((one) => one.dataset.seqs.split(' ').map(Number))")
+        assert sorted(sum(shown, [])) == list(range(count)), name
+        firsts = [min(one) for one in shown]
+        assert firsts == sorted(firsts), name
+        watched.page.close()
+
+
+def test_cards_tell_commands_output_and_exit_codes(goldens, visit):
+    conversation = goldens.conversation_of("coding-task")
+    page = visit(goldens).open(f"/c/{conversation}?event=24")
+    failed = page.get_by_role("article", name="terminal, event 24")
+    expect(failed).to_contain_text("$ false")
+    expect(failed).to_contain_text("exit 1")
+    # Of a long output the first and the last lines are shown, the rest on demand.
+    long = page.get_by_role("article", name="terminal, event 25")
+    expect(long).to_contain_text("$ seq 1 12000")
+    assert len(long.inner_text()) < 5000
+    long.get_by_role("button", name=re.compile("more lines")).click()
+    expect(long).to_contain_text("\n3000\n", use_inner_text=True)
+
+
+def test_keys_go_from_card_to_card(goldens, visit):
+    conversation = goldens.conversation_of("coding-task")
+    page = visit(goldens).open(f"/c/{conversation}?event=4")
+    expect(page.locator(".item.selected")).to_have_attribute("data-seqs", re.compile("^4 "))
+    page.keyboard.press("j")
+    expect(page.locator(".item.selected")).to_have_attribute("data-seqs", re.compile("^6 "))
+    page.keyboard.press("k")
+    expect(page.locator(".item.selected")).to_have_attribute("data-seqs", re.compile("^4 "))
+    assert "event=4" in page.url
+
+
+def test_the_raw_event_is_what_is_stored(goldens, visit):
+    conversation = goldens.conversation_of("coding-task")
+    page = visit(goldens).open(f"/c/{conversation}?event=6")
+    expect(card(page, 6)).to_be_visible()
+    page.keyboard.press("r")
+    dialog = page.get_by_role("dialog", name="Event 6")
+    stored = goldens.ask(f"/api/annals/conversations/{conversation}/events?from=6&limit=1")["events"][0]["event"]
+    expect(dialog.locator("pre")).to_contain_text(stored["id"])
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+
+
+def test_stepping_through_time_shows_the_state_as_of_there(goldens, visit):
+    conversation = goldens.conversation_of("coding-task")
+    page = visit(goldens).open(f"/c/{conversation}?event=0")
+    state = page.get_by_role("complementary", name=re.compile("^State"))
+    expect(state).to_contain_text("finished")
+    slider = page.get_by_role("slider", name="Point in time")
+    slider.focus()
+    for sequence in (20, 5):
+        slider.fill(str(sequence))
+        wanted = goldens.ask(f"/api/annals/conversations/{conversation}/state?at={sequence}")
+        expect(state.get_by_role("heading", name=f"State at #{sequence}")).to_be_visible()
+        expect(state.locator(".figure", has_text="Steps").locator("dd")).to_have_text(str(wanted["iteration"]))
+        tokens = wanted["stats"]["combined"]["accumulated_token_usage"]["prompt_tokens"]
+        expect(state.locator(".figure", has_text="Tokens in")).to_have_attribute("title", f"{tokens:,}")
+        assert f"at={sequence}" in page.url
+    # The keys step too, and a reload is at the same point.
+    page.locator(".pane").focus()
+    page.keyboard.press("[")
+    expect(state.get_by_role("heading", name="State at #4")).to_be_visible()
+    page.reload()
+    expect(state.get_by_role("heading", name="State at #4")).to_be_visible()
+    page.get_by_role("button", name="Now", exact=True).click()
+    expect(state.get_by_role("heading", name="State now")).to_be_visible()
+
+
+def test_the_messages_are_those_that_the_model_saw(goldens, visit):
+    conversation = goldens.conversation_of("condense-rolling")
+    wanted = goldens.ask(f"/api/annals/conversations/{conversation}/messages?live=true")
+    watched = visit(goldens)
+    page = watched.open(f"/c/{conversation}?tab=messages")
+    sent = page.locator("article.sent")
+    expect(sent.first).to_be_visible()
+    assert sent.count() == len(wanted)
+    roles = [one.split(", ")[1] for one in sent.evaluate_all("(all) => all.map((one) => one.getAttribute('aria-label'))")]
+    assert roles == [one["role"] for one in wanted]
+
+
+def test_branches_are_listed_and_walked(goldens, visit):
+    conversation = goldens.conversation_of("tree-navigate")
+    wanted = goldens.ask(f"/api/annals/conversations/{conversation}/branches")["branches"]
+    watched = visit(goldens)
+    page = watched.open(f"/c/{conversation}?tab=branches")
+    expect(page.get_by_role("heading", name=f"{len(wanted)} branches")).to_be_visible()
+    live = next(one for one in wanted if one["live"])
+    other = next(one for one in wanted if not one["live"])
+    rows = page.locator("li.branch")
+    expect(rows).to_have_count(len(wanted))
+    expect(page.locator("li.branch.live")).to_contain_text(f"#{live['tip_sequence']}")
+    page.get_by_role("button", name=f"Go to its tip, #{other['tip_sequence']}").click()
+    expect(page.locator(".item.selected")).to_have_class(re.compile("aside"))
+    watched.go(f"#/c/{conversation}?tab=branches")
+    page.get_by_role("link", name="Compare with the live one").first.click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    assert "/compare" in page.url
+    page.wait_for_load_state("networkidle")
+
+
+def test_two_points_are_compared(goldens, visit):
+    conversation = goldens.conversation_of("coding-task")
+    wanted = goldens.ask(f"/api/annals/diff?left={conversation}@10&right={conversation}@20")
+    page = visit(goldens).open(f"/compare?left={conversation}@10&right={conversation}@20")
+    main = page.get_by_role("main")
+    expect(main).to_contain_text(str(wanted["common_events"]))
+    assert wanted["added"] and not wanted["lost"]
+    expect(main).to_contain_text(f"#{wanted['added'][0]['sequence']}")

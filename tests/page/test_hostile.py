@@ -1,0 +1,117 @@
+"""A hostile transcript is shown, and nothing of it runs, asks elsewhere, or breaks the page."""
+
+import uuid
+
+import pytest
+from playwright.sync_api import expect
+
+from hostile import transcript
+from stage import Annals
+
+HARM = """() => ({
+  ran: window.__ran ?? null,
+  refused: window.__refused,
+  links: [...document.querySelectorAll('a[href], area[href], form[action]')].map((one) => one.href ?? one.action)
+    .filter((address) => !/^(https?|mailto):/.test(address) && !address.startsWith(location.origin)),
+  elements: [...document.querySelectorAll('script, iframe, object, embed, base, meta[http-equiv], form[action], style')]
+    .filter((one) => one.getAttribute('src') !== 'page/main.js').map((one) => one.outerHTML.slice(0, 100)),
+  handlers: [...document.querySelectorAll('*')].flatMap((one) => one.getAttributeNames()).filter((name) => name.startsWith('on')),
+  pictures: [...document.querySelectorAll('img')].map((one) => one.src.slice(0, 40)).filter((src) => !/^(data:image\\/(png|jpeg|gif|webp)|blob:)/.test(src)),
+  wide: Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth),
+  origin: location.pathname,
+})"""
+
+
+def check(page):
+    assert page.evaluate(HARM) == {
+        "ran": None, "refused": [], "links": [], "elements": [], "handlers": [], "pictures": [], "wide": 0, "origin": "/"}
+
+
+@pytest.fixture(scope="module")
+def harmful(tmp_path_factory):
+    annals = Annals(tmp_path_factory.mktemp("hostile")).serve()
+    annals.id = str(uuid.uuid4())
+    annals.events = transcript()
+    for first in range(0, len(annals.events), 20):
+        annals.append(annals.id, annals.events[first:first + 20])
+    yield annals
+    annals.end()
+
+
+def unfold(page):
+    """Opens everything that is folded in what is seen."""
+    page.evaluate("() => document.querySelectorAll('main details:not([open]) > summary').forEach((one) => one.click())")
+
+
+def test_in_the_list_and_the_search(harmful, visit):
+    watched = visit(harmful)
+    page = watched.open("/conversations")
+    expect(page.locator("article.conversation")).to_have_count(1)
+    check(page)
+    for words in ["script", "javascript", '"<script>"', "red", "everything turned"]:
+        watched.go(f"#/search?q={words}")
+        page.wait_for_load_state("networkidle")
+        check(page)
+
+
+def test_in_the_timeline_from_end_to_end(harmful, visit):
+    watched = visit(harmful, viewport={"width": 1280, "height": 3000})
+    page = watched.open(f"/c/{harmful.id}?event=0")
+    pane = page.locator(".pane")
+    expect(pane.locator(".item").first).to_be_visible()
+    seen = set()
+    # Whoever takes hold of the page decides where it stands.
+    pane.hover(position={"x": 5, "y": 5})
+    page.mouse.wheel(0, 1)
+    for _ in range(400):
+        unfold(page)
+        page.wait_for_timeout(30)
+        check(page)
+        seen.update(pane.locator(".item").evaluate_all("(all) => all.flatMap((one) => one.dataset.seqs.split(' ')).map(Number)"))
+        moved = pane.evaluate("(one) => { const from = one.scrollTop; one.scrollTop += one.clientHeight; return one.scrollTop - from; }")
+        page.wait_for_timeout(30)
+        if moved < 1 and len(seen) == len(harmful.events):
+            break
+    assert sorted(seen) == list(range(len(harmful.events)))
+    # It still does what it is there for.
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    expect(page.locator("article.conversation")).to_have_count(1)
+
+
+def test_as_it_is_stored_and_as_the_model_saw_it(harmful, visit):
+    watched = visit(harmful)
+    page = watched.open(f"/c/{harmful.id}?event=0")
+    expect(page.locator(".item").first).to_be_visible()
+    page.get_by_role("button", name="More about event").first.click()
+    page.get_by_role("menuitem", name="Raw JSON").click()
+    expect(page.get_by_role("dialog").locator("pre")).to_be_visible()
+    check(page)
+    page.keyboard.press("Escape")
+    for tab in ("messages", "branches"):
+        watched.go(f"#/c/{harmful.id}?tab={tab}")
+        page.wait_for_load_state("networkidle")
+        unfold(page)
+        check(page)
+    # Where the server has no answer for such a log, it says so; that is no complaint of the page's.
+    watched.complaints[:] = [one for one in watched.complaints if "Failed to load resource" not in one]
+
+
+def test_in_numbers_reports_and_answers(harmful, visit):
+    watched = visit(harmful)
+    page = watched.open("/numbers")
+    expect(page.locator(".totals")).to_be_visible()
+    check(page)
+    for report in harmful.ask("/api/annals/reports")["reports"]:
+        watched.go(f"#/reports/{report['name']}")
+        expect(page.get_by_role("heading", name=report["question"])).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        check(page)
+    watched.go("#/sql?q=SELECT sequence, kind, payload, json(payload) FROM events ORDER BY sequence")
+    expect(page.get_by_role("button", name="Read row 1", exact=True)).to_be_visible()
+    check(page)
+    for row in (1, 2, 3):
+        page.get_by_role("button", name=f"Read row {row}", exact=True).click()
+        expect(page.get_by_role("dialog").locator("pre").first).to_be_visible()
+        check(page)
+        page.keyboard.press("Escape")

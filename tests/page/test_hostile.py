@@ -32,10 +32,12 @@ def harmful(tmp_path_factory):
     annals = Annals(tmp_path_factory.mktemp("hostile")).serve()
     annals.id = str(uuid.uuid4())
     annals.events = transcript()
-    for first in range(0, len(annals.events), 20):
-        annals.append(annals.id, annals.events[first:first + 20])
-    yield annals
-    annals.end()
+    try:
+        for first in range(0, len(annals.events), 20):
+            annals.append(annals.id, annals.events[first:first + 20])
+        yield annals
+    finally:
+        annals.end()
 
 
 def unfold(page):

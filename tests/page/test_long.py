@@ -34,10 +34,12 @@ def long(tmp_path_factory):
     annals = Annals(tmp_path_factory.mktemp("long")).serve()
     annals.id = str(uuid.uuid4())
     events = [event for number in range(EVENTS // 2) for event in turn(number)]
-    for first in range(0, EVENTS, 5000):
-        annals.append(annals.id, events[first:first + 5000])
-    yield annals
-    annals.end()
+    try:
+        for first in range(0, EVENTS, 5000):
+            annals.append(annals.id, events[first:first + 5000])
+        yield annals
+    finally:
+        annals.end()
 
 
 # In the page: how long the server takes for a first page of events, and how long until a conversation's first cards are drawn.

@@ -459,6 +459,14 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file of settings says something that cannot be, or cannot be read.
+    #[error("the settings of {file} cannot be used: {reason}")]
+    Configuration {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it, and where.
+        reason: String,
+    },
     /// The server could not listen, or stopped listening.
     #[error("while serving on {address}: {source}")]
     Serve {

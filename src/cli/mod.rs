@@ -37,6 +37,8 @@ mod scan_secrets;
 mod search;
 #[cfg(feature = "server")]
 mod serve;
+#[cfg(feature = "server")]
+mod serving;
 #[cfg(feature = "agent")]
 mod settings;
 mod show;

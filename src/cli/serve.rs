@@ -1,6 +1,6 @@
 //! `annals serve`: the server, until it is told to end.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use tokio::runtime::Builder;
 
 use super::arguments::{Extras, Serve};
 use super::print::{Output, count, plural};
+use super::serving::Table;
 use super::settings::home;
 use super::{DONE, Place};
 use crate::conversation::ConversationError;
@@ -21,21 +22,34 @@ use crate::server::{App, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, serve};
 use crate::store::{Options, Store};
 use crate::transfer::{ImportOptions, ImportStatus, Importer};
 
+/// Where it listens if nobody says.
+const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const PORT: u16 = 8000;
+
 pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result<u8> {
+    let table = Table::read(command.config.as_deref())?;
+    let command = table.beneath(command);
+    let (host, port) = (command.host.unwrap_or(HOST), command.port.unwrap_or(PORT));
+    let extras = command.extras.unwrap_or(Extras::All);
     let session_keys = session_keys(&command.api_keys);
-    if session_keys.is_empty() && !command.host.is_loopback() && !command.without_key {
-        return Err(Error::OpenToEverybody { host: command.host });
+    if session_keys.is_empty() && !host.is_loopback() && !command.without_key {
+        return Err(Error::OpenToEverybody { host });
     }
-    let config = Config {
-        origins: command.origins.clone(),
-        is_local: command.host.is_loopback(),
-        lookup_origins: command.lookup_origins.clone(),
-        telemetry: command.otel_endpoint.clone().filter(|endpoint| !endpoint.is_empty()),
-        person_dir: home().filter(|_| command.extras != Extras::None),
+    let telemetry = command.otel_endpoint.filter(|endpoint| !endpoint.is_empty());
+    if telemetry.is_some() && cfg!(not(feature = "otel")) {
+        return Err(Error::NotBuilt { feature: "otel" });
+    }
+    let mut config = Config {
+        origins: command.origins,
+        is_local: host.is_loopback(),
+        lookup_origins: command.lookup_origins,
+        telemetry,
+        person_dir: home().filter(|_| extras != Extras::None),
         public_extensions_dir: std::env::var_os("EXTENSIONS_PATH").map(PathBuf::from),
-        ambient_plugins: command.extras.ambient_plugins(),
+        ambient_plugins: extras.ambient_plugins(),
         ..configured(place.path, session_keys)?
     };
+    table.fill(&mut config)?;
     let store = place.open(&Options::default())?;
     let folders = config.conversations_dir.clone();
     if command.import_folders {
@@ -43,7 +57,7 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
     } else {
         offer(&store, &folders, output);
     }
-    listen(store, config, SocketAddr::new(command.host, command.port), |store, url| {
+    listen(store, config, SocketAddr::new(host, port), |store, url| {
         if output.json {
             output.value(&json!({"url": url, "database": store.path()}))
         } else {

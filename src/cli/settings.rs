@@ -3,7 +3,7 @@
 //! The file is the user's own. None is read from the folder that an agent works in: whoever wrote that could have the
 //! key sent to an address of theirs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use figment::providers::{Format as _, Toml};
 use figment::value::{Dict, Map, Value};
@@ -41,6 +41,9 @@ const KNOWN: &[(&str, &[&str], &str)] = &[
     ("profiles_dir", &["ANNALS_PROFILES_DIR"], "the folder of named models"),
 ];
 
+/// Settings whose values are never shown.
+const SECRET: [&str; 3] = ["api_key", "api_keys", "webhooks"];
+
 /// The settings that are numbers.
 const NUMBERS: [&str; 3] = ["max_iterations", "max_budget", "condense_at"];
 
@@ -59,6 +62,9 @@ pub(super) struct Settings {
     pub tools: Vec<String>,
     pub extras: Extras,
     pub profiles_dir: PathBuf,
+    /// What servers are set up with stands in the same file.
+    #[serde(default, skip_serializing, rename = "serve")]
+    _serve: Option<serde::de::IgnoredAny>,
 }
 
 /// The settings, and how they came about.
@@ -111,11 +117,7 @@ impl Found {
     /// # Errors
     /// What is wrong and where it was said.
     pub(super) fn read(flags: &Model) -> Result<Self, String> {
-        let named = flags.config.clone().or_else(|| std::env::var_os("ANNALS_CONFIG").map(PathBuf::from));
-        if let Some(named) = named.as_ref().filter(|named| !named.is_file()) {
-            return Err(format!("there is no file {}", named.display()));
-        }
-        let file = named.or_else(|| config_dir().map(|folder| folder.join(FILE)));
+        let file = file(flags.config.as_deref())?;
         let mut figment = Figment::from(Layer { origin: Origin::Default, values: defaults() });
         if let Some(file) = file.as_ref().filter(|file| file.is_file()) {
             figment = figment.merge(Toml::file_exact(file));
@@ -123,10 +125,7 @@ impl Found {
         let figment = figment
             .merge(Layer { origin: Origin::Environment, values: environment() })
             .merge(Layer { origin: Origin::CommandLine, values: flags.values() });
-        let settings = figment.extract().map_err(|error| {
-            let errors = error.into_iter().map(|error| error.to_string().replace('\n', ""));
-            errors.collect::<Vec<_>>().join("; ")
-        })?;
+        let settings = figment.extract().map_err(told)?;
         Ok(Self { settings, figment, file })
     }
 
@@ -186,6 +185,28 @@ impl Model {
         set("max_budget", self.max_budget.map(Value::from));
         set("tools", (!self.tools.is_empty()).then(|| Value::from(self.tools.clone())));
         values
+    }
+}
+
+/// What is wrong with settings, and where. What stands where a key or an address with one belongs is not repeated.
+pub(super) fn told(error: figment::Error) -> String {
+    let one = |error: figment::Error| match error.path.iter().find(|step| SECRET.contains(&step.as_str())) {
+        Some(_) => format!("{} is not of the kind that belongs there", error.path.join(".")),
+        None => error.to_string().replace('\n', ""),
+    };
+    error.into_iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// The file of settings: the one that was named, else the person's own, which need not be there.
+///
+/// # Errors
+/// The one that was named is not there.
+pub(super) fn file(named: Option<&Path>) -> Result<Option<PathBuf>, String> {
+    let named = named.map(Path::to_owned).or_else(|| std::env::var_os("ANNALS_CONFIG").map(PathBuf::from));
+    match named {
+        Some(named) if named.is_file() => Ok(Some(named)),
+        Some(named) => Err(format!("there is no file {}", named.display())),
+        None => Ok(config_dir().map(|folder| folder.join(FILE))),
     }
 }
 

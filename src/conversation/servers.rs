@@ -11,7 +11,7 @@ use super::live::{Live, common};
 use super::{ConversationError, Local, Result};
 use crate::event::{ConversationErrorEvent, Source};
 use crate::plugin::Server;
-use crate::tool::mcp::{ServerConfig, ServerProblem, Servers};
+use crate::tool::mcp::{Lookup, ServerConfig, ServerProblem, Servers};
 use crate::tool::{Tool, Toolbox};
 
 impl Local {
@@ -50,8 +50,7 @@ impl Local {
             };
             let (mut configs, mut problems) = (Vec::new(), Vec::new());
             for server in servers {
-                let value: Option<&dyn Fn(&str) -> Option<String>> =
-                    if server.is_literal { None } else { Some(&value) };
+                let value: Option<Lookup<'_>> = if server.is_literal { None } else { Some(&value) };
                 match ServerConfig::read_one(&server.name, server.config.raw(), value) {
                     Some(Ok(config)) => configs.push(config),
                     Some(Err(problem)) => problems.push(problem),

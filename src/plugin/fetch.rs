@@ -161,6 +161,16 @@ struct Git<'a> {
     end: Instant,
 }
 
+/// A folder that is gone when nobody needs it, also where nobody waits for git to end.
+struct Aside(PathBuf);
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // It was moved where all went well.
+        let _gone = fs::remove_dir_all(&self.0);
+    }
+}
+
 /// What git did.
 struct Ran {
     is_fine: bool,
@@ -174,19 +184,15 @@ impl Git<'_> {
         fs::create_dir_all(commits).map_err(file::failed(commits))?;
         let work = commits.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
         fs::create_dir(&work).map_err(file::failed(&work))?;
-        let brought = self.check_out(url, reference, &work).await;
-        let kept = brought.and_then(|commit| {
-            let place = commits.join(&commit);
-            let moved = fs::remove_dir_all(work.join(".git")).and_then(|()| fs::rename(&work, &place));
-            match moved {
-                // Somebody else may have been first.
-                Err(error) if !place.is_dir() => Err(file::failed(&place)(error)),
-                Ok(()) | Err(_) => Ok(commit),
-            }
-        });
-        // It is gone where it was moved.
-        let _gone = fs::remove_dir_all(&work);
-        kept
+        let work = Aside(work);
+        let commit = self.check_out(url, reference, &work.0).await?;
+        let place = commits.join(&commit);
+        let moved = fs::remove_dir_all(work.0.join(".git")).and_then(|()| fs::rename(&work.0, &place));
+        match moved {
+            // Somebody else may have been first.
+            Err(error) if !place.is_dir() => Err(file::failed(&place)(error)),
+            Ok(()) | Err(_) => Ok(commit),
+        }
     }
 
     async fn check_out(

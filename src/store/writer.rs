@@ -429,7 +429,7 @@ mod tests {
     use crate::store::{Append, Options, Store};
 
     fn append(name: &str) -> Append {
-        let event = NewEvent::parse(&format!(r#"{{"id":"{name}","kind":"PauseEvent"}}"#)).expect("an event");
+        let event = NewEvent::parse(format!(r#"{{"id":"{name}","kind":"PauseEvent"}}"#)).expect("an event");
         Append { expected: Expected::Any, events: vec![event], base_state: None, head: None }
     }
 

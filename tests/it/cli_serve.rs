@@ -102,3 +102,34 @@ fn other_addresses_want_a_key_or_a_word() {
     let (code, errors) = program.fails(&asked);
     assert!(code != 0 && errors.contains("--without-key"), "{errors}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_of_settings_says_what_nobody_typed() {
+    let program = Program::new();
+    let file = program.folder.path().join("server.toml");
+    let text = "model = \"openai/gpt-5\"\n[serve]\nhost = \"192.0.2.1\"\nport = 1\napi_keys = [\"from-the-file\"]\n\
+                max_concurrent_runs = 3\n";
+    std::fs::write(&file, text).unwrap();
+    // The address and the port are typed and count more; the key is the file's.
+    let serving = Serving::start(&program, &["--host", "127.0.0.1", "--config", "server.toml"]);
+    assert_eq!(serving.ask("/api/conversations/count", "from-the-file").await.0, StatusCode::OK);
+    assert_eq!(serving.ask("/api/conversations/count", "another").await.0, StatusCode::UNAUTHORIZED);
+    serving.end();
+}
+
+#[test]
+fn a_wrong_file_of_settings_is_told_of_without_its_keys() {
+    let program = Program::new();
+    let refusal = |text: &str| {
+        std::fs::write(program.folder.path().join("server.toml"), text).unwrap();
+        let (code, said) = program.fails(&["serve", "--config", "server.toml"]);
+        assert_eq!(code, 1, "{said}");
+        said
+    };
+    let said = refusal("[serve]\nprot = 8000\n");
+    assert!(said.contains("server.toml") && said.contains("prot"), "{said}");
+    let said = refusal("[serve]\napi_keys = \"sk-very-secret\"\n");
+    assert!(said.contains("serve.api_keys") && !said.contains("very-secret"), "{said}");
+    let (_, said) = program.fails(&["serve", "--config", "nowhere.toml"]);
+    assert!(said.contains("there is no file nowhere.toml"), "{said}");
+}

@@ -150,6 +150,20 @@ def record(desk):
         ],
     )
     made["secret"] = desk.run("secret", [("", [shell("echo $TOKEN")])], "--secret", "TOKEN")
+    plugin = desk.folder / "tools"
+    for name, content in {
+        ".plugin/plugin.json": '{"name": "tools", "author": "a <a@b>"}',
+        "skills/style/SKILL.md": "---\nname: style\ndescription: How to write.\n---\nTabs.",
+        "commands/now.md": "Tell $ARGUMENTS.",
+        "hooks/hooks.json": '{"session_start": [{"hooks": [{"command": "true"}]}]}',
+        ".mcp.json": '{"mcpServers": {"none": {"command": "/nowhere/at/all", "env": {"T": "${TOKEN}"}, "type": "stdio"}}}',
+    }.items():
+        (plugin / name).parent.mkdir(parents=True, exist_ok=True)
+        (plugin / name).write_text(content)
+    made["plugin"] = desk.run(
+        "plugin", [("", [("invoke_skill", {"name": "style", "summary": "s"})])], "--plugin", str(plugin), "--secret", "TOKEN"
+    )
+    desk.does("resume", made["plugin"], "/tools:now in Rome")
     made["waiting"] = desk.run(
         "waiting", [("Two.", [shell("echo a"), shell("echo b")])], "--confirm", "always", code=1
     )
@@ -188,7 +202,7 @@ def main():
             json.loads(base.read_text())["id"]: base.parent for base in (scratch / "out").glob("*/base_state.json")
         }
         # What the names promise did happen.
-        for name, kind in (("condensed", "Condensation"), ("resumed", "AgentErrorEvent"), ("refused", "UserRejectObservation")):
+        for name, kind in (("plugin", "HookExecutionEvent"), ("condensed", "Condensation"), ("resumed", "AgentErrorEvent"), ("refused", "UserRejectObservation")):
             if kind not in {event["kind"] for event in desk.answer("events", made[name])}:
                 raise SystemExit(f"{name} has no {kind}")
         for name, identity in made.items():

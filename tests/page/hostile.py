@@ -75,7 +75,7 @@ def patterns():
         {"kind": "ObservationEvent", "tool_name": "task_tracker", "observation": {"kind": "TaskTrackerObservation", "task_list": {"a": 1}, "content": {}}},
         {"kind": "Condensation", "forgotten_event_ids": "t", "summary": 5}, {"kind": "HookExecutionEvent", "exit_code": 1e308, "stdout": 4},
     ]
-    pictures = ["javascript:" + RUN, PIXEL, "data:image/svg+xml," + SVG, "data:text/html," + SVG, "data:image/png;base64,!!!!",
+    pictures = ["javascript:" + RUN, PIXEL, "data:image/svg+xml," + SVG, "data:text/html," + SVG, "data:image/png;base64,AAAA",
                 "data:image/svg+xml;base64," + base64.b64encode(SVG.encode()).decode()]
     shown = {"kind": "MessageEvent", "source": "user", "llm_message": {"role": "user", "content": [{"type": "image", "image_urls": pictures}]}}
     return [*found.values(), *({**base, **event} for event in more)], {**base, **shown}
@@ -85,7 +85,7 @@ def transcript():
     """Every pattern, with its first text each of `TEXTS` in turn; ids and parents as a log has them."""
     each, shown = patterns()
     events, ring = [], itertools.cycle(TEXTS)
-    for turn in range(3):
+    for turn in range(2):
         for pattern in each:
             # Where the ring begins moves on, so that each place meets each text sooner or later.
             events.append(poisoned(copy.deepcopy(pattern), itertools.islice(ring, turn + 1, None)))

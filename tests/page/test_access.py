@@ -1,5 +1,7 @@
 """What axe-core finds in each view, light and dark, wide and narrow: nothing serious."""
 
+import re
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
@@ -7,6 +9,15 @@ from playwright.sync_api import expect
 VIEWS = {
     "conversations": "/conversations",
     "no conversation": "/conversations?title=nonesuch",
+    "search": "/search?q=fibonacci",
+    "a timeline": "/c/{coding-task}?event=18",
+    "a state": "/c/{coding-task}?at=20",
+    "errors": "/c/{errors-and-stuck}",
+    "hooks": "/c/{hooks}",
+    "consent": "/c/{confirm-reject}",
+    "messages": "/c/{condense-rolling}?tab=messages",
+    "branches": "/c/{tree-navigate}?tab=branches",
+    "a comparison": "/compare?left={coding-task}@10&right={coding-task}@20",
     "numbers": "/numbers",
     "reports": "/reports",
     "a report": "/reports/commands",
@@ -26,7 +37,7 @@ def findings(page):
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_has_no_serious_finding(goldens, visit, name, scheme, width):
     watched = visit(goldens, color_scheme=scheme, viewport={"width": width, "height": 800})
-    page = watched.open(VIEWS[name])
+    page = watched.open(re.sub(r"\{(.*?)\}", lambda found: goldens.conversation_of(found[1]), VIEWS[name]))
     expect(page.get_by_role("heading").first).to_be_visible()
     page.wait_for_load_state("networkidle")
     assert findings(page) == []

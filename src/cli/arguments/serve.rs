@@ -19,14 +19,19 @@ use super::run::Extras;
     annals serve\n  \
     annals --db team.db serve --port 8000 --api-key \"$KEY\"\n  \
     annals serve --host 0.0.0.0 --api-key \"$KEY\"\n  \
+    annals serve --config server.toml     [serve] port = 8000, api_keys = [..], max_concurrent_runs = 20, ..\n  \
     OH_CONVERSATIONS_PATH=workspace/conversations annals serve --import-folders   in the reference's place")]
 pub(in crate::cli) struct Serve {
-    /// The address to listen on
-    #[arg(long, default_value = "127.0.0.1", env = "ANNALS_HOST")]
-    pub host: IpAddr,
-    /// The port to listen on; 0 takes a free one and says which
-    #[arg(long, short, default_value_t = 8000, env = "PORT")]
-    pub port: u16,
+    /// The file of settings whose table `serve` says what is not said here; else annals/config.toml in the folder for
+    /// programs' settings
+    #[arg(long, value_name = "FILE", env = "ANNALS_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// The address to listen on [default: 127.0.0.1]
+    #[arg(long, env = "ANNALS_HOST")]
+    pub host: Option<IpAddr>,
+    /// The port to listen on; 0 takes a free one and says which [default: 8000]
+    #[arg(long, short, env = "PORT")]
+    pub port: Option<u16>,
     /// A session key that clients have to show; may be given several times
     #[arg(long = "api-key", value_name = "KEY")]
     pub api_keys: Vec<String>,
@@ -43,9 +48,9 @@ pub(in crate::cli) struct Serve {
     #[arg(long, value_name = "URL")]
     pub otel_endpoint: Option<String>,
     /// What files may add to agents, whatever clients ask for: skills and agents of the folder of whoever runs the
-    /// server, their plugins, and those of workspaces, whose hooks and servers are commands that are run
-    #[arg(long, value_enum, default_value = "all", env = "ANNALS_EXTRAS")]
-    pub extras: Extras,
+    /// server, their plugins, and those of workspaces, whose hooks and servers are commands that are run [default: all]
+    #[arg(long, value_enum, env = "ANNALS_EXTRAS")]
+    pub extras: Option<Extras>,
     /// Take in the conversation folders under OH_CONVERSATIONS_PATH (else `conversations` beside the database) first;
     /// what is in the database already is left as it is
     #[arg(long)]

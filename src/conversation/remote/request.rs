@@ -42,6 +42,13 @@ impl Builder {
         set("secrets", secrets(&self.secrets)?);
         // Nothing is asked of a model that the program did not ask for.
         set("autotitle", json!(false));
+        let plugins = self.parts.plugins.iter();
+        let plugins = plugins.map(
+            |plugin| json!({"source": plugin.source, "ref": plugin.reference, "repo_path": plugin.repo_path}),
+        );
+        if !self.parts.plugins.is_empty() {
+            set("plugins", plugins.collect());
+        }
         set("tags", self.tags.iter().map(|(key, value)| (key.clone(), json!(value))).collect());
         if let Some(id) = &self.id {
             set("conversation_id", json!(id.as_str()));

@@ -12,6 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use super::expand::{References, expand};
 use crate::event::json::Raw;
 
+/// What a name stands for, where it stands for anything.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// One server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerConfig {
@@ -123,7 +126,7 @@ impl ServerConfig {
     pub fn read_one(
         name: &str,
         server: Raw<'_>,
-        value: Option<&dyn Fn(&str) -> Option<String>>,
+        value: Option<Lookup<'_>>,
     ) -> Option<Result<Self, ServerProblem>> {
         if server.get("enabled").is_some_and(|enabled| enabled.text() == "false") {
             return None;
@@ -132,11 +135,7 @@ impl ServerConfig {
         Some(Self::read(name, server, value).map_err(problem))
     }
 
-    fn read(
-        name: &str,
-        server: Raw<'_>,
-        value: Option<&dyn Fn(&str) -> Option<String>>,
-    ) -> Result<Self, String> {
+    fn read(name: &str, server: Raw<'_>, value: Option<Lookup<'_>>) -> Result<Self, String> {
         if !server.is_object() {
             return Err("it is not an object".to_owned());
         }
@@ -180,7 +179,7 @@ impl ServerConfig {
 /// One entry of the configuration, and what its references stand for.
 struct Entry<'a> {
     server: Raw<'a>,
-    value: Option<&'a dyn Fn(&str) -> Option<String>>,
+    value: Option<Lookup<'a>>,
 }
 
 impl Entry<'_> {

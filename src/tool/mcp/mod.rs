@@ -17,7 +17,7 @@ mod tool;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use config::{ProblemKind, Reach, ServerConfig, ServerProblem};
+pub use config::{Lookup, ProblemKind, Reach, ServerConfig, ServerProblem};
 use server::Server;
 use tokio::sync::watch;
 pub use tool::McpTool;

@@ -32,8 +32,11 @@ export function useLoad(load, inputs) {
 export function useLatest(load, input) {
   const [state, setState] = useState({ value: undefined, error: null, isLoading: true });
   const [round, setRound] = useState(0);
-  const place = useRef({ wanted: null, isBusy: false, isGone: false });
-  useEffect(() => () => { place.current.isGone = true; }, []);
+  const place = useRef({ wanted: null, isBusy: false, isGone: false, abort: new AbortController() });
+  useEffect(() => () => {
+    place.current.isGone = true;
+    place.current.abort.abort();
+  }, []);
   useEffect(() => {
     const here = place.current;
     here.wanted = { input };
@@ -44,7 +47,7 @@ export function useLatest(load, input) {
         const { input: wanted } = here.wanted;
         here.wanted = null;
         try {
-          const value = await load(wanted);
+          const value = await load(wanted, here.abort.signal);
           if (!here.isGone) setState({ value, error: null, isLoading: here.wanted !== null });
         } catch (error) {
           if (!here.isGone && !here.wanted) setState((old) => ({ ...old, error, isLoading: false }));

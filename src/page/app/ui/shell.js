@@ -74,6 +74,10 @@ export function Shell() {
     ...NAVIGATION.map((one) => ({ keys: one.keys, what: one.label, run: () => go([one.path]) })),
     { keys: 'g t', what: 'Light or dark', run: nextTheme },
   ]);
+  // Where the bar is too narrow for all of them, the current one is the one to see.
+  useEffect(() => {
+    document.querySelector('.bar nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [view]);
   useEffect(() => { document.title = view?.label ? `${view.label} · Annals` : 'Annals'; }, [view]);
   return html`
     <a class="skip" href="#main" onClick=${focusMain}>Skip to the content</a>

@@ -33,7 +33,7 @@ function Difference({ value, left, right }) {
       <h2>What differs in the state</h2>
       <div class="scroll" tabindex="0"><table class="fields"><thead><tr><th scope="col">Field</th><th scope="col">Left</th><th scope="col">Right</th></tr></thead>
         <tbody>${fields.map((field) => html`<tr key=${field.field}><th scope="row">${words(field.field)}</th>
-          <td><pre>${shown(text(field.left).slice(0, 2000))}</pre></td><td><pre>${shown(text(field.right).slice(0, 2000))}</pre></td></tr>`)}</tbody></table></div>`}`;
+          <td><pre tabindex="0">${shown(text(field.left).slice(0, 2000))}</pre></td><td><pre tabindex="0">${shown(text(field.right).slice(0, 2000))}</pre></td></tr>`)}</tbody></table></div>`}`;
 }
 
 export function View({ query }) {

@@ -1,7 +1,7 @@
 // What the cards of a conversation share: what is chosen, what can be done, where things are.
 import { signal } from '../../lib/ui.js';
 import { go, setQuery } from '../../lib/router.js';
-import { at, get, post } from '../../lib/api.js';
+import { at, get, isAbort, post } from '../../lib/api.js';
 import { complain, say } from '../../lib/notes.js';
 import { Log } from './log.js';
 
@@ -21,6 +21,7 @@ export class Context {
     this.live = signal(null);
     this.raw = signal(null);
     this.control = { current: null };
+    this.gone = new AbortController();
   }
 
   isLive(sequence) {
@@ -35,16 +36,22 @@ export class Context {
   async lookForBranches() {
     try {
       const until = this.log.total.peek() - 1;
-      const found = await get(at`/api/annals/conversations/${this.id}/branches`);
+      const found = await get(at`/api/annals/conversations/${this.id}/branches`, {}, this.gone.signal);
       this.liveUntil = until;
       const [first] = found.live ?? [];
       const isAll = found.live?.length === 1 && first[0] === 0 && first[1] >= until;
       this.live.value = isAll ? null : found.live;
       return found;
     } catch (error) {
-      complain(error);
+      if (!isAbort(error)) complain(error);
       return null;
     }
+  }
+
+  /** Nobody looks at the conversation any more. */
+  end() {
+    this.gone.abort();
+    this.log.end();
   }
 
   async refresh() {

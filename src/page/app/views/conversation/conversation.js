@@ -106,7 +106,7 @@ export function Conversation({ head: first, events, query }) {
     const timer = setTimeout(() => context.lookForBranches(), LATER_MS);
     return () => {
       clearTimeout(timer);
-      context.log.end();
+      context.end();
     };
   }, []);
   useLayoutEffect(() => { follow(context, query); }, [query.event, query.at]);

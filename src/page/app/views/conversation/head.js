@@ -31,7 +31,7 @@ export function Head({ context, link, tab, isSideOpen, toggleSide }) {
         <span class="grow"></span>
         <${Actions} context=${context} rename=${() => setNaming(true)} />
       </div>
-      <div class="row under">
+      <div class="row under" tabindex="0" role="group" aria-label="Figures">
         <code title=${head.id}>${brief(head.id)}</code>
         ${head.models.length > 0 && html`<span class="nowrap">${head.models.join(', ')}</span>`}
         <span class="nowrap" title=${bytes(head.payload_bytes)}>${count(head.event_count)} events</span>

@@ -27,10 +27,10 @@ export function Side({ context, close }) {
     return () => clearTimeout(timer);
   }, []);
   const place = useEvery(JSON.stringify([point, end]), end > LONG ? LONG_MS : CALM_MS);
-  const { value: state, error, isLoading, again } = useLatest((wanted) => {
+  const { value: state, error, isLoading, again } = useLatest((wanted, signal) => {
     if (wanted === null) return undefined;
     const [sequence] = JSON.parse(wanted);
-    return get(at`/api/annals/conversations/${context.id}/state`, { brief: true, at: sequence });
+    return get(at`/api/annals/conversations/${context.id}/state`, { brief: true, at: sequence }, signal);
   }, isDue ? place : null);
   return html`
     <aside class="side" aria-busy=${isLoading} aria-label=${point === null ? 'State now' : `State at event ${point}`}>

@@ -90,8 +90,7 @@ export function Columns({ title, spans, unit, measure, show, tell, all, columns 
             <g key=${span.from} class=${cx('span', at === index && 'at')} onPointerEnter=${() => setAt(index)}>
               <rect class="hit" x=${LEFT + index * step} y="0" width=${step} height=${base} />
               ${span[measure] > 0 && html`<path class="column-bar" d=${path(LEFT + index * step + (step - bar) / 2, Math.min(y(span[measure]), base - 1), bar, base)} />`}
-              ${named(index) && html`<text class="mark" x=${LEFT + (index + .5) * step} y=${HEIGHT - 5}
-                text-anchor=${spans.length > 1 && index === 0 && step < 50 ? 'start' : 'middle'}>${label(span.from)}</text>`}
+              ${named(index) && html`<text class="mark" x=${LEFT + (index + .5) * step} y=${HEIGHT - 5} text-anchor="middle">${label(span.from)}</text>`}
             </g>`)}
         </svg>
       </div>

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::llm::Boxed;
-use crate::secret::Registry;
+use crate::secret::{Mask, Registry};
 use crate::tool::Secrets;
 
 /// The registry, shared with the tools.
@@ -30,6 +30,14 @@ impl Secrets for Shared {
         Cow::Owned(match &self.lender {
             Some(lender) => lender.mask_known().apply(&masked).into_owned(),
             None => masked,
+        })
+    }
+
+    /// With it a long output is masked before it is cut, and kept whole in a file.
+    fn known(&self) -> Option<Mask> {
+        Some(match &self.lender {
+            Some(lender) => self.own.mask_known_with(lender),
+            None => self.own.mask_known(),
         })
     }
 

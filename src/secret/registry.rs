@@ -196,6 +196,14 @@ impl Registry {
         self.lock().mask.clone()
     }
 
+    /// One mask of what this registry and another know so far.
+    #[must_use]
+    pub fn mask_known_with(&self, other: &Self) -> Mask {
+        let mut values = self.lock().seen.clone();
+        values.extend(other.lock().seen.iter().cloned());
+        Mask::new(values.iter().map(Secret::expose))
+    }
+
     /// It as base state keeps it: `{"secret_sources":{..}}`, sealed, or with stars where there is no cipher.
     #[must_use]
     pub fn to_json(&self, cipher: Option<&Cipher>) -> String {

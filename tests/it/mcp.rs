@@ -87,7 +87,7 @@ impl ServerHandler for Notes {
             "die" => std::process::exit(3),
             // A line of 100 MB, and then no end.
             "shout" => {
-                write_all((0..100).map(|_| "z".repeat(1 << 20)));
+                write_all(["\n{".to_owned()].into_iter().chain((0..100).map(|_| "z".repeat(1 << 20))));
                 write_all(["\n".to_owned()]);
                 context.ct.cancelled().await;
                 return Err(ErrorData::internal_error("cancelled", None));

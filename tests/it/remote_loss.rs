@@ -107,10 +107,11 @@ async fn a_server_that_starts_anew_is_followed_on() {
 async fn somebody_slow_hears_everything_though_the_server_gives_them_up() {
     const EVENTS: usize = 6_000;
     let far = Far::new([]).await;
-    let (heard, held) = (Heard::default(), Arc::new(Mutex::new(())));
-    let (holds, hold) = (Arc::clone(&held), held.lock().unwrap());
+    let (heard, (hold, held)) = (Heard::default(), std::sync::mpsc::channel::<()>());
+    let held = Mutex::new(held);
     let builder = heard.by(Conversation::builder().agent(far.agent())).callback(Arc::new(move |_| {
-        drop(holds.lock().unwrap());
+        // Until the other end is let go of.
+        let _over = held.lock().unwrap().recv();
     }));
     let conversation = builder.open_at(&far.server()).await.unwrap();
     let long = "x".repeat(4_000);

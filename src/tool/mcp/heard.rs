@@ -102,10 +102,10 @@ mod tests {
     #[test]
     fn messages_may_be_many_and_noise_may_not() {
         let message = [b"{".as_slice(), &vec![b'a'; 1 << 20], b"\n"].concat();
-        assert_eq!(heard(&vec![message.as_slice(); 100]), Ok(()));
+        assert_eq!(heard(&[message.as_slice(); 100]), Ok(()));
         let noise = [vec![b'y'; 1 << 20], b"\n".to_vec()].concat();
-        assert_eq!(heard(&vec![noise.as_slice(); 7]), Ok(()));
-        assert!(heard(&vec![noise.as_slice(); 9]).unwrap_err().contains("no message"));
+        assert_eq!(heard(&[noise.as_slice(); 7]), Ok(()));
+        assert!(heard(&[noise.as_slice(); 9]).unwrap_err().contains("no message"));
     }
 
     #[test]

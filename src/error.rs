@@ -451,19 +451,11 @@ pub enum Error {
         /// The address.
         host: std::net::IpAddr,
     },
-    /// A variable of the environment says something that cannot be.
-    #[error("the variable {name} cannot be understood: {reason}")]
+    /// A file of settings, or a variable of the environment, says something that cannot be.
+    #[error("{place} cannot be used: {reason}")]
     Setting {
-        /// The variable.
-        name: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A file of settings says something that cannot be, or cannot be read.
-    #[error("the settings of {file} cannot be used: {reason}")]
-    Configuration {
-        /// The file.
-        file: PathBuf,
+        /// The file or the variable.
+        place: String,
         /// What is wrong with it, and where.
         reason: String,
     },

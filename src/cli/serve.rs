@@ -195,7 +195,7 @@ fn webhooks() -> Result<Vec<WebhookSpec>> {
         return Ok(Vec::new());
     }
     WebhookSpec::parse_list(&text)
-        .map_err(|error| Error::Setting { name: "OH_WEBHOOKS", reason: error.to_string() })
+        .map_err(|error| Error::Setting { place: "OH_WEBHOOKS".into(), reason: error.to_string() })
 }
 
 /// How long a conversation stays open that nobody uses: the reference's variable, in seconds.

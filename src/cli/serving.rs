@@ -45,9 +45,10 @@ impl Table {
     /// Reads it from the file that was named, or the person's own; empty where there is none.
     ///
     /// # Errors
-    /// [`Error::Configuration`].
+    /// [`Error::Setting`].
     pub(super) fn read(named: Option<&Path>) -> Result<Self> {
-        let wrong = |file: &Path, reason: String| Error::Configuration { file: file.to_owned(), reason };
+        let wrong =
+            |file: &Path, reason: String| Error::Setting { place: file.display().to_string(), reason };
         let found = settings::file(named).map_err(|reason| wrong(named.unwrap_or(Path::new("")), reason))?;
         let Some(file) = found.filter(|file| file.is_file()) else { return Ok(Self::default()) };
         let figment = Figment::from(Toml::file_exact(&file));
@@ -81,10 +82,10 @@ impl Table {
     /// Sets what the environment does not say.
     ///
     /// # Errors
-    /// [`Error::Configuration`] for webhooks that cannot be read.
+    /// [`Error::Setting`] for webhooks that cannot be read.
     pub(super) fn fill(&self, config: &mut Config) -> Result<()> {
         let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
-        let wrong = |reason: String| Error::Configuration { file: self.file.clone(), reason };
+        let wrong = |reason: String| Error::Setting { place: self.file.display().to_string(), reason };
         if let Some(runs) = self.max_concurrent_runs.filter(|_| unset("OH_MAX_CONCURRENT_RUNS")) {
             config.runs_max = runs;
         }

@@ -107,9 +107,7 @@ pub use upgrade::Upgrade;
 pub use usage::ReplyUsage;
 pub use verify::{Finding, Verification, VerifyProgress};
 pub use wipe::VacuumReport;
-#[cfg(feature = "server")]
-pub(crate) use writer::Lead;
-pub use writer::WriteCounts;
+pub use writer::{Lead, WriteCounts};
 
 use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;
@@ -278,11 +276,29 @@ impl Store {
         self.writer()?.append(request)
     }
 
-    /// As [`Store::append`], without a thread that waits: `done` takes the answer, on whichever thread commits. Where
-    /// nobody is committing, `lead` is called to find a thread that may block and to drop there what it is given; that
-    /// thread commits for as long as there is something to do.
-    #[cfg(feature = "server")]
-    pub(crate) fn append_later(
+    /// As [`Store::append_all`], without a thread that waits, for programs whose threads must not block: `done` takes
+    /// the answer, on whichever thread commits, and should be quick. Where nobody is committing, `lead` is called to
+    /// find a thread that may block and to drop there what it is given; that thread commits for as long as there is
+    /// something to do, so that thousands of appends at once need one.
+    ///
+    /// ```
+    /// # use annals::store::Append;
+    /// # use annals::{ConversationId, Expected, NewEvent, Options, Store};
+    /// # let store = Store::in_memory(&Options::default())?;
+    /// # let id = ConversationId::new("c")?;
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let events = vec![NewEvent::parse(r#"{"id":"e1","kind":"PauseEvent"}"#)?];
+    /// let append = Append { expected: Expected::Any, events, base_state: None, head: None };
+    /// store.append_later(&id, append, move |answer| tell.send(answer).unwrap(), |lead| {
+    ///     std::thread::spawn(move || drop(lead)); // or a runtime's own threads for this
+    /// });
+    /// assert_eq!(told.recv().expect("an answer")?[0].sequence.0, 0);
+    /// # Ok::<(), annals::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `done` is handed those of [`Store::append_all`].
+    pub fn append_later(
         &self,
         conversation: &ConversationId,
         append: Append,

@@ -148,7 +148,13 @@ impl Job {
 
 /// The right to lead on behalf of callers that do not wait. Dropping it leads, which blocks: whatever becomes of the
 /// thread that was to do so, they are answered.
-pub(crate) struct Lead(Arc<Writer>);
+pub struct Lead(Arc<Writer>);
+
+impl std::fmt::Debug for Lead {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Lead")
+    }
+}
 
 impl Drop for Lead {
     fn drop(&mut self) {
@@ -419,7 +425,7 @@ fn retold(error: &Error) -> Error {
     }
 }
 
-#[cfg(all(test, feature = "server"))]
+#[cfg(test)]
 mod tests {
     use std::sync::mpsc;
 

@@ -297,6 +297,7 @@ def case():
         "hooks": json.loads(HookConfig.merge(hooks).model_dump_json(exclude_none=True)),
     }
     shutil.rmtree(root)
+    shutil.rmtree(HOME, ignore_errors=True)
     return plain(root, {
         "files": FILES, "plugins": plugins, "sources": sources, "markets": markets, "resolved": resolved,
         "ambient": ambient, "merged": merged, "redacted": redact_url_credentials("https://a:b@h/x"),

@@ -208,6 +208,7 @@ mod tests {
         "count_conversations", // by a filter of any column
         "search",              // the full-text index finds, and what is found is put in order
         "query",               // whatever is asked
+        "append_later",        // `append_all`, whose reads are those of a writer
         "verify",              // every event, and every attachment
         "verify_projections",  // everything again
         "rebuild",

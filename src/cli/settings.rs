@@ -191,7 +191,7 @@ impl Model {
 /// What is wrong with settings, and where. What stands where a key or an address with one belongs is not repeated.
 pub(super) fn told(error: figment::Error) -> String {
     let one = |error: figment::Error| match error.path.iter().find(|step| SECRET.contains(&step.as_str())) {
-        Some(_) => format!("{} is not of the kind that belongs there", error.path.join(".")),
+        Some(name) => format!("what stands under {name} is not of the kind that belongs there"),
         None => error.to_string().replace('\n', ""),
     };
     error.into_iter().map(one).collect::<Vec<_>>().join("; ")

@@ -9,7 +9,6 @@ Needs openhands-sdk 1.58.0. The folder is written {W}.
 import json
 import logging
 import os
-import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +16,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("OPENHANDS_SUPPRESS_BANNER", "1")
 logging.disable(logging.CRITICAL)
 
+from kept import keep  # noqa: E402
 from openhands.sdk.subagent.load import load_project_agents  # noqa: E402
 from openhands.sdk.subagent.registry import (  # noqa: E402
     get_agent_factory, get_factory_info, register_agent_if_absent,
@@ -75,14 +75,7 @@ def case():
 
 
 def main():
-    text = json.dumps(case(), indent=1, ensure_ascii=False) + "\n"
-    path = HERE / "project.json"
-    if "--check" in sys.argv:
-        if path.read_text() != text:
-            sys.exit(f"{path} would change")
-        return
-    HERE.mkdir(exist_ok=True)
-    path.write_text(text)
+    keep(HERE / "project.json", json.dumps(case(), indent=1, ensure_ascii=False) + "\n")
 
 
 main()

@@ -3,24 +3,28 @@
 The SDK is OpenHands SDK 1.58 with the litellm that it brings along; the provider is a server of this script on
 127.0.0.1, which writes down what it is sent. Nobody else is asked.
 
-    python tests/golden/make_llm_requests.py > tests/golden/llm/requests.json
+    python make_llm_requests.py          writes it anew
+    python make_llm_requests.py --check  fails if it would change
 """
 
 import http.server
 import json
 import logging
 import os
-import sys
 import threading
 import warnings
+from pathlib import Path
 
 os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", OPENHANDS_SUPPRESS_BANNER="1")
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
+from kept import keep  # noqa: E402
 from openhands.sdk.llm import LLM, Message  # noqa: E402
 from openhands.sdk.llm.call_context import LLMCallContext  # noqa: E402
 from openhands.sdk.tool.builtins import FinishTool, ThinkTool  # noqa: E402
+
+FILE = Path(__file__).parent / "llm" / "requests.json"
 
 SEEN = []
 HEADERS = {"authorization", "x-api-key", "x-goog-api-key", "api-key", "anthropic-version", "anthropic-beta",
@@ -186,10 +190,11 @@ def main():
                          call_context=LLMCallContext(prompt_cache_key="key-1", session_id="session-1"))
             case["request"] = strip(SEEN[0])
         except Exception as error:
-            case["error"] = f"{type(error).__name__}: {error}"[:400]
+            # Its first line: below it are the paths of whoever ran this.
+            case["error"] = f"{type(error).__name__}: {error}".split("\n")[0]
         cases.append(case)
-    json.dump({"messages": MESSAGES, "tools": schemas, "cases": cases}, sys.stdout, indent=1, ensure_ascii=False)
-    print()
+    made = {"messages": MESSAGES, "tools": schemas, "cases": cases}
+    keep(FILE, json.dumps(made, indent=1, ensure_ascii=False) + "\n")
 
 
 main()

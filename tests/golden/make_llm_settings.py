@@ -1,19 +1,23 @@
 """Writes tests/golden/llm/settings.json: what the real SDK (1.58) makes of an LLM's settings, and what it refuses.
 
-    python tests/golden/make_llm_settings.py > tests/golden/llm/settings.json
+    python make_llm_settings.py          writes it anew
+    python make_llm_settings.py --check  fails if it would change
 """
 
 import json
 import logging
 import os
-import sys
 import warnings
+from pathlib import Path
 
 os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", OPENHANDS_SUPPRESS_BANNER="1")
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
+from kept import keep  # noqa: E402
 from openhands.sdk.llm import LLM  # noqa: E402
+
+FILE = Path(__file__).parent / "llm" / "settings.json"
 
 EVERYTHING = {
     "model": "azure/gpt-4o", "api_key": "sk-1", "provider_connection_id": "c", "base_url": "http://x/v1",
@@ -63,5 +67,4 @@ for given in GIVEN:
     except Exception as error:
         case["error"] = type(error).__name__
     cases.append(case)
-json.dump(cases, sys.stdout, indent=1, ensure_ascii=False)
-print()
+keep(FILE, json.dumps(cases, indent=1, ensure_ascii=False) + "\n")

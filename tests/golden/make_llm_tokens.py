@@ -1,15 +1,16 @@
 """Writes tests/golden/llm/tokens.json: how many tokens litellm counts in what recorded conversations last sent.
 
-    python tests/golden/make_llm_tokens.py > tests/golden/llm/tokens.json
+    python make_llm_tokens.py          writes it anew
+    python make_llm_tokens.py --check  fails if it would change
 """
 
 import json
 import os
 import pathlib
-import sys
 
 os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", OPENHANDS_SUPPRESS_BANNER="1")
 
+from kept import keep  # noqa: E402
 from litellm.utils import token_counter  # noqa: E402
 
 folder = pathlib.Path(__file__).parent / "conversations"
@@ -17,5 +18,4 @@ counts = []
 for path in sorted(folder.glob("*/llm_requests.jsonl")):
     messages = json.loads(path.read_text().rstrip("\n").split("\n")[-1])["body"]["messages"]
     counts.append({"conversation": path.parent.name, "tokens": token_counter(model="gpt-4o", messages=messages)})
-json.dump(counts, sys.stdout, indent=1)
-print()
+keep(folder.parent / "llm" / "tokens.json", json.dumps(counts, indent=1) + "\n")

@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -22,6 +21,7 @@ os.environ["HOME"] = str(HOME)
 os.environ.pop("OH_PERSISTENCE_DIR", None)
 logging.disable(logging.CRITICAL)
 
+from kept import keep  # noqa: E402
 from openhands.sdk import AgentContext  # noqa: E402
 from openhands.sdk.extensions.fetch import get_cache_path, parse_extension_source  # noqa: E402
 from openhands.sdk.hooks import HookConfig  # noqa: E402
@@ -305,14 +305,7 @@ def case():
 
 
 def main():
-    text = json.dumps(case(), indent=1, ensure_ascii=False) + "\n"
-    path = HERE / "folders.json"
-    if "--check" in sys.argv:
-        if path.read_text() != text:
-            sys.exit(f"{path} would change")
-        return
-    HERE.mkdir(exist_ok=True)
-    path.write_text(text)
+    keep(HERE / "folders.json", json.dumps(case(), indent=1, ensure_ascii=False) + "\n")
 
 
 main()

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -20,6 +19,7 @@ HOME = Path(os.path.realpath(tempfile.mkdtemp(prefix="annals-home-")))
 os.environ["HOME"] = str(HOME)
 logging.disable(logging.CRITICAL)
 
+from kept import keep  # noqa: E402
 from openhands.sdk import AgentContext, Message, TextContent  # noqa: E402
 from openhands.sdk.context.memory import load_memory  # noqa: E402
 from openhands.sdk.skills import Skill, load_project_skills, to_prompt  # noqa: E402
@@ -168,14 +168,7 @@ def case():
 
 
 def main():
-    text = json.dumps(case(), indent=1, ensure_ascii=False) + "\n"
-    path = HERE / "project.json"
-    if "--check" in sys.argv:
-        if path.read_text() != text:
-            sys.exit(f"{path} would change")
-        return
-    HERE.mkdir(exist_ok=True)
-    path.write_text(text)
+    keep(HERE / "project.json", json.dumps(case(), indent=1, ensure_ascii=False) + "\n")
 
 
 main()

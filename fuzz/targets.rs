@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use annals::audit::proof::{PublicKey, SignedHead};
+use annals::event::json::{Raw, scan};
 use annals::event::{Given, Unfamiliar, decode, upcast};
 use annals::replay::{Memory, Moment, Point, Recording};
 use annals::state::{BaseDocument, Spent, upcast::upcast_base_state};
@@ -30,6 +31,8 @@ pub const TARGETS: &[Target] = &[
     ("head", head),
     ("import", import),
     ("fold", fold),
+    ("json", json),
+    ("foreign", foreign),
 ];
 
 fn text(data: &[u8]) -> String {
@@ -87,6 +90,63 @@ fn drawn(event: &annals::event::Event) {
             .chars()
             .find(|c| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'));
         assert_eq!(control, None, "{plain:?}");
+    }
+}
+
+/// Any text as JSON: what another reader makes of it is what ours makes of it.
+pub fn json(data: &[u8]) {
+    let text = text(data);
+    // Python's words for numbers that are none: here they are read, elsewhere they are not.
+    let is_odd = text.contains("NaN") || text.contains("Infinity");
+    let own = Raw::parse(&text);
+    let other = serde_json::from_str::<serde_json::Value>(&text);
+    match (&own, &other) {
+        (Ok(raw), Ok(value)) => same(*raw, value),
+        (Err(_), Err(_)) => {}
+        (Err(fault), Ok(_)) => panic!("refused by one reader only: {fault}\n{text}"),
+        (Ok(_), Err(error)) => {
+            let told = error.to_string();
+            // The other reader builds what it reads, and stops where it cannot hold it.
+            let cannot_hold = told.contains("number out of range") || told.contains("recursion limit");
+            assert!(is_odd || cannot_hold, "taken by one reader only: {told}\n{text}");
+        }
+    }
+    let mut members = Vec::new();
+    let scanned = scan(&text, |key, value| members.push((key, value)));
+    let is_object = own.is_ok_and(Raw::is_object);
+    assert_eq!(scanned.is_ok(), is_object, "an object is read in both ways\n{text}");
+    if let (Ok(raw), Ok(_)) = (own, scanned) {
+        assert_eq!(raw.members().collect::<Vec<_>>(), members, "{text}");
+    }
+    if let Ok((first, rest)) = Raw::parse_first(&text) {
+        assert!(text.ends_with(rest) && text.contains(first.text()), "{text}");
+    }
+}
+
+/// Holds a value that was read in place to be the one that was built.
+fn same(raw: Raw<'_>, value: &serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::Null => assert!(raw.is_null()),
+        Value::Bool(flag) => assert_eq!(raw.text(), flag.to_string()),
+        Value::Number(number) => {
+            assert_eq!(raw.as_f64(), number.as_f64(), "{}", raw.text());
+            assert_eq!(raw.as_i64().filter(|_| raw.text() != "-0"), number.as_i64(), "{}", raw.text());
+        }
+        Value::String(text) => assert_eq!(raw.as_str().as_deref(), Some(text.as_str()), "{}", raw.text()),
+        Value::Array(values) => {
+            let elements: Vec<Raw<'_>> = raw.elements().collect();
+            assert_eq!(elements.len(), values.len(), "{}", raw.text());
+            elements.into_iter().zip(values).for_each(|(raw, value)| same(raw, value));
+        }
+        Value::Object(members) => {
+            let object = raw.to_object();
+            let keys: std::collections::BTreeSet<&str> = object.keys().collect();
+            assert_eq!(keys.len(), members.len(), "{}", raw.text());
+            for (key, value) in members {
+                same(object.get(key).unwrap_or_else(|| panic!("{key:?} of {}", raw.text())), value);
+            }
+        }
     }
 }
 
@@ -218,6 +278,55 @@ pub fn files(data: &[u8]) -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     files
+}
+
+/// Another program's logs, whatever is in them: what comes in is sound, comes in once, and a file of lines goes out as
+/// it came.
+pub fn foreign(data: &[u8]) {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let folder = scratch.path().join("in");
+    // Several files where 0x1e stands in front; else one, whose name ends in 0x1f and whose bytes are the rest.
+    let given = match data.strip_prefix(&[0x1e]) {
+        Some(several) => files(several),
+        None => {
+            let end = data.iter().position(|byte| *byte == 0x1f).unwrap_or(data.len());
+            let name = files(&[&data[..end], &[0x1f]].concat()).into_keys().next();
+            name.map(|name| (name, data.get(end + 1..).unwrap_or_default().to_vec())).into_iter().collect()
+        }
+    };
+    let mut written = Vec::new();
+    for (path, content) in given {
+        let place = folder.join(&path);
+        if std::fs::create_dir_all(place.parent().expect("it is within")).is_ok()
+            && std::fs::write(&place, &content).is_ok()
+        {
+            written.push((path, content));
+        }
+    }
+    if written.is_empty() {
+        return;
+    }
+    let store = Store::in_memory(&still()).expect("a store");
+    let bring = || {
+        Importer::new(&store, ImportOptions::default())
+            .import(&folder, &mut |_| ())
+            .unwrap_or_else(|error| panic!("{error:?}"))
+    };
+    let reports = bring();
+    sound(&store);
+    let head = store.head().expect("the head");
+    let again = bring();
+    assert_eq!(store.head().expect("the head"), head, "it came in twice\n{reports:?}\n{again:?}");
+    let page = store.conversations(&Default::default(), Default::default(), None, 1000).expect("a list");
+    let [(path, content)] = written.as_slice() else { return };
+    let [row] = page.conversations.as_slice() else { return };
+    if row.foreign_format.is_some() && path.extension().is_some_and(|end| end == "jsonl") {
+        let out = scratch.path().join("out");
+        let told = Exporter::new(&store, Format::OpenHands).export(&row.id, &out, &mut |_| ());
+        let told = told.unwrap_or_else(|error| panic!("{error:?}\n{reports:?}"));
+        let back = std::fs::read(&told.path).unwrap_or_default();
+        assert!(back == *content, "it goes out as another: {reports:?}");
+    }
 }
 
 /// Any folder: it comes in, the store is sound, and it goes out again as it came.

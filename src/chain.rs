@@ -14,12 +14,28 @@
 //!
 //! No id contains a line break, so no two events share a preimage. The chain commits to the payload's
 //! digest rather than to the payload, so it still holds when a payload had to be redacted.
+//!
+//! What stands beside the events has a chain of its own, made in the same way:
+//!
+//! ```text
+//! annals-change-v1\n
+//! <conversation id>\n
+//! <number, decimal>\n
+//! <subject>\n
+//! <SHA-256 of the name, 64 hex digits>\n
+//! <SHA-256 of what stands there, 64 hex digits; - where nothing does>\n
+//! <sequence of the event it followed, decimal>\n
+//! <microseconds since 1970, decimal>\n
+//! <SHA-256 of the actor, 64 hex digits>\n
+//! <previous hash, 64 hex digits>\n
+//! ```
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
 const DOMAIN: &str = "annals-event-v1";
+const CHANGE_DOMAIN: &str = "annals-change-v1";
 
 /// A SHA-256 digest: of a payload, an attachment, or a link of the chain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,6 +111,48 @@ pub fn link(conversation: &str, sequence: u64, id: &str, payload: Digest, previo
         preimage.push(b'\n');
     }
     Digest::of(&preimage)
+}
+
+/// Where and when a change was written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangePlace {
+    /// Its number, from 1.
+    pub number: i64,
+    /// The sequence of the event it followed; -1 before the first.
+    pub after_sequence: i64,
+    /// When, in microseconds since 1970 UTC.
+    pub recorded_at: i64,
+}
+
+/// What a change is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangeItem<'a> {
+    /// What kind of thing.
+    pub subject: &'a str,
+    /// Which of them; "" where there is only one.
+    pub name: &'a str,
+    /// The SHA-256 of what stands there since then; `None` where nothing does.
+    pub digest: Option<Digest>,
+}
+
+/// The hash of a change of `conversation` by `actor`, after the change whose hash is `previous`.
+#[must_use]
+pub fn change_link(
+    conversation: &str,
+    place: &ChangePlace,
+    item: &ChangeItem<'_>,
+    actor: &str,
+    previous: Digest,
+) -> Digest {
+    let ChangePlace { number, after_sequence, recorded_at } = place;
+    let digest = item.digest.map_or_else(|| "-".to_owned(), Digest::to_hex);
+    let (name, actor) = (Digest::of(item.name.as_bytes()), Digest::of(actor.as_bytes()));
+    let preimage = format!(
+        "{CHANGE_DOMAIN}\n{conversation}\n{number}\n{}\n{name}\n{digest}\n{after_sequence}\n{recorded_at}\n{actor}\n\
+         {previous}\n",
+        item.subject
+    );
+    Digest::of(preimage.as_bytes())
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! Everything that can go wrong, by what the caller can do about it.
 //!
-//! Messages name the numbers and never repeat stored content. The engine's own errors are only a
-//! `source`: another engine will stand behind the same contract.
+//! Messages name the numbers and never repeat stored content. The engine's own errors are only a `source`.
+
+mod contradiction;
+mod expected;
+mod nature;
 
 use std::path::PathBuf;
 
@@ -9,35 +12,9 @@ use crate::event::PayloadError;
 use crate::ids::{ConversationId, EventId, IdError, Version};
 use crate::state::base::BaseStateError;
 
-/// The result of everything that can go wrong here.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// The engine's own account of a failure.
-pub type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
-
-/// What a writer believed of a conversation's length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
-    /// Anything; a conversation that does not exist yet is created.
-    Any,
-    /// No events; a conversation that does not exist yet is created.
-    Empty,
-    /// At least one event.
-    Exists,
-    /// Exactly this many events; 0 is [`Expected::Empty`].
-    Exact(u64),
-}
-
-impl std::fmt::Display for Expected {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Any => f.write_str("any number of events"),
-            Self::Empty => f.write_str("no events"),
-            Self::Exists => f.write_str("at least one event"),
-            Self::Exact(count) => write!(f, "{count} events"),
-        }
-    }
-}
+pub use contradiction::Contradiction;
+pub use expected::Expected;
+pub use nature::{Result, Source};
 
 /// Everything that can go wrong.
 #[derive(Debug, thiserror::Error)]
@@ -265,6 +242,9 @@ pub enum Error {
         /// How long it was allowed to run, in milliseconds.
         limit_ms: u64,
     },
+    /// The query was ended because nobody waits for its answer any more, or the program ends.
+    #[error("the query was ended before it was done")]
+    QueryCancelled,
     /// The query needs more room than it may have; narrow it, or allow it more.
     #[error("the query needs more than {bytes_max} bytes for {what}")]
     QueryTooLarge {
@@ -313,6 +293,28 @@ pub enum Error {
         /// How long this one waited, in milliseconds.
         waited_ms: u64,
     },
+    /// More waits to be appended than the store holds; slow down and retry.
+    #[error("{waiting} appends of {bytes} bytes wait already; retry later")]
+    Overloaded {
+        /// How many wait.
+        waiting: usize,
+        /// How many bytes they hold.
+        bytes: usize,
+    },
+    /// The store was called from within a call of its own that writes; call it when that one has returned.
+    #[error("the store was called from within a call that writes to it; call it when that one has returned")]
+    WithinCall,
+    /// What is open is not what is at its path any more: close this store, put everything back, open it again.
+    #[error("{path:?} was moved, removed or replaced while open: {what}; nothing more is acknowledged")]
+    Moved {
+        /// The file.
+        path: PathBuf,
+        /// What is not as it was.
+        what: &'static str,
+    },
+    /// The store was opened by the process that this one was forked from; open the file here.
+    #[error("the store was opened before this process was forked; open the file again in this process")]
+    Forked,
     /// There is no room to write; what was acknowledged is safe. Make room and retry.
     #[error("no room to write while {doing}: the disk is full or a size limit is reached")]
     DiskFull {
@@ -354,9 +356,7 @@ pub enum Error {
         known: u32,
     },
     /// The file has an older schema and was opened for reading only; open it for writing once.
-    #[error(
-        "{path:?} has schema {found}, this program needs {known}; open it for writing once to upgrade it"
-    )]
+    #[error("{path:?} has schema {found}, not {known}; open it for writing once to upgrade it")]
     OlderFile {
         /// The file.
         path: PathBuf,
@@ -382,9 +382,7 @@ pub enum Error {
         what: String,
     },
     /// Shared memory and locks do not work on network file systems; keep the file on a local disk.
-    #[error(
-        "{path:?} is on a network file system ({kind}), where the database would break; keep it on a local disk"
-    )]
+    #[error("{path:?} is on a network file system ({kind}), where it would break; keep it on a local disk")]
     NetworkFileSystem {
         /// The path.
         path: PathBuf,
@@ -399,6 +397,23 @@ pub enum Error {
         /// The oldest that is safe.
         needed: &'static str,
     },
+    /// A table is gone that holds what nothing else knows: a backup has it, or it is lost.
+    #[error("the table {table} is gone, and nothing else holds what was in it")]
+    LostTable {
+        /// Its name.
+        table: String,
+    },
+    /// A derived table is missing or was altered, and this store may only be read.
+    #[error(
+        "the {object} is missing or was altered; it can only be made again where the file may be written"
+    )]
+    NotDerived {
+        /// What is not as it should be.
+        object: String,
+    },
+    /// The catalogue's row of a conversation is not what its log says: nothing is appended behind it.
+    #[error(transparent)]
+    CatalogueContradicts(#[from] Box<Contradiction>),
     /// What is stored contradicts itself; `annals verify` says where.
     #[error("the database is damaged: {what}")]
     Corrupt {
@@ -479,18 +494,4 @@ pub enum Error {
         /// The file or folder in the way.
         path: PathBuf,
     },
-}
-
-impl Error {
-    /// An [`Error::Io`] for `map_err`.
-    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
-        let path = path.into();
-        move |source| Self::Io { doing, path, source }
-    }
-
-    /// Whether the same call may succeed later without anything being changed by the caller.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::DiskFull { .. })
-    }
 }

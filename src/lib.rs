@@ -71,6 +71,8 @@ pub mod doctor;
 pub mod error;
 pub mod event;
 #[cfg(feature = "agent")]
+mod git;
+#[cfg(feature = "agent")]
 pub mod hook;
 pub mod ids;
 #[cfg(feature = "agent")]
@@ -97,6 +99,7 @@ pub mod stuck;
 pub mod tool;
 pub mod transfer;
 pub mod tree;
+pub mod untrusted;
 pub mod view;
 pub mod visualizer;
 

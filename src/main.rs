@@ -9,6 +9,8 @@ fn main() -> ExitCode {
 
 #[cfg(not(feature = "cli"))]
 fn main() -> ExitCode {
-    eprintln!("annals was built without its command line; build it with `--features cli`");
+    use std::io::Write as _;
+    let told = "annals was built without its command line; build it with `--features cli`\n";
+    let _lost = std::io::stderr().write_all(told.as_bytes());
     ExitCode::from(2)
 }

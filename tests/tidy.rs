@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// The rooms in the order of the tree, each with the rooms it may name. `cli` may name all.
 const ROOMS: &[(&str, &[&str])] = &[
     ("chain", &[]),
+    ("untrusted", &[]),
     ("ids", &[]),
     ("event", &["chain", "ids"]),
     ("tree", &["ids", "event"]),
@@ -19,18 +20,25 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("redact", &["event"]),
     ("error", &["chain", "ids", "event", "tree", "state", "message", "redact"]),
     ("store", &["chain", "ids", "event", "tree", "state", "redact", "error"]),
-    ("transfer", &["chain", "ids", "event", "tree", "state", "view", "message", "error", "store"]),
+    (
+        "transfer",
+        &["chain", "untrusted", "ids", "event", "tree", "state", "view", "message", "error", "store"],
+    ),
     ("replay", &["chain", "ids", "event", "tree", "state", "view", "message", "stuck", "error", "store"]),
     ("audit", &["chain", "ids", "redact", "error", "store"]),
     ("doctor", &["ids", "event", "tree", "state", "error", "store", "transfer"]),
     ("secret", &["ids", "event"]),
-    ("llm", &["secret", "ids", "event", "state", "message"]),
+    ("git", &["secret"]),
+    ("llm", &["untrusted", "secret", "ids", "event", "state", "message"]),
     ("hook", &["ids", "event", "llm", "secret"]),
-    ("tool", &["secret", "ids", "event", "message", "llm"]),
-    ("skill", &["secret", "ids", "event", "message", "llm", "tool"]),
+    ("tool", &["untrusted", "secret", "ids", "event", "message", "llm"]),
+    ("skill", &["untrusted", "secret", "ids", "event", "message", "llm", "tool"]),
     ("remote", &["ids", "event", "state", "error", "store", "secret", "llm"]),
-    ("agent", &["ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill", "secret"]),
-    ("plugin", &["ids", "event", "hook", "skill", "agent"]),
+    (
+        "agent",
+        &["untrusted", "ids", "event", "state", "view", "message", "stuck", "llm", "tool", "skill", "secret"],
+    ),
+    ("plugin", &["untrusted", "git", "ids", "event", "hook", "skill", "agent"]),
     (
         "conversation",
         &[
@@ -43,6 +51,8 @@ const ROOMS: &[(&str, &[&str])] = &[
         "server",
         &[
             "chain",
+            "untrusted",
+            "git",
             "ids",
             "event",
             "tree",
@@ -113,6 +123,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("base_state", &["src/store/base_state"]),
     ("base_state_change", &["src/store/base_state"]),
     ("blob", &["src/store/attachment.rs"]),
+    ("change", &["src/store/change/"]),
     ("conversation", &["src/store/catalogue.rs"]),
     ("event", &["src/store/log.rs"]),
     ("event_file", &["src/store/origin.rs"]),
@@ -354,11 +365,24 @@ fn only_the_command_line_prints() {
 }
 
 #[test]
+fn what_is_printed_goes_where_it_may_fail_to_be_written() {
+    assert_lines(
+        "src",
+        "these end the program where nobody can be told; src/cli/print.rs has what does not",
+        |_, line| {
+            let marks = ["println!(", "print!(", "eprintln!(", "eprint!("];
+            marks.iter().any(|mark| line.contains(mark)).then(|| line.trim().to_owned())
+        },
+    );
+}
+
+#[test]
 fn only_the_command_line_reads_the_environment() {
     assert_lines("src", "environment variables are read in src/cli", |source, line| {
         let reads = line.contains("env::var") || line.contains("env::set_var");
-        // It reads them to keep them from others: a server gets a few and no more.
-        let may = source.path.starts_with("src/cli/") || source.path == "src/tool/mcp/program.rs";
+        // They read them to keep them from others: a server gets a few and no more.
+        let keepers = ["src/tool/mcp/program.rs", "src/secret/environment.rs"];
+        let may = source.path.starts_with("src/cli/") || keepers.contains(&source.path.as_str());
         (reads && !may).then(|| line.trim().to_owned())
     });
 }
@@ -416,6 +440,25 @@ fn every_table_has_an_owner() {
             assert!(OWNERS.iter().any(|(name, _)| *name == table), "{}: who writes {table}?", name(&path));
         }
     }
+}
+
+#[test]
+fn every_table_is_documented() {
+    let document = fs::read_to_string(root().join("docs/format.md")).unwrap();
+    let (_, beneath) = document.split_once("## The tables beneath").unwrap();
+    for (table, _) in OWNERS {
+        let told = beneath.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
+        let mut names = told.flat_map(|names| names.split(", "));
+        assert!(names.any(|name| name == *table), "docs/format.md has no row for the table {table}");
+    }
+}
+
+#[test]
+fn the_format_names_the_newest_schema() {
+    let document = fs::read_to_string(root().join("docs/format.md")).unwrap();
+    let newest = files("migrations", "sql").len();
+    let told = format!("`PRAGMA user_version` is the schema, now {newest};");
+    assert!(document.contains(&told), "docs/format.md: the schema is {newest}");
 }
 
 #[test]

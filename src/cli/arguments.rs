@@ -458,8 +458,10 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    pub(super) fn print(&self) {
-        clap_complete::generate(self.shell, &mut Arguments::command(), "annals", &mut std::io::stdout());
+    pub(super) fn print(&self, output: &super::print::Output) -> crate::error::Result<()> {
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut Arguments::command(), "annals", &mut text);
+        output.raw(&text)
     }
 }
 

@@ -31,14 +31,17 @@ pub(super) fn is_meant(what: &str, conversation: &Conversation) -> Result<bool> 
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }
-    eprint!(
+    let question = format!(
         "{what} {} ({}), {}? [y/N] ",
         conversation.id,
         one_line(conversation.title.as_deref().unwrap_or("no title"), 60),
         plural(conversation.event_count, "event"),
     );
     let mut answer = String::new();
-    std::io::stderr().flush().map_err(Error::io("writing to", "standard error"))?;
+    std::io::stderr()
+        .write_all(question.as_bytes())
+        .and_then(|()| std::io::stderr().flush())
+        .map_err(Error::io("writing to", "standard error"))?;
     std::io::stdin().lock().read_line(&mut answer).map_err(Error::io("reading", "standard input"))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

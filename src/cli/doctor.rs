@@ -65,7 +65,11 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     let mut repairs = Vec::new();
     if command.repair {
         for finding in found.iter().filter(|finding| finding.remedy.is_some()) {
-            repairs.push((finding, doctor.repair(finding)));
+            let mended = doctor.repair_telling(finding, &mut |progress| {
+                bar.set_length(progress.head.0);
+                bar.set_position(progress.position.0);
+            });
+            repairs.push((finding, mended));
         }
         if !repairs.is_empty() {
             seen = examine()?;

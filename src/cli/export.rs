@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::arguments::{Export, Wanted};
-use super::print::{Output, bytes, count, one_line, plural, row, table};
+use super::print::{Output, bytes, count, one_line, plural, row, table, tell};
 use super::{DONE, FAILED, Place, REFUSED};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
@@ -57,7 +57,7 @@ pub(super) fn run(place: &Place<'_>, command: &Export, output: &Output) -> Resul
             print_upgrade(&reports, output)?;
         }
         for (id, error) in &refused {
-            eprintln!("annals: {id}: {error}");
+            tell(format_args!("annals: {id}: {error}"));
         }
     }
     Ok(match refused.first() {

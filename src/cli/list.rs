@@ -29,7 +29,7 @@ pub(super) fn run(place: &Place<'_>, command: &List, output: &Output) -> Result<
     for conversation in &page.conversations {
         rows.add_row(row([
             conversation.id.to_string(),
-            conversation.status.clone(),
+            one_line(&conversation.status, 24),
             count(conversation.event_count),
             time(conversation.updated_at),
             one_line(conversation.title.as_deref().unwrap_or_default(), 60),

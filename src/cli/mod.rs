@@ -18,7 +18,10 @@ mod erase;
 mod events;
 mod export;
 mod import;
+#[cfg(feature = "agent")]
+mod keys;
 mod list;
+mod loading;
 mod messages;
 #[cfg(feature = "server")]
 mod open;
@@ -79,7 +82,7 @@ pub fn main() -> ExitCode {
         }
     };
     let output = Output::new(arguments.json);
-    match run(&arguments, &output) {
+    match run(&arguments, &output).and_then(|code| output.flush().map(|()| code)) {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::from(DONE),
         Err(error) => {
@@ -158,7 +161,7 @@ fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
         Command::Unarchive(command) => archive::undo(&place, command, output),
         Command::Vacuum => vacuum::run(&place, output),
         Command::Completions(command) => {
-            command.print();
+            command.print(output)?;
             Ok(DONE)
         }
     }
@@ -201,6 +204,10 @@ impl Place<'_> {
     fn open(&self, options: &Options) -> Result<Store> {
         let store = Store::open_with(self.path, &Options { actor: actor::who(), ..options.clone() })?;
         upgrade::tell(&store, self.path);
+        loading::tell(&store);
+        if let Some(warning) = store.write_log().warning() {
+            print::tell(format_args!("annals: {}: {warning}", self.path.display()));
+        }
         Ok(store)
     }
 }
@@ -214,8 +221,13 @@ fn code_of(error: &Error) -> u8 {
     match error {
         Error::Storage { .. }
         | Error::Corrupt { .. }
+        | Error::LostTable { .. }
+        | Error::NotDerived { .. }
+        | Error::CatalogueContradicts(_)
         | Error::DiskFull { .. }
         | Error::Busy { .. }
+        | Error::Overloaded { .. }
+        | Error::Moved { .. }
         | Error::Serve { .. }
         | Error::WrongSignature { .. } => FAILED,
         Error::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => FAILED,
@@ -233,8 +245,22 @@ fn hint(error: &Error) -> Option<String> {
         Error::UnknownEvent { .. } => "`annals events ID` shows the ids there are".into(),
         Error::AmbiguousId { .. } => "write more of the id".into(),
         Error::Busy { .. } => "another process is writing; try again when it is done".into(),
+        Error::Moved { .. } => {
+            "put the file back at its path, with its -wal and -shm beside it, and start again".into()
+        }
         Error::DiskFull { .. } => "make room and try again; nothing that was acknowledged is lost".into(),
-        Error::Corrupt { .. } => "`annals verify` says where; a backup may have what is lost".into(),
+        Error::Corrupt { .. } => {
+            "`annals verify` says where; `annals export --all` saves what can be read, a backup may have the rest"
+                .into()
+        }
+        Error::LostTable { .. } => {
+            "put a backup back (`annals restore`); keep a copy of this file, with its -wal, as it is".into()
+        }
+        Error::NotDerived { .. } => "run the command once where the file may be written".into(),
+        Error::CatalogueContradicts(_) => {
+            "`annals verify` says what was changed, `annals doctor --repair` makes the row again from the log"
+                .into()
+        }
         Error::NoRoom { .. } => "make room on that disk; what was taken out so far stays taken out".into(),
         Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
         Error::OlderFile { path, .. } => {

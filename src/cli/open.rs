@@ -7,7 +7,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::arguments::Open;
-use super::print::Output;
+use super::keys::Given;
+use super::print::{Output, tell};
 use super::{Place, REFUSED, quoted, serve};
 use crate::error::Result;
 use crate::store::Options;
@@ -25,7 +26,8 @@ pub(super) fn run(place: &Place<'_>, command: &Open, output: &Output) -> Result<
         return Ok(REFUSED);
     }
     // The keys of the environment go on to be good, and to seal; one that is forgotten at the end must not.
-    let mut config = serve::configured(place.path, serve::session_keys(&[]))?;
+    let given = Given::read()?;
+    let mut config = serve::configured(place.path, &given, given.session_keys()?)?;
     let key = new_key();
     config.session_keys.push(key.clone());
     let store = place.open(&Options { create: false, ..Options::default() })?;
@@ -55,7 +57,7 @@ fn show(address: String) {
     std::thread::spawn(move || {
         let named = std::env::var("BROWSER").unwrap_or_default();
         if !browsers(&named, &address).iter().any(|words| is_shown(words)) {
-            eprintln!("annals: no browser could be started; open the address above in one");
+            tell(format_args!("annals: no browser could be started; open the address above in one"));
         }
     });
 }

@@ -1,6 +1,7 @@
 //! Printing: tables and lines for people, JSON for programs, both to standard output; everything else to
 //! standard error.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
@@ -24,6 +25,12 @@ pub(super) struct Output {
     pub is_coloured: bool,
 }
 
+/// Prints a line to standard error, without what a terminal would take for a command. Where it cannot be written it is
+/// lost: the exit code still says what happened.
+pub(super) fn tell(text: std::fmt::Arguments<'_>) {
+    let _lost = std::io::stderr().write_fmt(format_args!("{}\n", styled_only(&text.to_string())));
+}
+
 impl Output {
     pub(super) fn new(json: bool) -> Self {
         let is_terminal = std::io::stdout().is_terminal();
@@ -32,12 +39,20 @@ impl Output {
 
     /// Prints a line.
     pub(super) fn line(&self, text: impl AsRef<str>) -> Result<()> {
-        self.raw(text.as_ref().as_bytes()).and_then(|()| self.raw(b"\n"))
+        let text = text.as_ref();
+        // Whatever is in it, also where it was not thought of: only this program's own styles reach a terminal.
+        let text = if self.is_terminal { styled_only(text) } else { Cow::Borrowed(text) };
+        self.raw(text.as_bytes()).and_then(|()| self.raw(b"\n"))
     }
 
     /// Prints bytes as they are.
     pub(super) fn raw(&self, bytes: &[u8]) -> Result<()> {
         std::io::stdout().write_all(bytes).map_err(Error::io("writing to", "standard output"))
+    }
+
+    /// Hands on what is printed and not yet written.
+    pub(super) fn flush(&self) -> Result<()> {
+        std::io::stdout().flush().map_err(Error::io("writing to", "standard output"))
     }
 
     /// Prints a JSON value on one line.
@@ -55,22 +70,22 @@ impl Output {
         if self.json {
             let _ = self.value(&json!({"error": what, "hint": hint}));
         }
-        eprintln!("annals: {}", harmless(what));
+        tell(format_args!("annals: {what}"));
         if let Some(hint) = hint {
-            eprintln!("        {hint}");
+            tell(format_args!("        {hint}"));
         }
     }
 
     /// Prints a remark to a person; programs do not see it.
     pub(super) fn remark(&self, text: impl AsRef<str>) {
         if !self.json {
-            eprintln!("{}", text.as_ref());
+            tell(format_args!("{}", text.as_ref()));
         }
     }
 
     /// Warns whoever watches that the output is not all there is; programs see it too.
     pub(super) fn warn(&self, text: impl AsRef<str>) {
-        eprintln!("annals: {}", text.as_ref());
+        tell(format_args!("annals: {}", text.as_ref()));
     }
 
     /// `text` in bold where a terminal shows it.
@@ -239,9 +254,65 @@ pub(super) fn harmless(text: &str) -> String {
     crate::visualizer::harmless(text).into_owned()
 }
 
+/// `text` with nothing in it that drives a terminal but the styles that this program writes itself: `ESC [ digits ; m`.
+fn styled_only(text: &str) -> Cow<'_, str> {
+    if matches!(crate::visualizer::harmless(text), Cow::Borrowed(_)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\u{1b}[") {
+        out.push_str(&harmless(&rest[..at]));
+        let after = &rest[at + 2..];
+        let length = after.bytes().position(|byte| !byte.is_ascii_digit() && byte != b';');
+        match length.filter(|length| after.as_bytes()[*length] == b'm') {
+            Some(length) => {
+                out.push_str(&rest[at..at + 3 + length]);
+                rest = &after[length + 1..];
+            }
+            None => {
+                // From here to the next sequence it is judged as a whole.
+                let end = after.find("\u{1b}[").map_or(rest.len(), |next| at + 2 + next);
+                out.push_str(&harmless(&rest[at..end]));
+                rest = &rest[end..];
+            }
+        }
+    }
+    out.push_str(&harmless(rest));
+    Cow::Owned(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_own_styles_reach_a_terminal() {
+        for own in ["plain", "\u{1b}[1mbold\u{1b}[0m", "\u{1b}[38;5;178mgold\u{1b}[0m", "a\tb\nc"] {
+            assert_eq!(styled_only(own), own);
+        }
+        for hostile in [
+            "\u{1b}]0;title\u{7}",
+            "\u{1b}]52;c;aGk=\u{1b}\\",
+            "\u{1b}[2J",
+            "\u{1b}[1\u{1b}]0;x\u{7}m",
+            "\u{9b}2J",
+            "\u{1b}c",
+            "\u{1b}[31",
+            "a\rb",
+            "\u{202e}txt",
+            "\u{8}\u{8}",
+        ] {
+            for text in [hostile.to_owned(), format!("\u{1b}[1m{hostile}\u{1b}[0m{hostile}")] {
+                let shown = styled_only(&text).replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");
+                let is_driving = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+                assert!(
+                    !shown.chars().any(|letter| is_driving(letter) || letter == '\u{202e}'),
+                    "{text:?}: {shown:?}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn numbers_are_written_for_people() {

@@ -66,7 +66,7 @@ fn print(plan: &PrunePlan, applied: bool, output: &Output) -> Result<()> {
         };
         rows.add_row(row([
             one.id.to_string(),
-            one.status.clone(),
+            one_line(&one.status, 24),
             time(one.updated_at),
             count(one.events),
             bytes(one.bytes),

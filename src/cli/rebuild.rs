@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use super::arguments::Rebuild;
-use super::print::{Output, count, plural};
+use super::print::{Output, count, harmless, plural};
 use super::{DONE, Place};
 use crate::error::Result;
 
@@ -13,6 +13,7 @@ pub(super) fn run(place: &Place<'_>, command: &Rebuild, output: &Output) -> Resu
     let store = place.write()?;
     let names: Vec<&str> = command.names.iter().map(String::as_str).collect();
     let started = Instant::now();
+    let receipts = store.repairs(None)?.len();
     let bar = output.progress("events");
     store.rebuild(&names, &mut |progress| {
         bar.set_length(progress.head.0);
@@ -24,20 +25,32 @@ pub(super) fn run(place: &Place<'_>, command: &Rebuild, output: &Output) -> Resu
         .into_iter()
         .filter(|status| names.is_empty() || names.contains(&status.name))
         .collect();
+    let remade = store.repairs(None)?.split_off(receipts);
+    let with_catalogue = names.is_empty() || names.contains(&"catalogue");
     if output.json {
         let projections: Vec<_> = rebuilt
             .iter()
             .map(|status| json!({"name": status.name, "position": status.position.0, "head": status.head.0}))
             .collect();
-        output.value(&json!({ "projections": projections }))?;
+        let rows = remade
+            .iter()
+            .map(|receipt| json!({"conversation": receipt.conversation, "found": receipt.found}));
+        output.value(&json!({ "projections": projections, "catalogue": rows.collect::<Vec<_>>() }))?;
         return Ok(DONE);
     }
     for status in &rebuilt {
         output.line(format!("{:<14} at position {}", status.name, count(status.position.0)))?;
     }
+    if with_catalogue {
+        output.line(format!("{:<14} {} made again", "catalogue", plural(remade.len() as u64, "row")))?;
+    }
+    for receipt in &remade {
+        let conversation = receipt.conversation.as_deref().unwrap_or_default();
+        output.line(format!("  {}: {}", harmless(conversation), harmless(&receipt.found)))?;
+    }
     output.line(format!(
         "{} rebuilt in {:.1} s",
-        plural(rebuilt.len() as u64, "table"),
+        plural(rebuilt.len() as u64 + u64::from(with_catalogue), "table"),
         started.elapsed().as_secs_f64()
     ))?;
     Ok(DONE)

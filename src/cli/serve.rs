@@ -10,14 +10,14 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
 use super::arguments::{Extras, Serve};
-use super::print::{Output, count, plural};
+use super::keys::Given;
+use super::print::{Output, count, plural, tell};
 use super::serving::Table;
 use super::settings::home;
 use super::{DONE, Place};
 use crate::conversation::ConversationError;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::secret::Cipher;
 use crate::server::{App, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, serve};
 use crate::store::{Options, Store};
 use crate::transfer::{ImportOptions, ImportStatus, Importer};
@@ -31,7 +31,9 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
     let command = table.beneath(command);
     let (host, port) = (command.host.unwrap_or(HOST), command.port.unwrap_or(PORT));
     let extras = command.extras.unwrap_or(Extras::All);
-    let session_keys = session_keys(&command.api_keys);
+    let given = Given::read()?;
+    let session_keys: Vec<String> =
+        command.api_keys.iter().filter(|key| !key.is_empty()).cloned().chain(given.session_keys()?).collect();
     if session_keys.is_empty() && !host.is_loopback() && !command.without_key {
         return Err(Error::OpenToEverybody { host });
     }
@@ -41,13 +43,13 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
     }
     let mut config = Config {
         origins: command.origins,
-        is_local: host.is_loopback(),
+        hosts: command.hosts,
         lookup_origins: command.lookup_origins,
         telemetry,
         person_dir: home().filter(|_| extras != Extras::None),
         public_extensions_dir: std::env::var_os("EXTENSIONS_PATH").map(PathBuf::from),
         ambient_plugins: extras.ambient_plugins(),
-        ..configured(place.path, session_keys)?
+        ..configured(place.path, &given, session_keys)?
     };
     table.fill(&mut config)?;
     let store = place.open(&Options::default())?;
@@ -71,24 +73,38 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
 /// The first of `session_keys` seals what has to be kept secret where the environment has no key for it.
 ///
 /// # Errors
-/// [`Error::Setting`] for webhooks that cannot be read.
-pub(super) fn configured(database: &Path, session_keys: Vec<String>) -> Result<Config> {
+/// [`Error::Setting`] for keys and webhooks that cannot be read.
+pub(super) fn configured(database: &Path, given: &Given, session_keys: Vec<String>) -> Result<Config> {
+    let folder = |name: &str| given.member(name).and_then(|value| value.as_str()).map(PathBuf::from);
+    let runs = given.member("max_concurrent_runs").and_then(|runs| runs.as_u64()?.try_into().ok());
+    let idle = given.member("conversation_idle_ttl_seconds").and_then(|seconds| seconds.as_f64());
+    let webhooks = match given.member("webhooks") {
+        Some(listed) => WebhookSpec::parse_list(&listed.to_string())
+            .map_err(|error| Error::Setting { place: "webhooks".into(), reason: error.to_string() })?,
+        None => webhooks()?,
+    };
     Ok(Config {
-        conversations_dir: conversations_dir(database),
-        cipher: cipher(&session_keys),
+        conversations_dir: folder("conversations_path").unwrap_or_else(|| conversations_dir(database)),
+        cipher: given.cipher(&session_keys)?,
         runs_max: std::env::var("OH_MAX_CONCURRENT_RUNS")
             .ok()
             .and_then(|text| text.parse().ok())
+            .or(runs)
             .unwrap_or(RUNS_MAX),
-        idle_max: idle_max(),
+        idle_max: idle.and_then(|idle| Duration::try_from_secs_f64(idle).ok()).or_else(idle_max),
         settings_dir: settings_dir(database),
-        webhooks: webhooks()?,
+        webhooks,
         session_keys,
-        workspace_dir: std::env::var_os("OH_WORKSPACE_PATH").map(PathBuf::from),
+        workspace_dir: std::env::var_os("OH_WORKSPACE_PATH")
+            .map(PathBuf::from)
+            .or_else(|| folder("workspace_path")),
         home_dir: home(),
         ..Config::default()
     })
 }
+
+/// How long threads that block may take once all else has ended.
+const LAST: Duration = Duration::from_millis(500);
 
 /// Serves until the program is told to end; `said` hears of the address as soon as requests are taken there.
 ///
@@ -101,8 +117,9 @@ pub(super) fn listen(
     said: impl FnOnce(&Store, &str) -> Result<()>,
 ) -> Result<u8> {
     let failed = |source| Error::Serve { address: asked, source };
+    close_environment().map_err(failed)?;
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(failed)?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let listener = TcpListener::bind(asked).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         // Before anybody hears that it serves.
@@ -113,8 +130,23 @@ pub(super) fn listen(
             other => failed(std::io::Error::other(other.to_string())),
         })?;
         serve(listener, Arc::new(app), told).await.map_err(failed)
-    })?;
-    Ok(DONE)
+    });
+    // A thread that waits for a disk or a program that never answers does not keep the process.
+    runtime.shutdown_timeout(LAST);
+    served.map(|()| DONE)
+}
+
+/// Closes what this process was started with to the programs that it starts: without it an agent reads the server's keys
+/// in `/proc/PID/environ`, unless it runs as root. There is no file of the memory of a crash either.
+#[cfg(target_os = "linux")]
+fn close_environment() -> std::io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn close_environment() -> std::io::Result<()> {
+    Ok(())
 }
 
 /// How many folders are looked at for what could be taken in.
@@ -154,26 +186,19 @@ fn take_in(store: &Store, folders: &Path) -> Result<()> {
     }
     let reports = Importer::new(store, ImportOptions::default()).import(folders, &mut |_| ())?;
     let added: u64 = reports.iter().map(|report| report.added).sum();
-    eprintln!(
+    tell(format_args!(
         "annals: {} under {}: {} taken in",
         plural(reports.len() as u64, "conversation"),
         folders.display(),
         plural(added, "new event"),
-    );
+    ));
     for report in &reports {
         if matches!(report.status, ImportStatus::Conflict | ImportStatus::Failed | ImportStatus::Partial) {
             let why = report.problems.first().map_or("", |problem| &problem.problem);
-            eprintln!("annals: {}: {}: {why}", report.path.display(), report.status.as_str());
+            tell(format_args!("annals: {}: {}: {why}", report.path.display(), report.status.as_str()));
         }
     }
     Ok(())
-}
-
-/// The keys of the arguments and of the environment; empty ones count for nothing.
-pub(super) fn session_keys(given: &[String]) -> Vec<String> {
-    let numbered = (0..).map_while(|number| std::env::var(format!("OH_SESSION_API_KEYS_{number}")).ok());
-    let single = std::env::var("SESSION_API_KEY").ok();
-    given.iter().cloned().chain(numbered).chain(single).filter(|key| !key.is_empty()).collect()
 }
 
 /// The folder for what tools keep: the reference's variable, or one beside the database.
@@ -203,15 +228,6 @@ fn idle_max() -> Option<Duration> {
     let Ok(text) = std::env::var("OH_CONVERSATION_IDLE_TTL_SECONDS") else { return Some(IDLE_MAX) };
     let seconds: Option<f64> = text.trim().parse().ok();
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-}
-
-/// What seals secrets: the key of the environment, else the first session key, as the reference does.
-fn cipher(session_keys: &[String]) -> Option<Cipher> {
-    let key = std::env::var("OH_SECRET_KEY").ok().filter(|key| !key.is_empty());
-    let key = key.or_else(|| session_keys.first().cloned())?;
-    let previous = std::env::var("OH_PREVIOUS_SECRET_KEYS").unwrap_or_default();
-    let previous: Vec<&str> = previous.split(',').map(str::trim).collect();
-    Some(Cipher::new(&key, &previous))
 }
 
 /// Ends when the program is told to: Ctrl-C, or SIGTERM. They are heeded from the moment this is called.

@@ -262,8 +262,9 @@ pub(super) fn provider_key(model: &str) -> Option<(String, String)> {
 /// What seals secrets for the disk: the reference's variable. Older keys may stand beside it.
 pub(super) fn cipher() -> Option<crate::secret::Cipher> {
     let key = std::env::var("OH_SECRET_KEY").ok().filter(|key| !key.is_empty())?;
-    let previous = std::env::var("OH_PREVIOUS_SECRET_KEYS").unwrap_or_default();
-    let previous: Vec<&str> = previous.split(',').map(str::trim).filter(|key| !key.is_empty()).collect();
+    // Where they cannot be read, what they sealed stays sealed.
+    let previous = super::keys::Given::read().and_then(|given| given.previous()).unwrap_or_default();
+    let previous: Vec<&str> = previous.iter().map(String::as_str).collect();
     Some(crate::secret::Cipher::new(&key, &previous))
 }
 

@@ -140,7 +140,7 @@ fn head(page: &Page, output: &Output) -> Result<()> {
     output.line(output.bold(&one_line(title, 100)))?;
     let line = |name: &str, text: &str| output.line(format!("{}{text}", output.dim(&format!("{name:<12}"))));
     line("id", conversation.id.as_str())?;
-    line("status", &output.styled(&conversation.status, colour(&conversation.status)))?;
+    line("status", &output.styled(&one_line(&conversation.status, 60), colour(&conversation.status)))?;
     let lasted = conversation.updated_at.0 - conversation.created_at.0;
     line(
         "time",

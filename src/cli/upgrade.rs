@@ -106,10 +106,10 @@ fn beside(path: &Path, schema: u32) -> PathBuf {
 /// Says that opening a file has upgraded it.
 pub(super) fn tell(store: &Store, path: &Path) {
     if let Some(from) = store.upgraded_from() {
-        eprintln!(
+        super::print::tell(format_args!(
             "annals: {} had schema {from} and was brought to {SCHEMA_VERSION} (`annals --db {} upgrade` keeps a copy first)",
             path.display(),
             quoted(path)
-        );
+        ));
     }
 }

@@ -1,15 +1,19 @@
 //! `annals verify`: whether the file is as it was written.
 
 use super::arguments::Verify;
-use super::print::{Output, bytes, count, harmless, plural};
+use super::print::{Output, bytes, count, harmless, plural, time};
 use super::{DONE, FAILED, Place, proof};
 use crate::audit::json;
-use crate::audit::proof::compare;
-use crate::error::Result;
-use crate::store::Finding;
+use crate::audit::proof::{compare, redacted_since};
+use crate::error::{Error, Result};
+use crate::store::{Finding, Verification, VerifyProgress, VerifyStep};
 
 pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Result<u8> {
-    let store = place.read()?;
+    let store = match place.read() {
+        // Not to be told by an error, whose advice would be to verify.
+        Err(error @ Error::Corrupt { .. }) => return unreadable(&error, output),
+        other => other?,
+    };
     let id = command.id.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
     let total = match &id {
         Some(id) => store.conversation(id)?.event_count,
@@ -17,25 +21,28 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
     };
     let bar = output.progress("events");
     bar.set_length(total);
-    let mut seen = store.verify(id.as_ref(), &mut |progress| {
+    let mut checking = |progress: VerifyProgress| {
         bar.set_position(progress.events);
         bar.set_message(bytes(progress.payload_bytes));
-    })?;
+    };
+    let mut seen = match &id {
+        None if !command.quick => store.verify_whole(&mut |step| match step {
+            VerifyStep::Checking(progress) => checking(progress),
+            VerifyStep::Structure => bar.set_message("pages and indexes"),
+            VerifyStep::Comparing(progress) => {
+                bar.set_length(progress.head.0);
+                bar.set_position(progress.position.0);
+                bar.set_message("replayed");
+            }
+        })?,
+        only => store.verify(only.as_ref(), &mut checking)?,
+    };
     bar.finish_and_clear();
-    if id.is_none() && !command.quick {
-        let bar = output.progress("events replayed");
-        let projected = store.verify_projections(&mut |progress| {
-            bar.set_length(progress.head.0);
-            bar.set_position(progress.position.0);
-        })?;
-        bar.finish_and_clear();
-        seen.findings.extend(projected.findings);
-        seen.notes.extend(projected.notes);
-    }
     let head =
         command.against.as_deref().map(|path| proof::read_head(path, command.key.as_deref())).transpose()?;
     if let Some(signed) = &head {
         seen.findings.extend(compare(&store, &signed.head)?);
+        seen.notes.extend(redacted_since(&store, &signed.head)?);
     }
     let is_sound = seen.findings.is_empty();
     if output.json {
@@ -49,6 +56,12 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
     }
     for note in &seen.notes {
         output.line(format!("note: {}", line(note)))?;
+    }
+    if seen.damaged > 0 {
+        output.line(
+            "what can still be read is saved by `annals export --all --to FOLDER`; a backup may have the rest \
+             (`annals restore`)",
+        )?;
     }
     if let Some(signed) = &head {
         output.line(proof::describe(signed, command.key.is_some()))?;
@@ -70,7 +83,27 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
         format!("{checked}: {}", plural(seen.findings.len() as u64, "finding"))
     };
     output.line(verdict)?;
+    if let Some(since) = seen.changes_since {
+        output.line(format!(
+            "changes of what stands beside the events are covered since {} UTC, when the file was upgraded",
+            time(since)
+        ))?;
+    }
     Ok(if is_sound { DONE } else { FAILED })
+}
+
+/// A file that is so damaged that it cannot even be opened.
+fn unreadable(error: &Error, output: &Output) -> Result<u8> {
+    let what = format!("it cannot be opened: {error}");
+    let finding = Finding { conversation: None, sequence: None, what };
+    if output.json {
+        let seen = Verification { damaged: 1, findings: vec![finding], ..Verification::default() };
+        output.value(&json::verification(&seen))?;
+    } else {
+        output.line(line(&finding))?;
+        output.line("a backup may have what it held (`annals restore`)")?;
+    }
+    Ok(FAILED)
 }
 
 /// Where it is and what.

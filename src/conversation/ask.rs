@@ -1,6 +1,8 @@
 //! Questions beside the conversation: what was done so far, and what it could be called.
 
+use std::future::{Future as _, poll_fn};
 use std::sync::{Arc, PoisonError};
+use std::task::Poll;
 
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +46,7 @@ impl Conversation {
             ..Request::new(messages)
         };
         let reply = equipment.model.complete(request, Call::new(&CancellationToken::new())).await?;
-        local.account(ModelCall { usage_id: USAGE_ID.to_owned(), ..spent(&*equipment.model, &reply) });
+        local.account(ModelCall { usage_id: USAGE_ID.to_owned(), ..spent(&*equipment.model, &reply) }).await;
         let text = reply.message.content.iter().find_map(Content::as_text);
         text.map(|text| local.secrets.mask_known().apply(text).into_owned())
             .ok_or_else(|| LlmError::NoResponse("the model answered without a text".to_owned()).into())
@@ -69,25 +71,40 @@ impl Conversation {
         let aside = Aside { session: Some(local.id.as_str().into()), ..Aside::new(&cancel) };
         let made = title::title(Some(&*model), &message, length, None, &aside).await;
         if let Some(reply) = &made.reply {
-            local.account(spent(&*model, reply));
+            local.account(spent(&*model, reply)).await;
         }
         Ok(made.text)
     }
 }
 
 impl Local {
-    /// Writes down what a question beside the conversation has cost, as soon as nobody is in the way.
-    fn account(self: &Arc<Self>, call: ModelCall) {
+    /// Writes down what a question beside the conversation has cost. Where no run is under way that is done when this
+    /// returns, so that the figures read with the answer in hand have it in them. A run that keeps the lock while a tool
+    /// works is not waited for; the price then has the next place behind it, before whatever reads the figures later. A
+    /// caller that goes away does not keep it from being written.
+    async fn account(self: &Arc<Self>, call: ModelCall) {
         let local = Arc::clone(self);
-        let writing = tokio::spawn(async move {
+        let (written, is_written) = tokio::sync::oneshot::channel::<()>();
+        let mut writing = Box::pin(async move {
             // What cannot be written is not counted: an answer is not withheld for its price.
             if let Ok(mut live) = local.lock().await {
-                live.set(Change::Spent(Box::new(call)));
+                live.set_aside(Change::Spent(Box::new(call)));
                 let _unwritten = local.commit(&mut live).await;
             }
+            drop(written);
         });
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        accounts.retain(|account| !account.is_finished());
-        accounts.push(writing);
+        // The first poll takes the place in the lock's queue, which is fair.
+        if poll_fn(|context| Poll::Ready(writing.as_mut().poll(context).is_ready())).await {
+            return;
+        }
+        {
+            let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+            accounts.retain(|account| !account.is_finished());
+            accounts.push(tokio::spawn(writing));
+        }
+        if self.running().is_none() {
+            // The sender is dropped, never used: its end is the word.
+            let _ = is_written.await;
+        }
     }
 }

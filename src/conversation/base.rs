@@ -81,6 +81,20 @@ pub(super) struct Sealing {
     pub registry: Registry,
 }
 
+impl Sealing {
+    /// Whether a field's value is another one than a stored document has. Sealed once more, a secret has another token:
+    /// that alone is no change.
+    pub fn is_new(&self, stored: Option<&BaseDocument>, change: &FieldChange) -> bool {
+        let old = stored.and_then(|document| document.field(&change.field));
+        match (old, change.value.as_deref()) {
+            (Some(old), Some(new)) if ["agent", "secret_registry"].contains(&&*change.field) => {
+                !document::is_same(old, new, self.cipher.as_ref())
+            }
+            (old, new) => old.map(Raw::text) != new,
+        }
+    }
+}
+
 impl Base {
     /// The base state of a new conversation.
     pub fn new(agent: AgentDocument, workspace: Json) -> Self {

@@ -421,10 +421,7 @@ impl Builder {
         let before = document.cloned();
         let mut live = stored.into_live(id, base, sealing, self.parts.updates)?;
         let fields = live.base.written(id, &live.sealing);
-        let is_new = |change: &FieldChange| {
-            let old = before.as_ref().and_then(|document| document.field(&change.field));
-            old.map(Raw::text) != change.value.as_deref()
-        };
+        let is_new = |change: &FieldChange| live.sealing.is_new(before.as_ref(), change);
         let fields: Vec<FieldChange> = fields.into_iter().filter(is_new).collect();
         if !fields.is_empty() {
             let change = BaseStateChange { expected: before.is_some().then_some(live.version), fields };

@@ -17,6 +17,9 @@ use crate::store::Store;
 const ATTEMPTS: usize = 20;
 const BETWEEN: Duration = Duration::from_millis(5);
 
+/// How often the folder is made anew that others take away. Each time another run has ended meanwhile.
+const MAKINGS_MAX: usize = 10_000;
+
 /// The right to run; let go of when it is dropped.
 #[derive(Debug)]
 pub(super) struct Claim {
@@ -76,13 +79,24 @@ fn place(store: &Store, id: &ConversationId) -> Option<PathBuf> {
 
 fn open(path: &Path) -> io::Result<File> {
     let open = || File::options().create(true).append(true).open(path);
-    match open() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            open()
+    let mut opened = open();
+    for _ in 0..MAKINGS_MAX {
+        match &opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(_) | Err(_) => return opened,
         }
-        opened => opened,
+        // Whoever lets go of the last one takes the folder away, perhaps between these two.
+        match path.parent().map_or(Ok(()), fs::create_dir_all) {
+            Err(error)
+                if error.kind() != io::ErrorKind::NotFound
+                    && error.kind() != io::ErrorKind::AlreadyExists =>
+            {
+                return Err(error);
+            }
+            Ok(()) | Err(_) => opened = open(),
+        }
     }
+    opened
 }
 
 /// Whether the file that was locked is the one that is there.
@@ -97,4 +111,29 @@ fn is_still(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_still(_: &File, _: &Path) -> bool {
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last to let go takes the folder away while others are about to make a file in it.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn claims_that_come_and_go_at_once_do_not_trip_over_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("annals.db")).unwrap();
+        let mut workers = tokio::task::JoinSet::new();
+        for worker in 0..8 {
+            let store = store.clone();
+            workers.spawn(async move {
+                for number in 0..500 {
+                    let id = ConversationId::new(&format!("{worker}-{number}")).unwrap();
+                    assert!(Claim::take(&store, &id).await.unwrap().is_some());
+                }
+            });
+        }
+        while let Some(done) = workers.join_next().await {
+            done.unwrap();
+        }
+    }
 }

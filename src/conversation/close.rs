@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::{Conversation, Result};
 use crate::event::HookType;
@@ -13,6 +14,18 @@ impl Conversation {
     /// # Errors
     /// What the store can meet while it writes down what hooks said; everything is ended all the same.
     pub async fn close(&self) -> Result<()> {
+        self.end(None).await
+    }
+
+    /// The same where the program ends: hooks that take longer than this are not waited for.
+    ///
+    /// # Errors
+    /// As for [`close`](Self::close).
+    pub async fn close_within(&self, hooks: Duration) -> Result<()> {
+        self.end(Some(hooks)).await
+    }
+
+    async fn end(&self, patience: Option<Duration>) -> Result<()> {
         let local = &self.0;
         if local.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -27,7 +40,11 @@ impl Conversation {
             let _written = account.await;
         }
         let Some(equipment) = local.equipment() else { return Ok(()) };
-        let answer = equipment.session(HookType::SessionEnd).await;
+        let asked = equipment.session(HookType::SessionEnd);
+        let answer = match patience {
+            Some(patience) => tokio::time::timeout(patience, asked).await.unwrap_or_default(),
+            None => asked.await,
+        };
         let written = async {
             let mut live = local.lock().await?;
             live.push_hooks(answer.events);
@@ -37,13 +54,18 @@ impl Conversation {
         if let Some(hooks) = &equipment.hooks {
             hooks.close();
         }
-        equipment.toolbox.close().await;
-        if let Some(acp) = &equipment.acp {
-            acp.close().await;
-        }
-        if let Some(servers) = &equipment.servers {
-            servers.close().await;
-        }
+        // Each of them gives its programs a moment; the moments are the same one.
+        let acp = async {
+            if let Some(acp) = &equipment.acp {
+                acp.close().await;
+            }
+        };
+        let servers = async {
+            if let Some(servers) = &equipment.servers {
+                servers.close().await;
+            }
+        };
+        tokio::join!(equipment.toolbox.close(), acp, servers);
         written
     }
 }

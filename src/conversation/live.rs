@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::base::{Base, Change, Sealing};
+use super::base::{Base, Change, Sealing, Written};
 use super::branch::Branch;
 use crate::event::{Common, ConversationStateUpdateEvent, Event, Message, MessageEvent, Role, Source};
 use crate::event::{Content, Json, kind};
@@ -95,16 +95,27 @@ impl Live {
         self.draft.events.push(event);
     }
 
-    /// Changes a field of the base state.
+    /// Changes a field of the base state, and says so in an event where such events are wanted.
     pub fn set(&mut self, change: Change) {
-        let Some(written) = self.base.apply(change, &self.sealing) else { return };
-        self.is_stale = true;
+        let Some(written) = self.change(change) else { return };
         if let Some(told) = written.told.filter(|_| self.updates == StateUpdates::On) {
             let (field, _) = written.field.target();
             let update = ConversationStateUpdateEvent::new(common(Source::Environment), field, told);
             self.push_aside(update);
         }
         self.draft.fields.push(written.field);
+    }
+
+    /// Changes a field of the base state without an event: for what is asked beside the conversation, which leaves none.
+    pub fn set_aside(&mut self, change: Change) {
+        let Some(written) = self.change(change) else { return };
+        self.draft.fields.push(written.field);
+    }
+
+    fn change(&mut self, change: Change) -> Option<Written> {
+        let written = self.base.apply(change, &self.sealing)?;
+        self.is_stale = true;
+        Some(written)
     }
 
     /// The event with the parent that the reference's log would give it.

@@ -6,6 +6,7 @@
 //! again, whatever has become of their branches. Those that lie in folders are found anew each time. What `${NAME}` stands
 //! for in a source is put in for fetching only. Source: `runtime.md` section 8.2, and asking the reference.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
@@ -145,11 +146,13 @@ impl Local {
         if source.references().is_empty() {
             return Ok((source, Vec::new()));
         }
-        let secrets = self.secrets.clone();
-        let put_in = tokio::task::spawn_blocking(move || {
-            source.expanded(&|name| secrets.value(name).map(|secret| secret.expose().to_owned()))
-        });
-        put_in.await.map_err(|_| ConversationError::Abandoned { what: "looking a secret up" })
+        let mut values = HashMap::new();
+        for name in source.references() {
+            if let Some(secret) = self.secrets.value(&name).await {
+                values.insert(name, secret.expose().to_owned());
+            }
+        }
+        Ok(source.expanded(&|name| values.get(name).cloned()))
     }
 
     /// The plugins that lie in folders. What is none is passed over, as in the reference.

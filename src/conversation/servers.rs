@@ -4,20 +4,25 @@
 //! an event, and the others go on, as in the reference. What `${NAME}` stands for is put in here only: nothing that is
 //! stored holds it. Source: `runtime.md` section 8.3.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::equip::Equipment;
 use super::live::{Live, common};
-use super::{ConversationError, Local, Result};
+use super::{Local, Result};
 use crate::event::{ConversationErrorEvent, Source};
 use crate::plugin::Server;
 use crate::tool::mcp::{Lookup, ServerConfig, ServerProblem, Servers};
 use crate::tool::{Tool, Toolbox};
 
+/// Servers as they were read, and those that could not be.
+type Read = (Vec<ServerConfig>, Vec<ServerProblem>);
+
 impl Local {
     /// Starts these servers. Secrets are asked for only where their settings name them.
     pub(super) async fn start_servers(&self, servers: Vec<Server>) -> Result<(Servers, Vec<ServerProblem>)> {
-        let (configs, mut problems) = self.read_servers(servers).await?;
+        let (configs, mut problems) = self.read_servers(servers).await;
         let (servers, failed) = Servers::start(configs, &self.working_dir).await;
         problems.extend(failed);
         Ok((servers, problems))
@@ -29,7 +34,7 @@ impl Local {
         equipment: &mut Equipment,
         servers: Vec<Server>,
     ) -> Result<Vec<ServerProblem>> {
-        let (configs, mut problems) = self.read_servers(servers).await?;
+        let (configs, mut problems) = self.read_servers(servers).await;
         let (started, failed) = match &equipment.servers {
             Some(known) => known.with(configs, &self.working_dir).await,
             None => Servers::start(configs, &self.working_dir).await,
@@ -39,27 +44,28 @@ impl Local {
         Ok(problems)
     }
 
-    async fn read_servers(&self, servers: Vec<Server>) -> Result<(Vec<ServerConfig>, Vec<ServerProblem>)> {
-        let (secrets, lender) = (self.secrets.clone(), self.parts.lender.clone());
-        // A secret may have to be fetched, which blocks.
-        let read = tokio::task::spawn_blocking(move || {
-            let value = |name: &str| {
-                let own = secrets.value(name);
-                let secret = own.or_else(|| lender.as_ref().and_then(|lender| lender.value(name)));
-                secret.map(|secret| secret.expose().to_owned())
-            };
-            let (mut configs, mut problems) = (Vec::new(), Vec::new());
-            for server in servers {
-                let value: Option<Lookup<'_>> = if server.is_literal { None } else { Some(&value) };
-                match ServerConfig::read_one(&server.name, server.config.raw(), value) {
-                    Some(Ok(config)) => configs.push(config),
-                    Some(Err(problem)) => problems.push(problem),
-                    None => {}
-                }
+    async fn read_servers(&self, servers: Vec<Server>) -> Read {
+        // Which secrets are named is seen in reading; it is read again until all that it names are had.
+        let mut values: HashMap<String, Option<String>> = HashMap::new();
+        loop {
+            let (read, lacking) = read_with(&servers, &values);
+            if lacking.is_empty() {
+                return read;
             }
-            (configs, problems)
-        });
-        read.await.map_err(|_| ConversationError::Abandoned { what: "reading mcp_config" })
+            for name in lacking {
+                let value = self.lent_value(&name).await;
+                values.insert(name, value);
+            }
+        }
+    }
+
+    /// A secret's value: the conversation's own, else that of the one above.
+    async fn lent_value(&self, name: &str) -> Option<String> {
+        let mut value = self.secrets.value(name).await;
+        if let (None, Some(lender)) = (&value, &self.parts.lender) {
+            value = lender.value(name).await;
+        }
+        value.map(|secret| secret.expose().to_owned())
     }
 
     /// Says which servers there are none of. What they said of it may hold a secret: it is masked.
@@ -110,4 +116,26 @@ pub(super) fn filtered(toolbox: &mut Toolbox, filter: &Option<regex::Regex>) {
     if let Some(filter) = filter {
         toolbox.remove(|tool| !filter.is_match(tool.name()));
     }
+}
+
+/// The servers of a list, with the names of secrets whose values are not among `values` yet.
+fn read_with(servers: &[Server], values: &HashMap<String, Option<String>>) -> (Read, Vec<String>) {
+    let lacking = RefCell::new(Vec::new());
+    let value = |name: &str| match values.get(name) {
+        Some(value) => value.clone(),
+        None => {
+            lacking.borrow_mut().push(name.to_owned());
+            None
+        }
+    };
+    let (mut configs, mut problems) = (Vec::new(), Vec::new());
+    for server in servers {
+        let value: Option<Lookup<'_>> = if server.is_literal { None } else { Some(&value) };
+        match ServerConfig::read_one(&server.name, server.config.raw(), value) {
+            Some(Ok(config)) => configs.push(config),
+            Some(Err(problem)) => problems.push(problem),
+            None => {}
+        }
+    }
+    ((configs, problems), lacking.into_inner())
 }

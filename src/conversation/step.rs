@@ -63,7 +63,7 @@ impl Local {
             Err(error) => Err(error.into()),
         };
         drop(view);
-        self.resolve_secrets().await?;
+        self.resolve_secrets().await;
         let mut live = self.lock().await?;
         for call in calls {
             live.set(Change::Spent(Box::new(call)));
@@ -285,13 +285,8 @@ impl Local {
     }
 
     /// Asks every source of secrets that was not asked yet, so that masking does not have to.
-    pub(super) async fn resolve_secrets(&self) -> Result<()> {
-        if self.secrets.is_empty() {
-            return Ok(());
-        }
-        let secrets = self.secrets.clone();
-        let asked = tokio::task::spawn_blocking(move || drop(secrets.mask("")));
-        asked.await.map_err(|_| ConversationError::Abandoned { what: "looking secrets up" })
+    pub(super) async fn resolve_secrets(&self) {
+        self.secrets.resolve().await;
     }
 }
 

@@ -23,7 +23,7 @@ impl Conversation {
         };
         let arguments = Raw::parse(arguments).map_err(|fault| ToolError::Arguments(fault.to_string()))?;
         let action = tool.action(arguments)?;
-        local.resolve_secrets().await?;
+        local.resolve_secrets().await;
         Ok(tool::run(&**tool, &action, &local.context_with(CancellationToken::new())).await?)
     }
 }

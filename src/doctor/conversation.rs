@@ -110,6 +110,17 @@ impl Doctor<'_> {
         progress(events);
         let mut chart = Chart { row: &row, skeleton: &skeleton, findings: Vec::new() };
         examine_sequences(&mut chart);
+        if self.looks_for(Trouble::Catalogue)
+            && let Some(what) = self.store.check_catalogue(id)?
+        {
+            chart.add(Trouble::Catalogue, what, Some(Remedy::Recatalogue));
+            // The log goes on behind what the row says, so the rest of it was not read here. What would be said of HEAD
+            // and of calls would be wrong, and mending it would write to the log: both wait for the row.
+            if self.store.hash_at(id, Sequence(row.event_count))?.is_some() {
+                seen.findings.append(&mut chart.findings);
+                return Ok(());
+            }
+        }
         let branch = self.examine_head(&mut chart)?;
         self.examine_calls(&mut chart, &branch)?;
         examine_payloads(&mut chart);
@@ -305,10 +316,6 @@ fn examine_sequences(chart: &mut Chart<'_>) {
         if let Some(finding) = chart.findings.last_mut() {
             finding.sequence = Some(Sequence(from));
         }
-    }
-    let (told, there) = (chart.row.event_count, chart.skeleton.tree.len() as u64);
-    if told != there && chart.skeleton.gaps.is_empty() {
-        chart.add(Trouble::Catalogue, format!("the catalogue says {told} events, the log has {there}"), None);
     }
 }
 

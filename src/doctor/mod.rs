@@ -82,6 +82,10 @@ pub enum Remedy {
         /// The path.
         from: String,
     },
+    /// The catalogue's row is made again from the log.
+    Recatalogue,
+    /// The log's guards are made again.
+    Reguard,
     /// The projection is made again from the log.
     Rebuild {
         /// Its name.
@@ -102,6 +106,8 @@ impl Remedy {
             Self::Answer { action, .. } => format!("appends an error that answers action {action}"),
             Self::Stop => "sets the status to error".into(),
             Self::ImportAgain { from } => format!("goes on importing from {from}"),
+            Self::Recatalogue => "makes its row in the catalogue again from the log".into(),
+            Self::Reguard => "makes the guards again as the migrations made them".into(),
             Self::Rebuild { projection } => format!("makes the projection {projection} again from the log"),
         }
     }

@@ -11,7 +11,9 @@ use crate::event::{
 use crate::event::{NewEvent, Source};
 use crate::ids::{ConversationId, EventId, ROOT, Timestamp};
 use crate::state::base::FieldChange;
-use crate::store::{APPLICATION_ID, Append, BaseStateChange, Head, Mending, Options, Repair, Store};
+use crate::store::{
+    APPLICATION_ID, Append, BaseStateChange, Head, Mending, Options, RebuildProgress, Repair, Store,
+};
 use crate::transfer::{Copier, CopyOptions, CopyReport, ImportOptions, ImportStatus, Importer};
 
 /// What the model is told of a call that a crash cut short: the reference's own words, so that a model
@@ -33,6 +35,18 @@ impl Doctor<'_> {
     /// [`Error::Conflict`] where someone appended meanwhile, [`Error::NoRemedy`] where the finding has none
     /// or the remedy did not help, and what writing can meet. Nothing was changed then.
     pub fn repair(&self, finding: &Finding) -> Result<Repair> {
+        self.repair_telling(finding, &mut |_| ())
+    }
+
+    /// As [`Doctor::repair`]; `progress` is told how far it is where derived tables are made again.
+    ///
+    /// # Errors
+    /// As [`Doctor::repair`].
+    pub fn repair_telling(
+        &self,
+        finding: &Finding,
+        progress: &mut dyn FnMut(RebuildProgress),
+    ) -> Result<Repair> {
         let none = || Error::NoRemedy { finding: finding.trouble.as_str() };
         let remedy = finding.remedy.as_ref().ok_or_else(none)?;
         let why = Mending {
@@ -40,12 +54,18 @@ impl Doctor<'_> {
             found: finding.what.clone(),
             done: remedy.describe(),
         };
-        let id = finding.conversation.as_ref().ok_or_else(none)?;
         match remedy {
             Remedy::Rebuild { projection } => {
-                self.store.rebuild(&[projection], &mut |_| ())?;
-                self.store.note_repair(None, &why)
+                self.store.rebuild(&[projection], progress)?;
+                return self.store.note_repair(None, &why);
             }
+            Remedy::Reguard => return self.store.mend_guards(&why)?.ok_or_else(none),
+            _ => {}
+        }
+        let id = finding.conversation.as_ref().ok_or_else(none)?;
+        match remedy {
+            Remedy::Rebuild { .. } | Remedy::Reguard => Err(none()),
+            Remedy::Recatalogue => self.store.remake_catalogue(id)?.ok_or_else(none),
             Remedy::ImportAgain { from } => self.import_again(id, from, &why),
             Remedy::MoveHead { to } => {
                 let head = match to {

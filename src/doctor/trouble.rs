@@ -7,6 +7,10 @@ use crate::error::{Error, Result};
 pub enum Trouble {
     /// The engine finds the file itself damaged.
     Structure,
+    /// What keeps other programs from changing the log was taken away or altered.
+    Guards,
+    /// A trigger that is not of Annals' making.
+    StrangeTrigger,
     /// Sequences are not dense: events are gone.
     Gap,
     /// The catalogue does not say what the log holds.
@@ -45,6 +49,8 @@ impl Trouble {
     /// All of them, in the order in which they are told and mended.
     pub const ALL: &'static [Self] = &[
         Self::Structure,
+        Self::Guards,
+        Self::StrangeTrigger,
         Self::Gap,
         Self::Catalogue,
         Self::UnfinishedImport,
@@ -68,6 +74,8 @@ impl Trouble {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Structure => "structure",
+            Self::Guards => "guards",
+            Self::StrangeTrigger => "strange-trigger",
             Self::Gap => "gap",
             Self::Catalogue => "catalogue",
             Self::UnfinishedImport => "unfinished-import",
@@ -94,9 +102,13 @@ impl Trouble {
             Self::Structure => {
                 "pages or indexes of the SQLite file are damaged: a failing disk, a copy of the file alone while it was in use, or another program's writing"
             }
+            Self::Guards => {
+                "another program took away or altered what keeps others from changing the log, and may have changed it"
+            }
+            Self::StrangeTrigger => "it runs with every change of its table and may change what is written",
             Self::Gap => "events were taken out of the file by something other than Annals",
             Self::Catalogue => {
-                "the conversation's row was changed by something other than Annals, or events were"
+                "the conversation's row was changed by something other than Annals, or events were put in or taken out at the end: nothing is appended until they agree"
             }
             Self::UnfinishedImport => {
                 "the process that brought it in was cut short: later events, the base state and the files beside them may be missing"
@@ -147,8 +159,14 @@ impl Trouble {
             Self::Gap => {
                 "restore the conversation from a backup (`annals copy`); `annals verify` says what else was changed"
             }
+            Self::Guards => {
+                "`annals verify --against` a head that was kept elsewhere says whether the log is what it was; then make them again (--repair, which leaves a receipt)"
+            }
+            Self::StrangeTrigger => {
+                "find out who made it; `DROP TRIGGER` in sqlite3 takes it away. Annals leaves it where it is"
+            }
             Self::Catalogue => {
-                "`annals verify` says what was changed; restore the conversation from a backup (`annals copy`)"
+                "where events may be lost, `annals verify --against` a head kept elsewhere tells, and a backup has them (`annals copy`); else make the row again from the log (--repair, which leaves a receipt)"
             }
             Self::UnfinishedImport => {
                 "import or copy it once more from the same place: it goes on where it was"
@@ -188,6 +206,8 @@ impl Trouble {
             | Self::UnfamiliarKind
             | Self::Imported => true,
             Self::Structure
+            | Self::Guards
+            | Self::StrangeTrigger
             | Self::Gap
             | Self::Catalogue
             | Self::UnfinishedImport

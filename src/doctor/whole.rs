@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Comparison, Doctor, Examination, Finding, Remedy, Trouble};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{ConversationFilter, Order};
 
@@ -13,6 +13,19 @@ impl Doctor<'_> {
             let wrong = self.store.check_structure()?;
             seen.findings
                 .extend(wrong.into_iter().map(|what| Finding::new(Trouble::Structure, None, what, None)));
+        }
+        if self.looks_for(Trouble::Guards) {
+            let changed = self.store.changed_guards()?;
+            if !changed.is_empty() {
+                let what = changed.join("; ");
+                seen.findings.push(Finding::new(Trouble::Guards, None, what, Some(Remedy::Reguard)));
+            }
+        }
+        if self.looks_for(Trouble::StrangeTrigger) {
+            for (name, table) in self.store.strange_triggers()? {
+                let what = format!("the trigger {name} on {table} is not of Annals' making");
+                seen.findings.push(Finding::new(Trouble::StrangeTrigger, None, what, None));
+            }
         }
         for unfinished in self.store.unfinished()? {
             let is_busy = self.may_run(unfinished.began_at);
@@ -44,7 +57,15 @@ impl Doctor<'_> {
         if !self.looks_for(Trouble::DriftedProjection) {
             return Ok(());
         }
-        self.store.catch_up()?;
+        match self.store.catch_up() {
+            Ok(()) => {}
+            Err(error @ Error::Busy { .. }) => return Err(error),
+            Err(error) => {
+                let what = format!("derived tables cannot follow the log: {error}");
+                seen.findings.push(Finding::new(Trouble::DriftedProjection, None, what, None));
+                return Ok(());
+            }
+        }
         let comparer = self.store.comparer()?;
         let mut drifts: Vec<(&'static str, ConversationId, u64, u64, u64)> = Vec::new();
         let mut compare = |id: &ConversationId| -> Result<()> {

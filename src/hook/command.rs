@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 
 use super::Outcome;
 use crate::event::HookType;
-use crate::secret::never_inherited;
+use crate::secret::environment;
 
 /// The most bytes of one output that are kept; the rest is read and let go.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -37,7 +37,7 @@ impl Call<'_> {
             Ok(child) => child,
             Err(error) => return Outcome::failed(format!("Hook execution failed: {error}")),
         };
-        let group = child.id();
+        let group = Group(child.id());
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let whole = async {
             let ((), stdout, stderr) = tokio::join!(feed(&mut child, self.stdin), read(stdout), read(stderr));
@@ -45,15 +45,13 @@ impl Call<'_> {
         };
         match tokio::time::timeout(self.timeout, whole).await {
             Ok((Ok(status), stdout, stderr)) => {
+                group.let_be();
                 // A command that was killed by a signal has no code; shells say 128 and more, Python less than 0.
                 let code = status.code().map_or_else(|| signal(status), i64::from);
                 Outcome::of_command(code, stdout, stderr)
             }
             Ok((Err(error), ..)) => Outcome::failed(format!("Hook execution failed: {error}")),
-            Err(_) => {
-                kill(group);
-                Outcome::failed(format!("Hook timed out after {} seconds", self.timeout.as_secs()))
-            }
+            Err(_) => Outcome::failed(format!("Hook timed out after {} seconds", self.timeout.as_secs())),
         }
     }
 
@@ -61,9 +59,7 @@ impl Call<'_> {
     fn prepare(&self) -> Command {
         let mut command = Command::new("sh");
         command.arg("-c").arg(self.command).current_dir(self.working_dir).stdin(Stdio::piped());
-        for name in never_inherited() {
-            command.env_remove(name);
-        }
+        environment::withhold(command.as_std_mut());
         command
             .env("OPENHANDS_PROJECT_DIR", self.working_dir)
             .env("OPENHANDS_SESSION_ID", self.session_id)
@@ -75,6 +71,22 @@ impl Call<'_> {
         #[cfg(unix)]
         command.process_group(0);
         command
+    }
+}
+
+/// The process group of a command that is waited for: it ends where the wait does, also where nobody is left that waits.
+struct Group(Option<u32>);
+
+impl Group {
+    /// The command has ended; what it left behind is its own business.
+    fn let_be(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        kill(self.0);
     }
 }
 

@@ -94,9 +94,11 @@ impl Hooks {
                     prompt::ask(self.model.as_deref(), prompt, point, &text, definition).await
                 }
             };
-            let outcome = outcome.masked(&self.secrets);
+            self.secrets.resolve().await;
+            let mask = self.secrets.mask_known();
             let blocked = outcome.blocked;
-            ran.push(Ran { command: self.secrets.mask(&definition.label()), outcome });
+            let command = mask.apply(&definition.label()).into_owned();
+            ran.push(Ran { command, outcome: outcome.masked(&mask) });
             if blocked && ends_at_block {
                 break;
             }

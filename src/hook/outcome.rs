@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::event::{Common, HookExecutionEvent, HookType, Json, Map, Text};
-use crate::secret::Registry;
+use crate::secret::Mask;
 
 /// The most characters of one output that an event keeps; the reference's number.
 const CHARACTERS_MAX: usize = 50_000;
@@ -58,12 +58,9 @@ impl Outcome {
         outcome
     }
 
-    /// Without the registry's values.
-    pub(super) fn masked(self, secrets: &Registry) -> Self {
-        if secrets.is_empty() {
-            return self;
-        }
-        let mask = |text: String| secrets.mask(&text);
+    /// Without the values that a mask knows.
+    pub(super) fn masked(self, known: &Mask) -> Self {
+        let mask = |text: String| known.apply(&text).into_owned();
         Self {
             stdout: mask(self.stdout),
             stderr: mask(self.stderr),

@@ -10,7 +10,7 @@ fn hooks(config: &str) -> Hooks {
 }
 
 fn one(point: &str, command: &str) -> Hooks {
-    hooks(&json!({point: [{"hooks": [{"command": command, "timeout": 20}]}]}).to_string())
+    hooks(&json!({point: [{"hooks": [{"command": command, "timeout": 120}]}]}).to_string())
 }
 
 async fn ask(hooks: &Hooks, point: HookType) -> Vec<Outcome> {

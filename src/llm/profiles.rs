@@ -12,6 +12,10 @@ use super::settings::{Settings, SettingsError};
 use crate::event::dump::Out;
 use crate::event::json::Raw;
 use crate::secret::{Cipher, Form, Held};
+use crate::untrusted;
+
+/// The longest profile that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// The version of a profile's form that is written, and the newest that is read.
 const VERSION: u64 = 1;
@@ -144,7 +148,7 @@ impl Profiles {
     pub fn summaries(&self) -> Result<Vec<Summary>> {
         let mut summaries = Vec::new();
         for name in self.list()? {
-            let Ok(text) = fs::read_to_string(self.path(&name)?) else { continue };
+            let Ok(text) = untrusted::read_text(&self.path(&name)?, FILE_BYTES_MAX) else { continue };
             let Some(object) = Raw::parse(&text).ok().filter(|raw| raw.is_object()).map(Raw::to_object)
             else {
                 continue;
@@ -174,7 +178,7 @@ impl Profiles {
     /// [`ProfileError::NoConnection`], [`ProfileError::File`].
     pub fn load(&self, name: &str, cipher: Option<&Cipher>) -> Result<Settings> {
         let path = self.path(name)?;
-        let text = match fs::read_to_string(&path) {
+        let text = match untrusted::read_text(&path, FILE_BYTES_MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(ProfileError::NotFound { name: name.to_owned(), known: self.list()? });
@@ -316,7 +320,7 @@ impl Profiles {
 
     fn connection(&self, id: &str) -> Option<Connection> {
         let path = self.folder.parent()?.join("provider-connections/provider_connections.json");
-        let text = fs::read_to_string(path).ok()?;
+        let text = untrusted::read_text(&path, FILE_BYTES_MAX).ok()?;
         let connections = Raw::parse(&text).ok()?.get("connections")?;
         let of =
             |raw: Raw<'_>, member: &str| raw.get(member).and_then(Raw::as_str).map(|text| text.into_owned());

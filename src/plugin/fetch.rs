@@ -10,11 +10,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::Command;
 use tokio::time::Instant;
 
 use super::source::{Origin, cache_name};
 use super::{PluginError, PluginSource, file, without_credentials};
+use crate::git::{Unsafe, Use};
 
 /// How long bringing one plugin may take where nobody says.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -245,36 +245,17 @@ impl Git<'_> {
 
     async fn run(&self, arguments: &[&str], work: &Path) -> Result<Ran, PluginError> {
         let late = || PluginError::Late { seconds: self.fetcher.patience.as_secs() };
-        let mut git = Command::new("git");
-        git.args(["-c", "core.askPass=", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"]);
-        if self.fetcher.settings == GitSettings::None {
-            git.args(["-c", "credential.helper="]);
-            git.env("GIT_CONFIG_NOSYSTEM", "1")
-                .env("GIT_CONFIG_GLOBAL", "/dev/null")
-                .env("SSH_ASKPASS", "true");
-        }
-        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
-            git.env_remove(name);
-        }
-        git.args(arguments)
-            .current_dir(work)
-            .env("GIT_TERMINAL_PROMPT", "0")
-            .env("GIT_ASKPASS", "true")
-            .env("LC_ALL", "C")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        if self.fetcher.settings == GitSettings::None {
-            git.env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes");
-        }
-        #[cfg(unix)]
-        git.process_group(0);
-        let unavailable = |error: std::io::Error| PluginError::Unavailable {
+        let unavailable = |error: Unsafe| PluginError::Unavailable {
             source_text: self.shown.clone(),
             reason: format!("git cannot be run: {error}"),
         };
-        let mut child = git.spawn().map_err(unavailable)?;
+        let used = match self.fetcher.settings {
+            GitSettings::Own => Use::FetchAsPerson,
+            GitSettings::None => Use::FetchAsNobody,
+        };
+        let mut git = crate::git::Git::of(work, used).await.map_err(unavailable)?.command(work, arguments);
+        git.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = git.spawn().map_err(|error| unavailable(error.into()))?;
         let group = child.id();
         let (out, said) = (child.stdout.take(), child.stderr.take());
         let whole = async {
@@ -285,7 +266,7 @@ impl Git<'_> {
             kill(group);
             return Err(late());
         };
-        Ok(Ran { is_fine: status.map_err(unavailable)?.success(), out, said })
+        Ok(Ran { is_fine: status.map_err(|error| unavailable(error.into()))?.success(), out, said })
     }
 
     fn no_reference(&self, reference: &str) -> PluginError {

@@ -1,12 +1,12 @@
 //! Files of a plugin, read within a bound and within its folder.
 
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
 use super::{ENTRIES_MAX, FILE_BYTES_MAX, PluginError};
+use crate::untrusted;
 
 /// Whether the path lies in the folder once links are followed. What cannot be followed does not.
 pub(super) fn lies_within(path: &Path, folder: &Path) -> bool {
@@ -23,20 +23,7 @@ pub(super) fn is_there(path: &Path) -> bool {
 
 /// A file as text. What is no file, too long or no UTF-8 is refused.
 pub(super) fn text(path: &Path) -> Result<String, String> {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let file = File::open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(std::io::Error::other("it is no file"));
-        }
-        let mut bytes = Vec::new();
-        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("it is longer than {FILE_BYTES_MAX} bytes"));
-    }
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+    untrusted::read_text(path, FILE_BYTES_MAX).map_err(|error| error.to_string())
 }
 
 /// A file that holds one JSON object.

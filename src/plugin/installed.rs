@@ -5,6 +5,7 @@
 //! leaves what was there.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -13,6 +14,7 @@ use super::marketplace::standalone;
 use super::{Fetched, Fetcher, Plugin, PluginError, PluginSource, file, without_credentials};
 use crate::ids::Timestamp;
 use crate::skill::Names;
+use crate::untrusted;
 
 const METADATA: &str = ".installed.json";
 
@@ -424,13 +426,21 @@ impl Copying<'_> {
             } else if kind.is_symlink() {
                 self.link(&path, &place)?;
             } else if kind.is_file() {
-                self.bytes += fs::copy(&path, &place).map_err(file::failed(&path))?;
+                self.bytes += self.file(&path, &place).map_err(file::failed(&path))?;
                 if self.bytes > BYTES_MAX {
                     return Err(too_much());
                 }
             }
         }
         Ok(())
+    }
+
+    /// A file with its permissions, as far as there is room for it.
+    fn file(&self, path: &Path, place: &Path) -> std::io::Result<u64> {
+        let (from, metadata) = untrusted::open(path)?;
+        let mut to = fs::File::create(place)?;
+        to.set_permissions(metadata.permissions())?;
+        std::io::copy(&mut from.take(BYTES_MAX.saturating_sub(self.bytes) + 1), &mut to)
     }
 
     /// A link that stays within is one again.

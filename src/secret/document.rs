@@ -74,10 +74,31 @@ pub fn agent(raw: Raw<'_>, form: Form<'_>) -> String {
     out.finish()
 }
 
+/// Any JSON value that has agents in it, in that form.
+#[must_use]
+pub fn value(value: &serde_json::Value, form: Form<'_>) -> serde_json::Value {
+    let text = value.to_string();
+    let written = Raw::parse(&text).ok().map(|raw| agent(raw, form));
+    // What was written from a value is one; in the place of what is none stands nothing that could hold a secret.
+    written.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
 /// A registry's JSON object (`{"secret_sources": ..}`) in that form.
 #[must_use]
 pub fn registry(raw: Raw<'_>, form: Form<'_>) -> String {
     agent(raw, form)
+}
+
+/// Whether `new` says what a stored document says, sealed once more: no two tokens of a secret are the same. False where
+/// the stored one has to be written anew nevertheless, because a secret in it is open or under an earlier key.
+#[must_use]
+pub fn is_same(stored: Raw<'_>, new: &str, cipher: Option<&Cipher>) -> bool {
+    if stored.text() == new {
+        return true;
+    }
+    let (Some(cipher), Ok(new)) = (cipher, Raw::parse(new)) else { return false };
+    agent(stored, Form::Stored(Some(cipher))) == stored.text()
+        && agent(stored, Form::Open(cipher)) == agent(new, Form::Open(cipher))
 }
 
 fn write(raw: Raw<'_>, place: Place, form: Form<'_>, out: &mut Out) {
@@ -131,7 +152,7 @@ fn is_secret(place: Place, name: &str) -> bool {
 
 fn inside(place: Place, name: &str) -> Place {
     match (place, name) {
-        (Place::Agent, "mcp_config" | "mcpServers") => Place::Servers,
+        (Place::Agent, "mcp_config" | "mcp_servers" | "mcpServers") => Place::Servers,
         (Place::Agent, "secrets" | "secret_sources") => Place::Sources,
         (Place::Servers, "mcpServers") => Place::Servers,
         (Place::Servers, _) => Place::Server,
@@ -159,6 +180,13 @@ mod tests {
         assert_eq!(form(AGENT, Form::Stored(None)), stars);
         let (cipher, wrong) = (Cipher::new("k", &[]), Cipher::new("w", &[]));
         let sealed = form(AGENT, Form::Stored(Some(&cipher)));
+        let again = form(AGENT, Form::Stored(Some(&cipher)));
+        assert_ne!(sealed, again);
+        let same = |old: &str, new: &str| is_same(Raw::parse(old).unwrap(), new, Some(&cipher));
+        assert!(same(&sealed, &again) && same(&sealed, &sealed));
+        assert!(!same(AGENT, &again), "what is open has to be sealed");
+        assert!(!same(&form(AGENT, Form::Stored(Some(&wrong))), &again), "and what another key sealed");
+        assert!(!is_same(Raw::parse(&sealed).unwrap(), &again, None));
         assert_eq!(sealed.matches("gAAAAA").count(), 5);
         assert_eq!(form(&sealed, Form::Open(&cipher)), AGENT);
         assert_eq!(form(&sealed, Form::Open(&wrong)), sealed);

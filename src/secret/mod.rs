@@ -8,6 +8,7 @@
 
 pub mod cipher;
 pub mod document;
+pub mod environment;
 pub mod mask;
 pub mod registry;
 pub mod source;
@@ -29,23 +30,4 @@ pub fn is_secret_name(name: &str) -> bool {
         ["AUTHORIZATION", "COOKIE", "CREDENTIAL", "KEY", "PASSWORD", "SECRET", "SESSION", "TOKEN"];
     let upper = name.to_ascii_uppercase();
     WORDS.iter().any(|word| upper.contains(word))
-}
-
-/// Names of the program's own variables that no command of an agent inherits.
-///
-/// Source: the reference's list (`utils/command.py` of SDK 1.58). It takes every `OH_SESSION_API_KEYS_n`; here they
-/// are counted to 99.
-pub fn never_inherited() -> impl Iterator<Item = String> {
-    const NAMES: [&str; 8] = [
-        "SESSION_API_KEY",
-        "OH_SECRET_KEY",
-        "OH_PREVIOUS_SECRET_KEYS",
-        "OH_WEBHOOKS",
-        "LMNR_PROJECT_API_KEY",
-        "OTEL_HEADERS",
-        "OTEL_EXPORTER_OTLP_HEADERS",
-        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-    ];
-    let keys = (0..100).map(|number| format!("OH_SESSION_API_KEYS_{number}"));
-    NAMES.into_iter().map(str::to_owned).chain(keys)
 }

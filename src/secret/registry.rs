@@ -1,6 +1,7 @@
 //! The secrets of one conversation, by name.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,13 @@ use crate::event::json::Raw;
 /// How long a source that failed is left alone: masking asks for every output.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Fetches what a [`Source::Lookup`] names: `(url, headers)` to the answer's body, `None` where it fails. It may
-/// block for as long as the fetch takes.
-pub type Fetch = Arc<dyn Fn(&str, &[(String, Secret)]) -> Option<String> + Send + Sync>;
+/// Fetches what a [`Source::Lookup`] names: `(url, headers)` to the answer's body, `None` where it fails.
+///
+/// It is awaited and never waited for by a thread: callers are tasks of the runtime that the fetch itself needs.
+pub type Fetch = Arc<dyn Fn(String, Vec<(String, Secret)>) -> Fetching + Send + Sync>;
+
+/// A fetch that is under way.
+pub type Fetching = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// What may be known of a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,9 +131,8 @@ impl Registry {
         self.lock().sources.is_empty()
     }
 
-    /// The value of that name now. May block while it is fetched.
-    #[must_use]
-    pub fn value(&self, name: &str) -> Option<Secret> {
+    /// The value of that name now, fetched where it has to be.
+    pub async fn value(&self, name: &str) -> Option<Secret> {
         let (source, fetch) = {
             let inner = self.lock();
             (inner.source(name)?.clone(), inner.fetch.clone())
@@ -141,7 +145,10 @@ impl Registry {
                     .into_iter()
                     .filter_map(|(name, held)| Some((name, held.secret()?.clone())))
                     .collect();
-                fetch.and_then(|fetch| fetch(&url, &headers)).and_then(Secret::new)
+                match fetch {
+                    Some(fetch) => fetch(url, headers).await.and_then(Secret::new),
+                    None => None,
+                }
             }
         };
         let mut inner = self.lock();
@@ -156,8 +163,7 @@ impl Registry {
 
     /// What a command gets into its environment: the secrets whose names stand in it, whatever their case, and that
     /// a shell takes for a name. Source: `runtime.md` section 6.
-    #[must_use]
-    pub fn for_command(&self, command: &str) -> Vec<(String, String)> {
+    pub async fn for_command(&self, command: &str) -> Vec<(String, String)> {
         let lower = command.to_lowercase();
         let named: Vec<String> = {
             let inner = self.lock();
@@ -167,17 +173,18 @@ impl Registry {
                 .cloned()
                 .collect()
         };
-        let valued = named.into_iter().filter_map(|name| {
-            let value = self.value(&name)?;
-            Some((name, value.expose().to_owned()))
-        });
-        valued.collect()
+        let mut valued = Vec::with_capacity(named.len());
+        for name in named {
+            if let Some(value) = self.value(&name).await {
+                valued.push((name, value.expose().to_owned()));
+            }
+        }
+        valued
     }
 
-    /// The text with every value of the registry hidden: also of those that no command named. May block while
-    /// a value is fetched for the first time; a source that failed is left alone for a minute.
-    #[must_use]
-    pub fn mask(&self, text: &str) -> String {
+    /// Asks every source that was not asked yet, so that a mask knows its value; one that failed is left alone for a
+    /// minute.
+    pub async fn resolve(&self) {
         let unresolved: Vec<String> = {
             let inner = self.lock();
             let waits = |name: &String| inner.failed.get(name).is_some_and(|at| at.elapsed() < RETRY_AFTER);
@@ -185,8 +192,16 @@ impl Registry {
             names.filter(|name| !inner.resolved.contains_key(*name) && !waits(name)).cloned().collect()
         };
         for name in unresolved {
-            let _known_to_the_mask_now = self.value(&name);
+            let _known_to_the_mask_now = self.value(&name).await;
         }
+    }
+
+    /// The text with every value of the registry hidden: also of those that no command named. Asks as [`resolve`]
+    /// does first.
+    ///
+    /// [`resolve`]: Self::resolve
+    pub async fn mask(&self, text: &str) -> String {
+        self.resolve().await;
         self.mask_known().apply(text).into_owned()
     }
 
@@ -267,24 +282,27 @@ mod tests {
 
     const TWO: &str = r#"{"secret_sources":{"TOK":{"description":"d","value":"s3cret","kind":"StaticSecret"},"not-a-name":{"value":"hidden","kind":"StaticSecret"}}}"#;
 
-    #[test]
-    fn a_command_gets_what_it_names_and_every_value_is_hidden() {
+    #[tokio::test]
+    async fn a_command_gets_what_it_names_and_every_value_is_hidden() {
         let registry = registry(TWO, None);
-        assert_eq!(registry.for_command("echo $tok; not-a-name"), [("TOK".to_owned(), "s3cret".to_owned())]);
-        assert_eq!(registry.for_command("ls"), []);
-        assert_eq!(registry.mask("s3cret and hidden"), "<secret-hidden> and <secret-hidden>");
+        assert_eq!(
+            registry.for_command("echo $tok; not-a-name").await,
+            [("TOK".to_owned(), "s3cret".to_owned())]
+        );
+        assert_eq!(registry.for_command("ls").await, []);
+        assert_eq!(registry.mask("s3cret and hidden").await, "<secret-hidden> and <secret-hidden>");
         assert_eq!(format!("{registry:?}"), r#"["TOK", "not-a-name"]"#);
     }
 
-    #[test]
-    fn a_value_that_was_replaced_is_still_hidden() {
+    #[tokio::test]
+    async fn a_value_that_was_replaced_is_still_hidden() {
         let registry = registry(TWO, None);
         registry.update([("TOK".to_owned(), Source::given("newer"))]);
-        assert_eq!(registry.mask("s3cret newer"), "<secret-hidden> <secret-hidden>");
+        assert_eq!(registry.mask("s3cret newer").await, "<secret-hidden> <secret-hidden>");
     }
 
-    #[test]
-    fn without_a_key_stars_are_stored_and_a_token_stays_a_token() {
+    #[tokio::test]
+    async fn without_a_key_stars_are_stored_and_a_token_stays_a_token() {
         let plain = registry(TWO, None);
         let stars = TWO.replace("s3cret", "**********").replace("hidden", "**********");
         assert_eq!(plain.to_json(None), stars);
@@ -295,31 +313,34 @@ mod tests {
         for wrong in [None, Some(Cipher::new("wrong", &[]))] {
             let kept = registry(&sealed, wrong.as_ref());
             assert_eq!(kept.to_json(wrong.as_ref()), sealed);
-            assert_eq!(kept.value("TOK"), None);
+            assert_eq!(kept.value("TOK").await, None);
         }
         let opened = registry(&sealed, Some(&cipher));
-        assert_eq!(opened.value("TOK"), Secret::new("s3cret"));
+        assert_eq!(opened.value("TOK").await, Secret::new("s3cret"));
         let lost = registry(&stars, Some(&cipher));
-        assert_eq!(lost.value("TOK"), None);
+        assert_eq!(lost.value("TOK").await, None);
         lost.fill([("TOK".to_owned(), Source::given("again")), ("NEW".to_owned(), Source::given("n"))]);
         opened.fill([("TOK".to_owned(), Source::given("ignored"))]);
-        assert_eq!((lost.value("TOK"), opened.value("TOK")), (Secret::new("again"), Secret::new("s3cret")));
+        assert_eq!(
+            (lost.value("TOK").await, opened.value("TOK").await),
+            (Secret::new("again"), Secret::new("s3cret"))
+        );
     }
 
-    #[test]
-    fn a_looked_up_value_is_fetched_with_its_headers_and_a_failing_one_is_left_alone() {
+    #[tokio::test]
+    async fn a_looked_up_value_is_fetched_with_its_headers_and_a_failing_one_is_left_alone() {
         let calls = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&calls);
         let fetch: Fetch = Arc::new(move |url, headers| {
             counted.fetch_add(1, Ordering::SeqCst);
             assert_eq!((headers[0].0.as_str(), headers[0].1.expose()), ("X-Token", "t"));
-            url.ends_with("good").then(|| "fetched".to_owned())
+            Box::pin(std::future::ready(url.ends_with("good").then(|| "fetched".to_owned())))
         });
         let registry = Registry::new(Some(fetch));
         let json = r#"{"secret_sources":{"A":{"url":"http://h/good","headers":{"X-Token":"t","Accept":"x"},"kind":"LookupSecret"},"B":{"url":"http://h/bad","headers":{"X-Token":"t"},"kind":"LookupSecret"}}}"#;
         registry.load(Raw::parse(json).unwrap(), None).unwrap();
-        assert_eq!(registry.mask("a fetched b"), "a <secret-hidden> b");
-        assert_eq!(registry.mask("fetched"), "<secret-hidden>");
+        assert_eq!(registry.mask("a fetched b").await, "a <secret-hidden> b");
+        assert_eq!(registry.mask("fetched").await, "<secret-hidden>");
         assert_eq!(calls.load(Ordering::SeqCst), 2);
         assert_eq!(registry.to_json(None), json.replace(r#""t""#, r#""**********""#));
     }

@@ -123,6 +123,11 @@ impl App {
         &self.ending
     }
 
+    /// Has what runs come to rest: the server is about to end.
+    pub(super) async fn rest(&self) {
+        tokio::join!(self.bash.stop_all(), self.sessions.rest_all());
+    }
+
     /// Lets go of everything that is open; what runs is paused, and whoever is told of events is told all of them.
     pub async fn close(&self) {
         self.end();

@@ -18,6 +18,7 @@ use super::file::attachment;
 use super::git;
 use super::request::Params;
 use super::scope::Scope;
+use crate::secret::environment;
 
 /// How long packing may take.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -116,6 +117,7 @@ async fn tar(folder: &Path, excluded: &[String]) -> Result<Body, Failure> {
     };
     let place = std::env::temp_dir().join(format!(".annals-{}.tar.gz", uuid::Uuid::new_v4().simple()));
     let mut command = Command::new("tar");
+    environment::clear(command.as_std_mut(), environment::Reach::Here);
     command.arg("-czf").arg(&place).arg("-C").arg(parent);
     command.args(CREDENTIALS.map(|name| format!("--exclude=.git/{name}")));
     command.args(CREDENTIALS.map(|name| format!("--exclude=.git/*/{name}")));

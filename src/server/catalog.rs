@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::request::{self, Params};
 use crate::hook;
 use crate::llm::Models;
+use crate::untrusted;
 
 /// The largest file of hooks, in bytes.
 const HOOKS_BYTES_MAX: u64 = 1 << 20;
@@ -104,10 +105,7 @@ async fn hooks_of(body: Bytes) -> Result<Json<Value>, Failure> {
 
 async fn read_hooks(folder: &Path) -> Option<Value> {
     let path = folder.join(".openhands").join("hooks.json");
-    let found = tokio::fs::metadata(&path).await.ok()?;
-    if !found.is_file() || found.len() > HOOKS_BYTES_MAX {
-        return None;
-    }
-    let config = hook::Config::parse(&tokio::fs::read_to_string(&path).await.ok()?).ok()?;
+    let text = tokio::task::spawn_blocking(move || untrusted::read_text(&path, HOOKS_BYTES_MAX)).await;
+    let config = hook::Config::parse(&text.ok()?.ok()?).ok()?;
     serde_json::from_str(&config.to_json()).ok()
 }

@@ -20,8 +20,8 @@ pub struct Config {
     pub session_keys: Vec<String>,
     /// Origins that a browser may call from besides those of this machine.
     pub origins: Vec<String>,
-    /// Whether only this machine reaches it: then requests to other names than its own are refused where there are no keys.
-    pub is_local: bool,
+    /// Names that it may be asked under besides addresses and `localhost`, where there are no keys.
+    pub hosts: Vec<String>,
     /// Where tools keep what belongs to a conversation: a folder each.
     pub conversations_dir: PathBuf,
     /// What seals secrets on the disk; without it they are kept in memory only.
@@ -56,7 +56,7 @@ impl Default for Config {
         Self {
             session_keys: Vec::new(),
             origins: Vec::new(),
-            is_local: true,
+            hosts: Vec::new(),
             conversations_dir: PathBuf::from("conversations"),
             cipher: None,
             runs_max: RUNS_MAX,

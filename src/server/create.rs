@@ -154,7 +154,7 @@ impl Wanted {
                 definitions: list(body, "agent_definitions")?,
                 plugins: plugins(body)?,
             },
-            meta: meta(body, working_dir),
+            meta: meta(body, working_dir, cipher),
         })
     }
 
@@ -185,7 +185,7 @@ impl Wanted {
 }
 
 /// What is kept of a request beside the base state; secrets are not.
-fn meta(body: &Map<String, Value>, working_dir: &str) -> Map<String, Value> {
+fn meta(body: &Map<String, Value>, working_dir: &str, cipher: Option<&Cipher>) -> Map<String, Value> {
     const KEPT: [&str; 17] = [
         "hook_config",
         "worktree",
@@ -211,6 +211,10 @@ fn meta(body: &Map<String, Value>, working_dir: &str) -> Map<String, Value> {
         if let Some(value) = body.get(name).filter(|value| !value.is_null()) {
             meta.insert(name.to_owned(), value.clone());
         }
+    }
+    // What their servers are started with is sealed as that of the agent is.
+    if let Some(definitions) = meta.get_mut("agent_definitions") {
+        *definitions = document::value(definitions, Form::Stored(cipher));
     }
     // Credentials are not kept.
     if let Some(Ok(sources)) = meta.get("plugins").map(plan::plugins) {

@@ -1,7 +1,7 @@
 //! What a request is refused with: statuses and bodies as the reference has them (`api.md` section 2.5).
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -10,11 +10,16 @@ use crate::conversation::ConversationError;
 use crate::error::Error;
 use crate::llm::LlmError;
 
+/// When to ask again where a request is refused for the moment, in seconds.
+const RETRY_SECONDS: &str = "1";
+
 /// A refusal, or a failure of the server's own.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
     /// Refused, and why.
     Refused(StatusCode, String),
+    /// Refused for the moment, and why: 503 with `Retry-After`.
+    Later(String),
     /// The request does not have the shape that it should: what is wrong, place by place.
     Schema(Vec<Problem>),
     /// The server failed. The text is for the caller and holds no secret.
@@ -83,7 +88,7 @@ impl Failure {
     /// What is wrong, in one text.
     pub fn told(&self) -> String {
         match self {
-            Self::Refused(_, text) | Self::Internal(text) => text.clone(),
+            Self::Refused(_, text) | Self::Later(text) | Self::Internal(text) => text.clone(),
             Self::Schema(problems) => {
                 let texts = problems
                     .iter()
@@ -132,7 +137,9 @@ impl From<Error> for Failure {
             | Error::NotSent { .. }
             | Error::Undecodable { .. } => Self::unprocessable(error.to_string()),
             Error::BatchTooLarge { .. } => Self::Refused(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
-            Error::Busy { .. } => Self::Refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            Error::Busy { .. } | Error::Overloaded { .. } | Error::QueryCancelled => {
+                Self::Refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+            }
             Error::DiskFull { .. } => Self::Refused(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
             error => Self::Internal(error.to_string()),
         }
@@ -167,6 +174,10 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         match self {
             Self::Refused(status, text) => (status, Json(json!({ "detail": text }))).into_response(),
+            Self::Later(text) => {
+                let headers = [(header::RETRY_AFTER, RETRY_SECONDS)];
+                (StatusCode::SERVICE_UNAVAILABLE, headers, Json(json!({ "detail": text }))).into_response()
+            }
             Self::Schema(problems) => {
                 let detail: Vec<Value> = problems
                     .into_iter()

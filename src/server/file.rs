@@ -3,7 +3,7 @@
 //! Paths are absolute. Who has a session key may read and write what the server may: commands can anyway.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -29,9 +29,13 @@ use crate::error::Error;
 use crate::event::json::Raw;
 use crate::secret::document::{self, Form};
 use crate::transfer::{Exporter, Format};
+use crate::untrusted;
 
 /// The most folders of the home folder that are shown.
 const FAVORITES_MAX: usize = 50;
+
+/// How many links of links are followed; the system's own number.
+const LINKS_MAX: usize = 40;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -106,8 +110,12 @@ async fn upload(
     let missing = || Problem::new("missing", &["body", "file"], "Field required");
     let mut parts = parts.map_err(|_| missing())?;
     app.touch();
-    if fs::metadata(&path).await.is_ok_and(|found| found.is_dir()) {
-        return Err(Failure::bad("Path is a directory"));
+    let path = followed(path).await.map_err(|error| refused(&error))?;
+    let old = fs::metadata(&path).await.ok();
+    match &old {
+        Some(old) if old.is_dir() => return Err(Failure::bad("Path is a directory")),
+        Some(old) if !old.is_file() => return Err(Failure::bad("Path is not a file")),
+        Some(_) | None => {}
     }
     let unreadable = |error: axum::extract::multipart::MultipartError| Failure::bad(error.body_text());
     while let Some(mut part) = parts.next_field().await.map_err(unreadable)? {
@@ -119,7 +127,11 @@ async fn upload(
         // Written beside its place and moved there, so that nobody sees half of it.
         let beside = folder.join(format!(".{}.part", uuid::Uuid::new_v4().simple()));
         let written = async {
-            let mut file = fs::File::create(&beside).await.map_err(|error| refused(&error))?;
+            let mut file = fs::File::create_new(&beside).await.map_err(|error| refused(&error))?;
+            if let Some(old) = &old {
+                keep_owner(&file, old);
+                file.set_permissions(old.permissions()).await.map_err(|error| refused(&error))?;
+            }
             let mut n_bytes = 0;
             while let Some(chunk) = part.chunk().await.map_err(unreadable)? {
                 file.write_all(&chunk).await.map_err(|error| refused(&error))?;
@@ -139,14 +151,38 @@ async fn upload(
     Err(missing().into())
 }
 
+/// Where a path leads once links are followed, also one to a file that is yet to be.
+async fn followed(path: PathBuf) -> io::Result<PathBuf> {
+    let mut path = path;
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&path).await {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("/")).join(target),
+            // It is none, or not there.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many links"))
+}
+
+/// Gives a file that takes another's place that one's owner, where the server may.
+#[cfg(unix)]
+fn keep_owner(file: &fs::File, old: &std::fs::Metadata) {
+    use std::os::unix::fs::MetadataExt as _;
+    let owner = (rustix::process::Uid::from_raw(old.uid()), rustix::process::Gid::from_raw(old.gid()));
+    // Only a server that runs as root may; any other one owns what it can replace, or the folder is shared.
+    let _its_own = rustix::fs::fchown(file, Some(owner.0), Some(owner.1));
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_: &fs::File, _: &std::fs::Metadata) {}
+
 async fn download(State(app): State<Arc<App>>, scope: Scope, params: Params) -> Result<Response, Failure> {
     let path = scope.path(&params).await?;
     app.touch();
-    let found = fs::metadata(&path).await.map_err(|error| refused(&error))?;
-    if !found.is_file() {
-        return Err(Failure::bad("Path is not a file"));
-    }
-    let file = fs::File::open(&path).await.map_err(|error| refused(&error))?;
+    let (file, found) = opened(&path).await.map_err(|error| match error.kind() {
+        io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput => Failure::bad("Path is not a file"),
+        _ => refused(&error),
+    })?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
@@ -154,6 +190,14 @@ async fn download(State(app): State<Arc<App>>, scope: Scope, params: Params) -> 
         (header::CONTENT_DISPOSITION, attachment(&name)),
     ];
     Ok((headers, Body::from_stream(ReaderStream::new(file))).into_response())
+}
+
+/// A regular file, opened on a thread that may block.
+pub(super) async fn opened(path: &Path) -> io::Result<(fs::File, std::fs::Metadata)> {
+    let path = path.to_owned();
+    let opened = tokio::task::spawn_blocking(move || untrusted::open(&path)).await;
+    let (file, metadata) = opened.map_err(io::Error::other)??;
+    Ok((fs::File::from_std(file), metadata))
 }
 
 async fn create_directory(

@@ -9,6 +9,10 @@ use serde_json::{Map, Value};
 
 use super::App;
 use super::failure::Failure;
+use crate::untrusted;
+
+/// The longest settings file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// A file that holds something else than it should is left alone: whoever wrote it may want it back.
 const UNREADABLE: &str = "a settings file cannot be read; it is left as it is";
@@ -44,7 +48,7 @@ pub(super) async fn change<T: Send + 'static>(
 }
 
 fn load(path: &Path) -> Result<Map<String, Value>, Failure> {
-    match fs::read(path) {
+    match untrusted::read(path, FILE_BYTES_MAX) {
         Ok(text) => serde_json::from_slice(&text).map_err(|_| Failure::internal(UNREADABLE)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Map::new()),
         Err(error) => Err(failed(error)),

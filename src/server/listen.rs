@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::gate::Gate;
 use super::stall::Stall;
 
 /// The most connections at once; further ones wait to be taken.
@@ -42,7 +43,7 @@ const HEAD_BYTES_MAX: usize = 32 << 10;
 const HEADERS_MAX: usize = 100;
 
 /// How long requests under way may take to end once the server is to end.
-const FAREWELL: Duration = Duration::from_secs(25);
+const FAREWELL: Duration = Duration::from_millis(2500);
 
 /// How long is waited after a connection could not be taken: there are too many files open.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -89,15 +90,19 @@ async fn connection(
     router: Router,
     ending: CancellationToken,
 ) {
+    let gate = Gate::default();
+    let known = gate.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        TowerToHyperService::new(router.clone()).call(request.map(Patient::body))
+        let mut request = request.map(Patient::body);
+        request.extensions_mut().insert(known.clone());
+        TowerToHyperService::new(router.clone()).call(request)
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(Stall::new(stream)), service)
+        .serve_connection(TokioIo::new(Stall::new(stream, gate)), service)
         .with_upgrades();
     tokio::pin!(served);
     // A connection that breaks has nobody to tell.

@@ -25,6 +25,7 @@ mod extensions;
 mod failure;
 mod file;
 mod fork;
+mod gate;
 mod git;
 mod goal;
 mod hub;
@@ -65,11 +66,12 @@ mod zip;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use app::App;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 pub use config::{Config, IDLE_MAX, RUNS_MAX};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -117,12 +119,17 @@ pub fn router(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(openapi::no_method)
         .layer(from_fn_with_state(Arc::clone(&app), origin::check))
         .layer(from_fn_with_state(Arc::clone(&app), cors::answer))
+        .layer(from_fn(origin::mark))
         .layer(from_fn_with_state(Arc::clone(&app), metrics::measure))
         .with_state(app)
 }
 
-/// Listens on `listener` until `shutdown` ends; requests under way are answered to their end, and what runs is
-/// paused.
+/// How long everything may take to end, once requests under way have had their time: with that, what keeps others waiting
+/// does not keep the program.
+const END: Duration = Duration::from_secs(3);
+
+/// Listens on `listener` until `shutdown` ends; requests under way are answered for a few seconds, and what runs is
+/// paused, or interrupted where it takes longer.
 ///
 /// # Errors
 /// What the listener fails with.
@@ -146,8 +153,14 @@ pub async fn serve(
         }
     };
     let told = tokio::spawn(told);
-    listen::run(listener, router(Arc::clone(&app)), app.ending().clone()).await;
-    app.close().await;
+    let resting = async {
+        app.ending().cancelled().await;
+        // What does not come to rest is ended with everything else.
+        let _late = tokio::time::timeout(END, app.rest()).await;
+    };
+    tokio::join!(listen::run(listener, router(Arc::clone(&app)), app.ending().clone()), resting);
+    // What is left of it is recovered when it is opened again.
+    let _late = tokio::time::timeout(END, app.close()).await;
     // Both have heard of the end.
     let _gone = (told.await, keeper.await);
     told_all.cancel();

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use super::App;
 use super::failure::Failure;
 use super::piece;
@@ -104,23 +102,20 @@ impl Opening {
 
 /// How secrets are looked up: a GET whose answer is the value, from origins that are allowed.
 fn fetch(transport: Transport, origins: Vec<String>) -> Fetch {
-    let runtime = Handle::try_current().ok();
     Arc::new(move |url, headers| {
-        let runtime = runtime.clone()?;
-        if !origins.is_empty() && !origins.iter().any(|origin| is_within(url, origin)) {
-            return None;
-        }
-        let headers: Vec<(String, String)> =
-            headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
-        let (transport, url) = (transport.clone(), url.to_owned());
-        // Whoever asks may be a thread of the runtime, which must not wait for it: another one does.
-        let asked = std::thread::spawn(move || {
+        let is_allowed = origins.is_empty() || origins.iter().any(|origin| is_within(&url, origin));
+        let transport = transport.clone();
+        Box::pin(async move {
+            if !is_allowed {
+                return None;
+            }
+            let headers: Vec<(String, String)> =
+                headers.into_iter().map(|(name, value)| (name, value.expose().to_owned())).collect();
             let plain =
                 Plain { headers, patience: LOOKUP_PATIENCE, bytes_max: LOOKUP_BYTES_MAX, ..Plain::get(url) };
-            runtime.block_on(transport.send(plain))
-        });
-        let answer = asked.join().ok()?.ok()?;
-        (200..300).contains(&answer.status).then(|| String::from_utf8(answer.body).ok()).flatten()
+            let answer = transport.send(plain).await.ok()?;
+            (200..300).contains(&answer.status).then(|| String::from_utf8(answer.body).ok()).flatten()
+        })
     })
 }
 

@@ -2,14 +2,18 @@
 //!
 //! Without a key every page that somebody opens on this machine could have commands run: a browser lets any page send
 //! simple requests and open sockets, and a name that an attacker controls may lead here too. So a request that a page
-//! elsewhere sends is refused, and one to a name that is not this machine's. With a key there is nothing to guard: no page
-//! knows it.
+//! elsewhere sends is refused, and one to a name that is neither this machine's nor one that the operator gave it. Browsers
+//! name no origin with pictures, scripts and what else a page loads, but say whether it comes from elsewhere: such a
+//! request is refused as well, unless a person goes to the page or the description. With a key there is nothing to
+//! guard: no page knows it.
+//!
+//! Every answer says that it is what it says it is (`nosniff`), and that no page elsewhere may load it.
 
-use std::net::IpAddr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -19,59 +23,152 @@ use super::failure::Failure;
 
 /// Refuses what a page elsewhere sends to a server without keys.
 pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    if app.config().session_keys.is_empty() && !is_welcome(&app, request.headers()) {
-        return Failure::Refused(StatusCode::FORBIDDEN, "Foreign origin".to_owned()).into_response();
+    if app.config().session_keys.is_empty()
+        && let Some(why) = refusal(&Names::of(&app), &request)
+    {
+        return Failure::Refused(StatusCode::FORBIDDEN, why.to_owned()).into_response();
     }
     next.run(request).await
 }
 
-fn is_welcome(app: &App, headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let origin = text(header::ORIGIN);
-    let origins = &app.config().origins;
-    let host = text(header::HOST);
-    if origin.is_some_and(|origin| !cors::may(origins, origin) && !is_this_servers(origins, origin, host)) {
-        return false;
+/// Marks every answer: a browser takes it for nothing else than it says, and gives it to no page elsewhere.
+pub(super) async fn mark(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let marks = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in marks {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    // A server that was opened to other machines on purpose has names that only its operator knows.
-    !app.config().is_local || host.is_none_or(|host| is_own(origins, host))
+    response
+}
+
+/// What the operator named.
+struct Names<'a> {
+    origins: &'a [String],
+    hosts: &'a [String],
+}
+
+impl<'a> Names<'a> {
+    fn of(app: &'a App) -> Self {
+        Self { origins: &app.config().origins, hosts: &app.config().hosts }
+    }
+}
+
+/// Why a request is not welcome, where it is not.
+fn refusal(names: &Names<'_>, request: &Request) -> Option<&'static str> {
+    let headers = request.headers();
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let (origin, host) = (text(header::ORIGIN), text(header::HOST));
+    if host.is_some_and(|host| !is_own(names, host)) {
+        return Some("Unknown host: whoever runs the server may name it with --allow-host");
+    }
+    match origin {
+        Some(origin) if cors::may(names.origins, origin) || is_this_servers(names, origin, host) => None,
+        Some(_) => Some("Foreign origin"),
+        None => (is_from_elsewhere(headers) && !is_visit(request)).then_some("Foreign site"),
+    }
+}
+
+/// Whether the browser says that a page of another origin has it ask.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all("sec-fetch-site").iter();
+    sites.any(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"))
+}
+
+/// Whether a person goes to the page or the description of the interface, perhaps by a link. Nothing is done by it, and
+/// neither may be shown in a frame.
+fn is_visit(request: &Request) -> bool {
+    let path = request.uri().path();
+    let says = |name: &str, value: &str| {
+        request.headers().get(name).is_some_and(|said| said.as_bytes() == value.as_bytes())
+    };
+    let leads_to_pages = matches!(path, "/" | "/docs") || path.starts_with("/page/");
+    request.method() == Method::GET
+        && leads_to_pages
+        && says("sec-fetch-mode", "navigate")
+        && says("sec-fetch-dest", "document")
 }
 
 /// Whether an origin is the page that this server shows itself: it was asked under that name, and nobody else can have it.
-fn is_this_servers(origins: &[String], origin: &str, host: Option<&str>) -> bool {
+fn is_this_servers(names: &Names<'_>, origin: &str, host: Option<&str>) -> bool {
     let Some((_, named)) = origin.split_once("://") else { return false };
-    host.is_some_and(|host| host == named && is_own(origins, host))
+    host.is_some_and(|host| host == named && is_own(names, host))
 }
 
 /// Whether a host is an address, this machine, or one that the operator named.
-fn is_own(origins: &[String], host: &str) -> bool {
-    let is_named =
-        || origins.iter().any(|origin| origin.split_once("://").is_some_and(|(_, own)| own == host));
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+fn is_own(names: &Names<'_>, host: &str) -> bool {
+    let is_origins = |origin: &String| origin.split_once("://").is_some_and(|(_, own)| own == host);
+    if names.origins.iter().any(is_origins) {
+        return true;
+    }
+    let is_port = |port: &str| {
+        port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
     };
+    if let Some(rest) = host.strip_prefix('[') {
+        let Some((address, port)) = rest.split_once(']') else { return false };
+        return address.parse::<Ipv6Addr>().is_ok() && is_port(port);
+    }
+    let (name, port) = host.find(':').map_or((host, ""), |at| host.split_at(at));
     let name = name.trim_end_matches('.').to_ascii_lowercase();
-    name.parse::<IpAddr>().is_ok() || name == "localhost" || name.ends_with(".localhost") || is_named()
+    let is_named = || names.hosts.iter().any(|known| known.eq_ignore_ascii_case(&name) || known == host);
+    let is_this_machine = name == "localhost" || name.ends_with(".localhost");
+    is_port(port) && (name.parse::<Ipv4Addr>().is_ok() || is_this_machine || is_named())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_own, is_this_servers};
+    use super::*;
+
+    fn names() -> (Vec<String>, Vec<String>) {
+        (vec!["https://agent.example:8443".to_owned()], vec!["team.example".to_owned()])
+    }
+
+    fn why(path: &str, headers: &[(&str, &str)]) -> Option<&'static str> {
+        let (origins, hosts) = names();
+        let mut request = Request::builder().uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        refusal(&Names { origins: &origins, hosts: &hosts }, &request)
+    }
 
     #[test]
     fn a_name_that_anybody_may_have_is_not_this_machines() {
-        let origins = ["https://agent.example:8443".to_owned()];
-        for own in ["localhost:8000", "127.0.0.1", "[::1]:8000", "a.localhost", "10.0.0.7:1", "LOCALHOST."] {
-            assert!(is_own(&origins, own), "{own}");
+        let (origins, hosts) = names();
+        let names = Names { origins: &origins, hosts: &hosts };
+        for own in [
+            "localhost:8000",
+            "127.0.0.1",
+            "[::1]:8000",
+            "[::1]",
+            "a.localhost",
+            "10.0.0.7:1",
+            "LOCALHOST.",
+            "agent.example:8443",
+            "team.example",
+            "TEAM.example:8000",
+        ] {
+            assert!(is_own(&names, own), "{own}");
         }
-        assert!(is_own(&origins, "agent.example:8443"));
-        for foreign in
-            ["evil.example:8000", "localhost.evil.example", "agent.example", "", "127.0.0.1.evil.example"]
-        {
-            assert!(!is_own(&origins, foreign), "{foreign}");
+        for foreign in [
+            "evil.example:8000",
+            "localhost.evil.example",
+            "agent.example",
+            "",
+            "127.0.0.1.evil.example",
+            "[::1].evil.example",
+            "[::1]:80.evil.example",
+            "[::1",
+            "127.0.0.1:80.evil.example",
+            "localhost:evil.example",
+        ] {
+            assert!(!is_own(&names, foreign), "{foreign}");
         }
     }
+
     #[test]
     fn the_servers_own_page_may_call_under_an_address_and_no_other_name() {
         for (origin, host, expected) in [
@@ -83,7 +180,47 @@ mod tests {
             ("http://10.0.0.7", None, false),
             ("null", Some("null"), false),
         ] {
-            assert_eq!(is_this_servers(&[], origin, host), expected, "{origin} {host:?}");
+            let names = Names { origins: &[], hosts: &[] };
+            assert_eq!(is_this_servers(&names, origin, host), expected, "{origin} {host:?}");
         }
+    }
+
+    #[test]
+    fn what_a_page_elsewhere_loads_is_refused_and_a_visit_is_not() {
+        let host = ("host", "127.0.0.1:8000");
+        let visit = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        for site in ["cross-site", "same-site", "anything"] {
+            let site = ("sec-fetch-site", site);
+            for path in [
+                "/api/git/changes?path=/r",
+                "/api/file/download?path=/x",
+                "/health",
+                "/",
+                "/docs",
+                "/openapi.json",
+            ] {
+                assert_eq!(why(path, &[host, site]), Some("Foreign site"), "{path}");
+                let image = [host, site, ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")];
+                assert_eq!(why(path, &image), Some("Foreign site"), "{path}");
+            }
+            for path in ["/", "/docs", "/page/index.html"] {
+                assert_eq!(why(path, &[host, site, visit[0], visit[1]]), None, "{path}");
+                let framed = [host, site, visit[0], ("sec-fetch-dest", "iframe")];
+                assert_eq!(why(path, &framed), Some("Foreign site"), "{path}");
+            }
+            assert_eq!(why("/api/tools", &[host, site, visit[0], visit[1]]), Some("Foreign site"));
+            // A page that may read answers says where it is.
+            assert_eq!(why("/api/tools", &[host, site, ("origin", "http://localhost:3000")]), None);
+            assert_eq!(why("/api/tools", &[host, site, ("origin", "https://agent.example:8443")]), None);
+            assert_eq!(
+                why("/api/tools", &[host, site, ("origin", "http://evil.example")]),
+                Some("Foreign origin")
+            );
+        }
+        for own in ["same-origin", "none"] {
+            assert_eq!(why("/api/tools", &[host, ("sec-fetch-site", own)]), None);
+        }
+        assert_eq!(why("/api/tools", &[host]), None);
+        assert!(why("/", &[("host", "evil.example"), visit[0], visit[1]]).is_some());
     }
 }

@@ -78,6 +78,16 @@ impl Plan {
         }
     }
 
+    /// With what its agents' servers are started with opened, as far as the cipher can.
+    pub fn opened(mut self, cipher: Option<&Cipher>) -> Self {
+        if let Some(cipher) = cipher {
+            for definition in &mut self.definitions {
+                *definition = document::value(definition, Form::Open(cipher));
+            }
+        }
+        self
+    }
+
     /// For another conversation like a stored one: with its agent, policy, analyzer, secrets and tags, opened with
     /// the cipher that sealed them.
     ///
@@ -113,7 +123,7 @@ impl Plan {
             tags: tags
                 .filter_map(|(key, value)| Some((key.into_owned(), value.as_str()?.into_owned())))
                 .collect(),
-            ..Self::resumed(stored)
+            ..Self::resumed(stored).opened(cipher)
         })
     }
 

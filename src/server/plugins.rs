@@ -1,5 +1,6 @@
 //! Plugins that can be found here, fetched or installed (`routes.md`: Plugins).
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -135,19 +136,12 @@ async fn checked(
     secrets: Registry,
     fetcher: &Fetcher,
 ) -> Result<Result<Value, PluginError>, Failure> {
-    let wanted = source.clone();
-    // A secret may have to be fetched, which blocks.
-    let put_in = blocking(move || {
-        let value = |name: &str| secrets.value(name).map(|secret| secret.expose().to_owned());
-        match wanted.references().into_iter().find(|name| value(name).is_none()) {
-            Some(name) => Err(PluginError::Secret(name)),
-            None => Ok(wanted.expanded(&value)),
-        }
-    });
-    let (expanded, hidden) = match put_in.await? {
-        Ok(put_in) => put_in,
-        Err(error) => return Ok(Err(error)),
-    };
+    let mut values = HashMap::new();
+    for name in source.references() {
+        let Some(secret) = secrets.value(&name).await else { return Ok(Err(PluginError::Secret(name))) };
+        values.insert(name, secret.expose().to_owned());
+    }
+    let (expanded, hidden) = source.expanded(&|name| values.get(name).cloned());
     let fetched = match fetcher.fetch(&expanded, &hidden).await {
         Ok(fetched) => fetched,
         Err(error) => return Ok(Err(error)),

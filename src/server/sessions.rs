@@ -23,8 +23,10 @@ use crate::ids::ConversationId;
 use crate::state::ExecutionStatus;
 use crate::store::{ConversationFilter, Order};
 
-/// How long what runs may take to come to rest when the server ends.
-const REST_PATIENCE: Duration = Duration::from_secs(20);
+/// How long what runs may take to come to rest when the server ends, and what hooks say to the end of a conversation.
+const REST_PATIENCE: Duration = Duration::from_millis(2500);
+const LAST_REST_PATIENCE: Duration = Duration::from_millis(500);
+const HOOK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How many conversations are looked through at once for those whose process is no more.
 const ORPHANS_PAGE: usize = 100;
@@ -81,7 +83,8 @@ impl Sessions {
     ) -> Result<Arc<Session>, Failure> {
         let known = id.clone();
         let stored = app.ask(move |store| Stored::read(store, &known)).await?;
-        let conversation = self.opening.open(app, id, Plan::resumed(&stored)).await?;
+        let conversation =
+            self.opening.open(app, id, Plan::resumed(&stored).opened(self.opening.cipher.as_ref())).await?;
         let session = Arc::new(Session::new(conversation, &stored));
         *place = Some(Arc::clone(&session));
         Ok(session)
@@ -205,15 +208,29 @@ impl Sessions {
         }
     }
 
-    /// Pauses what runs and lets go of everything: the server ends.
+    /// Pauses what runs: the server is about to end. What is being opened, or worked at otherwise, is passed over.
+    pub async fn rest_all(&self) {
+        let mut resting = JoinSet::new();
+        for (_, place) in self.all() {
+            resting.spawn(async move {
+                let session = place.try_lock().ok().and_then(|open| open.clone());
+                if let Some(session) = session {
+                    session.come_to_rest(REST_PATIENCE).await;
+                }
+            });
+        }
+        let _all = resting.join_all().await;
+    }
+
+    /// Ends what still runs and lets go of everything: the server ends.
     pub async fn close_all(&self) {
         let mut closing = JoinSet::new();
         for (_, place) in self.all() {
             closing.spawn(async move {
                 let Some(session) = place.lock().await.take() else { return };
-                session.come_to_rest(REST_PATIENCE).await;
+                session.come_to_rest(LAST_REST_PATIENCE).await;
                 // The server ends whatever happens; what could not be closed is recovered when it is opened again.
-                let _closed = session.conversation.close().await;
+                let _closed = session.conversation.close_within(HOOK_PATIENCE).await;
             });
         }
         let _all = closing.join_all().await;

@@ -12,20 +12,23 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::gate::Gate;
+
 /// How long the other side may take nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A connection that fails where nothing could be written for [`PATIENCE`].
+/// A connection that fails where nothing could be written for [`PATIENCE`], or where more comes than its gate lets in.
 pub(super) struct Stall<S> {
     stream: S,
+    gate: Gate,
     /// Until when what is being written may wait.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Stall<S> {
     /// Nothing is being written yet.
-    pub fn new(stream: S) -> Self {
-        Self { stream, waiting: None }
+    pub fn new(stream: S, gate: Gate) -> Self {
+        Self { stream, gate, waiting: None }
     }
 
     /// Passes on what came of writing; what waits too long fails.
@@ -46,7 +49,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let n_bytes = (buffer.filled().len() - before) as u64;
+        let refused = || io::Error::new(io::ErrorKind::ConnectionAborted, "more was said than may be");
+        Poll::Ready(if self.gate.lets_in(n_bytes) { Ok(()) } else { Err(refused()) })
     }
 }
 
@@ -94,7 +101,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_is_left_and_who_takes_little_is_not() {
         let (stream, mut other) = duplex(10);
-        let mut stalling = Stall::new(stream);
+        let mut stalling = Stall::new(stream, Gate::default());
         let begun = Instant::now();
         let slow = tokio::spawn(async move {
             let mut byte = [0];

@@ -125,8 +125,8 @@ async fn is_file(path: &PathBuf) -> bool {
 async fn show(path: &Path) -> Result<Response, Failure> {
     let failed =
         |error: std::io::Error| Failure::internal(format!("the file cannot be read: {}", error.kind()));
-    let file = tokio::fs::File::open(path).await.map_err(failed)?;
-    let length = file.metadata().await.map_err(failed)?.len();
+    let (file, metadata) = super::file::opened(path).await.map_err(failed)?;
+    let length = metadata.len();
     let headers = [
         (header::CONTENT_TYPE, kind(path).to_owned()),
         (header::CONTENT_LENGTH, length.to_string()),

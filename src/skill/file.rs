@@ -1,7 +1,5 @@
 //! One file of a skill.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -9,6 +7,7 @@ use serde_json::Value;
 use super::front::{Front, words};
 use super::{FILE_BYTES_MAX, Skill, Trigger};
 use crate::event::Json;
+use crate::untrusted;
 
 /// Files of other programs that say how to work in a folder: names in lower case, and the skill's name.
 pub(super) const THIRD_PARTY: &[(&str, &str)] = &[
@@ -116,23 +115,10 @@ pub(super) fn slashed(path: &Path) -> String {
 
 /// A file as text; a longer one than a skill may be is refused, and so is one that is no file.
 pub(super) fn bounded(path: &Path) -> Result<String, String> {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let file = File::open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(std::io::Error::other("it is no file"));
-        }
-        let mut bytes = Vec::new();
-        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("it is longer than {FILE_BYTES_MAX} bytes"));
-    }
     // Python reads line ends of every system as one.
-    String::from_utf8(bytes)
+    untrusted::read_text(path, FILE_BYTES_MAX)
         .map(|text| text.replace("\r\n", "\n").replace('\r', "\n"))
-        .map_err(|_| "it is not UTF-8".to_owned())
+        .map_err(|error| error.to_string())
 }
 
 /// A folder with a `SKILL.md`.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::file::{Beside, Names, is_skill_md, read, read_file, read_third_party, slashed, third_party_name};
 use super::{Skill, SkillProblem, Trigger};
+use crate::untrusted;
 
 /// How many files a search may look at.
 const FILES_MAX: usize = 100_000;
@@ -176,13 +177,17 @@ fn lies_within(path: &Path, folder: &Path) -> bool {
 
 /// Files of other programs below the workspace, as rules for the files of their folders.
 fn nested(working_dir: &Path, found: &mut Folder) {
+    if !untrusted::may_be_walked(working_dir) {
+        return;
+    }
     let walk = ignore::WalkBuilder::new(working_dir)
         .hidden(false)
-        .parents(true)
+        .parents(working_dir.ancestors().all(untrusted::may_be_walked))
         .filter_entry(|entry| {
             let name = entry.file_name();
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-            !is_folder || (name != OsStr::new(".git") && name != OsStr::new("node_modules"))
+            let is_wanted = name != OsStr::new(".git") && name != OsStr::new("node_modules");
+            !is_folder || (is_wanted && untrusted::may_be_walked(entry.path()))
         })
         .build();
     let mut rules = Vec::new();

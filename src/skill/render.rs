@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
-use crate::secret::never_inherited;
+use crate::secret::environment;
 
 /// How long a command may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -65,9 +65,7 @@ async fn run(command: &str, working_dir: &Path) -> String {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).current_dir(working_dir).kill_on_drop(true);
     shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    for name in never_inherited() {
-        shell.env_remove(name);
-    }
+    environment::withhold(shell.as_std_mut());
     #[cfg(unix)]
     shell.process_group(0);
     let failed =

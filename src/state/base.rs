@@ -196,7 +196,13 @@ impl BaseDocument {
             let (field, extends) = change.target();
             let place = additions.iter().position(|(known, _)| *known == field);
             match (extends, &change.value, place) {
-                (true, Some(value), Some(place)) => additions[place].1 = extended(&additions[place].1, value),
+                (true, Some(value), Some(place)) => match combined(&additions[place].1, value) {
+                    Some(both) => additions[place].1 = both,
+                    None => {
+                        let first = std::mem::replace(&mut additions[place].1, value.clone());
+                        add(&mut members, field, &first);
+                    }
+                },
                 (true, Some(value), None) => additions.push((field, value.clone())),
                 (_, value, place) => {
                     place.map(|place| additions.remove(place));
@@ -205,9 +211,7 @@ impl BaseDocument {
             }
         }
         for (field, addition) in additions {
-            let old = members.iter().rfind(|(key, _)| key == field);
-            let new = old.map_or_else(|| addition.clone(), |(_, old)| extended(old, &addition));
-            set(&mut members, field, Some(new.into()));
+            add(&mut members, field, &addition);
         }
         let mut text = String::with_capacity(self.0.len());
         for (key, value) in &members {
@@ -247,6 +251,34 @@ fn set<'v>(members: &mut Vec<(String, Cow<'v, str>)>, field: &str, value: Option
         }
         (_, None) => members.retain(|(key, _)| key != field),
     }
+}
+
+/// Adds to a member; one that is not there is set.
+fn add(members: &mut Vec<(String, Cow<'_, str>)>, field: &str, addition: &str) {
+    let old = members.iter().rfind(|(key, _)| key == field);
+    let new = old.map_or_else(|| addition.to_owned(), |(_, old)| extended(old, addition));
+    set(members, field, Some(new.into()));
+}
+
+/// One addition that does to any value what `first` and then `second` do; `None` where no addition does. Both are
+/// JSON texts.
+///
+/// Where what comes second takes the place of what came first, and would itself be added to what was there before
+/// both, only the value itself can tell.
+pub(crate) fn combined(first: &str, second: &str) -> Option<String> {
+    let (Ok(one), Ok(other)) = (Raw::parse(first), Raw::parse(second)) else { return None };
+    are_combined(one, other).then(|| extended(first, second))
+}
+
+fn are_combined(first: Raw<'_>, second: Raw<'_>) -> bool {
+    if second.is_array() {
+        return first.is_array();
+    }
+    if second.is_object() {
+        let members = || second.members().filter_map(|(key, value)| Some((first.get(&key)?, value)));
+        return first.is_object() && members().all(|(first, second)| are_combined(first, second));
+    }
+    true
 }
 
 /// `old` with `addition` added to it; both are JSON texts.
@@ -315,6 +347,27 @@ mod tests {
             document.with(&[set("tags", r#"{"k":"v"}"#), FieldChange::remove("id"), set("new", "null")]);
         assert_eq!(changed.as_str(), r#"{"stats":{"cost": 1.50},"tags":{"k":"v"},"new":null}"#);
         assert_eq!(BaseDocument::parse("{}").unwrap().with(&[FieldChange::remove("x")]).as_str(), "{}");
+    }
+
+    #[test]
+    fn additions_do_together_what_they_do_one_after_the_other() {
+        let values =
+            ["1", "[1]", "[]", "{}", r#"{"a":1}"#, r#"{"a":[2]}"#, r#"{"a":{"b":[3]}}"#, r#"{"c":4}"#];
+        let add = |value: &str| FieldChange::extend("x", value).unwrap();
+        for old in values {
+            let document = BaseDocument::parse(format!(r#"{{"x":{old}}}"#)).unwrap();
+            for (one, two, three) in values
+                .iter()
+                .flat_map(|one| values.iter().map(move |two| (one, two)))
+                .flat_map(|(one, two)| values.iter().map(move |three| (*one, *two, *three)))
+            {
+                let changes = [add(one), add(two), add(three)];
+                let singly = changes
+                    .iter()
+                    .fold(document.clone(), |document, change| document.with(std::slice::from_ref(change)));
+                assert_eq!(document.with(&changes), singly, "{old} + {one} + {two} + {three}");
+            }
+        }
     }
 
     #[test]

@@ -15,13 +15,14 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::Store;
+use super::change::ChainEnd;
 use super::engine::Doing as _;
 use super::options::PAGE_MAX;
 use crate::chain::Digest;
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
 
-const LAST: &str = "SELECT number, hash FROM admin_act ORDER BY number DESC LIMIT 1";
+const LAST: &str = "SELECT number, hash FROM admin_act WHERE number = (SELECT max(number) FROM admin_act)";
 const INSERT: &str = "INSERT INTO admin_act (number, at, act, conversation, reason, os_user, host, program, detail, hash) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 const ADD_RECEIPT: &str = "INSERT INTO admin_receipt (act, place, part, name, sequence, digest, new_digest) \
@@ -61,6 +62,15 @@ pub struct Actor {
 impl Default for Actor {
     fn default() -> Self {
         Self { user: None, host: None, program: concat!("annals ", env!("CARGO_PKG_VERSION")).into() }
+    }
+}
+
+impl Actor {
+    /// Who, where and with what, in a line.
+    pub(super) fn to_line(&self) -> String {
+        let user = self.user.as_deref().unwrap_or_default();
+        let host = self.host.as_ref().map(|host| format!("@{host}")).unwrap_or_default();
+        one_line(format!("{user}{host} {}", self.program).trim())
     }
 }
 
@@ -198,6 +208,18 @@ pub(super) fn last_removal(db: &Connection) -> Result<i64> {
     db.prepare_cached(LAST_REMOVAL)
         .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
         .doing(READING)
+}
+
+/// Where the chain of acts ends.
+pub(super) fn end(db: &Connection) -> Result<ChainEnd> {
+    let last: Option<(i64, [u8; 32])> = db
+        .prepare_cached(LAST)
+        .and_then(|mut statement| statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .doing(READING)?;
+    Ok(last.map_or_else(ChainEnd::default, |(number, hash)| ChainEnd {
+        count: number.cast_unsigned(),
+        hash: Digest(hash),
+    }))
 }
 
 /// Writes an act that is whole; answers its number.

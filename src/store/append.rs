@@ -1,13 +1,15 @@
 //! One append within a transaction: the contract of the log.
 //!
-//! All or nothing; a known id with the same bytes is answered with where it is; a wrong expectation
-//! tells both numbers; HEAD, base state and catalogue move together with the events.
+//! All or nothing; a known id with the same bytes is answered with where it is, once what came with it is in
+//! place too (`retry.rs`); a wrong expectation tells both numbers; HEAD, base state and catalogue move together
+//! with the events.
 
 use std::collections::HashMap;
 
 use rusqlite::Connection;
 
 use super::catalogue::{self, Entry};
+use super::retry::{self, Missing};
 use super::transaction::all_or_nothing;
 use super::{base_state, log};
 use crate::chain;
@@ -73,9 +75,12 @@ impl Request {
         Self { conversation, append, effects }
     }
 
-    /// Payload bytes, for the limit of a transaction.
+    /// How much it holds, for the limits of a transaction and of what waits.
     pub(super) fn bytes(&self) -> usize {
-        self.append.events.iter().map(|event| event.payload().len()).sum()
+        let events: usize = self.append.events.iter().map(|event| event.payload().len()).sum();
+        let fields = self.append.base_state.iter().flat_map(|change| &change.fields);
+        let state: usize = fields.map(|change| change.value.as_ref().map_or(0, String::len)).sum();
+        events + state
     }
 }
 
@@ -151,7 +156,7 @@ impl<'a> Session<'a> {
     fn append(&mut self, request: &Request) -> Result<Vec<Appended>> {
         let conversation = &request.conversation;
         if !self.entries.contains_key(conversation)
-            && let Some(entry) = Entry::load(self.db, conversation)?
+            && let Some(entry) = Entry::load_to_append(self.db, conversation)?
         {
             self.entries.insert(conversation.clone(), Open { entry, changed: false });
         }
@@ -165,8 +170,8 @@ impl<'a> Session<'a> {
             Expected::Exact(count) => actual == count,
         };
         if !met {
-            let events = &request.append.events;
-            let retried = stored.map(|open| all_known(self.db, &open.entry, events)).transpose()?;
+            let made = |open: &Open| retry::made_before(self.db, &open.entry, &request.append);
+            let retried = stored.map(made).transpose()?;
             return retried.flatten().ok_or_else(|| Error::Conflict {
                 conversation: conversation.clone(),
                 expected: request.append.expected,
@@ -202,13 +207,15 @@ impl<'a> Session<'a> {
             places.push(place);
         }
         self.position = Some(position);
-        self.append_state(request)?;
+        let missing = retry::missing(self.db, &open.entry, &request.append, &places)?;
+        self.append_state(request, missing)?;
         Ok(places)
     }
 
     /// Moves HEAD by itself and changes the base state, which write to the catalogue themselves.
-    fn append_state(&mut self, request: &Request) -> Result<()> {
-        let Append { head, base_state, .. } = &request.append;
+    fn append_state(&mut self, request: &Request, missing: Missing) -> Result<()> {
+        let head = request.append.head.as_ref().filter(|_| missing.head);
+        let base_state = request.append.base_state.as_ref().filter(|_| missing.base_state);
         if head.is_none() && base_state.is_none() {
             return Ok(());
         }
@@ -258,20 +265,6 @@ pub(super) fn append_event(
         }),
         None => Err(Error::Corrupt { what: format!("{conversation}: the id index and the log disagree") }),
     }
-}
-
-/// Where all `events` are, if each of them is in the log with the same bytes.
-fn all_known(db: &Connection, entry: &Entry, events: &[NewEvent]) -> Result<Option<Vec<Appended>>> {
-    let mut places = Vec::with_capacity(events.len());
-    for event in events {
-        match log::find(db, entry.key, event)? {
-            Some(known) if known.same => {
-                places.push(Appended { sequence: known.sequence, position: known.position, known: true });
-            }
-            _ => return Ok(None),
-        }
-    }
-    Ok((!places.is_empty()).then_some(places))
 }
 
 /// The first event of all has no event before it that it could follow.

@@ -7,6 +7,7 @@
 use rusqlite::{Connection, params};
 
 use super::Store;
+use super::change::{self, Subject};
 use super::engine::Doing as _;
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
@@ -31,10 +32,12 @@ pub struct Unfinished {
 
 /// Says that a conversation is on its way in from `source`.
 pub(super) fn begin(db: &Connection, key: i64, source: &str, now: Timestamp) -> Result<()> {
-    db.prepare_cached(BEGIN)
-        .and_then(|mut statement| statement.execute(params![key, source, now.0]))
-        .doing("beginning an import")?;
-    Ok(())
+    change::replaced(db, key, &[Subject::Arrival], || {
+        db.prepare_cached(BEGIN)
+            .and_then(|mut statement| statement.execute(params![key, source, now.0]))
+            .doing("beginning an import")?;
+        Ok(())
+    })
 }
 
 /// Whether a conversation is on its way in.
@@ -46,6 +49,11 @@ pub(super) fn is_under_way(db: &Connection, key: i64) -> Result<bool> {
 
 /// Says that it is all here.
 pub(super) fn end(db: &Connection, key: i64) -> Result<()> {
+    change::replaced(db, key, &[Subject::Arrival], || forget(db, key))
+}
+
+/// Forgets it with the conversation.
+pub(super) fn forget(db: &Connection, key: i64) -> Result<()> {
     db.prepare_cached(END).and_then(|mut statement| statement.execute([key])).doing("ending an import")?;
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 
 use rusqlite::{Connection, MAIN_DB, OptionalExtension as _, params};
 
+use super::change::{self, Subject};
 use super::engine::Doing as _;
 use super::kept::Part;
 use super::options::ATTACHMENT_BYTES_MAX;
@@ -245,7 +246,10 @@ impl Store {
     pub fn attach(&self, conversation: &ConversationId, path: &str, content: &[u8]) -> Result<()> {
         let new =
             NewAttachment { path, bytes: content.len() as u64, digest: Digest::of(content), reason: None };
-        self.write(|db| attach(db, catalogue::key(db, conversation)?, &new, &mut &*content))
+        self.write(|db| {
+            let key = catalogue::key(db, conversation)?;
+            change::replaced(db, key, &[Subject::Attachment], || attach(db, key, &new, &mut &*content))
+        })
     }
 
     /// Writes an attachment's content to `to`, without holding it in memory.

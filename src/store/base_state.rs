@@ -14,12 +14,14 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::append::BaseStateChange;
 use super::catalogue::{self, Entry};
+use super::change::{self, Subject};
 use super::engine::{self, Doing as _};
 use super::kept::{Edit, Kept, Part};
+use super::options::TAGS_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::event::json::{Object, Raw};
 use crate::ids::{ConversationId, Sequence, Timestamp, Version};
-use crate::state::base::{BaseDocument, BaseStateError, FieldChange, extended};
+use crate::state::base::{BaseDocument, BaseStateError, FieldChange, combined};
 
 pub(super) use check::{broken, head_is_told, told_status};
 
@@ -31,13 +33,14 @@ const VERSION: &str = "SELECT version, document_version FROM base_state WHERE co
 const CHANGES: &str = "SELECT field, value FROM base_state_change \
      WHERE conversation = ?1 AND version > ?2 AND version <= ?3 ORDER BY version, rowid";
 const AS_OF: &str = "SELECT max(version) FROM base_state_change WHERE conversation = ?1 AND sequence <= ?2";
-const ADD_CHANGE: &str = "INSERT INTO base_state_change (conversation, version, field, value, sequence, recorded_at) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const ADD_CHANGE: &str = "INSERT INTO base_state_change (conversation, version, field, value, sequence, recorded_at, \
+     actor) VALUES (?1, ?2, ?3, ?4, ?5, ?6, annals_actor())";
 const SET_VERSION: &str = "UPDATE base_state SET version = ?2 WHERE conversation = ?1";
 const RENEW: &str = "UPDATE base_state SET first_document = coalesce(first_document, document), \
      document = ?2, document_version = ?3 WHERE conversation = ?1";
 const ADD_HEAD: &str =
     "INSERT INTO head_change (conversation, sequence, leaf_event_id, recorded_at) VALUES (?1, ?2, ?3, ?4)";
+const COUNT_HEADS: &str = "SELECT count(*) FROM head_change WHERE conversation = ?1";
 const LAST_HEAD: &str = "SELECT sequence, leaf_event_id FROM head_change \
      WHERE conversation = ?1 AND sequence <= ?2 ORDER BY sequence DESC, rowid DESC LIMIT 1";
 const LAST_CHANGE: &str = "SELECT value FROM base_state_change \
@@ -118,9 +121,10 @@ pub(super) fn change(
         return Err(BaseStateError::Head.into());
     }
     let next = version + 1;
-    for field in merged(&change.fields) {
-        add_change(db, entry, next, &field, now)?;
-    }
+    let fields = rows(db, entry.key, version, &change.fields)?;
+    change::tracked_item(db, entry.key, (Subject::BaseStateChange, &next.to_string()), || {
+        fields.iter().try_for_each(|field| add_change(db, entry, next, field, now))
+    })?;
     db.prepare_cached(SET_VERSION).and_then(|mut s| s.execute(params![entry.key, next])).doing(CHANGING)?;
     if next - document_version >= CHANGES_MAX {
         let document = document_at(db, entry.key, next)?;
@@ -129,8 +133,22 @@ pub(super) fn change(
     Ok(Version(next.cast_unsigned()))
 }
 
-/// Changes each field once: of two that set it the later counts, what adds to it is put together.
-fn merged(changes: &[FieldChange]) -> Vec<FieldChange> {
+/// What is written down of changes that are made to `version`: one change a field.
+pub(super) fn rows(
+    db: &Connection,
+    key: i64,
+    version: i64,
+    changes: &[FieldChange],
+) -> Result<Vec<FieldChange>> {
+    match merged(changes) {
+        Some(fields) => Ok(fields),
+        None => settled(&document_at(db, key, version)?, changes),
+    }
+}
+
+/// Changes each field once: of two that set it the later counts, what adds to it is put together. `None` where
+/// that cannot be done without the value itself.
+pub(super) fn merged(changes: &[FieldChange]) -> Option<Vec<FieldChange>> {
     let mut merged: Vec<FieldChange> = Vec::new();
     for change in changes {
         let (field, extends) = change.target();
@@ -139,11 +157,24 @@ fn merged(changes: &[FieldChange]) -> Vec<FieldChange> {
         }
         let earlier = merged.iter_mut().find(|earlier| earlier.field == change.field);
         match (earlier.map(|earlier| &mut earlier.value), &change.value) {
-            (Some(Some(earlier)), Some(addition)) => *earlier = extended(earlier, addition),
+            (Some(Some(earlier)), Some(addition)) => *earlier = combined(earlier, addition)?,
             _ => merged.push(change.clone()),
         }
     }
-    merged
+    Some(merged)
+}
+
+/// Sets each field that changes to what all of the changes make of it.
+fn settled(before: &BaseDocument, changes: &[FieldChange]) -> Result<Vec<FieldChange>> {
+    let after = before.with(changes);
+    let mut fields: Vec<&str> = changes.iter().map(|change| change.target().0).collect();
+    fields.sort_unstable();
+    fields.dedup();
+    let settle = |field: &str| match after.field(field) {
+        Some(value) => FieldChange::set(field, value.text()),
+        None => Ok(FieldChange::remove(field)),
+    };
+    Ok(fields.into_iter().map(settle).collect::<Result<_, _>>()?)
 }
 
 /// Takes over a whole document from outside, byte for byte: as version 0 where there is none, else as one
@@ -156,11 +187,12 @@ pub(super) fn replace(db: &Connection, entry: &Entry, document: &BaseDocument, n
     }
     let next = stored.0.cast_signed() + 1;
     let (old, new) = (Object::of(before.as_str()), Object::of(document.as_str()));
-    for (field, value) in changed_fields(&old, &new) {
-        let change =
-            FieldChange { value: value.map(|value| value.text().to_owned()), ..FieldChange::remove(field) };
-        add_change(db, entry, next, &change, now)?;
-    }
+    change::tracked_item(db, entry.key, (Subject::BaseStateChange, &next.to_string()), || {
+        changed_fields(&old, &new).into_iter().try_for_each(|(field, value)| {
+            let value = value.map(|value| value.text().to_owned());
+            add_change(db, entry, next, &FieldChange { value, ..FieldChange::remove(field) }, now)
+        })
+    })?;
     db.prepare_cached(SET_VERSION).and_then(|mut s| s.execute(params![entry.key, next])).doing(CHANGING)?;
     renew(db, entry.key, document, next)?;
     let (leaf, empty) = document.head();
@@ -196,14 +228,22 @@ fn add_change(
     db.prepare_cached(ADD_CHANGE)
         .and_then(|mut statement| statement.execute(params![entry.key, version, field, value, last, now.0]))
         .doing(CHANGING)?;
-    follow(db, entry.key, change.target().0, value.as_deref().and_then(|value| Raw::parse(value).ok()))
+    let (target, extends) = change.target();
+    if extends && matches!(target, "execution_status" | "tags") {
+        // The catalogue shows the whole field, and not what was added to it.
+        let document = document_at(db, entry.key, version)?;
+        return follow(db, entry.key, target, document.field(target));
+    }
+    follow(db, entry.key, target, value.as_deref().and_then(|value| Raw::parse(value).ok()))
 }
 
 fn insert(db: &Connection, key: i64, document: &str) -> Result<()> {
-    db.prepare_cached(CREATE)
-        .and_then(|mut statement| statement.execute(params![key, document]))
-        .doing("creating a base state")?;
-    Ok(())
+    change::tracked(db, key, &[Subject::BaseState], || {
+        db.prepare_cached(CREATE)
+            .and_then(|mut statement| statement.execute(params![key, document]))
+            .doing("creating a base state")?;
+        Ok(())
+    })
 }
 
 /// Lets the catalogue follow a field that it shows.
@@ -214,7 +254,9 @@ fn follow(db: &Connection, key: i64, field: &str, value: Option<Raw<'_>>) -> Res
             catalogue::set_status(db, key, status.as_deref().unwrap_or("idle"))
         }
         "tags" => {
-            let tags = value.filter(|value| value.is_object()).map_or("{}", Raw::text);
+            // The catalogue is listed as a whole: what nobody could read there does not come into it.
+            let shown = |value: &Raw<'_>| value.is_object() && value.text().len() <= TAGS_BYTES_MAX;
+            let tags = value.filter(shown).map_or("{}", Raw::text);
             catalogue::set_tags(db, key, tags)
         }
         "stats" => {
@@ -235,10 +277,16 @@ pub(super) fn remember_head(
     now: Timestamp,
 ) -> Result<()> {
     let last = entry.event_count.cast_signed() - 1;
-    db.prepare_cached(ADD_HEAD)
-        .and_then(|mut statement| statement.execute(params![entry.key, last, leaf, now.0]))
+    let count: i64 = db
+        .prepare_cached(COUNT_HEADS)
+        .and_then(|mut statement| statement.query_row([entry.key], |row| row.get(0)))
         .doing("moving HEAD")?;
-    Ok(())
+    change::tracked_item(db, entry.key, (Subject::Head, &(count + 1).to_string()), || {
+        db.prepare_cached(ADD_HEAD)
+            .and_then(|mut statement| statement.execute(params![entry.key, last, leaf, now.0]))
+            .doing("moving HEAD")?;
+        Ok(())
+    })
 }
 
 /// The last time HEAD was moved by itself, no later than right behind the event at `sequence`: behind which

@@ -3,23 +3,39 @@
 //! What lists, searches and counts read. It is a projection that can never lag: rebuilt from the log it
 //! would be the same, and `verify` checks that.
 
+mod again;
+
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::change::{self, Subject};
 use super::engine::Doing as _;
 use super::kept::{Edit, Kept, Part};
+use super::{log, related};
 use crate::chain::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Contradiction, Error, Result};
 use crate::event::json::Object;
 use crate::event::{Envelope, NewEvent, kind, transcript};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::state::ExecutionStatus;
 use crate::state::status::Effect;
 
-const LOAD: &str = "SELECT key, event_count, payload_bytes, head_hash, leaf_event_id, head_is_empty, status, \
-     first_message IS NOT NULL, first_timestamp, created_at, \
-     EXISTS (SELECT 1 FROM base_state WHERE conversation = key), action_count, observation_count, \
-     updated_minute, foreign_format, updated_at FROM conversation WHERE id = ?1";
+pub(super) use again::{Told, put_back};
+
+/// The columns of an [`Entry`], and which row they are of.
+macro_rules! entry {
+    ($which:literal) => {
+        concat!(
+            "SELECT key, event_count, payload_bytes, head_hash, leaf_event_id, head_is_empty, status, \
+             first_message IS NOT NULL, first_timestamp, created_at, \
+             EXISTS (SELECT 1 FROM base_state WHERE conversation = key), action_count, observation_count, \
+             updated_minute, foreign_format, updated_at FROM conversation ",
+            $which
+        )
+    };
+}
+const LOAD: &str = entry!("WHERE id = ?1");
+const LOAD_BY_KEY: &str = entry!("NOT INDEXED WHERE key = ?2 AND id = ?1");
 const CREATE: &str =
     "INSERT INTO conversation (id, head_hash, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
 /// Leaves `updated_minute`, and thereby its index, where it is.
@@ -28,7 +44,6 @@ const SAVE: &str = "UPDATE conversation SET event_count = ?2, payload_bytes = ?3
      updated_at = ?9, first_timestamp = ?10, last_timestamp = coalesce(?11, last_timestamp), \
      action_count = ?12, observation_count = ?13 WHERE key = ?1";
 const SAVE_TIMES: &str = "UPDATE conversation SET created_at = ?2, updated_minute = ?3 WHERE key = ?1";
-const REST: &str = "SELECT first_message, last_timestamp, updated_at FROM conversation WHERE key = ?1";
 const SET_HEAD: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3 WHERE key = ?1";
 const SET_STATUS: &str = "UPDATE conversation SET status = ?2 WHERE key = ?1";
 const SET_TAGS: &str = "UPDATE conversation SET tags = ?2 WHERE key = ?1";
@@ -44,23 +59,23 @@ const WHOLE: &str = "SELECT event_count, head_hash, leaf_event_id, head_is_empty
      created_at, updated_at, updated_minute, first_timestamp, last_timestamp, forked_from, forked_at, \
      foreign_format FROM conversation WHERE key = ?1";
 const WHOLE_COLUMNS: usize = 16;
+/// Of these, as [`Whole`] has them: the title, and the conversation and event that it is a fork of.
+const GIVEN: [usize; 3] = [3, 11, 12];
+/// Leaves the first message: it is what the events say as they stand here, where what is redacted there may be in full.
 const ADOPT: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3, status = ?4, title = ?5, \
-     first_message = ?6, tags = ?7, created_at = ?8, updated_at = ?9, updated_minute = ?10, first_timestamp = ?11, \
+     tags = ?7, created_at = ?8, updated_at = ?9, updated_minute = ?10, first_timestamp = ?11, \
      last_timestamp = ?12, forked_from = ?13, forked_at = ?14, \
      foreign_format = ?15 WHERE key = ?1";
 const FORGET: &str = "UPDATE conversation SET first_message = NULL, last_timestamp = NULL WHERE key = ?1";
 const SET_FIRST_MESSAGE: &str = "UPDATE conversation SET first_message = ?2 WHERE key = ?1";
 const TEXTS: &str = "SELECT title, first_message, tags FROM conversation WHERE key = ?1";
 const HAS_FIRST_MESSAGE: &str = "SELECT 1 FROM conversation WHERE key = ?1 AND first_message IS NOT NULL";
-const RELATED: &str = "SELECT other.id FROM conversation AS this JOIN conversation AS other \
-     ON other.forked_from = this.id OR other.id = this.forked_from OR other.parent = this.key \
-     OR other.key = this.parent WHERE this.key = ?1 AND other.key <> this.key ORDER BY other.key";
 const COUNT_BYTES: &str = "UPDATE conversation SET payload_bytes = (SELECT coalesce(sum(octet_length(payload)), 0) \
      FROM event WHERE conversation = ?1) WHERE key = ?1";
 const ID: &str = "SELECT id FROM conversation WHERE key = ?1";
 const KEY: &str = "SELECT key FROM conversation WHERE id = ?1";
 const DELETE: &str = "DELETE FROM conversation WHERE key = ?1";
-const ORPHAN: &str = "UPDATE conversation SET parent = NULL WHERE parent = ?1";
+const ORPHAN: &str = "UPDATE conversation SET parent = NULL WHERE key = ?1";
 
 /// How many characters of the first user message the catalogue keeps.
 const FIRST_MESSAGE_CHARS_MAX: usize = 200;
@@ -100,14 +115,44 @@ impl Entry {
             .doing("reading a conversation's row")
     }
 
+    /// The row of `id`, to append behind what it says: that must be what the log says.
+    ///
+    /// # Errors
+    /// [`Error::CatalogueContradicts`] where it is not.
+    pub(super) fn load_to_append(db: &Connection, id: &ConversationId) -> Result<Option<Self>> {
+        let Some(entry) = Self::load(db, id)? else { return Ok(None) };
+        let (count, hash) = log::end(db, entry.key)?;
+        if (entry.event_count, entry.head_hash) == (count, hash) {
+            return Ok(Some(entry));
+        }
+        let contradiction = Contradiction {
+            conversation: id.clone(),
+            catalogue_count: entry.event_count,
+            catalogue_hash: entry.head_hash,
+            log_count: count,
+            log_hash: hash,
+        };
+        Err(Box::new(contradiction).into())
+    }
+
+    /// The row of that key and `id`, where the index by id may have lost it.
+    pub(super) fn load_by_key(db: &Connection, key: i64, id: &ConversationId) -> Result<Option<Self>> {
+        db.prepare_cached(LOAD_BY_KEY)
+            .and_then(|mut s| s.query_row(params![id.as_str(), key], Self::read).optional())
+            .doing("reading a conversation's row")
+    }
+
     /// A new row for `id`, which has none.
     pub(super) fn create(db: &Connection, id: &ConversationId, now: Timestamp) -> Result<Self> {
         db.prepare_cached(CREATE)
             .and_then(|mut statement| statement.execute(params![id.as_str(), Digest::START.0, now.0]))
             .doing("creating a conversation")?;
-        let created = Self::load(db, id)?;
-        created
-            .ok_or_else(|| Error::Corrupt { what: format!("conversation {id} vanished while it was made") })
+        let created = Self::load(db, id)?.ok_or_else(|| Error::Corrupt {
+            what: format!("conversation {id} vanished while it was made"),
+        })?;
+        // Receipts outlive a conversation, and may wait for one of this id.
+        change::take_over(db, created.key, Subject::Repair)?;
+        Ok(created)
     }
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -244,101 +289,19 @@ impl Entry {
     }
 }
 
-/// What is known of a conversation beside its events.
-pub(super) struct Told {
-    /// What the base state says of its status; `None` where that cannot be told.
-    pub status: Option<String>,
-    /// Whether it was imported: a file beside the events may know better when it began.
-    pub imported: bool,
-}
-
-impl Entry {
-    /// The row as it was before the first event: taking all of them in again must give the present one.
-    pub(super) fn emptied(&self) -> Self {
-        Self {
-            key: self.key,
-            event_count: 0,
-            head_hash: Digest::START,
-            leaf: None,
-            head_is_empty: false,
-            foreign: self.foreign.clone(),
-            payload_bytes: 0,
-            status: ExecutionStatus::default().as_str().to_owned(),
-            has_first_message: false,
-            first_message: None,
-            first_timestamp: None,
-            last_timestamp: None,
-            created_at: self.created_at,
-            created_at_is_new: false,
-            updated_at: None,
-            last_updated_at: None,
-            updated_minute: 0,
-            has_base_state: false,
-            action_count: 0,
-            observation_count: 0,
-        }
-    }
-
-    /// The first column of this stored row that is not as `replayed` and `told` say; HEAD is not looked at.
-    pub(super) fn first_difference(
-        &self,
-        db: &Connection,
-        replayed: &Self,
-        told: &Told,
-    ) -> Result<Option<&'static str>> {
-        let (first_message, last_timestamp, updated_at): (Option<String>, Option<String>, i64) = db
-            .prepare_cached(REST)
-            .and_then(|mut s| s.query_row([self.key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))))
-            .doing("reading a conversation's row")?;
-        let updated = replayed.updated_at.map_or(updated_at, |time| time.0);
-        let minute = replayed.updated_at.map_or(0, |time| time.0.div_euclid(60_000_000));
-        let status = match (&told.status, self.has_base_state) {
-            (Some(status), _) => status,
-            (None, true) => &self.status,
-            (None, false) => &replayed.status,
-        };
-        let columns = [
-            ("payload_bytes", self.payload_bytes == replayed.payload_bytes),
-            ("action_count", self.action_count == replayed.action_count),
-            ("observation_count", self.observation_count == replayed.observation_count),
-            ("first_message", first_message == replayed.first_message),
-            ("first_timestamp", self.first_timestamp == replayed.first_timestamp),
-            ("last_timestamp", last_timestamp == replayed.last_timestamp),
-            ("created_at", told.imported || self.created_at == replayed.created_at),
-            ("updated_at", updated_at == updated),
-            ("updated_minute", self.updated_minute == minute),
-            ("status", self.status == *status),
-        ];
-        Ok(columns.into_iter().find(|(_, same)| !same).map(|(column, _)| column))
-    }
-}
-
-/// Makes the row of `stored` what its events (`replayed`) and its base state say, after some were cut off.
-/// What an import told of its beginning stays.
-pub(super) fn put_back(
-    db: &Connection,
-    stored: &Entry,
-    mut replayed: Entry,
-    status: Option<String>,
-    is_imported: bool,
-) -> Result<()> {
-    if is_imported {
-        replayed.created_at = stored.created_at;
-    }
-    if let Some(status) = status {
-        replayed.status = status;
-    }
-    set(db, FORGET, [stored.key])?;
-    // HEAD is put back by the base state's own file.
-    replayed.save(db, replayed.created_at)
-}
-
 /// A conversation's row as one value, but for its key and whose sub-agent it is.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Whole {
     pub event_count: u64,
     pub head_hash: Digest,
     columns: Vec<Value>,
+}
+
+impl Whole {
+    /// What someone gave it, and neither its events nor its base state tell: the title, and of what it is a fork.
+    pub(super) fn given(&self) -> Vec<&Value> {
+        GIVEN.iter().filter_map(|column| self.columns.get(*column)).collect()
+    }
 }
 
 /// The row of a conversation.
@@ -408,32 +371,32 @@ pub(super) fn set_status(db: &Connection, key: i64, status: &str) -> Result<()> 
 
 /// Sets the tags, a JSON object.
 pub(super) fn set_tags(db: &Connection, key: i64, tags: &str) -> Result<()> {
-    set(db, SET_TAGS, params![key, tags])
+    change::replaced(db, key, &[Subject::Tags], || set(db, SET_TAGS, params![key, tags]))
 }
 
 /// Sets the title that someone gave; `None` takes it away.
 pub(super) fn set_title(db: &Connection, key: i64, title: Option<&str>) -> Result<()> {
-    set(db, SET_TITLE, params![key, title])
+    change::replaced(db, key, &[Subject::Title], || set(db, SET_TITLE, params![key, title]))
 }
 
 /// Makes the conversation a sub-agent's of `parent`, where that one is here and not below it already.
 pub(super) fn set_parent(db: &Connection, key: i64, parent: &ConversationId) -> Result<()> {
-    set(db, SET_PARENT, params![key, parent.as_str()])
+    change::replaced(db, key, &[Subject::Parent], || set(db, SET_PARENT, params![key, parent.as_str()]))
 }
 
 /// Says which conversation this one is a fork of, and at which event.
 pub(super) fn set_fork(db: &Connection, key: i64, from: &str, at: Option<&str>) -> Result<()> {
-    set(db, SET_FORK, params![key, from, at])
+    change::replaced(db, key, &[Subject::Fork], || set(db, SET_FORK, params![key, from, at]))
 }
 
 /// Makes the conversation a copy of another program's log of this format: nothing can be appended to it.
 pub(super) fn set_foreign(db: &Connection, key: i64, format: &str) -> Result<()> {
-    set(db, SET_FOREIGN, params![key, format])
+    change::replaced(db, key, &[Subject::Foreign], || set(db, SET_FOREIGN, params![key, format]))
 }
 
 /// Sets when the conversation began, where something knows better than its first event.
 pub(super) fn set_created(db: &Connection, key: i64, at: Timestamp) -> Result<()> {
-    set(db, SET_CREATED, params![key, at.0])
+    change::replaced(db, key, &[Subject::Created], || set(db, SET_CREATED, params![key, at.0]))
 }
 
 /// Shows title, first message and tags to `edit`, and puts what it answers in their place.
@@ -469,18 +432,10 @@ pub(super) fn count_bytes(db: &Connection, key: i64) -> Result<()> {
     set(db, COUNT_BYTES, [key])
 }
 
-/// The conversations that may hold copies of what this one holds: forks of it, what it is a fork of, its
-/// sub-agents and whose sub-agent it is.
-pub(super) fn related(db: &Connection, key: i64) -> Result<Vec<ConversationId>> {
-    let ids: Vec<String> = db
-        .prepare_cached(RELATED)
-        .and_then(|mut statement| statement.query_map([key], |row| row.get(0))?.collect())
-        .doing("listing related conversations")?;
-    ids.iter().map(|id| Ok(ConversationId::new(id)?)).collect()
-}
-
 /// Deletes the row; everything that refers to it must be gone. Its sub-agents' conversations stay.
 pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
-    set(db, ORPHAN, [key])?;
+    for child in related::children(db, key)? {
+        change::replaced(db, child, &[Subject::Parent], || set(db, ORPHAN, [child]))?;
+    }
     set(db, DELETE, [key])
 }

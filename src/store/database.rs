@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use super::engine::{Doing as _, is_busy, translate};
 use super::options::{Durability, Options};
 use super::place::{self, Place};
-use super::{checkpoint, log, transaction};
+use super::{Actor, change, checkpoint, guard, log, schema, transaction};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 
@@ -23,7 +23,10 @@ mod migrations {
 pub const APPLICATION_ID: i32 = 0x414e_4c53;
 
 /// The schema this program writes, in `PRAGMA user_version`; one more for every migration.
-pub const SCHEMA_VERSION: u32 = 11;
+pub const SCHEMA_VERSION: u32 = 13;
+
+/// The first schema with chains of changes.
+const CHANGES_SCHEMA: u32 = 12;
 
 /// How thoroughly freed room is overwritten as a rule: where that costs no further writing.
 pub(super) const OVERWRITING: &str = "FAST";
@@ -78,7 +81,7 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Opti
         db.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID};"))
             .doing("creating the database")?;
     }
-    set_up(&db)?;
+    set_up(&db, &options.actor)?;
     let journal: String = db
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
         .doing("turning on the write-ahead log")?;
@@ -99,13 +102,17 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Opti
          PRAGMA checkpoint_fullfsync = ON;
          PRAGMA cache_size = -4096; PRAGMA cache_spill = 4096; PRAGMA temp_store = MEMORY;
          PRAGMA journal_size_limit = {};",
-        u64::from(checkpoint::FRAMES_SOON) * 2 * 4096
+        checkpoint::Bounds::new(options.write_log_bytes_max).bytes_kept()
     ))
     .doing("setting up the database")?;
     if known < SCHEMA_VERSION {
         migrate(&mut db)?;
     }
-    log::carry_guards(&db)?;
+    if let Err(error) = log::carry_guards(&db) {
+        // Where a table is gone that they guard, that is what is wrong.
+        schema::is_whole(&db)?;
+        return Err(error);
+    }
     db.wal_hook(Some(checkpoint::note));
     db.busy_handler(Some(transaction::wait)).doing("setting up the database")?;
     Ok((db, (1..SCHEMA_VERSION).contains(&known).then_some(known)))
@@ -123,6 +130,14 @@ pub(super) fn open_as_it_is(place: &Place) -> Result<(Connection, u32)> {
     Ok((db, found))
 }
 
+/// A database in memory as the migrations leave an empty file: what describes the schema.
+pub(super) fn open_fresh() -> Result<Connection> {
+    let mut db = Connection::open_in_memory().doing("describing the schema")?;
+    set_up(&db, &Actor::default())?;
+    migrate(&mut db)?;
+    Ok(db)
+}
+
 /// What each migration behind a schema is called, in order.
 pub(super) fn migrations_after(schema: u32) -> Vec<String> {
     let runner = migrations::migrations::runner();
@@ -136,6 +151,14 @@ pub(super) fn migrations_after(schema: u32) -> Vec<String> {
 pub(super) const READER_FLAGS: OpenFlags =
     OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_URI).union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
+/// How a file is opened that nobody changes while it is open.
+const UNCHANGING: &str = "?mode=ro&immutable=1";
+
+/// Whether that name opens a file as one that nobody changes.
+pub(super) fn is_unchanging(uri: &str) -> bool {
+    uri.ends_with(UNCHANGING)
+}
+
 /// Checks that a file of the present schema can be read and answers the name to open it by.
 pub(super) fn reader_uri(place: &Place) -> Result<String> {
     refuse_unsafe_engine()?;
@@ -146,7 +169,7 @@ pub(super) fn reader_uri(place: &Place) -> Result<String> {
     let mut found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
     if matches!(found, Err(Error::CannotOpen { .. } | Error::ReadOnly { .. })) && !has_log(place) {
         // Nothing can write here and no write-ahead log is pending: the file alone is the truth.
-        uri = place.uri("?mode=ro&immutable=1");
+        uri = place.uri(UNCHANGING);
         found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
     }
     match found? {
@@ -195,8 +218,8 @@ pub(super) fn set_up_comparison(db: &Connection, options: &Options) -> rusqlite:
     )
 }
 
-/// Sets up a connection that writes.
-pub(super) fn set_up(db: &Connection) -> Result<()> {
+/// Sets up a connection that writes, for `actor`.
+pub(super) fn set_up(db: &Connection, actor: &Actor) -> Result<()> {
     #[cfg(test)]
     super::plans::note(db);
     // The guard of the event table asks for it; other programs' connections do not have it.
@@ -204,7 +227,11 @@ pub(super) fn set_up(db: &Connection) -> Result<()> {
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS | FunctionFlags::SQLITE_DETERMINISTIC;
     db.create_scalar_function("only_annals_appends_to_the_log", 0, flags, |_| Ok(true))
         .doing("setting up the database")?;
-    db.set_prepared_statement_cache_capacity(128);
+    let actor = actor.to_line();
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY;
+    db.create_scalar_function(change::ACTOR, 0, flags, move |_| Ok(actor.clone()))
+        .doing("setting up the database")?;
+    db.set_prepared_statement_cache_capacity(192);
     keep_plans(db).doing("setting up the database")?;
     for off in [DbConfig::SQLITE_DBCONFIG_DQS_DML, DbConfig::SQLITE_DBCONFIG_DQS_DDL] {
         db.set_db_config(off, false).doing("setting up the database")?;
@@ -214,6 +241,17 @@ pub(super) fn set_up(db: &Connection) -> Result<()> {
          PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;",
     )
     .doing("setting up the database")
+}
+
+/// Undoes what a panic has left on a connection that writes: a transaction, temporary tables, settings. What fails
+/// here fails again, and is told, when the connection is used next.
+pub(super) fn undo(db: &Connection, actor: &Actor) {
+    if !db.is_autocommit() {
+        let _ = db.execute_batch("ROLLBACK");
+    }
+    // Whatever is temporary goes when it is to be kept elsewhere.
+    let _ = db.execute_batch("PRAGMA temp_store = FILE; PRAGMA temp_store = MEMORY;");
+    let _ = set_up(db, actor).and_then(|()| log::keep_guards(db));
 }
 
 fn connect(place: &Place, uri: &str, flags: OpenFlags) -> Result<Connection> {
@@ -290,6 +328,13 @@ fn migrate(db: &mut Connection) -> Result<()> {
             (uuid::Uuid::new_v4().to_string(), Timestamp::now().0),
         )
         .doing("upgrading the schema")?;
+    // Asked within the transaction: another process may have done all of it just now.
+    let found: u32 = transaction
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .doing("upgrading the schema")?;
+    if (1..CHANGES_SCHEMA).contains(&found) {
+        change::seal(&transaction)?;
+    }
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION).doing("upgrading the schema")?;
     transaction.commit().doing("upgrading the schema")
 }
@@ -308,6 +353,7 @@ fn migrations_applied(db: &Connection) -> Result<i64> {
 }
 
 fn refuse_unsafe_engine() -> Result<()> {
+    guard::count_memory();
     if rusqlite::version_number() < ENGINE_MIN.0 {
         return Err(Error::UnsafeEngine { found: rusqlite::version(), needed: ENGINE_MIN.1 });
     }

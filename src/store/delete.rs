@@ -4,7 +4,9 @@ use rusqlite::Connection;
 
 use super::admin::{self, ActKind, NewAct, Receipt};
 use super::carry::Parcel;
-use super::{Store, archive, arrival, attachment, base_state, catalogue, log, origin, projection};
+use super::{
+    Store, archive, arrival, attachment, base_state, catalogue, change, log, origin, projection, related,
+};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 
@@ -85,7 +87,7 @@ impl Store {
         let actor = &self.0.options.actor;
         let mut erasure = self.overwrite(|db| {
             let key = catalogue::key(db, conversation)?;
-            let related = catalogue::related(db, key)?;
+            let related = related::related(db, key)?;
             archive::leave(db, key)?;
             let gone = take_out(db, conversation)?;
             projection::search::merge(db)?;
@@ -147,10 +149,11 @@ pub(super) fn take_out(db: &Connection, conversation: &ConversationId) -> Result
     projection::delete(db, key)?;
     archive::forget(db, key)?;
     origin::delete(db, key)?;
-    arrival::end(db, key)?;
+    arrival::forget(db, key)?;
     attachment::delete(db, key)?;
     base_state::delete(db, key)?;
     let events = log::delete(db, key)?;
+    change::delete(db, key)?;
     catalogue::delete(db, key)?;
     log::forbid(db)?;
     Ok(Gone {

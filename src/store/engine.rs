@@ -1,6 +1,6 @@
 //! The engine's errors, told in Annals' terms. The only file that names its error codes.
 
-use rusqlite::ffi;
+use rusqlite::{Connection, ffi};
 
 use crate::error::{Error, Result};
 
@@ -52,6 +52,36 @@ const DAMAGED: &str = "damaged: ";
 /// What a function of ours answers where it finds the file damaged.
 pub(super) fn corrupt(what: &str) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_ERROR), Some(format!("{DAMAGED}{what}")))
+}
+
+/// What the engine finds wrong with the structure of a file, by `check`, a pragma of its own that answers "ok" where
+/// all is well; then this is empty.
+///
+/// # Errors
+/// What reading can meet: the engine tells a page that the disk does not give as damage, and it is none.
+pub(super) fn damage(db: &Connection, check: &str, doing: &'static str) -> Result<Vec<String>> {
+    let mut wrong: Vec<String> = db
+        .prepare(check)
+        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+        .doing(doing)?;
+    wrong.retain(|line| line != "ok");
+    match wrong.iter().find_map(|line| Some((unread(line)?, line))) {
+        Some((code, line)) => {
+            Err(rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(line.clone()))).doing(doing)
+        }
+        None => Ok(wrong),
+    }
+}
+
+/// The code of the failure because of which the engine could not look at a page, where that was not damage.
+fn unread(line: &str) -> Option<i32> {
+    // Source: checkTreePage and checkList in SQLite's btree.c. The second names no code.
+    let code = match line.split_once("error code=") {
+        Some((_, code)) => code.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?,
+        None if line.contains("failed to get page ") => ffi::SQLITE_IOERR_READ,
+        None => return None,
+    };
+    (![ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB].contains(&(code & 0xff))).then_some(code)
 }
 
 /// Why the engine stopped a query.
@@ -113,6 +143,33 @@ pub(super) fn place(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// Whether an error says that what is stored is damaged, and not that it could not be looked at just now: a disk that
+/// fails to read may read the same page the next time.
+pub(super) fn is_damage(error: &Error) -> bool {
+    let source = match error {
+        Error::Corrupt { .. } | Error::Id(_) | Error::BaseState(_) => return true,
+        Error::Storage { source, .. } => source,
+        _ => return false,
+    };
+    use rusqlite::ErrorCode as Code;
+    match source.downcast_ref::<rusqlite::Error>() {
+        Some(rusqlite::Error::SqliteFailure(inner, _)) => !matches!(
+            inner.code,
+            Code::DatabaseBusy
+                | Code::DatabaseLocked
+                | Code::OperationInterrupted
+                | Code::OutOfMemory
+                | Code::CannotOpen
+                | Code::PermissionDenied
+                | Code::DiskFull
+                | Code::ReadOnly
+                | Code::SystemIoFailure
+        ),
+        Some(_) => true,
+        None => false,
+    }
+}
+
 /// Whether the connection should not be trusted any more: the disk or the file failed beneath it.
 pub(super) fn is_fatal(error: &Error) -> bool {
     let source = match error {
@@ -124,4 +181,18 @@ pub(super) fn is_fatal(error: &Error) -> bool {
         source.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code),
         Some(rusqlite::ErrorCode::SystemIoFailure)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_cannot_be_read_is_no_damage_and_one_that_is_wrong_is() {
+        let line = "*** in database main ***\nTree 45 page 45: unable to get the page. error code=266";
+        assert_eq!(unread(line), Some(ffi::SQLITE_IOERR_READ));
+        assert_eq!(unread("Freelist: failed to get page 7"), Some(ffi::SQLITE_IOERR_READ));
+        assert_eq!(unread("Tree 45 page 45: unable to get the page. error code=11"), None);
+        assert_eq!(unread("row 3 missing from index event_by_kind"), None);
+    }
 }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::archive::Payloads;
-use super::engine::Doing as _;
+use super::engine::{self, Doing as _};
 use super::{Store, catalogue};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
@@ -72,11 +72,7 @@ impl Store {
     pub fn check_structure(&self) -> Result<Vec<String>> {
         let doing = "checking the structure of the file";
         self.read(|db| {
-            let mut wrong: Vec<String> = db
-                .prepare(STRUCTURE)
-                .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
-                .doing(doing)?;
-            wrong.retain(|line| line != "ok");
+            let mut wrong = engine::damage(db, STRUCTURE, doing)?;
             let mut statement = db.prepare(REFERENCES).doing(doing)?;
             let mut rows = statement.query([]).doing(doing)?;
             while let Some(row) = rows.next().doing(doing)? {

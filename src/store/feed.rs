@@ -246,6 +246,13 @@ impl Watch {
         Ok(())
     }
 
+    /// Lets go of a thread that is another process's.
+    pub(super) fn forget(&self) {
+        if let Ok(mut thread) = self.thread.try_lock() {
+            std::mem::forget(thread.take());
+        }
+    }
+
     /// Ends the thread and waits for it.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);

@@ -4,14 +4,15 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::archive::Payloads;
 use super::catalogue::Entry;
+use super::change::{self, ChainEnd};
 use super::engine::Doing as _;
-use super::{Store, catalogue, log};
+use super::{Store, admin, catalogue, log};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
-use crate::ids::{ConversationId, Position, Sequence};
+use crate::ids::{ConversationId, Position, Sequence, Timestamp};
 
 const STORE: &str = "SELECT store_id FROM log";
-const HEADS: &str = "SELECT id, event_count, head_hash FROM conversation ORDER BY id";
+const HEADS: &str = "SELECT key, id, event_count, head_hash FROM conversation ORDER BY id";
 const HASH: &str = "SELECT hash FROM event WHERE conversation = ?1 AND sequence = ?2";
 const LINKS: &str = "SELECT sequence, id, hash, redacted_digest, payload, position FROM event \
      WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
@@ -28,6 +29,10 @@ pub struct Heads {
     pub store_id: String,
     /// The newest position.
     pub position: Position,
+    /// Where the administrative log ends; `None` in a head that does not say so, as those before schema 12.
+    pub acts: Option<ChainEnd>,
+    /// Since when the chains of changes hold, where the file is older than they are.
+    pub changes_since: Option<Timestamp>,
     /// A head for each conversation, by id.
     pub conversations: Vec<ChainHead>,
 }
@@ -41,6 +46,21 @@ pub struct ChainHead {
     pub events: u64,
     /// The hash of the last one; 32 zero bytes where there is none.
     pub hash: Digest,
+    /// Where the chain of what stands beside the events ends; `None` in a head that does not say so.
+    pub changes: Option<ChainEnd>,
+}
+
+impl Heads {
+    /// The same without what heads did not say before schema 12: events alone.
+    #[must_use]
+    pub fn of_events(mut self) -> Self {
+        self.acts = None;
+        self.changes_since = None;
+        for head in &mut self.conversations {
+            head.changes = None;
+        }
+        self
+    }
 }
 
 /// One link of a chain, borrowed from the database's own memory.
@@ -70,7 +90,13 @@ impl Store {
                 None => heads(db)?,
             };
             let store_id = db.query_row(STORE, [], |row| row.get(0)).doing(DOING)?;
-            Ok(Heads { store_id, position: log::head(db)?, conversations })
+            Ok(Heads {
+                store_id,
+                position: log::head(db)?,
+                acts: Some(admin::end(db)?),
+                changes_since: change::since(db)?,
+                conversations,
+            })
         })
     }
 
@@ -147,19 +173,25 @@ impl Store {
 fn head(db: &Connection, conversation: &ConversationId) -> Result<ChainHead> {
     let unknown = || Error::UnknownConversation { conversation: conversation.to_string() };
     let entry = Entry::load(db, conversation)?.ok_or_else(unknown)?;
-    Ok(ChainHead { conversation: conversation.clone(), events: entry.event_count, hash: entry.head_hash })
+    Ok(ChainHead {
+        conversation: conversation.clone(),
+        events: entry.event_count,
+        hash: entry.head_hash,
+        changes: Some(change::end(db, entry.key)?),
+    })
 }
 
 fn heads(db: &Connection) -> Result<Vec<ChainHead>> {
-    let rows: Vec<(String, i64, [u8; 32])> = db
+    let rows: Vec<(i64, String, i64, [u8; 32])> = db
         .prepare_cached(HEADS)
         .and_then(|mut statement| {
-            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?.collect()
         })
         .doing(DOING)?;
-    let head = |(id, events, hash): (String, i64, [u8; 32])| {
+    let head = |(key, id, events, hash): (i64, String, i64, [u8; 32])| {
         let conversation = ConversationId::new(&id)?;
-        Ok(ChainHead { conversation, events: events.cast_unsigned(), hash: Digest(hash) })
+        let changes = Some(change::end(db, key)?);
+        Ok(ChainHead { conversation, events: events.cast_unsigned(), hash: Digest(hash), changes })
     };
     rows.into_iter().map(head).collect()
 }

@@ -7,14 +7,17 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::admin::{self, ActKind, NewAct};
 use super::append::Head;
 use super::attachment::{self, NewAttachment};
 use super::catalogue::{self, Entry};
+use super::change::{self, Subject};
 use super::origin::{self, Origin, Problem};
 use super::{Store, append, arrival, base_state, log, stay_out};
+use rusqlite::Connection;
+
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::NewEvent;
@@ -93,6 +96,23 @@ pub(crate) enum Door<'a> {
     Log(&'a str, ForeignFormat),
 }
 
+/// Opens a file to read it, and nothing else: whatever was put in its place meanwhile, a pipe or a device, is refused
+/// without waiting for it.
+pub(crate) fn open_file(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a file any more"))
+}
+
 impl Store {
     /// Writes down that an import took in what it refuses as a rule.
     pub(crate) fn note_acceptance(&self, conversation: &ConversationId, what: &str) -> Result<()> {
@@ -122,7 +142,7 @@ impl Store {
             arrivals.iter().map(|new| Effect::of(new.event.envelope(), new.event.payload())).collect();
         self.write(|db| {
             let now = Timestamp::now();
-            let mut entry = match Entry::load(db, conversation)? {
+            let mut entry = match Entry::load_to_append(db, conversation)? {
                 Some(entry) => entry,
                 None => Entry::create(db, conversation, now)?,
             };
@@ -142,7 +162,7 @@ impl Store {
                     Ok(place) => {
                         let written = !place.known;
                         if let Some(file) = arrival.file.as_ref().filter(|_| written) {
-                            origin::name_file(db, place.position.0.cast_signed(), file)?;
+                            origin::name_file(db, entry.key, (place.position, place.sequence), file)?;
                         }
                         landings.push(Landing { sequence: place.sequence, written, same: true });
                     }
@@ -177,41 +197,9 @@ impl Store {
             if let Some(document) = &around.base_state {
                 base_state::replace(db, &entry, document, now)?;
             }
-            let mut redacted = HashSet::new();
-            for stored in attachment::list(db, entry.key)? {
-                let stays_out = |file: &&ArrivingFile| {
-                    file.path == stored.path && stored.redacted_from.contains(&file.digest)
-                };
-                let known = !stored.redacted_from.is_empty();
-                match around.files.iter().find(stays_out).filter(|_| known) {
-                    Some(file) => {
-                        redacted.insert(&file.path);
-                    }
-                    None => attachment::detach(db, entry.key, &stored)?,
-                }
-            }
-            for file in around.files.iter().filter(|file| !redacted.contains(&file.path)) {
-                let new = NewAttachment {
-                    path: &file.path,
-                    bytes: file.bytes,
-                    digest: file.digest,
-                    reason: file.reason.as_deref(),
-                };
-                if file.path.ends_with('/') {
-                    attachment::attach(db, entry.key, &new, &mut std::io::empty())?;
-                    continue;
-                }
-                let mut content = File::open(&file.from).map_err(Error::io("reading", &file.from))?;
-                let bytes = match file.offset {
-                    Some(offset) => {
-                        content.seek(SeekFrom::Start(offset)).map_err(Error::io("reading", &file.from))?;
-                        file.bytes
-                    }
-                    // One more, to see whether the file has grown since it was measured.
-                    None => file.bytes + 1,
-                };
-                attachment::attach(db, entry.key, &new, &mut content.take(bytes))?;
-            }
+            change::replaced(db, entry.key, &[Subject::Attachment], || {
+                attach_all(db, entry.key, &around.files)
+            })?;
             origin::save_problems(db, entry.key, &around.problems, now)?;
             if let Some(LogCopy { format, head }) = &around.copy {
                 catalogue::set_foreign(db, entry.key, format)?;
@@ -239,4 +227,44 @@ impl Store {
             origin::save(db, entry.key, &around.origin, now)
         })
     }
+}
+
+/// Puts these files beside a conversation's events, in place of all that were there. What was redacted stays as it is
+/// where a file is what it was before.
+fn attach_all(db: &Connection, key: i64, files: &[ArrivingFile]) -> Result<()> {
+    let mut redacted = HashSet::new();
+    for stored in attachment::list(db, key)? {
+        let stays_out =
+            |file: &&ArrivingFile| file.path == stored.path && stored.redacted_from.contains(&file.digest);
+        let known = !stored.redacted_from.is_empty();
+        match files.iter().find(stays_out).filter(|_| known) {
+            Some(file) => {
+                redacted.insert(&file.path);
+            }
+            None => attachment::detach(db, key, &stored)?,
+        }
+    }
+    for file in files.iter().filter(|file| !redacted.contains(&file.path)) {
+        let new = NewAttachment {
+            path: &file.path,
+            bytes: file.bytes,
+            digest: file.digest,
+            reason: file.reason.as_deref(),
+        };
+        if file.path.ends_with('/') {
+            attachment::attach(db, key, &new, &mut std::io::empty())?;
+            continue;
+        }
+        let mut content = open_file(&file.from).map_err(Error::io("reading", &file.from))?;
+        let bytes = match file.offset {
+            Some(offset) => {
+                content.seek(SeekFrom::Start(offset)).map_err(Error::io("reading", &file.from))?;
+                file.bytes
+            }
+            // One more, to see whether the file has grown since it was measured.
+            None => file.bytes + 1,
+        };
+        attachment::attach(db, key, &new, &mut content.take(bytes))?;
+    }
+    Ok(())
 }

@@ -25,6 +25,7 @@ const INSERT_ROW: &str = "INSERT OR FAIL INTO event (position, conversation, seq
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
 const HEAD: &str =
     "SELECT max(coalesce((SELECT max(position) FROM event), 0), (SELECT position_floor FROM log))";
+const END: &str = "SELECT sequence, hash FROM event WHERE conversation = ?1 ORDER BY sequence DESC LIMIT 1";
 const FIND: &str = "SELECT position, sequence, redacted_digest, payload FROM event \
      WHERE conversation = ?1 AND id = ?2";
 const PAYLOADS: &str = "SELECT position, sequence, id, payload FROM event \
@@ -44,10 +45,11 @@ const UNKNOWN: &str = "WITH RECURSIVE named (key) AS (SELECT min(conversation) F
      SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) AND key IS NOT NULL ORDER BY key";
 
 /// The guard that no other program's insert passes; Annals' own always does.
+const CARRIED: &str = "SELECT count(*) FROM temp.sqlite_schema WHERE type = 'trigger'";
 const INSERT_GUARD: &str = "event_insert_guard";
 
 /// The triggers that keep other programs from changing what is append-only, and where they are made.
-const GUARDS: [(&str, &str); 13] = [
+const GUARDS: [(&str, &str); 16] = [
     ("admin_act_delete_guard", include_str!("../../migrations/V8__administration.sql")),
     ("admin_act_insert_guard", include_str!("../../migrations/V8__administration.sql")),
     ("admin_act_update_guard", include_str!("../../migrations/V8__administration.sql")),
@@ -56,6 +58,9 @@ const GUARDS: [(&str, &str); 13] = [
     ("admin_receipt_update_guard", include_str!("../../migrations/V8__administration.sql")),
     ("base_state_change_delete_guard", include_str!("../../migrations/V2__base_state.sql")),
     ("base_state_change_update_guard", include_str!("../../migrations/V2__base_state.sql")),
+    ("change_delete_guard", include_str!("../../migrations/V12__changes.sql")),
+    ("change_insert_guard", include_str!("../../migrations/V12__changes.sql")),
+    ("change_update_guard", include_str!("../../migrations/V12__changes.sql")),
     ("event_delete_guard", include_str!("../../migrations/V1__event_log.sql")),
     (INSERT_GUARD, include_str!("../../migrations/V1__event_log.sql")),
     ("event_update_guard", include_str!("../../migrations/V1__event_log.sql")),
@@ -159,6 +164,18 @@ pub(super) fn head(db: &Connection) -> Result<Position> {
         .and_then(|mut s| s.query_row([], |row| row.get(0)))
         .doing("reading the head")?;
     Ok(Position(position.cast_unsigned()))
+}
+
+/// How many events a conversation has, as the last one's sequence tells, and the hash of that one.
+pub(super) fn end(db: &Connection, conversation: i64) -> Result<(u64, Digest)> {
+    let last = db
+        .prepare_cached(END)
+        .and_then(|mut statement| {
+            let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; 32]>(1)?));
+            statement.query_row([conversation], read).optional()
+        })
+        .doing("reading the end of a conversation")?;
+    Ok(last.map_or((0, Digest::START), |(last, hash)| (last.cast_unsigned() + 1, Digest(hash))))
 }
 
 /// Where an event of this conversation goes.
@@ -297,6 +314,17 @@ pub(super) fn carry_guards(db: &Connection) -> Result<()> {
     Ok(())
 }
 
+/// Takes the guards over again where they are gone: whatever changes where temporary tables are kept drops them.
+pub(super) fn keep_guards(db: &Connection) -> Result<()> {
+    let doing = "looking at the guards";
+    let carries = !db.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER).doing(doing)?;
+    let count: i64 = db
+        .prepare_cached(CARRIED)
+        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+        .doing(doing)?;
+    if carries && count == 0 { carry_guards(db) } else { Ok(()) }
+}
+
 /// Shows a page of payloads to `edit`, from `from` on, and puts what it answers in their place, each with
 /// the digest of what was there at first; what is archived can only be looked at. Answers where the next page
 /// begins; `None` at the end.
@@ -408,6 +436,12 @@ pub(super) fn cut(db: &Connection, conversation: i64, length: u64) -> Result<u64
     let sql = "DELETE FROM event WHERE conversation = ?1 AND sequence >= ?2";
     let cut = db.execute(sql, params![conversation, length.cast_signed()]).doing("cutting events off")?;
     Ok(cut as u64)
+}
+
+/// Writes down since when the chains of changes hold, in a file that is older than they are.
+pub(super) fn changes_begin(db: &Connection, now: Timestamp) -> Result<()> {
+    db.execute("UPDATE log SET changes_since = ?1", [now.0]).doing("beginning the chains of changes")?;
+    Ok(())
 }
 
 /// Makes the file a store of its own, the next event of which follows `head`; answers its id until now.

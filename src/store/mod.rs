@@ -1,12 +1,10 @@
 //! Where it is kept: the store, one SQLite file with every conversation in it. The only room that knows SQL.
 //!
-//! The log (`log.rs`) is the truth: one row an event, append-only, its payload byte for byte. Beside it
-//! stand the base states (`base_state.rs`), the catalogue (`catalogue.rs`) and what an import kept aside
-//! (`origin.rs`). Everything else is derived (`projection/`). Invariants: an acknowledged append is
-//! durable, whole and in order; only [`Store::append`] and an import write the log; a reader never waits
-//! for a writer and no read transaction outlives one page.
-//!
-//! Tables and guarantees are documented for strangers in `docs/format.md`.
+//! The log (`log.rs`) is the truth: one row an event, append-only, its payload byte for byte. Beside it stand the base
+//! states (`base_state.rs`) and what an import kept aside (`origin.rs`), with a chain of their changes (`change/`).
+//! Everything else is derived (`projection/`, `catalogue.rs`). Invariants: an acknowledged append is durable, whole and
+//! in order; only [`Store::append`] and an import write the log; a reader never waits for a writer and no read
+//! transaction outlives one page. Tables and guarantees are documented for strangers in `docs/format.md`.
 
 mod admin;
 mod append;
@@ -18,6 +16,7 @@ mod base_state;
 mod breakdown;
 mod carry;
 mod catalogue;
+mod change;
 mod checkpoint;
 mod database;
 mod delete;
@@ -30,6 +29,8 @@ mod heads;
 mod history;
 mod import;
 mod kept;
+mod later;
+mod leading;
 mod list;
 mod log;
 mod mark;
@@ -38,13 +39,18 @@ mod origin;
 mod place;
 #[cfg(test)]
 mod plans;
+mod presence;
 mod projected;
 mod projection;
 mod projector;
+mod queue;
 mod read;
 mod redact;
+mod related;
 mod repair;
 mod retention;
+mod retry;
+mod schema;
 mod search;
 mod secrets;
 mod signal;
@@ -55,6 +61,7 @@ mod upgrade;
 mod usage;
 mod verify;
 mod wipe;
+mod write_log;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -76,45 +83,54 @@ pub use backup::{
 pub use base_state::BaseState;
 pub use breakdown::{By, Share};
 pub(crate) use carry::{Beside, Parcel, Step};
+pub use change::ChainEnd;
 pub use database::{APPLICATION_ID, SCHEMA_VERSION};
 pub use delete::Erasure;
 pub(crate) use examine::Bone;
 pub use feed::{FeedEvent, Follower};
 pub(crate) use foreign::{ForeignDatabase, ForeignTable, ForeignValue, NewForeignDatabase};
+#[cfg(feature = "server")]
+pub(crate) use guard::Cancel;
 pub(crate) use guard::nearest;
 pub use guard::{
     SQL_BYTES_MAX, SqlAnswer, SqlLimits, SqlQuery, SqlValue, SqlView, Truncation, VALUE_BYTES_MAX, VIEWS,
 };
 pub use heads::{ChainHead, ChainLink, Heads};
 pub use history::HeadMove;
-pub(crate) use import::{Arrival, ArrivingFile, Door, LogCopy, Surroundings};
+pub(crate) use import::{Arrival, ArrivingFile, Door, LogCopy, Surroundings, open_file};
 pub use kept::Part;
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
 pub use log::StoredEvent;
 pub use mark::Mark;
-pub use options::{ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX};
+pub use options::{
+    ATTACHMENT_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Durability, Options, PAGE_MAX, TAGS_BYTES_MAX,
+    TITLE_BYTES_MAX,
+};
 pub use origin::{Container, Glue, Origin, Problem};
 pub use projected::{Statistics, Task, ToolCall, ToolCount, TranscriptLine, UsageTotal};
-pub use projection::ProjectionStatus;
-pub use projection::rebuild::RebuildProgress;
+pub use projection::{ProjectionStatus, rebuild::RebuildProgress};
+pub use queue::Lead;
 pub use read::{EventPage, EventQuery, EventRef};
 pub use redact::{Redaction, RedactionReport};
 pub use repair::{Mending, Repair};
 pub use retention::{PrunePlan, PruneRules, Pruned};
+pub use schema::{DerivedObject, ObjectKind, derived_objects};
 pub use search::{Hit, SearchFilter};
 pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
 pub use upgrade::Upgrade;
 pub use usage::ReplyUsage;
-pub use verify::{Finding, Verification, VerifyProgress};
+pub use verify::{Finding, Verification, VerifyProgress, VerifyStep};
 pub use wipe::VacuumReport;
-pub use writer::{Lead, WriteCounts};
+pub use write_log::{LogReader, WriteLog};
+pub use writer::WriteCounts;
 
 use crate::error::{Error, Expected, Result};
 use crate::event::NewEvent;
 use crate::ids::{ConversationId, Sequence};
 use engine::Doing as _;
 use place::Place;
-use projector::Projector;
+use presence::Presence;
+use projector::{Compared, Following, Projector};
 use signal::Signal;
 use writer::Writer;
 
@@ -148,7 +164,12 @@ struct Inner {
     upgraded_from: Option<u32>,
     readers: Pool<SqliteConnectionManager>,
     writer: Option<Arc<Writer>>,
+    presence: Arc<Presence>,
     signal: Arc<Signal>,
+    /// Keeps derived objects as they should be, where the file may be written.
+    following: Option<Arc<Following>>,
+    /// The schema that was last found whole, where it may only be read.
+    compared: Compared,
     projector: Option<Projector>,
     watch: feed::Watch,
 }
@@ -162,12 +183,14 @@ impl Store {
         Self::open_with(path, &Options::default())
     }
 
-    /// Opens the file at `path`. The time it takes does not depend on how much is in it.
+    /// Opens the file at `path`. The time it takes does not depend on how much is in it, unless a derived table,
+    /// an index or a view is missing or was altered: it is made again first ([`Store::made_again`]).
     ///
     /// # Errors
     /// [`Error::CannotOpen`] for a folder or a place that cannot be used, [`Error::ForeignFile`],
     /// [`Error::NewerFile`] and [`Error::OlderFile`] for files that are not this program's,
-    /// [`Error::NetworkFileSystem`], [`Error::ReadOnly`], [`Error::Busy`]. Nothing is changed then.
+    /// [`Error::NetworkFileSystem`], [`Error::ReadOnly`], [`Error::Busy`], [`Error::LostTable`] where a table is
+    /// gone that nothing else can make again. Nothing is changed then.
     pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Self::open_place(Place::File(path.as_ref().to_owned()), options)
     }
@@ -186,14 +209,24 @@ impl Store {
         let options = &Options { busy_timeout, ..options.clone() };
         let signal = Arc::new(Signal::default());
         let mut upgraded_from = None;
-        let (uri, writer) = if options.read_only {
-            (database::reader_uri(&place)?, None)
+        let (uri, writer, presence);
+        if options.read_only {
+            uri = database::reader_uri(&place)?;
+            presence = Arc::new(match database::is_unchanging(&uri) {
+                true => Presence::of_unchanging(&place),
+                false => Presence::new(&place, false),
+            });
+            writer = None;
         } else {
             let (connection, older) = database::open_or_upgrade(&place, options)?;
             upgraded_from = older;
-            let writer = Writer::new(place.clone(), options.clone(), connection, Arc::clone(&signal));
-            (place.uri("?mode=ro"), Some(Arc::new(writer)))
-        };
+            uri = place.uri("?mode=ro");
+            presence = Arc::new(Presence::new(&place, true));
+            let (signal, presence) = (Arc::clone(&signal), Arc::clone(&presence));
+            // In full: what the writer opens anew is the same file, wherever the process works by then.
+            let place = place.in_full();
+            writer = Some(Arc::new(Writer::new(place, options.clone(), connection, signal, presence)));
+        }
         let flags = match place {
             Place::File(_) => database::READER_FLAGS,
             Place::Memory(_) => {
@@ -214,15 +247,30 @@ impl Store {
             .max_lifetime(None)
             .connection_timeout(options.busy_timeout.max(POOL_PATIENCE_MIN))
             .build_unchecked(manager);
-        let projector = match &writer {
-            Some(writer) if options.follow_projections => {
-                Some(Projector::start(Arc::clone(writer), Arc::clone(&signal))?)
+        let following = writer.as_ref().map(|writer| Following::begin(Arc::clone(writer))).transpose()?;
+        let following = following.map(Arc::new);
+        let projector = match &following {
+            Some(following) if options.follow_projections => {
+                Some(Projector::start(Arc::clone(following), Arc::clone(&signal))?)
             }
             _ => None,
         };
         let watch = feed::Watch::new(uri, flags);
         let options = options.clone();
-        let inner = Inner { place, options, upgraded_from, readers, writer, signal, projector, watch };
+        let compared = Compared::default();
+        let inner = Inner {
+            place,
+            options,
+            upgraded_from,
+            readers,
+            writer,
+            presence,
+            signal,
+            following,
+            compared,
+            projector,
+            watch,
+        };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -247,10 +295,10 @@ impl Store {
 
     /// Appends `events` at the end of a conversation, all of them or none, and answers where they are.
     ///
-    /// When it returns, the events are durable as [`Options::durability`] says, HEAD has moved to the last
-    /// one that moves it, and the catalogue knows. An event whose id is there with the same bytes is
-    /// answered with its place, so a retry after an unclear failure is safe. Concurrent callers share a
-    /// commit. At most [`BATCH_EVENTS_MAX`] events of [`BATCH_BYTES_MAX`] bytes together.
+    /// When it returns, the events are durable as [`Options::durability`] says, HEAD has moved to the last one that
+    /// moves it, and the catalogue knows. An event whose id is there with the same bytes is answered with its place, so
+    /// a retry after an unclear failure is safe. Concurrent callers share a commit. At most [`BATCH_EVENTS_MAX`] events
+    /// of [`BATCH_BYTES_MAX`] bytes together.
     ///
     /// # Errors
     /// [`Error::Conflict`] where `expected` does not hold, [`Error::DuplicateEvent`] where an id is there
@@ -268,47 +316,16 @@ impl Store {
 
     /// Appends events, moves HEAD and changes the base state, all of it or nothing, in this order.
     ///
+    /// A retry, whose events are all there with the same bytes, finds the change and the move that came with them in
+    /// place and does neither again, whatever has happened since. Where one of them is not in place, it is made if
+    /// `expected` holds, and is a conflict else: an answer of success never leaves out a part.
+    ///
     /// # Errors
     /// As [`Store::append`]; [`Error::VersionConflict`] where the base state has moved on, and
     /// [`Error::UnknownEvent`] where HEAD should go to an event that is not there.
     pub fn append_all(&self, conversation: &ConversationId, append: Append) -> Result<Vec<Appended>> {
         let request = Self::request(conversation, append)?;
         self.writer()?.append(request)
-    }
-
-    /// As [`Store::append_all`], without a thread that waits, for programs whose threads must not block: `done` takes
-    /// the answer, on whichever thread commits, and should be quick. Where nobody is committing, `lead` is called to
-    /// find a thread that may block and to drop there what it is given; that thread commits for as long as there is
-    /// something to do, so that thousands of appends at once need one.
-    ///
-    /// ```
-    /// # use annals::store::Append;
-    /// # use annals::{ConversationId, Expected, NewEvent, Options, Store};
-    /// # let store = Store::in_memory(&Options::default())?;
-    /// # let id = ConversationId::new("c")?;
-    /// let (tell, told) = std::sync::mpsc::channel();
-    /// let events = vec![NewEvent::parse(r#"{"id":"e1","kind":"PauseEvent"}"#)?];
-    /// let append = Append { expected: Expected::Any, events, base_state: None, head: None };
-    /// store.append_later(&id, append, move |answer| tell.send(answer).unwrap(), |lead| {
-    ///     std::thread::spawn(move || drop(lead)); // or a runtime's own threads for this
-    /// });
-    /// assert_eq!(told.recv().expect("an answer")?[0].sequence.0, 0);
-    /// # Ok::<(), annals::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `done` is handed those of [`Store::append_all`].
-    pub fn append_later(
-        &self,
-        conversation: &ConversationId,
-        append: Append,
-        done: impl FnOnce(Result<Vec<Appended>>) + Send + 'static,
-        lead: impl FnOnce(Lead) + Send + 'static,
-    ) {
-        match Self::request(conversation, append).and_then(|request| Ok((self.writer()?, request))) {
-            Ok((writer, request)) => writer.append_later(request, Box::new(done), Box::new(lead)),
-            Err(error) => done(Err(error)),
-        }
     }
 
     fn request(conversation: &ConversationId, append: Append) -> Result<append::Request> {
@@ -429,8 +446,14 @@ impl Store {
 
     /// Runs `work` on a reading connection.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.0.presence.check_process()?;
+        self.0.presence.check_file()?;
+        self.0.presence.check_unchanged()?;
         let db = self.0.readers.get().map_err(|error| self.no_reader(error))?;
-        work(&db)
+        let done = work(&db);
+        // What was read while it changed may be anything, an error included.
+        self.0.presence.check_unchanged()?;
+        done
     }
 
     /// Why there is no reading connection. The pool has only the text of what it met; who asks once more
@@ -456,6 +479,12 @@ impl Store {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.presence.is_forked() {
+            // The threads to wait for are not in this process, and the locks of its connections are not its own.
+            std::mem::forget((self.writer.take(), self.projector.take()));
+            self.watch.forget();
+            return;
+        }
         self.signal.close();
         self.watch.stop();
         if let Some(projector) = self.projector.take() {

@@ -16,6 +16,12 @@ pub const PAGE_MAX: usize = 10_000;
 /// The largest attachment, in bytes: 512 MiB.
 pub const ATTACHMENT_BYTES_MAX: u64 = 512 << 20;
 
+/// The longest title that an import brings, in bytes: 4 KiB. A file with a longer one is kept, and its title is not taken.
+pub const TITLE_BYTES_MAX: usize = 4 << 10;
+
+/// The most tags that the catalogue shows, in bytes of JSON: 64 KiB. The base state has whatever it was given.
+pub const TAGS_BYTES_MAX: usize = 64 << 10;
+
 /// The longest wait for a lock: the engine counts milliseconds in 31 bits.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
@@ -55,6 +61,9 @@ pub struct Options {
     /// Let projections follow the log by themselves, on a thread of the store's, soon after each append.
     /// They also catch up before every read that uses them, so false only moves the work. Default true.
     pub follow_projections: bool,
+    /// How long the write-ahead log may grow, in bytes, before a writer waits a moment for readers so that it begins
+    /// anew; at least 1 MiB. Default 256 MiB.
+    pub write_log_bytes_max: u64,
     /// Who works with the store, as the administrative log shall say it. Default: nobody in particular.
     pub actor: Actor,
 }
@@ -68,6 +77,7 @@ impl Default for Options {
             read_only: false,
             create: true,
             follow_projections: true,
+            write_log_bytes_max: 256 << 20,
             actor: Actor::default(),
         }
     }

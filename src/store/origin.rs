@@ -5,11 +5,12 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::change::{self, Subject};
 use super::engine::Doing as _;
 use super::kept::{Edit, Kept, Part};
 use super::{Store, catalogue};
 use crate::error::Result;
-use crate::ids::{ConversationId, Timestamp};
+use crate::ids::{ConversationId, Position, Sequence, Timestamp};
 
 const SAVE: &str = "INSERT INTO origin (conversation, source, folder, is_file, events_directory, container, \
      prefix, separator, suffix, events, base_state_path, imported_at) \
@@ -83,6 +84,12 @@ pub struct Problem {
 }
 
 pub(super) fn save(db: &Connection, key: i64, origin: &Origin, now: Timestamp) -> Result<()> {
+    // With it comes who knows when the conversation began.
+    let subjects = &[Subject::Origin, Subject::Created];
+    change::replaced(db, key, subjects, || write(db, key, origin, now))
+}
+
+fn write(db: &Connection, key: i64, origin: &Origin, now: Timestamp) -> Result<()> {
     let container = origin.container.as_ref();
     let glue = container.and_then(|container| container.glue.as_ref());
     db.prepare_cached(SAVE)
@@ -130,24 +137,29 @@ fn origin(row: &Row<'_>) -> rusqlite::Result<Origin> {
     })
 }
 
-/// Remembers the file of an event that export would name otherwise.
-pub(super) fn name_file(db: &Connection, position: i64, path: &str) -> Result<()> {
-    db.prepare_cached(NAME_FILE)
-        .and_then(|mut statement| statement.execute(params![position, path]))
-        .doing("remembering a file's name")?;
-    Ok(())
+/// Remembers the file of the event at `sequence` of a conversation, which export would name otherwise.
+pub(super) fn name_file(db: &Connection, key: i64, place: (Position, Sequence), path: &str) -> Result<()> {
+    let (position, sequence) = place;
+    change::tracked_item(db, key, (Subject::EventFile, &sequence.to_string()), || {
+        db.prepare_cached(NAME_FILE)
+            .and_then(|mut statement| statement.execute(params![position.0.cast_signed(), path]))
+            .doing("remembering a file's name")?;
+        Ok(())
+    })
 }
 
 /// Replaces what was found wrong before.
 pub(super) fn save_problems(db: &Connection, key: i64, problems: &[Problem], now: Timestamp) -> Result<()> {
     let doing = "writing down a problem";
-    db.execute(CLEAR_PROBLEMS, [key]).doing(doing)?;
-    for problem in problems {
-        db.prepare_cached(ADD_PROBLEM)
-            .and_then(|mut s| s.execute(params![key, problem.path, problem.problem, problem.action, now.0]))
-            .doing(doing)?;
-    }
-    Ok(())
+    change::replaced(db, key, &[Subject::Problems], || {
+        db.execute(CLEAR_PROBLEMS, [key]).doing(doing)?;
+        for Problem { path, problem, action } in problems {
+            db.prepare_cached(ADD_PROBLEM)
+                .and_then(|mut s| s.execute(params![key, path, problem, action, now.0]))
+                .doing(doing)?;
+        }
+        Ok(())
+    })
 }
 
 /// What was found wrong, in the order it was found.

@@ -22,6 +22,14 @@ impl Place {
         }
     }
 
+    /// The same place, whichever folder the process works in.
+    pub(super) fn in_full(&self) -> Self {
+        match self {
+            Self::File(path) => Self::File(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+            Self::Memory(name) => Self::Memory(name.clone()),
+        }
+    }
+
     /// The name to open, as a URI; `parameters` begin with `?` or are empty.
     pub(super) fn uri(&self, parameters: &str) -> String {
         match self {
@@ -91,7 +99,25 @@ pub(super) fn free_bytes(_path: &Path) -> Option<u64> {
 #[cfg(unix)]
 fn create_folder(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+    let parents = new_names_in(folder);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    // The engine syncs the folder that the file is in, and none above it: a power cut could take them all. Not every
+    // file system syncs folders; there is nothing better to be done where one does not.
+    for parent in parents {
+        let _ = std::fs::File::open(parent).and_then(|parent| parent.sync_all());
+    }
+    Ok(())
+}
+
+/// The folders that get a new name where `folder` is made with all that is missing above it, the innermost first.
+#[cfg(unix)]
+fn new_names_in(folder: &Path) -> Vec<PathBuf> {
+    let missing = folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+    let parent = |path: &Path| match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    missing.map(parent).collect()
 }
 
 #[cfg(not(unix))]
@@ -150,6 +176,17 @@ mod tests {
     fn a_path_with_marks_of_a_uri_is_still_that_path() {
         let uri = Place::File("/tmp/a?b#c%d e".into()).uri("?mode=ro");
         assert_eq!(uri, "file:/tmp/a%3fb%23c%25d e?mode=ro");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn every_folder_that_gets_a_new_name_is_synced() {
+        let folder = tempfile::tempdir().unwrap();
+        let new = folder.path().join("a/b/c");
+        let expected = ["a/b", "a", ""].map(|path| folder.path().join(path));
+        assert!(new_names_in(&new).iter().eq(&expected));
+        assert!(new_names_in(folder.path()).is_empty());
+        assert_eq!(new_names_in(Path::new("not there")), [PathBuf::from(".")]);
     }
 
     #[test]

@@ -228,9 +228,16 @@ mod tests {
         "finder_with_own", // one base state
         "plan_pruning",    // by a filter of any column
         "prune",
-        "breakdown",       // figures over all
-        "vacuum",          // every free page
+        "breakdown",        // figures over all
+        "vacuum",           // every free page
+        "verify_structure", // every page
+        "verify_whole",
         "check_structure", // every page
+        "check_catalogue", // every event of a conversation
+        "remake_catalogue",
+        "changed_guards", // the schema
+        "strange_triggers",
+        "mend_guards",
         "upgrade",
         "schema_of", // the schema, of a file that is not open
         "upgrade_steps",
@@ -250,7 +257,10 @@ mod tests {
         "mend",
         "note_repair",
         "empty_log",
-        "counts", // of this process
+        "write_log", // the size of a file, and the system's locks
+        "counts",    // of this process
+        "made_again",
+        "tell_loading",
         "store_id",
         "upgraded_from",
         // A row for each time that somebody did something of the kind: few, and by number.

@@ -38,6 +38,9 @@ const SCAN: &str = "SELECT position, sequence, id, kind, payload FROM event \
 /// How many events one read transaction of a scan covers.
 const SCAN_PAGE: i64 = 1000;
 
+/// The payload bytes after which a page of a scan ends: 4 MiB. A reader keeps the write-ahead log for no longer.
+const SCAN_BYTES: usize = 4 << 20;
+
 /// Which events of a conversation to read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventQuery {
@@ -267,7 +270,7 @@ impl Store {
 
     /// Shows every event from `from` on to `visit`, in order, as bytes, until it answers `false`.
     ///
-    /// At most a thousand events share a read transaction; events that are appended meanwhile are shown
+    /// At most a thousand events, or some MiB of them, share a read transaction; events that are appended meanwhile are shown
     /// too. Memory does not grow with the log.
     ///
     /// # Errors
@@ -317,7 +320,7 @@ fn scan_page(
     let mut statement = db.prepare_cached(SCAN).doing(doing)?;
     let mut rows = statement.query(params![key, from, SCAN_PAGE]).doing(doing)?;
     let mut payloads = Payloads::new(db);
-    let (mut last, mut shown) = (from, 0);
+    let (mut last, mut shown, mut bytes) = (from, 0, 0);
     while let Some(row) = rows.next().doing(doing)? {
         let text = |column| log::text(row, column).doing(doing);
         let position: i64 = row.get(0).doing(doing)?;
@@ -330,10 +333,14 @@ fn scan_page(
             kind: text(3)?,
             payload: &payload,
         };
+        shown += 1;
+        bytes += event.payload.len();
         if !visit(event)? {
             return Ok(None);
         }
-        shown += 1;
+        if bytes >= SCAN_BYTES {
+            return Ok(Some(last));
+        }
     }
     Ok((shown == SCAN_PAGE).then_some(last))
 }

@@ -9,9 +9,10 @@ use rusqlite::Connection;
 
 use super::admin::{self, ActKind, NewAct, Receipt};
 use super::attachment;
+use super::change::{self, Subject};
 use super::kept::{Kept, Part};
 use super::secrets::{self, Place, Scan};
-use super::{Store, archive, base_state, catalogue, log, origin, projection};
+use super::{Store, archive, base_state, catalogue, log, origin, projection, related};
 use crate::chain::Digest;
 #[cfg(doc)]
 use crate::error::Error;
@@ -105,7 +106,7 @@ impl Store {
             work.was_archived = archive::is_archived(db, work.key)?;
             archive::leave(db, work.key)?;
             log::permit(db, "redact")?;
-            work.all_texts()?;
+            change::tracked(db, work.key, Subject::ALL, || work.all_texts())?;
             log::forbid(db)?;
             if !work.receipts.is_empty() {
                 let act = NewAct {
@@ -344,7 +345,7 @@ impl<'a> Work<'a> {
     }
 
     fn finish(self) -> Result<RedactionReport> {
-        let related = catalogue::related(self.db, self.key)?;
+        let related = related::related(self.db, self.key)?;
         let (taken, left) = (self.taken.finish(), self.left.finish());
         Ok(RedactionReport {
             act: self.act,

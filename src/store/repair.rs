@@ -3,6 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::append::{Append, Request, Session};
+use super::change::{self, Subject};
 use super::engine::Doing as _;
 use super::{Store, catalogue};
 use crate::error::{Error, Result};
@@ -71,7 +72,7 @@ impl Store {
                 event_ids,
                 ..blank(Some(conversation), why)
             };
-            add(db, &receipt)?;
+            note(db, &receipt)?;
             Ok(receipt)
         })
     }
@@ -83,7 +84,7 @@ impl Store {
     /// What writing can meet.
     pub fn note_repair(&self, conversation: Option<&ConversationId>, why: &Mending) -> Result<Repair> {
         let receipt = blank(conversation, why);
-        self.write(|db| add(db, &receipt))?;
+        self.write(|db| note(db, &receipt))?;
         Ok(receipt)
     }
 
@@ -117,7 +118,8 @@ impl Store {
     }
 }
 
-fn blank(conversation: Option<&ConversationId>, why: &Mending) -> Repair {
+/// A receipt of `why`, of now.
+pub(super) fn blank(conversation: Option<&ConversationId>, why: &Mending) -> Repair {
     Repair {
         conversation: conversation.map(ToString::to_string),
         finding: why.finding.to_owned(),
@@ -135,6 +137,16 @@ fn head(db: &Connection, conversation: &ConversationId) -> Result<String> {
     match catalogue::Entry::load(db, conversation)? {
         Some(entry) => Ok(entry.leaf.unwrap_or_default()),
         None => Err(Error::UnknownConversation { conversation: conversation.to_string() }),
+    }
+}
+
+/// Leaves a receipt, and a change with it where the conversation is here.
+pub(super) fn note(db: &Connection, receipt: &Repair) -> Result<()> {
+    let id = receipt.conversation.as_deref().map(ConversationId::new).transpose()?;
+    let entry = id.map(|id| catalogue::Entry::load(db, &id)).transpose()?.flatten();
+    match entry {
+        Some(entry) => change::tracked(db, entry.key, &[Subject::Repair], || add(db, receipt)),
+        None => add(db, receipt),
     }
 }
 

@@ -71,17 +71,24 @@ impl Store {
         progress: &mut dyn FnMut(RebuildProgress),
     ) -> Result<Vec<Hit>> {
         let query = Query::read(text)?;
-        let (in_use, behind) =
-            self.snapshot(|db| Ok((index::checkpoint(db)?.is_some(), index::lags(db)?)))?;
-        if self.is_read_only() && !in_use {
-            return Err(Error::NoIndex { path: self.path() });
-        }
-        if !self.is_read_only() && (!in_use || behind) {
-            self.index(progress)?;
-        }
+        self.catch_up()?;
         let limit = limit.clamp(1, PAGE_MAX);
         let words = marked_words(text);
-        self.snapshot(|db| find(db, &query, &words, filter, limit))
+        let wanted = self.read(log::head)?.0.cast_signed();
+        loop {
+            // Looked at and searched in one snapshot: another handle may be making the index again.
+            let found = self.snapshot(|db| match index::checkpoint(db)? {
+                None if self.is_read_only() => Err(Error::NoIndex { path: self.path() }),
+                Some(reached) if self.is_read_only() || reached >= wanted => {
+                    find(db, &query, &words, filter, limit).map(Some)
+                }
+                _ => Ok(None),
+            })?;
+            match found {
+                Some(hits) => return Ok(hits),
+                None => self.index(progress)?,
+            }
+        }
     }
 }
 

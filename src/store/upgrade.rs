@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::backup::{self, write_beside};
-use super::engine::Doing as _;
+use super::engine::{self, Doing as _};
 use super::{Options, Place, SCHEMA_VERSION, Store, database};
 use crate::error::{Error, Result};
 
@@ -99,9 +99,10 @@ fn write(db: &Connection, partial: &Path, schema: u32, counts: (u64, u64)) -> Re
     let doing = "copying the file as it is";
     db.execute("VACUUM INTO ?1", [partial.to_str().unwrap_or_default()]).doing(doing)?;
     let (copy, copied) = database::open_as_it_is(&Place::File(partial.to_owned()))?;
-    let sound: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).doing(doing)?;
-    if sound != "ok" || copied != schema || self::counts(&copy)? != counts {
-        let what = format!("the copy of the file as it was is not sound ({sound}); nothing was upgraded");
+    let wrong = engine::damage(&copy, "PRAGMA quick_check(1)", doing)?;
+    if !wrong.is_empty() || copied != schema || self::counts(&copy)? != counts {
+        let wrong = wrong.first().map_or("other content", String::as_str);
+        let what = format!("the copy of the file as it was is not sound ({wrong}); nothing was upgraded");
         return Err(Error::Corrupt { what });
     }
     Ok(())

@@ -139,3 +139,59 @@ fn sizes(db: &Connection) -> Result<(u64, u64, u64)> {
 fn set_overwriting(db: &Connection, how: &str) -> Result<()> {
     db.query_row(&format!("PRAGMA secure_delete = {how}"), [], |_| Ok(())).doing("setting up the database")
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Expected;
+    use crate::event::NewEvent;
+    use crate::ids::ConversationId;
+    use crate::store::{Options, Store};
+
+    type Upkeep = (&'static str, fn(&Store));
+
+    /// Whatever is done to the whole file, the writer's own connection refuses to change the log afterwards.
+    #[test]
+    fn the_writers_guards_hold_after_every_upkeep() {
+        let upkeeps: [Upkeep; 6] = [
+            ("vacuum", |store| assert!(store.vacuum().expect("vacuumed").bytes_after > 0)),
+            ("empty_log", |store| assert!(store.empty_log().expect("emptied"))),
+            ("rebuild", |store| store.rebuild(&[], &mut |_| ()).expect("rebuilt")),
+            ("catch_up", |store| store.catch_up().expect("caught up")),
+            ("overwrite", |store| store.overwrite(|_| Ok(())).expect("overwritten")),
+            ("temp_store", |store| {
+                let elsewhere = "PRAGMA temp_store = FILE; PRAGMA temp_store = MEMORY";
+                let move_it = |db: &rusqlite::Connection| {
+                    db.execute_batch(elsewhere).expect("moved");
+                    Ok(())
+                };
+                store.writer().expect("a writer").maintain(move_it).expect("moved");
+            }),
+        ];
+        for (name, upkeep) in upkeeps {
+            let folder = tempfile::tempdir().expect("a folder");
+            let options = Options { follow_projections: false, ..Options::default() };
+            let in_file = Store::open_with(folder.path().join("annals.db"), &options).expect("a store");
+            for store in [in_file, Store::in_memory(&options).expect("a store")] {
+                let id = ConversationId::new("c").expect("an id");
+                let event = NewEvent::parse(r#"{"id":"e","kind":"PauseEvent"}"#).expect("an event");
+                store.append(&id, Expected::Any, &[event]).expect("appended");
+                upkeep(&store);
+                for harm in
+                    ["UPDATE event SET payload = '{}'", "DELETE FROM event", "DELETE FROM base_state_change"]
+                {
+                    // Tables without rows have no guard that could speak.
+                    let rows: i64 = store
+                        .write(|db| {
+                            let table =
+                                harm.split(' ').find(|word| word.contains("event") || word.contains("base"));
+                            let count = format!("SELECT count(*) FROM {}", table.expect("a table"));
+                            Ok(db.query_row(&count, [], |row| row.get(0)).expect("counted"))
+                        })
+                        .expect("counted");
+                    let refused = store.write(|db| Ok(db.execute_batch(harm).is_err())).expect("tried");
+                    assert!(refused || rows == 0, "{harm} after {name}");
+                }
+            }
+        }
+    }
+}

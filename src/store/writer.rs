@@ -8,38 +8,35 @@
 //! A caller that must not block is told later. Where it would lead, it finds a thread for that, which goes on leading
 //! for as long as such callers are next: thousands of them need one thread.
 
-use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::append::{Appended, Request, Session, Tried};
-use super::checkpoint::Checkpointer;
-use super::database;
+use super::append::{Request, Session, Tried};
+use super::checkpoint::{self, Checkpointer, Pinned};
 use super::engine::is_fatal;
+use super::leading::{self, Held};
 use super::options::Options;
 use super::place::Place;
+use super::presence::Presence;
+use super::queue::{Answer, Job, Lead, Queue, lock};
 use super::signal::Signal;
 use super::transaction::Write;
+use super::{database, log};
 use crate::error::{Error, Result};
-
-/// What a request is answered with.
-type Answer = Result<Vec<Appended>>;
-
-/// The most requests one transaction takes.
-const GROUP_REQUESTS_MAX: usize = 512;
-
-/// The most payload bytes one transaction takes, unless a single request has more: 16 MiB.
-const GROUP_BYTES_MAX: usize = 16 << 20;
+use crate::ids::Timestamp;
 
 pub(super) struct Writer {
     place: Place,
     options: Options,
     connection: Mutex<Slot>,
-    queue: Mutex<Queue>,
+    queue: Queue,
     signal: Arc<Signal>,
+    presence: Arc<Presence>,
+    pinned: Pinned,
     appends: AtomicU64,
     commits: AtomicU64,
 }
@@ -61,121 +58,23 @@ struct Slot {
     db: Option<Connection>,
 }
 
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Arc<Job>>,
-    /// Whether some thread leads, or was told to.
-    led: bool,
-}
-
-struct Job {
-    request: Request,
-    caller: Caller,
-}
-
-/// How whoever asked hears of it.
-enum Caller {
-    /// A thread that waits.
-    Waits { turn: Mutex<Turn>, called: Condvar },
-    /// Nobody waits.
-    Later(Mutex<Later>),
-}
-
-enum Turn {
-    Waiting,
-    Lead,
-    Done(Answer),
-}
-
-/// What is done when the time has come, each once.
-struct Later {
-    /// Takes the answer.
-    done: Option<Box<dyn FnOnce(Answer) + Send>>,
-    /// Finds a thread that may block, and leads there.
-    lead: Option<Box<dyn FnOnce(Lead) + Send>>,
-}
-
-impl Job {
-    fn waits(request: Request) -> Self {
-        Self { request, caller: Caller::Waits { turn: Mutex::new(Turn::Waiting), called: Condvar::new() } }
-    }
-
-    fn answer(&self, answer: Answer) {
-        match &self.caller {
-            Caller::Waits { turn, called } => {
-                *lock(turn) = Turn::Done(answer);
-                called.notify_one();
-            }
-            Caller::Later(later) => {
-                let done = lock(later).done.take();
-                if let Some(done) = done {
-                    done(answer);
-                }
-            }
-        }
-    }
-
-    fn call_to_lead(&self, writer: &Arc<Writer>) {
-        match &self.caller {
-            Caller::Waits { turn, called } => {
-                *lock(turn) = Turn::Lead;
-                called.notify_one();
-            }
-            Caller::Later(later) => {
-                let lead = lock(later).lead.take();
-                let right = Lead(Arc::clone(writer));
-                match lead {
-                    Some(lead) => lead(right),
-                    None => drop(right),
-                }
-            }
-        }
-    }
-
-    /// Waits for the answer; `None` is the call to lead.
-    fn wait(&self) -> Option<Answer> {
-        let Caller::Waits { turn, called } = &self.caller else { return None };
-        let mut turn = lock(turn);
-        loop {
-            match std::mem::replace(&mut *turn, Turn::Waiting) {
-                Turn::Waiting => turn = called.wait(turn).unwrap_or_else(PoisonError::into_inner),
-                Turn::Lead => return None,
-                Turn::Done(answer) => return Some(answer),
-            }
-        }
-    }
-}
-
-/// The right to lead on behalf of callers that do not wait. Dropping it leads, which blocks: whatever becomes of the
-/// thread that was to do so, they are answered.
-pub struct Lead(Arc<Writer>);
-
-impl std::fmt::Debug for Lead {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Lead")
-    }
-}
-
-impl Drop for Lead {
-    fn drop(&mut self) {
-        while self.0.lead_for_others() {}
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while holding one of these locks leaves nothing half done that the next holder would see:
-    // transactions roll back when dropped.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Writer {
-    pub(super) fn new(place: Place, options: Options, connection: Connection, signal: Arc<Signal>) -> Self {
-        let checkpointer = Checkpointer::new(place.uri(""));
+    pub(super) fn new(
+        place: Place,
+        options: Options,
+        connection: Connection,
+        signal: Arc<Signal>,
+        presence: Arc<Presence>,
+    ) -> Self {
+        let pinned = Pinned::default();
+        let checkpointer = Checkpointer::new(place.uri(""), options.write_log_bytes_max, pinned.clone());
         Self {
+            pinned,
+            presence,
             place,
             options,
             connection: Mutex::new(Slot { checkpointer, db: Some(connection) }),
-            queue: Mutex::new(Queue::default()),
+            queue: Queue::default(),
             signal,
             appends: AtomicU64::new(0),
             commits: AtomicU64::new(0),
@@ -189,10 +88,19 @@ impl Writer {
         }
     }
 
+    /// What this writer is called among those of this process.
+    pub(super) fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// Appends, alone or together with whoever else is waiting.
     pub(super) fn append(self: &Arc<Self>, request: Request) -> Answer {
+        self.refuse_reentry()?;
         let job = Arc::new(Job::waits(request));
-        if !self.queue(Arc::clone(&job))
+        if leading::leads(self.id()) {
+            return self.append_while_leading(&job);
+        }
+        if !self.queue.push_or_wait(Arc::clone(&job))
             && let Some(answer) = job.wait()
         {
             return answer;
@@ -208,18 +116,15 @@ impl Writer {
         done: Box<dyn FnOnce(Answer) + Send>,
         lead: Box<dyn FnOnce(Lead) + Send>,
     ) {
-        let later = Later { done: Some(done), lead: Some(lead) };
-        let job = Arc::new(Job { request, caller: Caller::Later(Mutex::new(later)) });
-        if self.queue(Arc::clone(&job)) {
-            job.call_to_lead(self);
+        let job = Arc::new(Job::later(request, done, lead));
+        if let Err(refusal) = self.presence.check_process() {
+            return job.answer(Err(refusal));
         }
-    }
-
-    /// Puts a job behind the others; true where nobody leads, and this job's caller has to.
-    fn queue(&self, job: Arc<Job>) -> bool {
-        let mut queue = lock(&self.queue);
-        queue.waiting.push_back(job);
-        !std::mem::replace(&mut queue.led, true)
+        match self.queue.push_or_refuse(&job) {
+            Ok(true) => job.call_to_lead(self),
+            Ok(false) => {}
+            Err(refusal) => job.answer(Err(refusal)),
+        }
     }
 
     /// Commits for everybody who waits; the leader's own job is the first of them.
@@ -228,20 +133,58 @@ impl Writer {
         drop(baton); // the next leader starts while this one hands out the answers
         let mut answers = answers.into_iter();
         let own = answers.next();
-        for (job, answer) in group.iter().skip(1).zip(answers) {
-            job.answer(answer);
+        if leading::hand_out(self.id(), false, group.into_iter().skip(1).zip(answers)) {
+            self.lead_for_others();
         }
         own.unwrap_or_else(|| Err(Error::Corrupt { what: "a leader found no request of its own".into() }))
     }
 
-    /// Commits for everybody who waits; true where the next to lead has no thread, and this one goes on.
-    fn lead_for_others(self: &Arc<Self>) -> bool {
-        let (group, answers, baton) = self.commit_next(0);
-        let goes_on = baton.keep_for_later();
-        for (job, answer) in group.iter().zip(answers) {
-            job.answer(answer);
+    /// Commits for everybody who waits, until the next to lead has a thread.
+    pub(super) fn lead_for_others(self: &Arc<Self>) {
+        // Called by code that an answer of this writer's went to: the loop below, further out, goes on.
+        if leading::set_leads(self.id(), true) {
+            return;
         }
-        goes_on
+        loop {
+            let (group, answers, baton) = self.commit_next(0);
+            let leads = baton.keep_for_later();
+            if !leading::hand_out(self.id(), leads, group.into_iter().zip(answers)) {
+                return;
+            }
+        }
+    }
+
+    /// Appends for code that an answer went to, on the very thread that leads.
+    fn append_while_leading(self: &Arc<Self>, job: &Arc<Job>) -> Answer {
+        self.queue.push_while_leading(Arc::clone(job));
+        loop {
+            let (group, answers, baton) = self.commit_next(0);
+            baton.keep();
+            let mut own = None;
+            for (member, answer) in group.into_iter().zip(answers) {
+                if Arc::ptr_eq(&member, job) {
+                    own = Some(answer);
+                } else if member.is_later() {
+                    leading::put_off(self.id(), member, answer);
+                } else {
+                    member.answer(answer);
+                }
+            }
+            if let Some(own) = own {
+                return own;
+            }
+        }
+    }
+
+    /// Lets the next append lead.
+    pub(super) fn give_up_lead(&self) {
+        self.queue.pass_on();
+    }
+
+    /// Refuses a call from within a call of this writer's, which would wait for itself, and one of another process.
+    fn refuse_reentry(&self) -> Result<()> {
+        self.presence.check_process()?;
+        if leading::holds(self.id()) { Err(Error::WithinCall) } else { Ok(()) }
     }
 
     /// Commits the next group, `own` of which are the leader's.
@@ -249,25 +192,11 @@ impl Writer {
         let mut baton = Baton { writer: self, group: Vec::new(), own, is_kept: false };
         let answers = {
             let mut connection = lock(&self.connection);
-            baton.group = self.take_group();
+            baton.group = self.queue.take_group();
             self.commit_group(&mut connection, &baton.group)
         };
         let group = std::mem::take(&mut baton.group);
         (group, answers, baton)
-    }
-
-    fn take_group(&self) -> Vec<Arc<Job>> {
-        let mut queue = lock(&self.queue);
-        let mut group = Vec::new();
-        let mut bytes = 0;
-        while let Some(job) = queue.waiting.front() {
-            bytes += job.request.bytes();
-            if !group.is_empty() && (group.len() == GROUP_REQUESTS_MAX || bytes > GROUP_BYTES_MAX) {
-                break;
-            }
-            group.extend(queue.waiting.pop_front());
-        }
-        group
     }
 
     fn commit_group(&self, slot: &mut Slot, group: &[Arc<Job>]) -> Vec<Answer> {
@@ -319,6 +248,7 @@ impl Writer {
 
     /// Runs `work` in a write transaction of its own and commits it.
     pub(super) fn transaction<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.refuse_reentry()?;
         let mut connection = lock(&self.connection);
         let done = self.with(&mut connection, |db| {
             let write = Write::begin(db, self.options.busy_timeout)?;
@@ -335,22 +265,63 @@ impl Writer {
 
     /// Runs `work` on the connection itself, outside any transaction.
     pub(super) fn maintain<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.refuse_reentry()?;
         let mut connection = lock(&self.connection);
-        self.with(&mut connection, work)
+        self.with(&mut connection, |db| {
+            let done = work(db);
+            let kept = log::keep_guards(db);
+            done.and_then(|value| kept.map(|()| value))
+        })
     }
 
     fn with<T>(&self, slot: &mut Slot, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let _held = Held::new(self.id());
+        if slot.db.is_none() {
+            self.presence.begin_anew();
+        }
+        if let Err(moved) = self.presence.check() {
+            return Err(self.told_of_move(slot, moved));
+        }
         let db = match &mut slot.db {
             Some(db) => db,
             empty @ None => empty.insert(database::open_writer(&self.place, &self.options)?),
         };
-        let done = work(db);
+        let done = match catch_unwind(AssertUnwindSafe(|| work(db))) {
+            Ok(done) => done,
+            Err(panic) => {
+                // What it has left half done on the connection is undone, so that it is the caller's panic alone.
+                match self.place {
+                    Place::File(_) => slot.db = None,
+                    Place::Memory(_) => database::undo(db, &self.options.actor),
+                }
+                resume_unwind(panic)
+            }
+        };
+        if let Err(moved) = self.presence.check() {
+            return Err(self.told_of_move(slot, moved));
+        }
         slot.checkpointer.after_commit(db);
         if done.as_ref().is_err_and(is_fatal) && matches!(self.place, Place::File(_)) {
             // After a failed write or sync the page cache and the file may disagree: start afresh.
             slot.db = None;
         }
         done
+    }
+
+    /// Passes on that something was moved, and saves what would be lost with this process.
+    fn told_of_move(&self, slot: &Slot, moved: Error) -> Error {
+        if let Some(db) = &slot.db
+            && self.presence.only_log_is_gone()
+        {
+            // What the log holds is acknowledged, and without a name it would not outlive this process.
+            checkpoint::rescue(db);
+        }
+        moved
+    }
+
+    /// Since when a reader keeps the write-ahead log from beginning anew.
+    pub(super) fn pinned_since(&self) -> Option<Timestamp> {
+        self.pinned.since()
     }
 
     /// How long this writer waits for another process.
@@ -387,10 +358,13 @@ struct Baton<'a> {
 impl Baton<'_> {
     /// Keeps the right where the next caller has no thread; else passes it on.
     fn keep_for_later(mut self) -> bool {
-        let queue = lock(&self.writer.queue);
-        self.is_kept = queue.waiting.front().is_some_and(|job| matches!(job.caller, Caller::Later(_)));
-        drop(queue);
+        self.is_kept = self.writer.queue.next_is_later();
         self.is_kept
+    }
+
+    /// Keeps the right, which this thread had before.
+    fn keep(mut self) {
+        self.is_kept = true;
     }
 }
 
@@ -400,13 +374,8 @@ impl Drop for Baton<'_> {
             job.answer(Err(Error::Corrupt { what: "the writer panicked; nothing was written".into() }));
         }
         if !self.is_kept {
-            let next = {
-                let mut queue = lock(&self.writer.queue);
-                let next = queue.waiting.front().cloned();
-                queue.led = next.is_some();
-                next
-            };
-            if let Some(next) = next {
+            leading::set_leads(self.writer.id(), false);
+            if let Some(next) = self.writer.queue.pass_on() {
                 next.call_to_lead(self.writer);
             }
         }
@@ -421,6 +390,7 @@ fn retold(error: &Error) -> Error {
         Error::DiskFull { doing, source } => Error::DiskFull { doing, source: source.to_string().into() },
         Error::Storage { doing, source } => Error::Storage { doing, source: source.to_string().into() },
         Error::ReadOnly { path } => Error::ReadOnly { path: path.clone() },
+        Error::Moved { path, what } => Error::Moved { path: path.clone(), what },
         other => Error::Storage { doing: "committing together", source: other.to_string().into() },
     }
 }

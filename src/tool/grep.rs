@@ -1,6 +1,5 @@
 //! Finding files by what they hold.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +15,7 @@ use crate::event::message::Content;
 use crate::event::tool::{GrepAction, GrepObservation};
 use crate::event::{Action, Extra, Observation, Text, ToolDefinition};
 use crate::llm::{Boxed, ToolSchema};
+use crate::untrusted;
 
 /// How much of a file is searched, in bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -149,7 +149,8 @@ fn found(action: &GrepAction, base: &Path, search: &Search<'_>) -> Result<Found,
 /// Whether a file of text holds the pattern. One that cannot be read does not.
 fn holds(path: &Path, regex: &Regex, bytes: &mut Vec<u8>) -> bool {
     bytes.clear();
-    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(bytes));
+    // Of a long one the beginning counts.
+    let read = untrusted::open(path).and_then(|(file, _)| file.take(FILE_BYTES_MAX).read_to_end(bytes));
     let sample = &bytes[..bytes.len().min(SAMPLE_BYTES)];
     read.is_ok() && !sample.contains(&0) && regex.is_match(bytes)
 }

@@ -7,11 +7,12 @@ use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use ignore::WalkBuilder;
 use ignore::overrides::{Override, OverrideBuilder};
+use ignore::{DirEntry, WalkBuilder};
 use tokio_util::sync::CancellationToken;
 
 use super::ToolError;
+use crate::untrusted;
 
 /// How many files are shown.
 pub(super) const FILES_MAX: usize = 100;
@@ -71,7 +72,13 @@ impl<'c> Search<'c> {
         mut is: impl FnMut(&Path) -> bool,
     ) -> Result<Found, Failure> {
         let mut found: Vec<(Reverse<SystemTime>, PathBuf)> = Vec::new();
-        for entry in WalkBuilder::new(folder).overrides(patterns).build() {
+        if !untrusted::may_be_walked(folder) {
+            return Ok(Found::default());
+        }
+        let mut walk = WalkBuilder::new(folder);
+        walk.overrides(patterns).filter_entry(may_be_entered);
+        walk.parents(folder.ancestors().all(untrusted::may_be_walked));
+        for entry in walk.build() {
             self.go_on()?;
             // What cannot be read is passed over, as ripgrep does.
             let Ok(entry) = entry else { continue };
@@ -89,6 +96,11 @@ impl<'c> Search<'c> {
         };
         Ok(Found { files: found.into_iter().map(shown).collect(), truncated })
     }
+}
+
+/// Whether a walk may go on into an entry: what it opens there by itself has to be harmless.
+fn may_be_entered(entry: &DirEntry) -> bool {
+    !entry.file_type().is_some_and(|kind| kind.is_dir()) || untrusted::may_be_walked(entry.path())
 }
 
 /// One pattern as ripgrep's `-g` takes it, from `folder`.

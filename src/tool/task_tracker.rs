@@ -18,6 +18,10 @@ use crate::event::model::{Field, Reading};
 use crate::event::tool::{TaskCommand, TaskTrackerAction, TaskTrackerObservation};
 use crate::event::{Action, Extra, Observation, TaskItem, TaskStatus, ToolDefinition, Unfamiliar};
 use crate::llm::{Boxed, ToolSchema};
+use crate::untrusted;
+
+/// The longest file of a list that is read, in bytes.
+const LIST_BYTES_MAX: u64 = 16 << 20;
 
 const DESCRIPTION: &str = "Keeps the list of tasks for work that has several steps, so that you and the user see \
 what is done and what is left.\n\n\
@@ -177,7 +181,7 @@ fn shown(list: &[TaskItem]) -> String {
 
 /// The list that an earlier session left; `None` where there is none that can be read, as the reference has it.
 fn read(path: &Path) -> Option<Vec<TaskItem>> {
-    let text = fs::read_to_string(path).ok()?;
+    let text = untrusted::read_text(path, LIST_BYTES_MAX).ok()?;
     let raw = Raw::parse(&text).ok()?;
     Vec::read(raw, Reading { unfamiliar: Unfamiliar::Refuse }).ok()
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::event::PAYLOAD_BYTES_MAX;
 use crate::event::json::Raw;
-use crate::store::Glue;
+use crate::store::{Glue, open_file};
 
 /// The longest line that is held in memory, its end included.
 const LINE_BYTES_MAX: u64 = PAYLOAD_BYTES_MAX as u64 + 2;
@@ -119,9 +119,21 @@ fn skip_line(reader: &mut impl BufRead) -> std::io::Result<()> {
     }
 }
 
+/// The largest array that is read: 256 MiB.
+const ARRAY_BYTES_MAX: u64 = 256 << 20;
+
+/// The most that may stand before, between and behind events, each, and still be made again from its like.
+const GLUE_BYTES_MAX: usize = 4 << 10;
+
 /// An array is held in memory as a whole while its elements are shown.
 fn read_array(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) -> Result<Shape> {
-    let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
+    let mut bytes = Vec::new();
+    let mut file = open_file(path).map_err(Error::io("reading", path))?;
+    file.by_ref().take(ARRAY_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(Error::io("reading", path))?;
+    if bytes.len() as u64 > ARRAY_BYTES_MAX {
+        visit(0, Element::Other("the array is too large to be read at once; make one line of each event"))?;
+        return Ok(Shape { glue: None });
+    }
     let Ok(text) = String::from_utf8(bytes) else {
         visit(0, Element::Other(NOT_TEXT))?;
         return Ok(Shape { glue: None });
@@ -148,6 +160,9 @@ fn read_array(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) ->
         visit(number, Element::Text(element.text().to_owned()))?;
     }
     let glue = glue.filter(|_| regular).map(|glue| Glue { suffix: text[end..].to_owned(), ..glue });
+    let glue = glue.filter(|glue| {
+        [&glue.prefix, &glue.separator, &glue.suffix].iter().all(|text| text.len() <= GLUE_BYTES_MAX)
+    });
     Ok(Shape { glue })
 }
 

@@ -177,6 +177,7 @@ impl<'a> Copier<'a> {
         let parcel = self.source.parcel(&report.id)?;
         let there = report.renamed.as_ref().unwrap_or(&report.id);
         let has_all = match self.plan(there, &parcel)? {
+            Plan::Leave(CopyStatus::Unchanged) => self.target.is_named_as(there, &parcel)?,
             Plan::Leave(status) => status.is_whole(),
             Plan::Add { .. } | Plan::Refuse(_) | Plan::Erased(_) => false,
         };
@@ -211,7 +212,14 @@ impl<'a> Copier<'a> {
             report.problems.extend(self.in_full_here(&here, &parcel)?);
         }
         match plan {
-            Plan::Leave(status) => report.status = status,
+            Plan::Leave(status) => {
+                report.status = status;
+                if status == CopyStatus::Unchanged && !self.target.is_named_as(&here, &parcel)? {
+                    report
+                        .problems
+                        .push("it has another title there, or is told to be a fork of another".into());
+                }
+            }
             Plan::Refuse(why) => {
                 report.status = CopyStatus::Conflict;
                 report.problems = vec![why];

@@ -149,7 +149,7 @@ struct Search<'d> {
 
 impl Search<'_> {
     fn folder(&mut self, folder: &Path, parent: Option<usize>, depth: usize) -> Result<()> {
-        let mut entries = list(folder)?;
+        let (mut entries, odd) = list(folder)?;
         let own = matches!(self.format, None | Some(SourceFormat::OpenHands));
         if own && let Some(shape) = shape_of(folder, &entries)? {
             let index = self.discovery.found.len();
@@ -162,6 +162,7 @@ impl Search<'_> {
             }
             return Ok(());
         }
+        self.discovery.ignored.extend(odd);
         // A sub-agent's log comes after its session's, which it names.
         entries.sort_by_key(|entry| (entry.is_dir, entry.name.starts_with("agent-")));
         let mut sessions = Vec::new();
@@ -219,21 +220,24 @@ struct Entry {
     is_dir: bool,
 }
 
-/// The entries of a folder by name; links are not followed, and names that are not Unicode are passed over
-/// here because no conversation's own files have such names.
-fn list(folder: &Path) -> Result<Vec<Entry>> {
-    let mut entries = Vec::new();
+/// The entries of a folder by name, and the paths of those whose names are not Unicode, which no conversation's own
+/// files have; links are not followed.
+fn list(folder: &Path) -> Result<(Vec<Entry>, Vec<PathBuf>)> {
+    let (mut entries, mut odd) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder).map_err(Error::io("listing", folder))? {
         let entry = entry.map_err(Error::io("listing", folder))?;
         let kind = entry.file_type().map_err(Error::io("listing", folder))?;
-        if let Ok(name) = entry.file_name().into_string()
-            && (kind.is_dir() || kind.is_file())
-        {
-            entries.push(Entry { name, is_dir: kind.is_dir() });
+        if !kind.is_dir() && !kind.is_file() {
+            continue;
+        }
+        match entry.file_name().into_string() {
+            Ok(name) => entries.push(Entry { name, is_dir: kind.is_dir() }),
+            Err(_) => odd.push(entry.path()),
         }
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(entries)
+    odd.sort();
+    Ok((entries, odd))
 }
 
 /// How a folder keeps events, if it is a conversation's.
@@ -247,7 +251,7 @@ fn shape_of(folder: &Path, entries: &[Entry]) -> Result<Option<Shape>> {
         return files(layout::EVENTS, "");
     }
     if has_folder("event_service") {
-        let inner = list(&folder.join("event_service"))?;
+        let (inner, _) = list(&folder.join("event_service"))?;
         let has = |name: &str| inner.iter().any(|entry| entry.name == name);
         if has("events") || has(layout::BASE_STATE) {
             return files("event_service/events/", layout::EVENT_SERVICE);
@@ -268,7 +272,7 @@ fn shape_of(folder: &Path, entries: &[Entry]) -> Result<Option<Shape>> {
 }
 
 fn has_event_files(folder: &Path) -> Result<bool> {
-    Ok(list(folder)?.iter().any(|entry| !entry.is_dir && layout::read_event_name(&entry.name).is_some()))
+    Ok(list(folder)?.0.iter().any(|entry| !entry.is_dir && layout::read_event_name(&entry.name).is_some()))
 }
 
 /// Names that are an event's even outside a folder called `events`; V0's `17.json` is too common for that.

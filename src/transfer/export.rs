@@ -351,8 +351,9 @@ impl Target {
         if path.is_empty() {
             return Ok(self.root.clone());
         }
-        let inside =
-            path.split('/').all(|part| part != "..") && !path.starts_with('/') && !path.contains('\\');
+        // Elsewhere a backslash is a character like any other, and a file may have one in its name.
+        let separates = cfg!(windows) && path.contains('\\');
+        let inside = path.split('/').all(|part| part != "..") && !path.starts_with('/') && !separates;
         if inside {
             return Ok(self.root.join(path));
         }

@@ -102,7 +102,7 @@ impl<'a> Importer<'a> {
         }
         let source = Source::open(found, apart)?;
         let (base_state, mut problems) = source.base_state()?;
-        let meta = source.meta()?;
+        let meta = source.meta(&mut problems)?;
         problems.extend(source.listing.problems.iter().cloned());
         let id = self.choose_id(&source, parent, base_state.as_ref(), &meta, &mut problems)?;
         if let Some(refusal) = self.past(found, &id, &mut problems)? {
@@ -138,7 +138,7 @@ impl<'a> Importer<'a> {
         }
         // A container that has lost an element cannot be made up again from the others.
         let glued = aside.is_empty();
-        let files = source.files(base_state.is_some(), shape.as_ref(), aside)?;
+        let files = source.files(&mut problems, base_state.is_some(), shape.as_ref(), aside)?;
         let around = Surroundings {
             origin: source.origin(report.events, base_state.is_some(), shape, glued),
             base_state,

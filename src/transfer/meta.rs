@@ -1,7 +1,11 @@
 //! What the file beside a conversation's base state tells: `meta.json` (agent-server), `metadata.json` (V0).
 
 use crate::event::json::{Object, Raw};
-use crate::ids::{ConversationId, Timestamp};
+use crate::ids::{CONVERSATION_ID_BYTES_MAX, ConversationId, EVENT_ID_BYTES_MAX, Timestamp};
+use crate::store::{TAGS_BYTES_MAX, TITLE_BYTES_MAX};
+
+/// The largest such file that is read: 1 MiB. A larger one is kept like any other file.
+pub(super) const META_BYTES_MAX: u64 = 1 << 20;
 
 /// What `meta.json` (agent-server) or `metadata.json` (V0) tells.
 #[derive(Debug, Default)]
@@ -12,21 +16,38 @@ pub(super) struct Meta {
     pub(super) created_at: Option<Timestamp>,
     pub(super) parent: Option<ConversationId>,
     pub(super) forked_from: Option<(String, Option<String>)>,
+    /// What was not taken because it is too long.
+    pub(super) too_long: Vec<String>,
 }
 
 impl Meta {
     pub(super) fn read(text: &str) -> Self {
         let Ok(raw) = Raw::parse(text) else { return Self::default() };
         let object: Object<'_> = raw.to_object();
-        let text = |member: &str| object.text(member).map(|text| text.into_owned());
-        let forked_at = text("forked_from_event_id");
+        let too_long = std::cell::RefCell::new(Vec::new());
+        let fits = |member: &str, bytes: usize, max: usize| {
+            if bytes > max {
+                too_long.borrow_mut().push(format!("its {member} has {bytes} bytes, {max} are taken"));
+            }
+            bytes <= max
+        };
+        let bounded = |member: &str, max: usize| {
+            let text = object.text(member)?;
+            fits(member, text.len(), max).then(|| text.into_owned())
+        };
+        let text = |member: &str| bounded(member, CONVERSATION_ID_BYTES_MAX);
+        let forked_at = bounded("forked_from_event_id", EVENT_ID_BYTES_MAX);
         Self {
             id: text("conversation_id"),
-            title: text("title"),
-            tags: object.get("tags").filter(|tags| tags.is_object()).map(|tags| tags.text().to_owned()),
+            title: bounded("title", TITLE_BYTES_MAX),
+            tags: object
+                .get("tags")
+                .filter(|tags| tags.is_object() && fits("tags", tags.text().len(), TAGS_BYTES_MAX))
+                .map(|tags| tags.text().to_owned()),
             created_at: text("created_at").and_then(|time| Timestamp::parse(&time)),
             parent: text("parent_conversation_id").and_then(|id| ConversationId::new(&id).ok()),
             forked_from: text("forked_from_conversation_id").map(|from| (from, forked_at)),
+            too_long: too_long.take(),
         }
     }
 }

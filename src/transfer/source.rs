@@ -1,21 +1,21 @@
 //! One conversation on disk, read: its events in order as they may be stored, and the files beside them.
 
 use std::collections::HashSet;
-use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::container::{self, Element};
 use super::discover::{Found, Shape};
 use super::folder::{self, Listing};
 use super::layout::{self, Numbering};
-use super::meta::Meta;
+use super::meta::{META_BYTES_MAX, Meta};
 use crate::error::{Error, Result};
 use crate::event::json::Object;
 use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
 use crate::ids::EventId;
-use crate::state::BaseDocument;
-use crate::store::{ArrivingFile, Container, Glue, Origin, Problem};
+use crate::state::base::{BaseDocument, DOCUMENT_BYTES_MAX};
+use crate::store::{ATTACHMENT_BYTES_MAX, ArrivingFile, Container, Glue, Origin, Problem, open_file};
 
 /// A conversation on disk.
 pub(super) struct Source<'a> {
@@ -102,11 +102,9 @@ impl<'a> Source<'a> {
             return Ok((None, if missing { vec![problem] } else { Vec::new() }));
         }
         let file = self.found.path.join(&path);
-        let bytes = fs::read(&file).map_err(Error::io("reading", &file))?;
-        let document = match String::from_utf8(bytes) {
-            Ok(text) if text.is_empty() => Err("it is empty".to_owned()),
-            Ok(text) => BaseDocument::parse(text).map_err(|error| error.to_string()),
-            Err(_) => Err("it is not UTF-8".to_owned()),
+        let document = match read_bounded(&file, DOCUMENT_BYTES_MAX as u64)?.map(String::from_utf8) {
+            Err(bytes) => Err(format!("it has {bytes} bytes, a base state may have {DOCUMENT_BYTES_MAX}")),
+            Ok(text) => document_of(text),
         };
         match document {
             Ok(document) => Ok((Some(document), Vec::new())),
@@ -118,13 +116,24 @@ impl<'a> Source<'a> {
     }
 
     /// What stands in `meta.json` or `metadata.json`.
-    pub(super) fn meta(&self) -> Result<Meta> {
+    pub(super) fn meta(&self, problems: &mut Vec<Problem>) -> Result<Meta> {
         for name in ["meta.json", "metadata.json"] {
             let path = format!("{}{name}", self.root());
             if self.listing.others.contains(&path) {
                 let file = self.found.path.join(&path);
-                let bytes = fs::read(&file).map_err(Error::io("reading", &file))?;
-                return Ok(String::from_utf8(bytes).map(|text| Meta::read(&text)).unwrap_or_default());
+                let meta = match read_bounded(&file, META_BYTES_MAX)? {
+                    Ok(bytes) => String::from_utf8(bytes).map(|text| Meta::read(&text)).unwrap_or_default(),
+                    Err(bytes) => {
+                        let why = format!("it has {bytes} bytes, {META_BYTES_MAX} are read");
+                        Meta { too_long: vec![why], ..Meta::default() }
+                    }
+                };
+                problems.extend(meta.too_long.iter().map(|problem| Problem {
+                    path: path.clone(),
+                    problem: problem.clone(),
+                    action: "kept as an attachment; that is not taken from it".into(),
+                }));
+                return Ok(meta);
             }
         }
         Ok(Meta::default())
@@ -198,9 +207,10 @@ impl<'a> Source<'a> {
         Ok(shape)
     }
 
-    /// Every file to keep beside the events.
+    /// Every file to keep beside the events; of those that are too large, `problems` tells.
     pub(super) fn files(
         &self,
+        problems: &mut Vec<Problem>,
         base_state_is_one: bool,
         shape: Option<&container::Shape>,
         aside: Vec<(String, String)>,
@@ -224,7 +234,7 @@ impl<'a> Source<'a> {
         }
         for path in &self.listing.others {
             if Some(path) != base_state.as_ref() && Some(path) != container.as_ref() {
-                files.push(folder::measure(folder, path, None)?);
+                files.extend(measured(folder, path, None, problems)?);
             }
         }
         for path in &self.listing.empty_folders {
@@ -232,7 +242,7 @@ impl<'a> Source<'a> {
         }
         for (path, reason) in aside {
             if container.is_none() {
-                files.push(folder::measure(folder, &path, Some(reason))?);
+                files.extend(measured(folder, &path, Some(reason), problems)?);
             }
         }
         Ok(files)
@@ -286,6 +296,50 @@ fn order_problem(path: &str, index: u64, expected: u64) -> Option<Problem> {
     Some(Problem { path: path.to_owned(), problem, action: action.into() })
 }
 
+/// A file as it is to be kept; where it is too large for that, it is left out and `problems` tells.
+fn measured(
+    folder: &Path,
+    path: &str,
+    reason: Option<String>,
+    problems: &mut Vec<Problem>,
+) -> Result<Option<ArrivingFile>> {
+    let file = folder.join(path);
+    let bytes = file.metadata().map_err(Error::io("reading", &file))?.len();
+    if bytes <= ATTACHMENT_BYTES_MAX {
+        return folder::measure(folder, path, reason).map(Some);
+    }
+    problems.push(Problem {
+        path: path.to_owned(),
+        problem: format!("it has {bytes} bytes, an attachment may have {ATTACHMENT_BYTES_MAX}"),
+        action: "left out".into(),
+    });
+    Ok(None)
+}
+
+/// A file's content, or its size where that is more than `max`.
+fn read_bounded(file: &Path, max: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+    let io = || Error::io("reading", file);
+    let mut content = open_file(file).map_err(io())?;
+    let size = content.metadata().map_err(io())?.len();
+    if size > max {
+        return Ok(Err(size));
+    }
+    let mut bytes = Vec::new();
+    // It may grow meanwhile.
+    content.by_ref().take(max + 1).read_to_end(&mut bytes).map_err(io())?;
+    Ok(if bytes.len() as u64 > max { Err(bytes.len() as u64) } else { Ok(bytes) })
+}
+
+fn document_of(
+    text: std::result::Result<String, std::string::FromUtf8Error>,
+) -> std::result::Result<BaseDocument, String> {
+    match text {
+        Ok(text) if text.is_empty() => Err("it is empty".to_owned()),
+        Ok(text) => BaseDocument::parse(text).map_err(|error| error.to_string()),
+        Err(_) => Err("it is not UTF-8".to_owned()),
+    }
+}
+
 /// An event, or why it is none.
 type Read = std::result::Result<NewEvent, String>;
 
@@ -297,14 +351,13 @@ fn hash(id: &str) -> u64 {
 }
 
 fn read_event(file: &Path, name: &str, path: &str) -> Result<(Read, Vec<Problem>)> {
-    let bytes = fs::metadata(file).map_err(Error::io("reading", file))?.len();
-    if bytes > PAYLOAD_BYTES_MAX as u64 {
-        return Ok((
-            Err(format!("it has {bytes} bytes, a payload may have {PAYLOAD_BYTES_MAX}")),
-            Vec::new(),
-        ));
-    }
-    let bytes = fs::read(file).map_err(Error::io("reading", file))?;
+    let bytes = match read_bounded(file, PAYLOAD_BYTES_MAX as u64)? {
+        Ok(bytes) => bytes,
+        Err(bytes) => {
+            let why = format!("it has {bytes} bytes, a payload may have {PAYLOAD_BYTES_MAX}");
+            return Ok((Err(why), Vec::new()));
+        }
+    };
     if bytes.is_empty() {
         return Ok((Err("it is empty".into()), Vec::new()));
     }

@@ -450,6 +450,8 @@ def main():
         tries = 3 if name == "terminal" else 1
         if not path.exists() or all(path.read_text() != written(function()) for _ in range(tries)):
             changed.append(name)
+    if check and not only:
+        changed += [path.name for path in HERE.glob("*.json") if path.stem not in CASES]
     if changed:
         sys.exit("would change: " + ", ".join(changed))
 

@@ -177,6 +177,37 @@ fn a_change_costs_its_own_bytes_and_not_the_document() {
     );
 }
 
+#[test]
+fn what_is_added_to_tags_is_shown_with_those_that_were_there() {
+    let (store, talk) = begun(1);
+    let add = |value: &str| FieldChange::extend("tags", value).unwrap();
+    save(&store, &talk, None, &[set("tags", r#"{"a":"1"}"#)]).unwrap();
+    save(&store, &talk, None, &[add(r#"{"b":"2"}"#), add(r#"{"c":"3"}"#)]).unwrap();
+    assert_eq!(store.conversation(&talk).unwrap().tags, r#"{"a":"1","b":"2","c":"3"}"#);
+    save(&store, &talk, None, &[set("tags", r#"{"d":"4"}"#), add(r#"{"e":"5"}"#)]).unwrap();
+    assert_eq!(store.conversation(&talk).unwrap().tags, r#"{"d":"4","e":"5"}"#);
+}
+
+#[test]
+fn additions_that_replace_one_another_are_told_as_they_came() {
+    let (store, talk) = begun(1);
+    let add = |value: &str| FieldChange::extend("x", value).unwrap();
+    save(&store, &talk, None, &[set("x", "[1]")]).unwrap();
+    // In one change, and in one after the other.
+    for (changes, expected) in [
+        (vec![vec![add("2"), add("[3]")]], "[3]"),
+        (vec![vec![add("2")], vec![add("[4]")]], "[4]"),
+        (vec![vec![add(r#"{"a":[1]}"#)], vec![add(r#"{"a":2}"#)], vec![add(r#"{"a":[3]}"#)]], r#"{"a":[3]}"#),
+    ] {
+        for change in changes {
+            save(&store, &talk, None, &change).unwrap();
+        }
+        let state = store.base_state(&talk).unwrap().unwrap();
+        assert_eq!(state.document.field("x").map(|raw| raw.text().to_owned()), Some(expected.to_owned()));
+    }
+    assert_sound(&store);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Append,

@@ -54,6 +54,59 @@ impl Program {
     }
 }
 
+/// What to ask, and the exit codes with and without somebody who can be told.
+#[cfg(target_os = "linux")]
+#[test]
+fn nothing_is_broken_by_what_cannot_be_printed() {
+    let program = Program::with_goldens();
+    let all = program.json(&["list"]);
+    let id = all["conversations"][0]["id"].as_str().unwrap().to_owned();
+    let asked: &[&[&str]] = &[
+        &["list"],
+        &["show", &id],
+        &["show", "zzz"],
+        &["transcript", &id],
+        &["events", &id],
+        &["stats"],
+        &["query", "SELECT payload FROM events"],
+        &["query", "DROP TABLE event"],
+        &["search", "file"],
+        &["verify"],
+        &["doctor"],
+        &["rebuild"],
+        &["delete", &id],
+        &["export", "zzz", "--to", "out"],
+        &["export", "--all", "--to", "out"],
+        &["import", "nowhere"],
+        &["completions", "bash"],
+        &["--help"],
+        &["--nonsense"],
+    ];
+    for arguments in asked.iter().flat_map(|asked| [asked.to_vec(), [&["--json"], *asked].concat()]) {
+        let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let command = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+            command.current_dir(program.folder.path()).env_remove("ANNALS_DB").args(&arguments);
+            command.stdin(std::process::Stdio::null());
+            command
+        };
+        let told = command().output().unwrap();
+        let code = told.status.code();
+        assert!(matches!(code, Some(0..=2)), "{arguments:?}: {code:?}");
+        let unheard = command().stderr(full()).output().unwrap();
+        assert_eq!(unheard.status.code(), code, "{arguments:?} without standard error");
+        let lost = command().stdout(full()).output().unwrap();
+        let errors = String::from_utf8_lossy(&lost.stderr);
+        assert!(!errors.contains("panicked"), "{arguments:?}: {errors}");
+        // What was asked for was not told, which is a failure; where nothing was to be told there, none.
+        let is_lost = !told.stdout.is_empty() && code == Some(0) && !arguments.contains(&"--help");
+        let expected = if is_lost { Some(2) } else { code };
+        assert_eq!(lost.status.code(), expected, "{arguments:?} without standard output: {errors}");
+        let neither = command().stdout(full()).stderr(full()).output().unwrap();
+        assert_eq!(neither.status.code(), expected, "{arguments:?} without both");
+    }
+}
+
 #[test]
 fn an_import_ends_with_what_to_type_next() {
     let program = Program::new();

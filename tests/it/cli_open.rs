@@ -75,7 +75,7 @@ fn browser(program: &Program) {
 /// Where the browser was led, once it was.
 fn led(program: &Program) -> String {
     let path = program.folder.path().join("led");
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         if let Ok(address) = fs::read_to_string(&path) {
             return address;

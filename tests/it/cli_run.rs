@@ -2,7 +2,6 @@
 #![cfg(all(feature = "cli", feature = "agent", unix))]
 
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -188,7 +187,7 @@ fn a_fork_goes_its_own_way_from_the_event_that_is_named() {
 
 #[tokio::test]
 async fn a_run_of_another_process_is_paused_and_heard_and_never_run_twice() {
-    let answer = shell("c1", "echo never", "LOW").delay(Duration::from_secs(2));
+    let answer = shell("c1", "echo never", "LOW").held();
     let desk = Desk::new([answer, Answer::text("Done.")]);
     let run = ["run", "Go", "--workspace", "work", "--model", "openai/m"];
     let child = desk.command(&run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -199,6 +198,7 @@ async fn a_run_of_another_process_is_paused_and_heard_and_never_run_twice() {
     assert!(errors.contains("is running already") && errors.contains("annals pause"), "{errors}");
     assert!(desk.done(&["send", &id, "by the way"]).contains("the run that is under way hears of it"));
     assert_eq!(desk.done(&["pause", &id]), "paused\n");
+    desk.server.release();
     let (code, out, _) = told(&child.wait_with_output().unwrap());
     assert_eq!(code, 1);
     assert!(out.contains("by the way") && out.contains("\npaused · 1 model call"), "{out}");
@@ -210,7 +210,7 @@ async fn a_run_of_another_process_is_paused_and_heard_and_never_run_twice() {
 
 #[tokio::test]
 async fn a_run_that_was_killed_is_resumed_and_says_what_was_interrupted() {
-    let desk = Desk::new([shell("c1", "echo once >> log; sleep 60", "LOW"), Answer::text("I see.")]);
+    let desk = Desk::new([shell("c1", "echo once >> log; sleep 600", "LOW"), Answer::text("I see.")]);
     let run = ["run", "Go", "--workspace", "work", "--model", "openai/m"];
     let mut child = desk.command(&run).stdout(Stdio::null()).spawn().unwrap();
     let log = desk.program.folder.path().join("work/log");

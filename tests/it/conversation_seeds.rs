@@ -77,6 +77,38 @@ async fn with_a_cipher_secrets_are_sealed_at_once_and_a_wrong_key_destroys_none(
     assert_eq!(Cipher::new("new", &[]).open(&sealed(&stage)).unwrap().expose(), "hush-hush");
 }
 
+/// A token is another one each time that a secret is sealed; an auditor who asks what changed is not to be told so.
+#[tokio::test]
+async fn sealing_again_what_did_not_change_is_no_change() {
+    let stage = Stage::new([]);
+    let cipher = || Cipher::new("right", &[]);
+    let secret = || ("TOKEN".to_owned(), Source::given("hush-hush"));
+    let (name, source) = secret();
+    stage.builder().cipher(cipher()).secret(&name, source).open().await.unwrap().close().await.unwrap();
+    let sealed = |field: &str| stage.base_state()[field].clone();
+    let before = (sealed("agent"), sealed("secret_registry"));
+    assert!(before.0.to_string().contains("gAAAAA") && before.1.to_string().contains("gAAAAA"));
+    for round in 0..3 {
+        let mut builder = stage.builder().cipher(cipher());
+        if round == 1 {
+            let (name, source) = secret();
+            builder = builder.secret(&name, source); // given once more, and the same
+        }
+        let conversation = builder.open().await.unwrap();
+        conversation.set_agent_state(Json::parse(&format!(r#"{{"round":{round}}}"#)).unwrap()).await.unwrap();
+        conversation.close().await.unwrap();
+        assert_eq!((sealed("agent"), sealed("secret_registry")), before, "round {round}");
+    }
+    // Another value is a change, and so is another key.
+    let builder = stage.builder().cipher(cipher()).secret("TOKEN", Source::given("other"));
+    builder.open().await.unwrap().close().await.unwrap();
+    let changed = sealed("secret_registry");
+    assert_ne!(changed, before.1);
+    let rotated = stage.builder().cipher(Cipher::new("new", &["right"]));
+    rotated.open().await.unwrap().close().await.unwrap();
+    assert!(sealed("secret_registry") != changed && sealed("agent") != before.0);
+}
+
 #[tokio::test]
 async fn confirmation_mode_is_active_with_an_analyzer_and_a_policy_that_asks() {
     let stage = Stage::new([]);

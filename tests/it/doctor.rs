@@ -451,6 +451,18 @@ fn lost_events_and_a_changed_catalogue_are_found_and_not_papered_over() {
     )
     .unwrap();
     drop(db);
+    let ends: Vec<String> = [
+        "SELECT lower(hex(head_hash)) FROM conversation WHERE id = 'talk'",
+        "SELECT lower(hex(hash)) FROM event WHERE id = 'e4'",
+        "SELECT lower(hex(hash)) FROM event WHERE id = 'x'",
+    ]
+    .map(|sql| scratch.foreign().query_row(sql, [], |row| row.get(0)).unwrap())
+    .into();
+    let says = |row: u64, row_end: &str, log: u64, log_end: &str| {
+        format!(
+            "the catalogue says {row} events and ends at {row_end}, the log has {log} and ends at {log_end}"
+        )
+    };
     let store = scratch.open_still();
     let found = examine(&store).findings;
     let gaps: Vec<_> =
@@ -458,13 +470,36 @@ fn lost_events_and_a_changed_catalogue_are_found_and_not_papered_over() {
     assert_eq!(
         gaps,
         [
+            ("guards", "the guard event_delete_guard is missing: other programs can change the log"),
             ("gap", "events 2 to 3 are gone"),
             ("gap", "event 5 is gone"),
             ("gap", "events 1 to 3 are gone"),
+            ("catalogue", says(6, &ends[0], 5, &ends[1]).as_str()),
+            ("catalogue", says(4, &ends[2], 1, &ends[2]).as_str()),
             ("unknown-head", "HEAD is \"e5\", which is no event of its log"),
         ]
     );
-    assert!(found[..3].iter().all(|finding| finding.remedy.is_none()));
+    let remedies: Vec<_> = found.iter().map(|finding| finding.remedy.is_some()).collect();
+    assert_eq!(remedies, [true, false, false, false, true, true, true]);
+    // Mended, each row says what the log holds, and a receipt what it said before.
+    let receipts = mend(&store);
+    let told: Vec<_> =
+        receipts.iter().map(|receipt| (receipt.finding.as_str(), receipt.found.as_str())).collect();
+    assert_eq!(
+        told[1..3],
+        [
+            ("catalogue", says(6, &ends[0], 5, &ends[1]).as_str()),
+            ("catalogue", says(4, &ends[2], 1, &ends[2]).as_str()),
+        ]
+    );
+    assert_eq!(
+        (receipts[1].head_before.as_deref(), receipts[1].head_after.as_deref()),
+        (Some("e5"), Some("e4"))
+    );
+    assert_eq!(
+        store.append(&conversation("other"), Expected::Exact(1), &[pause("y")]).unwrap()[0].sequence.0,
+        1
+    );
 }
 
 #[test]
@@ -531,4 +566,23 @@ fn a_call_whose_answer_cannot_be_read_is_not_answered_again() {
     store.append(&other, Expected::Empty, &events).unwrap();
     let seen = Doctor::new(&store, quiet()).examine(Some(&other), &mut |_| ()).unwrap();
     assert_eq!(troubles(&seen), [("dangling-call", Some(0))], "{:?}", seen.findings);
+}
+
+#[test]
+fn a_row_that_counts_too_few_events_is_mended_before_anything_is_said_of_its_log() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    let events: Vec<_> = (0..4).map(|n| said(&format!("e{n}"), "x")).collect();
+    store.append(&talk, Expected::Any, &events).unwrap();
+    drop(store);
+    scratch.foreign().execute("UPDATE conversation SET event_count = 3", []).unwrap();
+    let store = scratch.open_still();
+    let found: Vec<_> = examine(&store).findings.into_iter().map(|finding| finding.trouble).collect();
+    assert_eq!(found, [Trouble::Catalogue]);
+    assert_eq!(mend(&store).len(), 1);
+    assert!(examine(&store).findings.is_empty());
+    assert_eq!(store.conversation(&talk).unwrap().event_count, 4);
+    assert_eq!(store.conversation(&talk).unwrap().leaf_event_id.as_deref(), Some("e3"));
+    assert_eq!(store.head().unwrap().0, 4);
 }

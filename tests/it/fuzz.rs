@@ -223,6 +223,8 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "head" => lines("").into_iter().chain(heads()).collect(),
         "import" => folders().iter().map(pack).collect(),
         "fold" => folders().iter().map(events_of).collect(),
+        "json" => payloads().into_iter().chain(lines(NUMBERS)).collect(),
+        "foreign" => foreign(),
         other => panic!("the target {other} has no seeds"),
     }
 }
@@ -237,6 +239,29 @@ fn heads() -> Vec<Vec<u8>> {
     let key = Key::make(&scratch.path("key")).unwrap();
     let head = Head { scope: Scope::Whole, at: annals::Timestamp(1), heads: store.heads(None).unwrap() };
     vec![head.to_text().into_bytes(), head.to_signed_text(&key).into_bytes()]
+}
+
+/// JSON that readers disagree about.
+const NUMBERS: &str = r#"[0,-0,-0.0,1e0,1E+2,1e-400,1e400,0.1,01,+1,.5,1.,9223372036854775808,-9223372036854775809,5e-324]
+{"a":1,"a":2,"":{},"\u0061":3,"b":[[],[[]],{"c":[]}],"n":NaN,"i":-Infinity}
+["\u0000","\ud83d\ude4f","\ud800","\udc00","\ud800\ud800","\/","\x","\u00e","\"","é",""]
+"text" 
+[true,false,null,[{"a":[{"b":[{"c":[]}]}]}]]"#;
+
+/// Logs of other programs: a file or folder of each format.
+fn foreign() -> Vec<Vec<u8>> {
+    let root = folder::golden("foreign");
+    let mut seeds = Vec::new();
+    for format in ["claude-code", "codex", "langgraph", "openai-agents", "openhands-v0"] {
+        let tree = folder::read(&root.join(format));
+        seeds.push([&[0x1e], &*pack(&tree)].concat());
+        for (name, content) in tree.iter().filter(|(name, _)| !name.ends_with('/')) {
+            let name = name.rsplit('/').next().unwrap_or_default();
+            seeds.push([name.as_bytes(), &[0x1f], content].concat());
+        }
+    }
+    assert!(seeds.len() > 15);
+    seeds
 }
 
 /// A folder as the target reads one; small files only, as most of what can go wrong is in names and beginnings.
@@ -257,10 +282,18 @@ fn events_of(folder: &folder::Tree) -> Vec<u8> {
     lines.collect::<Vec<_>>().join("\n").into_bytes()
 }
 
+/// How long one case may take, and how much memory all of them, in bytes. A case that hangs is one that fails.
+const CASE_MAX: Duration = Duration::from_secs(120);
+const MEMORY_BYTES_MAX: u64 = 4 << 30;
+
 /// Runs a target on so many cases, or for as long as `ANNALS_FUZZ_SECONDS` says.
 fn run(target: &str, cases: u64) {
     let (_, work) = targets::TARGETS.iter().find(|(name, _)| *name == target).unwrap();
-    let seeds = seeds(target);
+    run_on(target, &seeds(target), cases, work);
+}
+
+/// The same, on these seeds.
+pub fn run_on(target: &str, seeds: &[Vec<u8>], cases: u64, work: impl Fn(&[u8])) {
     assert!(!seeds.is_empty());
     if let Some(corpus) = std::env::var_os("ANNALS_FUZZ_CORPUS") {
         let folder = std::path::Path::new(&corpus).join(target);
@@ -272,11 +305,13 @@ fn run(target: &str, cases: u64) {
     let seconds: Option<u64> = std::env::var("ANNALS_FUZZ_SECONDS")
         .ok()
         .map(|text| text.parse().expect("ANNALS_FUZZ_SECONDS is a number"));
-    let mut random = Random::new(match seconds {
+    let seed = match seconds {
         Some(_) => annals::Timestamp::now().0.cast_unsigned(),
         None => 1,
-    });
-    let (began, mut case) = (Instant::now(), 0);
+    };
+    let mut random = Random::new(seed);
+    let watch = Watch::begin(target);
+    let (began, mut case, mut slowest) = (Instant::now(), 0, Duration::ZERO);
     loop {
         let is_done = match seconds {
             Some(seconds) => began.elapsed() >= Duration::from_secs(seconds),
@@ -287,22 +322,71 @@ fn run(target: &str, cases: u64) {
         }
         let data = match seeds.get(case as usize) {
             Some(seed) => seed.clone(), // unchanged first
-            None => change(&seeds, &mut random),
+            None => change(seeds, &mut random),
         };
+        watch.show(&data);
+        let begun = Instant::now();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&data))) {
-            let kept = std::env::temp_dir().join(format!("annals-fuzz-{target}"));
-            std::fs::write(&kept, &data).unwrap();
-            eprintln!(
-                "case {case} of {target} fails; it is in {}:\n{}",
-                kept.display(),
-                String::from_utf8_lossy(&data)
-            );
+            told(target, "fails", &data);
             std::panic::resume_unwind(panic);
+        }
+        slowest = slowest.max(begun.elapsed());
+        if memory_bytes() > MEMORY_BYTES_MAX {
+            told(target, "takes too much memory", &data);
+            panic!("more than {MEMORY_BYTES_MAX} bytes");
         }
         case += 1;
     }
-    if let Some(seconds) = seconds {
-        println!("{target}: {case} cases in {seconds} s");
+    if seconds.is_some() {
+        println!(
+            "{target}: {case} cases in {} s, the slowest {} ms, none failed (seed {seed})",
+            began.elapsed().as_secs(),
+            slowest.as_millis()
+        );
+    }
+}
+
+/// Keeps a case where it can be found, and says so.
+fn told(target: &str, what: &str, data: &[u8]) {
+    let kept = std::env::temp_dir().join(format!("annals-fuzz-{target}-{}", std::process::id()));
+    std::fs::write(&kept, data).unwrap();
+    let text = String::from_utf8_lossy(data);
+    eprintln!("a case of {target} {what}; it is in {}:\n{text:.4000}", kept.display());
+}
+
+/// The most memory the process has had; 0 where the system does not say.
+fn memory_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    kilobytes.unwrap_or_default() * 1024
+}
+
+/// A thread that ends the process where one case does not end.
+struct Watch(std::sync::mpsc::Sender<Vec<u8>>);
+
+impl Watch {
+    fn begin(target: &str) -> Self {
+        let (sender, cases) = std::sync::mpsc::channel::<Vec<u8>>();
+        let target = target.to_owned();
+        std::thread::spawn(move || {
+            let mut last = Vec::new();
+            loop {
+                match cases.recv_timeout(CASE_MAX) {
+                    Ok(case) => last = case,
+                    Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
+                    Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                        told(&target, "does not end", &last);
+                        std::process::exit(101);
+                    }
+                }
+            }
+        });
+        Self(sender)
+    }
+
+    fn show(&self, case: &[u8]) {
+        let _over = self.0.send(case.to_vec());
     }
 }
 
@@ -339,4 +423,14 @@ fn any_folder_comes_back_as_it_was() {
 #[test]
 fn any_events_can_be_told_again() {
     run("fold", 80);
+}
+
+#[test]
+fn any_text_is_json_to_us_where_it_is_to_others() {
+    run("json", 6_000);
+}
+
+#[test]
+fn any_log_of_another_program_comes_in_or_is_refused() {
+    run("foreign", 150);
 }

@@ -13,7 +13,7 @@ use crate::support::model_server::{Answer, ModelServer, Said};
 pub fn client(server: &ModelServer, model: &str, more: serde_json::Value) -> Client {
     let mut settings = json!({
         "model": model, "api_key": "sk-test-key", "base_url": format!("{}/v1", server.url()),
-        "retry_min_wait": 0, "retry_max_wait": 0, "timeout": 20,
+        "retry_min_wait": 0, "retry_max_wait": 0, "timeout": 120,
     });
     for (name, value) in more.as_object().unwrap() {
         settings[name] = value.clone();

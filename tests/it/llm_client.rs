@@ -13,7 +13,7 @@ use crate::support::model_server::{Answer, Content as Sent, ModelServer};
 fn client(server: &ModelServer, more: Value, edit: impl FnOnce(&mut ClientOptions)) -> Client {
     let mut settings = json!({
         "model": "openai/gpt-4o", "api_key": "sk-old-key", "base_url": format!("{}/v1", server.url()),
-        "num_retries": 1, "timeout": 20,
+        "num_retries": 1, "timeout": 120,
     });
     for (name, value) in more.as_object().unwrap() {
         settings[name] = value.clone();

@@ -2,12 +2,14 @@
 
 #[cfg(feature = "agent")]
 mod acp;
+mod answers;
 mod append;
 mod append_only;
 mod archive;
 mod backup;
 mod base_state;
 mod branch;
+mod callbacks;
 mod cli;
 mod cli_open;
 mod cli_privacy;
@@ -38,6 +40,8 @@ mod conversation_state;
 mod crash;
 mod crash_privacy;
 mod delete;
+mod derived;
+mod derived_crash;
 mod doctor;
 mod drawing;
 mod events;
@@ -45,11 +49,17 @@ mod events;
 mod examples;
 mod feed;
 mod foreign;
+#[cfg(feature = "proof")]
+mod forgery;
 mod full;
 #[cfg(feature = "proof")]
 mod fuzz;
+#[cfg(feature = "server")]
+mod fuzz_server;
 mod golden;
 mod guide;
+mod hostile;
+mod hostile_files;
 #[cfg(feature = "agent")]
 mod llm_chat;
 #[cfg(feature = "agent")]
@@ -69,6 +79,7 @@ mod log;
 mod mcp;
 mod merge;
 mod messages;
+mod moved;
 mod old;
 mod open;
 #[cfg(feature = "agent")]
@@ -76,7 +87,9 @@ mod plugins;
 mod projections;
 mod proof;
 mod prune;
+
 mod query;
+mod query_limits;
 mod recording;
 mod redact;
 #[cfg(feature = "server")]
@@ -86,6 +99,7 @@ mod remote_loss;
 mod replay;
 mod report;
 mod restore;
+mod retry;
 mod search;
 mod secrets;
 #[cfg(feature = "server")]
@@ -100,6 +114,8 @@ mod server_load;
 mod server_metrics;
 #[cfg(feature = "page")]
 mod server_page;
+#[cfg(feature = "server")]
+mod server_questions;
 #[cfg(feature = "agent")]
 mod skills;
 mod sql;
@@ -110,9 +126,11 @@ mod support;
 mod tasks;
 #[cfg(feature = "agent")]
 mod terminal_hostile;
+#[cfg(feature = "agent")]
 mod tool_golden;
 mod training;
 mod transfer;
 mod upgrade;
 mod verify;
 mod view;
+mod write_log;

@@ -267,14 +267,14 @@ async fn a_call_that_hangs_ends_in_time_and_a_server_that_dies_is_started_again(
         finish("c4", "done"),
     ]);
     let mut server = program("server");
-    server["timeout"] = json!(1);
+    server["timeout"] = json!(8);
     let conversation = open(&stage, &json!({"notes": server})).await;
     conversation.send_message("Go.").await.unwrap();
     let begun = Instant::now();
     assert_eq!(conversation.run().await.unwrap(), Finished);
-    assert!(begun.elapsed() < Duration::from_secs(25));
+    assert!(begun.elapsed() < Duration::from_secs(120));
     let answers = answers(&stage);
-    assert!(answers[0].0.starts_with("MCP tool 'hang' timed out after 1 seconds."), "{answers:?}");
+    assert!(answers[0].0.starts_with("MCP tool 'hang' timed out after 8 seconds."), "{answers:?}");
     assert!(answers[0].1 && answers[1].1, "{answers:?}");
     assert!(answers[1].0.starts_with("Error calling MCP tool die: ") || answers[1].0.contains("timed out"));
     assert_eq!(answers[2], ("[Tool 'add' executed.]|2".to_owned(), false));
@@ -299,7 +299,7 @@ async fn a_server_that_floods_its_output_is_ended_and_started_again() {
     let begun = Instant::now();
     assert_eq!(conversation.run().await.unwrap(), Finished);
     // Nobody waits for what will not come.
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
     let answers = answers(&stage);
     let line = "Error calling MCP tool notes_shout: it wrote a line of more than 16 MiB, and was ended";
     assert_eq!(answers[0], (line.to_owned(), true));
@@ -402,7 +402,7 @@ async fn a_server_at_an_address_is_called_with_its_key() {
         finish("c4", "done"),
     ]);
     let servers = json!({
-        "with_key": {"url": url, "timeout": 0.5, "auth": {"strategy": "bearer", "value": "${TOKEN}"}},
+        "with_key": {"url": url, "timeout": 8, "auth": {"strategy": "bearer", "value": "${TOKEN}"}},
         "without": {"url": url, "transport": "streamable-http"},
     });
     let conversation = open(&stage, &servers).await;
@@ -414,7 +414,7 @@ async fn a_server_at_an_address_is_called_with_its_key() {
     let answers = answers(&stage);
     assert_eq!(answers[0], ("[Tool 'with_key_add' executed.]|5".to_owned(), false));
     assert_eq!(answers[1], ("[Tool 'with_key_fail' executed.]|no such note".to_owned(), true));
-    assert!(answers[2].0.starts_with("MCP tool 'with_key_hang' timed out after 0.5 seconds."), "{answers:?}");
+    assert!(answers[2].0.starts_with("MCP tool 'with_key_hang' timed out after 8 seconds."), "{answers:?}");
     conversation.close().await.unwrap();
 }
 
@@ -479,7 +479,7 @@ async fn what_a_server_at_an_address_answers_has_an_end() {
         call("c3", "half", json!({})),
         finish("c4", "done"),
     ]);
-    let servers = json!({"bad": {"url": serve_badly().await, "timeout": 3}});
+    let servers = json!({"bad": {"url": serve_badly().await, "timeout": 10}});
     let conversation = open(&stage, &servers).await;
     conversation.send_message("Go.").await.unwrap();
     assert_eq!(problems(&stage), []);
@@ -488,7 +488,7 @@ async fn what_a_server_at_an_address_answers_has_an_end() {
     assert!(answers.iter().all(|(_, is_error)| *is_error), "{answers:?}");
     let about = |place: usize| answers[place].0.chars().take(300).collect::<String>();
     assert!(about(0).starts_with("Error calling MCP tool huge: "), "{}", about(0));
-    assert!(about(1).starts_with("MCP tool 'endless' timed out after 3 seconds."), "{}", about(1));
+    assert!(about(1).starts_with("MCP tool 'endless' timed out after 10 seconds."), "{}", about(1));
     assert!(about(2).starts_with("Error calling MCP tool half: "), "{}", about(2));
     assert!(answers.iter().all(|(text, _)| text.len() < 2_000), "{}", answers[0].0.len());
     conversation.close().await.unwrap();

@@ -337,6 +337,12 @@ fn what_is_redacted_or_archived_arrives_so_that_it_verifies() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("redacted there and stand in full here"), "{told:?}");
     assert_sound(&late.store);
+    // What comes behind it brings no line of the list along that the events here do not tell.
+    source.append("other", &[pause("c")]);
+    let grown = carry(&source, &late).remove(0);
+    assert_eq!((grown.status, grown.added), (CopyStatus::Updated, 1));
+    assert_eq!(late.row("other").title.as_deref(), Some("a secret word"));
+    assert_sound(&late.store);
 }
 
 #[test]
@@ -391,6 +397,29 @@ fn what_is_moved_goes_only_once_it_has_arrived() {
     assert_eq!(event_ids(&target.store, &conversation("here")), ["a", "b"]);
     assert_sound(&source.store);
     assert_sound(&target.store);
+}
+
+#[test]
+fn what_was_named_anew_since_it_was_copied_is_told_and_not_deleted() {
+    let (source, target) = (File::new(), File::new());
+    for id in ["titled", "forked", "plain"] {
+        source.append(id, &[said("a", id)]);
+    }
+    carry(&source, &target);
+    source.store.set_title(&conversation("titled"), Some("a title of its own")).unwrap();
+    source.store.set_fork(&conversation("forked"), &conversation("plain"), None).unwrap();
+    let mut copier = Copier::new(&source.store, &target.store, CopyOptions::default());
+    let reports = copier.copy(&source.ids(), &mut |_| ()).unwrap();
+    for report in &reports {
+        let is_plain = report.id.as_str() == "plain";
+        assert_eq!(
+            (report.status, report.problems.is_empty()),
+            (CopyStatus::Unchanged, is_plain),
+            "{report:?}"
+        );
+        assert_eq!(copier.remove(report).unwrap(), is_plain, "{report:?}");
+    }
+    assert_eq!(source.row("titled").title.as_deref(), Some("a title of its own"));
 }
 
 #[test]

@@ -393,7 +393,7 @@ async fn a_repository_that_never_answers_is_given_up() {
     let source = PluginSource::new(format!("http://{}/r", listener.local_addr().unwrap()));
     let began = std::time::Instant::now();
     assert!(matches!(fetcher.fetch(&source, &[]).await, Err(PluginError::Late { .. })));
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < Duration::from_secs(120));
     let none = Fetcher { cache: None, ..fetcher };
     assert_eq!(none.fetch(&source, &[]).await, Err(PluginError::NoCache));
 }

@@ -3,9 +3,9 @@
 use annals::event::json::Object;
 use annals::event::transcript::Line;
 use annals::state::base::FieldChange;
-use annals::store::{BaseStateChange, ProjectionStatus, Task, ToolCall, UsageTotal};
+use annals::store::{BaseStateChange, ProjectionStatus, Redaction, Task, ToolCall, UsageTotal};
 use annals::transfer::Importer;
-use annals::{ConversationId, Error, Expected, NewEvent, Position, Sequence, Store};
+use annals::{ConversationId, Error, EventId, Expected, NewEvent, Position, Sequence, Store};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -248,7 +248,9 @@ fn a_store_tells_how_far_each_projection_is() {
     assert_eq!(store.projections().unwrap(), status(2, 2, 3));
     let unknown = Error::UnknownProjection {
         name: "views".into(),
-        known: ["transcript", "tool_calls", "usage", "tasks", "search"].map(String::from).to_vec(),
+        known: ["transcript", "tool_calls", "usage", "tasks", "search", "catalogue"]
+            .map(String::from)
+            .to_vec(),
     };
     assert_error(store.rebuild(&["views"], &mut |_| ()), &unknown);
 }
@@ -552,6 +554,51 @@ fn the_view_of_the_transcript_reads_the_same_text_as_the_library() {
         }
     }
     assert!(lines > 200, "{lines}");
+}
+
+#[test]
+fn what_is_redacted_while_tables_are_made_again_does_not_come_back() {
+    for times in [1, 3] {
+        let scratch = Scratch::new();
+        // Nobody waits for the reader that makes tables: it is this very test.
+        let options = annals::Options { busy_timeout: std::time::Duration::ZERO, ..crate::support::still() };
+        let store = Store::open_with(scratch.database(), &options).unwrap();
+        let talk = conversation("talk");
+        let secrets: Vec<String> = (0..times).map(|number| format!("hunter{number}")).collect();
+        for (number, secret) in secrets.iter().enumerate() {
+            let (action, call) = (format!("a{number}"), format!("c{number}"));
+            let list = json!([{"title": secret, "notes": "", "status": "todo"}]);
+            let events = [
+                called(&action, &call, "file_editor", json!({"command": "view", "path": secret})),
+                event(&format!("t{number}"), "ObservationEvent", json!({"observation": {"task_list": list}})),
+                said(&format!("s{number}"), secret),
+            ];
+            store.append(&talk, Expected::Any, &events).unwrap();
+        }
+        store.search("hunter0", &Default::default(), 1, &mut |_| ()).unwrap();
+        // Each time that the log has been read, one more is taken out before the tables are swapped.
+        let mut left = 0..times;
+        let tables = ["transcript", "tool_calls", "tasks"];
+        store
+            .rebuild(&tables, &mut |_| {
+                let Some(number) = left.next() else { return };
+                for kind in ["a", "t", "s"] {
+                    let id = EventId::new(format!("{kind}{number}")).unwrap();
+                    store.redact(&talk, Redaction::Event(&id), "it slipped out").unwrap();
+                }
+            })
+            .unwrap();
+        assert_eq!(left.next(), None, "each was taken out while tables were made");
+        let db = scratch.foreign();
+        let after = dump(&db);
+        for secret in &secrets {
+            assert!(!format!("{after:?}").contains(&format!("{secret:?}")), "{secret} of {times} came back");
+            assert_eq!(store.search(secret, &Default::default(), 1, &mut |_| ()).unwrap(), []);
+        }
+        rebuild(&store);
+        assert_same_rows(&dump(&db), &after);
+        assert_eq!(store.verify_projections(&mut |_| ()).unwrap().findings, []);
+    }
 }
 
 #[test]

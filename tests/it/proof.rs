@@ -78,14 +78,13 @@ fn a_head_says_where_every_chain_ends() {
     let store = store(&scratch);
     let text = head(&store).to_text();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "annals-head-v1");
-    assert_eq!(
-        lines[2..6],
-        ["at 2026-01-31T12:00:00.000000Z", "scope whole", "position 5", "conversations 2"]
-    );
+    assert_eq!(lines[0], "annals-head-v2");
+    assert_eq!(lines[2..5], ["at 2026-01-31T12:00:00.000000Z", "scope whole", "position 5"]);
+    assert_eq!(lines[5], format!("acts 0 {}", "0".repeat(64)));
+    assert_eq!(lines[6..8], ["changes since beginning", "conversations 2"]);
     let row = store.conversation(&conversation("a talk")).unwrap();
-    assert_eq!(lines[6], format!("4 {} a talk", row.head_hash));
-    assert!(lines[7].ends_with(" other"));
+    assert_eq!(lines[8], format!("4 {} 0 {} a talk", row.head_hash, "0".repeat(64)));
+    assert!(lines[9].ends_with(" other"));
     assert_eq!(SignedHead::parse(&text).unwrap().head, head(&store));
 }
 

@@ -246,11 +246,10 @@ async fn kept_head(kept: &Store, id: &ConversationId, head: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_paused_interrupted_and_refused_where_one_is_under_way() {
-    let slow = Duration::from_millis(600);
     let far = Far::new([
-        Answer::text("One.").delay(slow),
-        Answer::text("Two.").delay(Duration::from_secs(30)),
-        shell("c1", "sleep 30"),
+        Answer::text("One.").held(),
+        Answer::text("Two.").held(),
+        shell("c1", "sleep 600"),
         Answer::text("Four."),
     ])
     .await;
@@ -264,6 +263,7 @@ async fn a_run_is_paused_interrupted_and_refused_where_one_is_under_way() {
     far.model.arrived(1).await;
     assert!(matches!(conversation.run().await, Err(ConversationError::Running { .. })));
     conversation.pause().await.unwrap();
+    far.model.release();
     assert_eq!(running.await.unwrap().unwrap(), ExecutionStatus::Paused);
     // What the pause has left over is done at once, or is nothing: the next run is not refused.
     assert_eq!(conversation.resume().await.unwrap(), ExecutionStatus::Finished);

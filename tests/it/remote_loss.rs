@@ -2,7 +2,6 @@
 //! order, all the same.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use annals::conversation::Conversation;
 use annals::{ExecutionStatus, Expected};
@@ -51,7 +50,7 @@ proptest! {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_are_cut_during_a_run_again_and_again_lose_nothing() {
-    let far = Far::new(answers().map(|answer| answer.delay(Duration::from_millis(150)))).await;
+    let far = Far::new(answers().map(|answer| answer.held())).await;
     let proxy = Proxy::start(&far.served.url, []).await;
     let heard = Heard::default();
     let builder = heard.by(Conversation::builder().agent(far.agent()));
@@ -64,6 +63,7 @@ async fn connections_that_are_cut_during_a_run_again_and_again_lose_nothing() {
     for requests in 1..=4 {
         far.model.arrived(requests).await;
         proxy.cut();
+        far.model.release();
     }
     assert_eq!(running.await.unwrap().unwrap(), ExecutionStatus::Finished);
     assert_same(&heard.dumps(), &far.payloads(conversation.id()));

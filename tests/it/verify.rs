@@ -87,7 +87,10 @@ fn what_nobody_touched_is_sound() {
             events: rows.iter().map(|row| row.event_count).sum(),
             payload_bytes: rows.iter().map(|row| row.payload_bytes).sum(),
             redacted: 0,
+            changes: rows.iter().map(|row| store.changes_end(&row.id).unwrap().count).sum(),
+            changes_since: None,
             attachments: contents.len() as u64,
+            damaged: 0,
             findings: Vec::new(),
             notes: Vec::new(),
         }
@@ -356,11 +359,10 @@ fn attachments_that_are_not_what_they_were_are_named() {
         let golden =
             store.conversations(&Default::default(), Default::default(), None, 2).unwrap().conversations;
         let golden = golden.into_iter().find(|row| row.id != talk).unwrap().id;
-        assert_eq!(
-            findings,
-            [Finding { conversation: Some(golden), sequence: None, what: what.into() }],
-            "{sql}"
-        );
+        let wanted = Finding { conversation: Some(golden), sequence: None, what: what.into() };
+        assert!(findings.contains(&wanted), "{sql}: {findings:#?}");
+        let of_it = |finding: &Finding| finding.what.contains("the attachment fixture.json");
+        assert!(findings.iter().all(of_it), "{sql}: {findings:#?}");
     }
 }
 
@@ -458,7 +460,7 @@ fn a_projection_that_drifted_is_named_with_its_place() {
             "projection transcript: a row is missing",
         ),
         (
-            "INSERT INTO transcript_line VALUES (999, 'user', '[]')",
+            "INSERT INTO transcript_line VALUES (0, 'user', '[]')",
             None,
             "projection transcript: a row that the log does not make",
         ),

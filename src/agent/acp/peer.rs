@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{AcpError, AcpSettings};
-use crate::secret::never_inherited;
+use crate::secret::environment;
 
 /// The longest line, in bytes; a longer one is passed over.
 const LINE_BYTES_MAX: u64 = 16 << 20;
@@ -93,9 +93,7 @@ impl Peer {
         let (name, args) = settings.command.split_first().ok_or(AcpError::NoCommand)?;
         let mut command = Command::new(name);
         command.args(args).current_dir(&start.working_dir).kill_on_drop(true);
-        for name in never_inherited() {
-            command.env_remove(name);
-        }
+        environment::withhold(command.as_std_mut());
         command.envs(start.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         #[cfg(unix)]

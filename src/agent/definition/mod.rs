@@ -6,7 +6,6 @@ mod builtin;
 mod folder;
 mod json;
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -16,6 +15,7 @@ pub use folder::read_folder;
 use super::Policy;
 use crate::event::Json;
 use crate::skill::front::{Front, words};
+use crate::untrusted;
 
 /// The agent that does what no other is named for.
 pub const GENERAL: &str = "general-purpose";
@@ -185,11 +185,7 @@ impl Definition {
     pub fn read_file(path: &Path) -> Result<Self, DefinitionProblem> {
         let problem =
             |reason: String| DefinitionProblem { source_path: path.to_string_lossy().into_owned(), reason };
-        let metadata = fs::metadata(path).map_err(|error| problem(error.to_string()))?;
-        if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
-            return Err(problem(format!("it is no file, or longer than {FILE_BYTES_MAX} bytes")));
-        }
-        let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+        let text = untrusted::read_text(path, FILE_BYTES_MAX).map_err(|error| problem(error.to_string()))?;
         let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         let mut definition = Self::read(&text, &stem).map_err(problem)?;
         definition.source = Some(path.to_string_lossy().replace('\\', "/"));

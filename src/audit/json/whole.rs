@@ -17,6 +17,9 @@ pub fn verification(seen: &Verification) -> Value {
         "payload_bytes": seen.payload_bytes,
         "redacted": seen.redacted,
         "attachments": seen.attachments,
+        "changes": seen.changes,
+        "changes_since": seen.changes_since.map(Timestamp::to_rfc3339),
+        "damaged": seen.damaged,
         "findings": findings(&seen.findings),
         "notes": findings(&seen.notes),
     })

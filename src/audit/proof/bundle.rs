@@ -58,7 +58,8 @@ pub fn write_bundle(
 ) -> Result<Bundle> {
     let BundleOptions { key, at, withheld } = options;
     let (key, at) = (*key, *at);
-    let heads = store.heads(Some(conversation))?;
+    // What stands beside the events is not in a bundle, and its head does not speak of it.
+    let heads = store.heads(Some(conversation))?.of_events();
     let [end] = heads.conversations.as_slice() else {
         return Err(Error::UnknownConversation { conversation: conversation.to_string() });
     };

@@ -1,16 +1,21 @@
 //! The text of a head: what it is made of, byte for byte.
 //!
 //! ```text
-//! annals-head-v1\n
+//! annals-head-v2\n
 //! store <the store's id>\n
 //! at <RFC 3339, UTC, microseconds>\n
 //! scope whole|conversation\n
 //! position <newest position of the log>\n
+//! acts <number of the last act of the administrative log> <its hash>\n
+//! changes since beginning|<RFC 3339, UTC, microseconds>\n
 //! conversations <how many lines follow>\n
-//! <events> <hash of the last event, 64 hex digits> <conversation id>\n      for each, by id
+//! <events> <hash of the last event, 64 hex digits> <changes> <hash of the last change> <conversation id>\n   for each, by id
 //! key <public key, 64 hex digits>\n                                        where it is signed
 //! signature <Ed25519 over everything before the line "key", 128 hex digits>\n
 //! ```
+//!
+//! A head of events alone, as bundles have and as all were before schema 12, begins with `annals-head-v1`, has no lines
+//! `acts` and `changes`, and says nothing of changes in a conversation's line.
 //!
 //! There is one way to write a head: reading refuses every other one, so that nobody can say that a text
 //! means something else than it says.
@@ -21,9 +26,14 @@ use super::key::{Key, PublicKey, bytes, hex};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
-use crate::store::{ChainHead, Heads};
+use crate::store::{ChainEnd, ChainHead, Heads};
 
+/// The first line of a head of events alone.
 const FIRST: &str = "annals-head-v1";
+/// And of one that also speaks of what stands beside the events and of the administrative log.
+const FIRST_WHOLE: &str = "annals-head-v2";
+/// Since when the chains of changes hold in a file that always had them.
+const BEGINNING: &str = "beginning";
 
 /// The longest text that is read: a hundred bytes a conversation, for a million of them.
 const BYTES_MAX: usize = 512 << 20;
@@ -65,15 +75,21 @@ impl Head {
             Scope::Whole => "whole",
             Scope::Conversation => "conversation",
         };
-        let Heads { store_id, position, conversations } = &self.heads;
-        let mut text = format!(
-            "{FIRST}\nstore {store_id}\nat {}\nscope {scope}\nposition {position}\nconversations {}\n",
-            self.at.to_rfc3339(),
-            conversations.len()
-        );
-        for head in conversations {
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{} {} {}", head.events, head.hash, head.conversation);
+        let Heads { store_id, position, acts, changes_since, conversations } = &self.heads;
+        let first = if acts.is_some() { FIRST_WHOLE } else { FIRST };
+        let at = self.at.to_rfc3339();
+        let mut text = format!("{first}\nstore {store_id}\nat {at}\nscope {scope}\nposition {position}\n");
+        // Writing to a String cannot fail.
+        if let Some(ChainEnd { count, hash }) = acts {
+            let since = changes_since.map_or_else(|| BEGINNING.to_owned(), Timestamp::to_rfc3339);
+            let _ = write!(text, "acts {count} {hash}\nchanges since {since}\n");
+        }
+        let _ = writeln!(text, "conversations {}", conversations.len());
+        for ChainHead { conversation, events, hash, changes } in conversations {
+            let _ = match changes.filter(|_| acts.is_some()) {
+                Some(end) => writeln!(text, "{events} {hash} {} {} {conversation}", end.count, end.hash),
+                None => writeln!(text, "{events} {hash} {conversation}"),
+            };
         }
         text
     }
@@ -136,38 +152,68 @@ impl<'a> Lines<'a> {
     }
 
     fn head(&mut self) -> Result<Head> {
-        if self.line()? != FIRST {
-            return Err(self.fault("it does not begin with annals-head-v1"));
-        }
+        let is_whole = match self.line()? {
+            FIRST => false,
+            FIRST_WHOLE => true,
+            _ => return Err(self.fault("it does not begin with annals-head-v1 or annals-head-v2")),
+        };
         let store_id = self.member("store")?.to_owned();
-        let at = Timestamp::parse(self.member("at")?).ok_or_else(|| self.fault("it is no time"))?;
+        let at = self.time("at")?;
         let scope = match self.member("scope")? {
             "whole" => Scope::Whole,
             "conversation" => Scope::Conversation,
             _ => return Err(self.fault("the scope is neither whole nor conversation")),
         };
         let position = self.member("position")?.parse().map_err(|_| self.fault("it is no number"))?;
+        let (acts, changes_since) = if is_whole { self.beside()? } else { (None, None) };
         let count: usize =
             self.member("conversations")?.parse().map_err(|_| self.fault("it is no number"))?;
         let mut conversations = Vec::new();
         for _ in 0..count {
-            conversations.push(self.conversation()?);
+            conversations.push(self.conversation(is_whole)?);
         }
-        Ok(Head { scope, at, heads: Heads { store_id, position: Position(position), conversations } })
+        let position = Position(position);
+        Ok(Head { scope, at, heads: Heads { store_id, position, acts, changes_since, conversations } })
     }
 
-    fn conversation(&mut self) -> Result<ChainHead> {
+    fn time(&mut self, name: &'static str) -> Result<Timestamp> {
+        Timestamp::parse(self.member(name)?).ok_or_else(|| self.fault("it is no time"))
+    }
+
+    /// Where the administrative log ends, and since when the chains of changes hold.
+    fn beside(&mut self) -> Result<(Option<ChainEnd>, Option<Timestamp>)> {
+        let acts = end(self.member("acts")?).ok_or_else(|| self.fault("it is not acts NUMBER HASH"))?;
+        let since = match self.member("changes")? {
+            "since beginning" => None,
+            other => {
+                let time = other.strip_prefix("since ").and_then(Timestamp::parse);
+                Some(time.ok_or_else(|| self.fault("it is not changes since TIME"))?)
+            }
+        };
+        Ok((Some(acts), since))
+    }
+
+    fn conversation(&mut self, is_whole: bool) -> Result<ChainHead> {
         let line = self.line()?;
         let read = || {
             let (events, rest) = line.split_once(' ')?;
-            let (hash, id) = rest.split_once(' ')?;
+            let (hash, rest) = rest.split_once(' ')?;
+            let (changes, id) = match is_whole {
+                false => (None, rest),
+                true => {
+                    let (count, after) = rest.split_once(' ')?;
+                    let (hash, id) = after.split_once(' ')?;
+                    (Some(end(&format!("{count} {hash}"))?), id)
+                }
+            };
             Some(ChainHead {
                 conversation: ConversationId::new(id).ok()?,
                 events: events.parse().ok()?,
                 hash: Digest(bytes(hash)?),
+                changes,
             })
         };
-        read().ok_or_else(|| self.fault("it is not EVENTS HASH CONVERSATION"))
+        read().ok_or_else(|| self.fault("it is not EVENTS HASH [CHANGES HASH] CONVERSATION"))
     }
 
     fn signature(&mut self, message: &str) -> Result<PublicKey> {
@@ -185,6 +231,12 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// The end of a chain: how many links, and the hash of the last one.
+fn end(text: &str) -> Option<ChainEnd> {
+    let (count, hash) = text.split_once(' ')?;
+    Some(ChainEnd { count: count.parse().ok()?, hash: Digest(bytes(hash)?) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,6 +246,7 @@ mod tests {
             conversation: ConversationId::new(id).unwrap(),
             events,
             hash: Digest::of(id.as_bytes()),
+            changes: None,
         };
         Head {
             scope: Scope::Whole,
@@ -201,36 +254,58 @@ mod tests {
             heads: Heads {
                 store_id: "store".into(),
                 position: Position(9),
+                acts: None,
+                changes_since: None,
                 conversations: vec![head("a name with spaces", 2), head("b", 7)],
             },
         }
     }
 
+    /// A head of events alone, one that also speaks of changes and acts, and one of a file that is older than these.
+    fn each() -> [Head; 3] {
+        let end = |count: u64| ChainEnd { count, hash: Digest::of(&count.to_be_bytes()) };
+        let mut whole = head();
+        whole.heads.acts = Some(end(3));
+        for (head, count) in whole.heads.conversations.iter_mut().zip([0, 12]) {
+            head.changes = Some(end(count));
+        }
+        let mut upgraded = whole.clone();
+        upgraded.heads.changes_since = Some(Timestamp(1_700_000_000_000_002));
+        [head(), whole, upgraded]
+    }
+
     #[test]
     fn a_text_is_read_as_it_was_written() {
-        let text = head().to_text();
-        assert_eq!(text.lines().nth(2), Some("at 2023-11-14T22:13:20.000001Z"));
-        assert_eq!(SignedHead::parse(&text).unwrap(), SignedHead { head: head(), signer: None });
-        let folder = tempfile::tempdir().unwrap();
-        let key = Key::make(&folder.path().join("key")).unwrap();
-        let signed = SignedHead::parse(&head().to_signed_text(&key)).unwrap();
-        assert_eq!(signed, SignedHead { head: head(), signer: Some(key.public()) });
+        for head in each() {
+            let text = head.to_text();
+            assert_eq!(text.lines().nth(2), Some("at 2023-11-14T22:13:20.000001Z"));
+            assert_eq!(SignedHead::parse(&text).unwrap(), SignedHead { head: head.clone(), signer: None });
+            let folder = tempfile::tempdir().unwrap();
+            let key = Key::make(&folder.path().join("key")).unwrap();
+            let signed = SignedHead::parse(&head.to_signed_text(&key)).unwrap();
+            assert_eq!(signed, SignedHead { head, signer: Some(key.public()) });
+        }
     }
 
     #[test]
     fn every_byte_of_a_signed_head_counts() {
         let folder = tempfile::tempdir().unwrap();
         let key = Key::make(&folder.path().join("key")).unwrap();
-        let text = head().to_signed_text(&key);
+        for (text, unsigned) in each().map(|head| (head.to_signed_text(&key), head.to_text())) {
+            every_byte_counts(&text, &unsigned);
+        }
+    }
+
+    fn every_byte_counts(text: &str, unsigned: &str) {
         for at in 0..text.len() {
-            let mut changed = text.clone().into_bytes();
+            let mut changed = text.to_owned().into_bytes();
             changed[at] ^= 1;
             if let Ok(changed) = String::from_utf8(changed) {
                 assert!(SignedHead::parse(&changed).is_err(), "byte {at}: {changed}");
             }
             // Cut off anywhere it is none, or the unsigned one.
             let cut = SignedHead::parse(&text[..at]);
-            assert!(cut.is_err() || text[..at] == head().to_text(), "{at}");
+            assert!(cut.is_err() || text[..at] == *unsigned, "{at}");
         }
     }
 
@@ -251,6 +326,18 @@ mod tests {
             assert_ne!(changed, text);
             let read = SignedHead::parse(&changed);
             assert!(read.is_err() || read.unwrap().head != head(), "{changed}");
+        }
+        let text = each()[2].to_text();
+        for (from, to) in [
+            ("acts 3", "acts 03"),
+            ("since 2023", "since beginning 2023"),
+            ("000002Z", "000002+00:00"),
+            (" 12 ", " 012 "),
+            ("annals-head-v2", "annals-head-v1"),
+        ] {
+            let changed = text.replacen(from, to, 1);
+            assert_ne!(changed, text);
+            assert!(SignedHead::parse(&changed).is_err(), "{changed}");
         }
     }
 }

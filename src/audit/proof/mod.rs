@@ -10,7 +10,7 @@ mod head;
 mod key;
 mod withhold;
 
-pub use against::compare;
+pub use against::{compare, redacted_since};
 pub use bundle::{Bundle, BundleOptions, write_bundle};
 pub use head::{Head, Scope, SignedHead};
 pub use key::{Key, PublicKey};

@@ -11,9 +11,10 @@ use super::run::Extras;
 ///
 /// The real OpenHands clients work against it unchanged. It listens on this machine only, unless `--host`
 /// says otherwise; then it wants a session key. The reference's environment names are read too:
-/// OH_SESSION_API_KEYS_0, _1, .. and SESSION_API_KEY, OH_SECRET_KEY, OH_PREVIOUS_SECRET_KEYS, OH_WEBHOOKS,
+/// OH_SESSION_API_KEYS and OH_PREVIOUS_SECRET_KEYS (a JSON list, or _0, _1, ..), SESSION_API_KEY, OH_SECRET_KEY, OH_WEBHOOKS,
 /// OH_MAX_CONCURRENT_RUNS, OH_CONVERSATIONS_PATH, OH_PERSISTENCE_DIR, OH_WORKSPACE_PATH and
-/// OH_CONVERSATION_IDLE_TTL_SECONDS.
+/// OH_CONVERSATION_IDLE_TTL_SECONDS, and its file workspace/openhands_agent_server_config.json or the one that
+/// OPENHANDS_AGENT_SERVER_CONFIG_PATH names. A key that is not understood refuses the start.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     annals serve\n  \
@@ -38,6 +39,10 @@ pub(in crate::cli) struct Serve {
     /// An origin of pages in a browser that may call; may be given several times
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     pub origins: Vec<String>,
+    /// A name that the server may be asked under besides addresses and localhost, like agents.example; may be given
+    /// several times. Without a key requests to other names are refused
+    #[arg(long = "allow-host", value_name = "HOST")]
+    pub hosts: Vec<String>,
     /// An origin where secrets may be looked up, like https://vault.example:8200; may be given several times.
     /// Without any they may be looked up anywhere the server reaches
     #[arg(long = "lookup-origin", value_name = "ORIGIN")]

@@ -8,6 +8,7 @@ use crate::cli::arguments::{Model, Remote, Secrets};
 use crate::cli::print::{Output, row, table};
 use crate::cli::{DONE, Place};
 use crate::error::Result;
+use crate::visualizer::one_line;
 
 pub(in crate::cli) fn run(place: &Place<'_>, command: &Secrets, output: &Output) -> Result<u8> {
     settle(&Way::new(place, &Remote::default()), output, async {
@@ -39,7 +40,8 @@ pub(in crate::cli) fn run(place: &Place<'_>, command: &Secrets, output: &Output)
         } else {
             let mut table = table(&["name", "what it is for"], &[]);
             for info in known {
-                table.add_row(row([info.name, info.description.unwrap_or_default()]));
+                let what = info.description.unwrap_or_default();
+                table.add_row(row([one_line(&info.name, 60), one_line(&what, 200)]));
             }
             output.line(table.to_string())?;
         }

@@ -109,9 +109,8 @@ impl Local {
         let written = state["acp_session_id"].as_str().filter(|_| state["acp_session_cwd"] == cwd.as_str());
         let prior = settings.resume.as_deref().or(written);
         let names: Vec<String> = self.secrets.infos().into_iter().map(|info| info.name).collect();
-        let secrets = self.secrets.clone();
-        let env = tokio::task::spawn_blocking(move || secrets.for_command(&names.join(" "))).await;
-        let start = Start { working_dir: self.working_dir.clone(), env: env.unwrap_or_default() };
+        let env = self.secrets.for_command(&names.join(" ")).await;
+        let start = Start { working_dir: self.working_dir.clone(), env };
         let servers = self.servers_of(&live.base.agent).into_iter();
         let servers: Map<String, Value> =
             servers.map(|server| (server.name, server.config.to_value())).collect();

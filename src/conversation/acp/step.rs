@@ -104,7 +104,7 @@ impl Local {
             *running = None;
         }
         drop(running);
-        self.resolve_secrets().await?;
+        self.resolve_secrets().await;
         let mut live = self.lock().await?;
         for call in turn.close(if is_answered { "completed" } else { "failed" }) {
             live.push(event(call, self));
@@ -232,7 +232,7 @@ impl Local {
         if calls.is_empty() {
             return Ok(());
         }
-        self.resolve_secrets().await?;
+        self.resolve_secrets().await;
         let mut live = self.lock().await?;
         for call in calls {
             live.push(event(call, self));

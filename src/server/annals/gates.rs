@@ -1,6 +1,7 @@
 //! How many may ask for something that takes long at once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -9,6 +10,12 @@ use crate::server::failure::Failure;
 
 /// How many queries, reports and searches may run at once: each has a connection of its own and may use a processor.
 const QUESTIONS_MAX: usize = 4;
+
+/// How many may wait until a question is answered.
+const WAITING_MAX: usize = 16;
+
+/// How long one waits.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How many verifications: one reads everything there is.
 const VERIFICATIONS_MAX: usize = 1;
@@ -19,6 +26,7 @@ const FEEDS_MAX: usize = 64;
 /// How many may ask for something that takes long at once.
 pub(in crate::server) struct Gates {
     questions: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
     verifications: Arc<Semaphore>,
     feeds: Arc<Semaphore>,
 }
@@ -28,6 +36,7 @@ impl Default for Gates {
         let gate = |most| Arc::new(Semaphore::new(most));
         Self {
             questions: gate(QUESTIONS_MAX),
+            waiting: gate(WAITING_MAX),
             verifications: gate(VERIFICATIONS_MAX),
             feeds: gate(FEEDS_MAX),
         }
@@ -35,10 +44,18 @@ impl Default for Gates {
 }
 
 impl Gates {
-    /// Waits until a question may be asked.
+    /// The right to ask a question, where there is one soon; 503 otherwise, which says when to ask again.
     pub(super) async fn question(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        let closed = |_| Failure::internal("the server is closing");
-        Arc::clone(&self.questions).acquire_owned().await.map_err(closed)
+        if let Ok(permit) = Arc::clone(&self.questions).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let busy =
+            || Failure::Later("Too many questions are asked at once. Retry the request later.".to_owned());
+        let _waiting = self.waiting.try_acquire().map_err(|_| busy())?;
+        match tokio::time::timeout(PATIENCE, Arc::clone(&self.questions).acquire_owned()).await {
+            Ok(permit) => permit.map_err(|_| Failure::internal("the server is closing")),
+            Err(_) => Err(busy()),
+        }
     }
 
     /// The right to verify; 429 while somebody does.

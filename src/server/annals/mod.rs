@@ -25,7 +25,7 @@ use super::App;
 use super::failure::Failure;
 use super::request::Params;
 use crate::error::{Error, Result};
-use crate::store::Store;
+use crate::store::{Cancel, Store};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     let append_limit = DefaultBodyLimit::max(log::APPEND_BYTES_MAX);
@@ -57,6 +57,31 @@ async fn ask<T: Send + 'static>(
     work: impl FnOnce(&Store) -> Result<T> + Send + 'static,
 ) -> std::result::Result<T, Failure> {
     app.ask(move |store| Ok(work(store))).await?.map_err(named)
+}
+
+/// Asks a question that may take long: one of few at a time, and ended where nobody waits for its answer any more.
+///
+/// It keeps its place until it is really over, also where the one who asked has left.
+async fn answer<T: Send + 'static>(
+    app: &App,
+    work: impl FnOnce(&Store) -> Result<T> + Send + 'static,
+) -> std::result::Result<T, Failure> {
+    let place = app.annals().question().await?;
+    let cancel = Cancel::default();
+    let governed = cancel.clone();
+    let _unless_left = cancel.clone().drop_guard();
+    let answer = ask(app, move |store| {
+        let _place = place;
+        governed.govern(|| work(store))
+    });
+    tokio::pin!(answer);
+    tokio::select! {
+        answer = &mut answer => answer,
+        () = app.ending().cancelled() => {
+            cancel.cancel();
+            answer.await
+        }
+    }
 }
 
 /// A refusal of the store, which says what it is that is not there.

@@ -10,7 +10,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
-use super::{Form, ask};
+use super::{Form, answer};
 use crate::audit::{self, REPORTS, json as shape};
 use crate::ids::{Position, Timestamp};
 use crate::server::App;
@@ -38,8 +38,7 @@ pub(super) async fn search(State(app): State<Arc<App>>, params: Params) -> Resul
         tool: params.get("tool").map(str::to_owned),
         before: before.map(Position),
     };
-    let _asking = app.annals().question().await?;
-    let hits = ask(&app, move |store| {
+    let hits = answer(&app, move |store| {
         let conversation = conversation.map(|prefix| store.resolve(&prefix)).transpose()?;
         let filter = SearchFilter { conversation, ..filter };
         Ok(shape::hits(&store.search(&text, &filter, limit, &mut |_| {})?, limit))
@@ -63,9 +62,9 @@ pub(super) async fn query(
     let sql = request::required(&members, "sql")?.to_owned();
     let parameters = parameters(&members)?;
     let limits = limits(&members)?;
-    let _asking = app.annals().question().await?;
     let answer =
-        ask(&app, move |store| store.query(&SqlQuery { sql: &sql, parameters: &parameters, limits })).await?;
+        answer(&app, move |store| store.query(&SqlQuery { sql: &sql, parameters: &parameters, limits }))
+            .await?;
     Ok(match form {
         Form::Csv => csv(&answer),
         Form::Json | Form::Html => Json(shape::answer(&answer)).into_response(),
@@ -162,9 +161,8 @@ pub(super) async fn reports(State(app): State<Arc<App>>, params: Params) -> Resu
         }
         Form::Html => {
             let given = told(&params);
-            let _asking = app.annals().question().await?;
             let page =
-                ask(&app, move |store| audit::page(store, &given, SqlLimits::default(), Timestamp::now()));
+                answer(&app, move |store| audit::page(store, &given, SqlLimits::default(), Timestamp::now()));
             page.await.map(html)
         }
     }
@@ -180,8 +178,7 @@ pub(super) async fn report(
     let report =
         audit::report(&name).ok_or_else(|| Failure::not_found(format!("There is no report {name:?}")))?;
     let given = told(&params);
-    let _asking = app.annals().question().await?;
-    let answer = ask(&app, move |store| audit::run(store, report, &given, SqlLimits::default())).await?;
+    let answer = answer(&app, move |store| audit::run(store, report, &given, SqlLimits::default())).await?;
     Ok(match form {
         Form::Json => Json(shape::report_answer(report, &answer)).into_response(),
         Form::Csv => csv(&answer),

@@ -10,15 +10,15 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::ask;
 use super::stream::Stream;
+use super::{answer, ask};
 use crate::audit::json as shape;
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::server::App;
 use crate::server::failure::Failure;
 use crate::server::request::Params;
-use crate::store::{By, Store, Verification};
+use crate::store::{By, Store, Verification, VerifyStep};
 
 /// The most administrative acts of a page, and how many where nobody says.
 const ACTS_MAX: u64 = 1000;
@@ -38,8 +38,7 @@ pub(super) async fn stats(
     let splits =
         [("conversation", By::Conversation), ("kind", By::Kind), ("tool", By::Tool), ("day", By::Day)];
     let by = params.word("by", &splits)?;
-    let _asking = app.annals().question().await?;
-    let figures = ask(&app, move |store| match by {
+    let figures = answer(&app, move |store| match by {
         Some(by) => Ok(shape::shares(&store.breakdown(by)?)),
         None => Ok(shape::statistics(&store.statistics()?, &store.usage(None)?)),
     });
@@ -126,12 +125,12 @@ fn check(
             let _full = tell.try_send(json!({"progress": {"doing": doing, "events": events, "of": total}}));
         }
     };
-    let mut seen = store.verify(only, &mut |now| progress("checking", now.events, total))?;
-    if only.is_none() && !quick {
-        let projected =
-            store.verify_projections(&mut |now| progress("replaying", now.position.0, now.head.0))?;
-        seen.findings.extend(projected.findings);
-        seen.notes.extend(projected.notes);
+    if only.is_some() || quick {
+        return store.verify(only, &mut |now| progress("checking", now.events, total));
     }
-    Ok(seen)
+    store.verify_whole(&mut |step| match step {
+        VerifyStep::Checking(now) => progress("checking", now.events, total),
+        VerifyStep::Structure => progress("checking pages", total, total),
+        VerifyStep::Comparing(now) => progress("replaying", now.position.0, now.head.0),
+    })
 }

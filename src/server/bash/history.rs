@@ -141,9 +141,12 @@ impl History {
         for stop in &stops {
             stop.send_replace(Stop::Yes);
         }
-        for stop in stops {
-            let _still_dying = tokio::time::timeout(PATIENCE, stop.closed()).await;
-        }
+        let ended = async {
+            for stop in &stops {
+                stop.closed().await;
+            }
+        };
+        let _still_dying = tokio::time::timeout(PATIENCE, ended).await;
     }
 
     /// A page: the events, and the place of the first of the next.

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::history::Stop;
 use super::{BashCommand, BashEvent, BashOutput, History};
-use crate::secret::never_inherited;
+use crate::secret::environment;
 use crate::server::failure::Failure;
 
 /// What may gather before it is shown: 1 MiB of one stream.
@@ -53,9 +53,7 @@ fn spawn(command: &BashCommand, folder: Option<&Path>) -> std::io::Result<Child>
     if let Some(folder) = folder {
         shell.current_dir(folder);
     }
-    for name in never_inherited() {
-        shell.env_remove(name);
-    }
+    environment::withhold(shell.as_std_mut());
     #[cfg(unix)]
     shell.process_group(0);
     shell.kill_on_drop(true).spawn()

@@ -13,7 +13,7 @@ pub(super) async fn newest(repository: &Repository, limit: usize) -> Result<Valu
         return Ok(json!({"commits": [], "has_more": false}));
     };
     let count = (limit + 1).to_string();
-    let output = repository.text(&["log", "--no-show-signature", FORMAT, "-n", &count, &head]).await?;
+    let output = repository.text(&["log", FORMAT, "-n", &count, &head]).await?;
     let commits: Vec<Value> = output
         .lines()
         .filter_map(|line| {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::base::base;
 use super::run::{GitError, Repository};
+use crate::untrusted;
 
 /// The largest file that is shown: 1 MiB.
 const BYTES_MAX: u64 = 1 << 20;
@@ -26,7 +27,9 @@ pub(super) async fn since(file: &Path, named: Option<&str>) -> Result<Diff, GitE
         return Ok(Diff { modified: String::new(), original });
     };
     // What is no text is shown as nothing, as the reference does.
-    let modified = tokio::fs::read_to_string(file).await.unwrap_or_default();
+    let place = file.to_owned();
+    let read = tokio::task::spawn_blocking(move || untrusted::read_text(&place, BYTES_MAX)).await;
+    let modified = read.ok().and_then(Result::ok).unwrap_or_default();
     Ok(Diff { modified: lines(&modified), original: original.unwrap_or_default() })
 }
 

@@ -4,9 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::process::Command;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use crate::git::{Git, Unsafe, Use};
+use crate::untrusted;
 
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The most that git may print: the patch of a large workspace.
+const OUTPUT_BYTES_MAX: u64 = 256 << 20;
+
+/// How much of its complaints is kept.
+const COMPLAINT_BYTES_MAX: u64 = 64 << 10;
 
 /// Why git did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +23,9 @@ pub(super) enum GitError {
     /// The folder is in no repository, or there is no such folder.
     #[error("not a git repository: {0}")]
     NoRepository(String),
+    /// What says there which files are left out is no regular file, or too long: git would wait for it.
+    #[error("what git leaves out cannot be read: {0}")]
+    Rules(String),
     /// Git refused; its own words.
     #[error("git failed: {0}")]
     Refused(String),
@@ -31,17 +43,21 @@ pub(super) enum GitError {
         /// The most that is shown.
         max: u64,
     },
+    /// It prints more than is taken.
+    #[error("git printed more than {OUTPUT_BYTES_MAX} bytes")]
+    Long,
     /// It took too long.
     #[error("git did not answer within {} seconds", PATIENCE.as_secs())]
     Late,
     /// Git cannot be started.
     #[error("git cannot be started: {0}")]
-    Start(std::io::Error),
+    Start(Unsafe),
 }
 
 /// A folder in a repository.
 pub(super) struct Repository {
     folder: PathBuf,
+    git: Git,
     /// Another index than its own.
     index: Option<PathBuf>,
 }
@@ -53,7 +69,12 @@ impl Repository {
         if !tokio::fs::metadata(folder).await.is_ok_and(|found| found.is_dir()) {
             return Err(none());
         }
-        let repository = Self::of(folder);
+        let place = folder.to_owned();
+        let is_fit = tokio::task::spawn_blocking(move || untrusted::may_be_walked(&place)).await;
+        if !is_fit.unwrap_or_default() {
+            return Err(GitError::Rules(folder.display().to_string()));
+        }
+        let repository = Self::of(folder).await?;
         match repository.text(&["rev-parse", "--is-inside-work-tree"]).await {
             Ok(_) => Ok(repository),
             Err(GitError::Refused(_)) => Err(none()),
@@ -61,32 +82,38 @@ impl Repository {
         }
     }
 
-    fn of(folder: &Path) -> Self {
-        Self { folder: folder.to_path_buf(), index: None }
+    async fn of(folder: &Path) -> Result<Self, GitError> {
+        let git = Git::of(folder, Use::Here).await.map_err(GitError::Start)?;
+        Ok(Self { folder: folder.to_path_buf(), git, index: None })
     }
 
     /// The same with another index.
     pub fn with_index(&self, index: &Path) -> Self {
-        Self { folder: self.folder.clone(), index: Some(index.to_path_buf()) }
+        Self { folder: self.folder.clone(), git: self.git.clone(), index: Some(index.to_path_buf()) }
     }
 
     /// What git prints.
     pub async fn bytes(&self, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
-        let mut git = Command::new("git");
-        git.arg("--no-pager").args(arguments).current_dir(&self.folder).stdin(Stdio::null());
-        git.env("GIT_TERMINAL_PROMPT", "0")
-            .env("GIT_OPTIONAL_LOCKS", "0")
-            .env("LC_ALL", "C")
-            .kill_on_drop(true);
+        let mut git = self.git.command(&self.folder, arguments);
+        git.stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(index) = &self.index {
             git.env("GIT_INDEX_FILE", index);
         }
-        let output = tokio::time::timeout(PATIENCE, git.output()).await.map_err(|_| GitError::Late)?;
-        let output = output.map_err(GitError::Start)?;
-        if output.status.success() {
-            return Ok(output.stdout);
+        let mut child = git.spawn().map_err(|error| GitError::Start(error.into()))?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let whole = async {
+            let taken = tokio::join!(read(stdout, OUTPUT_BYTES_MAX), read(stderr, COMPLAINT_BYTES_MAX));
+            (taken, child.wait().await)
+        };
+        let whole = tokio::time::timeout(PATIENCE, whole).await.map_err(|_| GitError::Late)?;
+        let ((printed, complaint), status) = whole;
+        if printed.len() as u64 > OUTPUT_BYTES_MAX {
+            return Err(GitError::Long);
         }
-        Err(GitError::Refused(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+        if status.map_err(|error| GitError::Start(error.into()))?.success() {
+            return Ok(printed);
+        }
+        Err(GitError::Refused(String::from_utf8_lossy(&complaint).trim().to_owned()))
     }
 
     /// What git prints, as text without the white space around it.
@@ -109,5 +136,15 @@ impl Repository {
 
 /// Makes a repository in a folder; nothing is committed.
 pub(super) async fn init(folder: &Path) -> Result<(), GitError> {
-    Repository::of(folder).bytes(&["init", "--quiet"]).await.map(|_| ())
+    Repository::of(folder).await?.bytes(&["init", "--quiet"]).await.map(|_| ())
+}
+
+/// What comes, up to the bound and a byte more; then the pipe is closed, and whoever writes to it ends.
+async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes_max: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        // A pipe that breaks has said all it will.
+        let _broken = pipe.take(bytes_max + 1).read_to_end(&mut bytes).await;
+    }
+    bytes
 }

@@ -62,15 +62,13 @@ async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Respons
 
 /// What the file holds.
 async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
-    let (head, conversations, path) = app
+    let (head, conversations, path, log) = app
         .ask(|store| {
             let all = ConversationFilter::default();
-            Ok((store.head()?, store.count_conversations(&all)?, store.path()))
+            Ok((store.head()?, store.count_conversations(&all)?, store.path(), store.write_log()))
         })
         .await?;
     let size = |path: std::path::PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let mut wal = path.clone().into_os_string();
-    wal.push("-wal");
     text.one(
         "annals_log_position",
         Kind::Counter,
@@ -84,7 +82,13 @@ async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
         "The size of the file, without its write-ahead log.",
         size(path),
     );
-    text.one("annals_wal_bytes", Kind::Gauge, "The size of its write-ahead log.", size(wal.into()));
+    text.one("annals_wal_bytes", Kind::Gauge, "The size of its write-ahead log.", log.bytes);
+    text.one(
+        "annals_wal_pinned",
+        Kind::Gauge,
+        "1 while a reader that does not end keeps the write-ahead log from beginning anew.",
+        u64::from(log.is_pinned()),
+    );
     Ok(())
 }
 

@@ -63,7 +63,7 @@ mod tests {
     fn what_is_left_out_says_why_and_what_nobody_has_is_not_found() {
         let status = |method: &str, path: &str| match refusal(method, path) {
             Some(Failure::Refused(status, text)) => Some((status.as_u16(), text)),
-            Some(Failure::Schema(_) | Failure::Internal(_)) | None => None,
+            Some(Failure::Later(_) | Failure::Schema(_) | Failure::Internal(_)) | None => None,
         };
         let (code, text) = status("GET", "/api/vscode/status").unwrap();
         assert_eq!(

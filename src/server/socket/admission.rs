@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::server::App;
 use crate::server::auth;
 use crate::server::failure::Failure;
+use crate::server::gate::Gate;
 use crate::server::request::Params;
 
 /// How long the first frame may take.
@@ -33,13 +35,19 @@ pub(super) const OVERLOADED: u16 = 1013;
 /// Close code of a server that ends: a clean close would have clients come back without a pause.
 pub(super) const RESTARTS: u16 = 1012;
 
+/// What whoever has yet to show a key may say, in bytes: a key and what is around it.
+const STRANGER_BYTES_MAX: u64 = 16 << 10;
+
+/// How much is read from a socket at once. The library's own default is eight times that, for each of them.
+const READ_BYTES: usize = 16 << 10;
+
 /// What is known of a caller before the socket opens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Caller {
     /// May listen.
     Known,
-    /// Has yet to show a key.
-    Unknown,
+    /// Has yet to show a key. Until then little is heard of what it says, where its connection has a gate.
+    Unknown(Option<Gate>),
 }
 
 /// A place among all sockets of the server, for as long as it is held.
@@ -49,36 +57,55 @@ pub(super) fn seat(app: &App) -> Result<OwnedSemaphorePermit, Failure> {
 }
 
 /// A socket whose frames are no longer than they may be, and that is not written to without bound.
-pub(super) fn bounded(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
+pub(super) fn bounded(upgrade: WebSocketUpgrade, caller: &Caller) -> WebSocketUpgrade {
+    let frame_bytes_max = match caller {
+        Caller::Known => FRAME_BYTES_MAX,
+        Caller::Unknown(Some(gate)) => {
+            gate.narrow(STRANGER_BYTES_MAX);
+            FRAME_BYTES_MAX
+        }
+        // A listener of the host's own: what bounds a stranger bounds it for good.
+        Caller::Unknown(None) => STRANGER_BYTES_MAX as usize,
+    };
     upgrade
-        .max_message_size(FRAME_BYTES_MAX)
-        .max_frame_size(FRAME_BYTES_MAX)
+        .read_buffer_size(READ_BYTES)
+        .max_message_size(frame_bytes_max)
+        .max_frame_size(frame_bytes_max)
         .max_write_buffer_size(WRITE_BYTES_MAX)
 }
 
 /// Looks for a key in the query and the headers; a wrong one refuses the handshake.
-pub(super) fn knock(app: &App, params: &Params, headers: &HeaderMap) -> Result<Caller, Failure> {
+pub(super) fn knock(
+    app: &App,
+    params: &Params,
+    headers: &HeaderMap,
+    gate: Option<Extension<Gate>>,
+) -> Result<Caller, Failure> {
     if app.config().session_keys.is_empty() {
         return Ok(Caller::Known);
     }
     match params.get("session_api_key").or_else(|| auth::key(headers)) {
         Some(key) if auth::is_known(app, Some(key)) => Ok(Caller::Known),
         Some(_) => Err(Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned())),
-        None => Ok(Caller::Unknown),
+        None => Ok(Caller::Unknown(gate.map(|Extension(gate)| gate))),
     }
 }
 
 /// Lets a caller in, or closes the socket: whoever is unknown has to say a key first.
 pub(super) async fn enter(app: &App, caller: Caller, socket: &mut WebSocket) -> Option<()> {
-    if caller == Caller::Known {
-        return Some(());
-    }
+    let gate = match caller {
+        Caller::Known => return Some(()),
+        Caller::Unknown(gate) => gate,
+    };
     let first = tokio::time::timeout(PATIENCE, socket.recv()).await;
     let key = match first {
         Ok(Some(Ok(Message::Text(text)))) => auth_frame(text.as_str()).flatten(),
         Ok(_) | Err(_) => None,
     };
     if key.is_some_and(|key| auth::is_known(app, Some(&key))) {
+        if let Some(gate) = gate {
+            gate.open();
+        }
         return Some(());
     }
     close(socket, UNAUTHORISED, "Authentication failed").await;

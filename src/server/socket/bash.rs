@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode};
@@ -15,6 +16,7 @@ use crate::ids::{EventId, Timestamp};
 use crate::server::App;
 use crate::server::bash::{self, BashEvent};
 use crate::server::failure::Failure;
+use crate::server::gate::Gate;
 use crate::server::request::Params;
 use crate::server::scope::Scope;
 
@@ -25,16 +27,17 @@ pub(super) async fn open(
     State(app): State<Arc<App>>,
     params: Params,
     headers: HeaderMap,
+    gate: Option<Extension<Gate>>,
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, Failure> {
-    let caller = admission::knock(&app, &params, &headers)?;
+    let caller = admission::knock(&app, &params, &headers, gate)?;
     let forbidden = |_| Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let resends = match params.get("resend_mode") {
         Some("all") => true,
         Some(_) => false,
         None => params.flag("resend_all").map_err(forbidden)?,
     };
-    let (upgrade, seat) = (admission::bounded(upgrade), admission::seat(&app)?);
+    let (upgrade, seat) = (admission::bounded(upgrade, &caller), admission::seat(&app)?);
     Ok(upgrade.on_upgrade(move |socket| async move {
         let _seat = seat;
         serve(app, caller, resends, socket).await;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode};
@@ -14,6 +15,7 @@ use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
 use crate::server::events::provenance;
 use crate::server::failure::Failure;
+use crate::server::gate::Gate;
 use crate::server::hub::Frame;
 use crate::server::message;
 use crate::server::request::{Params, PathId};
@@ -53,13 +55,14 @@ pub(super) async fn open(
     id: Result<PathId, Failure>,
     params: Params,
     headers: HeaderMap,
+    gate: Option<Extension<Gate>>,
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, Failure> {
-    let caller = admission::knock(&app, &params, &headers)?;
+    let caller = admission::knock(&app, &params, &headers, gate)?;
     let forbidden = |_| Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let PathId(id) = id.map_err(forbidden)?;
     let resend = Resend::of(&params)?;
-    let (upgrade, seat) = (admission::bounded(upgrade), admission::seat(&app)?);
+    let (upgrade, seat) = (admission::bounded(upgrade, &caller), admission::seat(&app)?);
     Ok(upgrade.on_upgrade(move |socket| async move {
         let _seat = seat;
         serve(app, id, caller, resend, socket).await;
@@ -206,7 +209,7 @@ pub(super) async fn said(
     }
     let invalid = |failure: Failure| match &failure {
         Failure::Refused(StatusCode::NOT_FOUND, _) => ("ValueError", "inactive_service".to_owned()),
-        Failure::Refused(..) | Failure::Internal(_) => ("ValueError", failure.told()),
+        Failure::Refused(..) | Failure::Later(_) | Failure::Internal(_) => ("ValueError", failure.told()),
         Failure::Schema(_) => ("ValidationError", failure.told()),
     };
     if value.get("role").is_none() {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode};
@@ -17,6 +18,7 @@ use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
 use crate::server::events::provenance;
 use crate::server::failure::Failure;
+use crate::server::gate::Gate;
 use crate::server::hub::Frame;
 use crate::server::request::{Params, PathId};
 use crate::server::session::snapshot;
@@ -33,14 +35,15 @@ pub(super) async fn open(
     id: Result<PathId, Failure>,
     params: Params,
     headers: HeaderMap,
+    gate: Option<Extension<Gate>>,
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, Failure> {
-    let caller = admission::knock(&app, &params, &headers)?;
+    let caller = admission::knock(&app, &params, &headers, gate)?;
     let forbidden = || Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let PathId(id) = id.map_err(|_| forbidden())?;
     let after =
         params.get("after_seq").map(|text| text.parse::<i64>().map_err(|_| forbidden())).transpose()?;
-    let (upgrade, seat) = (admission::bounded(upgrade), admission::seat(&app)?);
+    let (upgrade, seat) = (admission::bounded(upgrade, &caller), admission::seat(&app)?);
     Ok(upgrade.on_upgrade(move |socket| async move {
         let _seat = seat;
         serve(app, id, caller, after, socket).await;

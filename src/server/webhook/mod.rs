@@ -22,7 +22,7 @@ use crate::llm::Transport;
 use delivery::Delivery;
 
 /// How long the end of the server waits for what is still to be told.
-const FAREWELL: Duration = Duration::from_secs(10);
+const FAREWELL: Duration = Duration::from_secs(3);
 
 /// All addresses that are told.
 pub(super) struct Webhooks {

@@ -14,6 +14,7 @@ use super::super::engine::{self, Doing as _};
 use super::read::{decompress, decompressor};
 use super::{STUB, UNARCHIVED};
 use crate::error::Result;
+use crate::store::guard;
 
 const ARCHIVES: &str = "SELECT 1 FROM archived_conversation";
 const DICTIONARIES: &str = "SELECT key, content FROM archive_dictionary";
@@ -41,7 +42,7 @@ pub(in super::super) fn show_whole(db: &Connection) -> Result<()> {
     db.create_scalar_function(UNARCHIVED, 3, flags, move |context| {
         // One that panicked has left a decompressor that starts afresh with every frame.
         let mut decompressors = decompressors.lock().unwrap_or_else(PoisonError::into_inner);
-        unarchived(context, &mut decompressors)
+        guard::leniently(|| unarchived(context, &mut decompressors))
     })
     .doing(DOING)?;
     let views: Vec<String> = db

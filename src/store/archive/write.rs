@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::super::change::{self, Subject};
 use super::super::engine::Doing as _;
 use super::super::log;
 use super::dictionary::{Lesson, Teacher, compressor, drop_one, drop_unused};
@@ -75,7 +76,9 @@ pub(super) fn pack(
     if before == Some(None) && own.is_some() {
         restore(db, conversation)?; // now there is a dictionary that helps
     }
-    run(db, BEGIN, params![conversation, own, Timestamp::now().0])?;
+    change::replaced(db, conversation, &[Subject::Archive], || {
+        run(db, BEGIN, params![conversation, own, Timestamp::now().0])
+    })?;
     let fresh = keys(db, FRESH, [conversation])?;
     let mut compressor = compressor(db, own)?;
     log::permit(db, "archive")?;
@@ -117,7 +120,7 @@ fn restore(db: &Connection, conversation: i64) -> Result<()> {
     }
     log::forbid(db)?;
     run(db, TAKE, [conversation])?;
-    run(db, END, [conversation])
+    change::replaced(db, conversation, &[Subject::Archive], || run(db, END, [conversation]))
 }
 
 /// The dictionary of an archived conversation, which may be none; `None` where it is not archived.

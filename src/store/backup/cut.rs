@@ -3,24 +3,20 @@
 //!
 //! Titles and what is kept of an import have no history; they stay as they are.
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::super::admin::{self, ActKind, Actor, NewAct};
-use super::super::archive::Payloads;
 use super::super::catalogue::{self, Entry};
+use super::super::change;
 use super::super::engine::Doing as _;
+use super::super::projection::catalogue::{Replayed, replay};
 use super::super::{archive, base_state, delete, log, origin, projection};
-use crate::chain::Digest;
 use crate::error::Result;
-use crate::event::{NewEvent, kind};
-use crate::ids::{ConversationId, EventId, Position, Timestamp};
-use crate::state::status::Effect;
+use crate::ids::{ConversationId, Position, Timestamp};
 
 const AFTER: &str = "SELECT min(position) - 1 FROM event WHERE recorded_at > ?1";
 const LENGTHS: &str = "SELECT c.key, c.id, (SELECT count(*) FROM event AS e WHERE e.conversation = c.key \
      AND e.position <= ?1) FROM conversation AS c ORDER BY c.key";
-const EVENTS: &str = "SELECT sequence, id, hash, recorded_at, payload, position FROM event WHERE conversation = ?1 \
-     AND sequence > ?2 ORDER BY sequence LIMIT 1000";
 
 const DOING: &str = "cutting off what came later";
 
@@ -86,6 +82,11 @@ fn cut_conversation(
         delete::take_out(db, id)?;
         return Ok(gone);
     }
+    change::taken_back(db, key, || shorten(db, key, &entry, length, until))
+}
+
+/// Cuts one conversation of which something is left; answers how many events went.
+fn shorten(db: &Connection, key: i64, entry: &Entry, length: u64, until: Option<Timestamp>) -> Result<u64> {
     log::permit(db, "restore")?;
     origin::cut(db, key, length)?;
     archive::cut(db, key, length)?;
@@ -93,50 +94,10 @@ fn cut_conversation(
     let changed = base_state::history::cut(db, key, length, until)?;
     log::forbid(db)?;
     if cut > 0 || changed {
-        let imported = origin::load(db, key)?.map(|origin| origin.events);
-        let (replayed, moved) = replay(db, key, &entry, imported)?;
+        let Replayed { entry: replayed, moved, imported } = replay(db, entry)?;
         let status = base_state::told_status(db, key)?;
-        catalogue::put_back(db, &entry, replayed, status, imported.is_some())?;
+        catalogue::put_back(db, entry, replayed, status, imported.is_some())?;
         base_state::history::put_head_back(db, key, moved, imported, length)?;
     }
     Ok(cut)
-}
-
-/// The row as the events make it, and the last one behind the imported that moved HEAD.
-fn replay(
-    db: &Connection,
-    key: i64,
-    entry: &Entry,
-    imported: Option<u64>,
-) -> Result<(Entry, Option<(u64, String)>)> {
-    let mut replayed = entry.emptied();
-    let mut moved = None;
-    let mut last = -1_i64;
-    let mut payloads = Payloads::new(db);
-    loop {
-        let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
-        let mut rows = statement.query(params![key, last]).doing(DOING)?;
-        let mut any = false;
-        while let Some(row) = rows.next().doing(DOING)? {
-            any = true;
-            let (sequence, id): (i64, String) =
-                row.get(0).and_then(|at| Ok((at, row.get(1)?))).doing(DOING)?;
-            let (hash, at): ([u8; 32], i64) =
-                row.get(2).and_then(|hash| Ok((hash, row.get(3)?))).doing(DOING)?;
-            let stored = log::text(row, 4).doing(DOING)?;
-            let payload = payloads.payload(row.get(5).doing(DOING)?, stored)?;
-            last = sequence;
-            let name = EventId::new(&*id)?;
-            let Ok(event) = NewEvent::keep(&*payload, || name) else { continue };
-            let effect = Effect::of(event.envelope(), event.payload());
-            replayed.take(event.envelope(), event.payload(), Digest(hash), effect, Timestamp(at));
-            let appended = imported.is_none_or(|count| sequence.cast_unsigned() >= count);
-            if appended && kind::moves_head(&event.envelope().kind) {
-                moved = Some((sequence.cast_unsigned(), id));
-            }
-        }
-        if !any {
-            return Ok((replayed, moved));
-        }
-    }
 }

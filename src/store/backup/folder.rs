@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 
 use super::super::{place, transaction};
-use super::PARTIAL;
+use super::is_partial;
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
@@ -152,7 +152,7 @@ pub(super) fn lock(folder: &Path, patience: Duration) -> Result<File> {
     for entry in std::fs::read_dir(folder).map_err(Error::io("reading", folder))? {
         let path = entry.map_err(Error::io("reading", folder))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with('.') && (name.ends_with(PARTIAL) || name.ends_with(".partial-journal")) {
+        if is_partial(&name) {
             std::fs::remove_file(&path).map_err(Error::io("deleting", &path))?;
         }
     }

@@ -14,7 +14,7 @@ use super::apply::{Spare, apply};
 use super::folder::{self, BackupFile};
 use super::mark::{self, Reach};
 use super::part::{self, Held};
-use super::{COUNTS, give_name, partial, sync};
+use super::{COUNTS, discard, give_name, partial, sync};
 use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
 
@@ -149,7 +149,7 @@ impl Store {
         let taken_at = Timestamp::now();
         let partial = partial(&folder.join("full"))?;
         place::prepare(&partial, true)?;
-        let report = self.copy_to(&partial).inspect_err(|_| drop(std::fs::remove_file(&partial)))?;
+        let report = self.copy_to(&partial).inspect_err(|_| discard(&partial))?;
         sync(&partial)?;
         let file = BackupFile::next(folder, &files, true, taken_at, report.head);
         give_name(&partial, &file.path)?;
@@ -169,7 +169,7 @@ impl Store {
         let (to, held) = match collected {
             Ok(Some((to, held))) if may && !held.is_wiped => (to, held),
             other => {
-                let _ = std::fs::remove_file(&partial);
+                discard(&partial);
                 return Ok(match other? {
                     None => Written::Nothing,
                     Some((_, Held { is_wiped: true, .. })) => Written::Wiped,

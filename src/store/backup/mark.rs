@@ -19,6 +19,7 @@ pub(super) const COLUMNS: &str = "key, id, event_count, head_hash, state, acts, 
 const TELLING: &[(&str, &str)] = &[
     ("archive_source", "group_concat(t.dictionary)"),
     ("arrival", "max(t.began_at)"),
+    ("change", "max(t.number)"),
     ("head_change", "count(*)"),
     ("origin", "max(t.imported_at) || ' ' || max(t.events)"),
     ("problem", "count(*)"),

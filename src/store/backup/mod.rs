@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
-use super::engine::Doing as _;
+use super::engine::{Doing as _, damage};
 use super::{Place, Store, database, log, place};
 use crate::error::{Error, Result};
 use crate::ids::Position;
@@ -90,9 +90,8 @@ impl Store {
 fn check(copy: &Connection, path: &Path) -> Result<BackupReport> {
     let doing = "checking the backup";
     let unsound = |what: String| Error::Corrupt { what: format!("the backup is not sound: {what}") };
-    let sound: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).doing(doing)?;
-    if sound != "ok" {
-        return Err(unsound(sound));
+    if let [wrong, ..] = &*damage(copy, "PRAGMA quick_check(1)", doing)? {
+        return Err(unsound(wrong.clone()));
     }
     let schema: u32 = copy.query_row("PRAGMA user_version", [], |row| row.get(0)).doing(doing)?;
     if schema != database::SCHEMA_VERSION {
@@ -129,9 +128,26 @@ pub(super) fn write_beside(to: &Path, write: impl FnOnce(&Path) -> Result<()>) -
         sync(to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
     });
     if done.is_err() {
-        let _ = std::fs::remove_file(&partial);
+        discard(&partial);
     }
     done
+}
+
+/// Deletes a file that will never have its name, and what the engine keeps beside it where it was stopped by a failure.
+fn discard(partial: &Path) {
+    for path in beside(partial).chain([partial.to_owned()]) {
+        // What is not there, or cannot be deleted, is no news beside the failure itself.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// What the engine may keep beside a file.
+fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
+    BESIDE.iter().map(move |ending| {
+        let mut path = path.as_os_str().to_owned();
+        path.push(ending);
+        path.into()
+    })
 }
 
 /// The name of a file that is still being written, beside the one it will have.
@@ -147,6 +163,15 @@ fn partial(to: &Path) -> Result<PathBuf> {
 
 /// How the name of a file ends that is still being written.
 const PARTIAL: &str = ".partial";
+
+/// How the names of the files end that the engine keeps beside a file.
+const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
+
+/// Whether a name is that of a file that was never finished, or of one that the engine kept beside it.
+fn is_partial(name: &str) -> bool {
+    let of = BESIDE.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    of.starts_with('.') && of.ends_with(PARTIAL)
+}
 
 /// Gives a file its name, unless something has that name by now: renaming would take its place.
 fn give_name(partial: &Path, to: &Path) -> Result<()> {

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::super::admin::Actor;
-use super::super::engine::{Doing as _, is_busy};
+use super::super::engine::{Doing as _, damage, is_busy};
 use super::super::{Options, Place, Store, Verification, VerifyProgress, database};
 use super::apply::{Spare, apply};
 use super::cut::{self, Cut};
 use super::folder::{self, BackupFile};
 use super::follow::{PART_ID, id_of, open_part};
-use super::{COUNTS, mark, write_beside};
+use super::{COUNTS, beside, mark, write_beside};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
 
@@ -203,9 +203,8 @@ fn from_folder(folder: &Path, partial: &Path, moment: &Moment) -> Result<Built> 
     let series = &files[first..=last];
     std::fs::copy(&series[0].path, partial).map_err(Error::io("copying", &series[0].path))?;
     let db = open(partial)?;
-    let sound: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).doing(DOING)?;
-    if sound != "ok" {
-        return Err(Error::Corrupt { what: format!("{} is not sound: {sound}", series[0].name()) });
+    if let [wrong, ..] = &*damage(&db, "PRAGMA quick_check(1)", DOING)? {
+        return Err(Error::Corrupt { what: format!("{} is not sound: {wrong}", series[0].name()) });
     }
     let mut spared = Vec::new();
     for pair in series.windows(2) {
@@ -313,7 +312,7 @@ fn open(path: &Path) -> Result<Connection> {
     let db = Connection::open_with_flags(path, flags).doing(DOING)?;
     let patience = Options::default().busy_timeout;
     db.busy_timeout(patience).doing(DOING)?;
-    database::set_up(&db)?;
+    database::set_up(&db, &Actor::default())?;
     mark::set_up(&db)?;
     let alone = "PRAGMA foreign_keys = OFF; PRAGMA journal_mode = DELETE; PRAGMA journal_mode = OFF; \
          PRAGMA synchronous = OFF";
@@ -340,10 +339,18 @@ fn tidy(path: &Path) -> Result<()> {
     db.close().map_err(|(_, error)| error).doing(DOING)
 }
 
-/// Moves what a write-ahead log may hold into the file.
+/// Moves what a write-ahead log may hold into the file, and makes sure that the file is whole without another.
 fn settle(path: &Path) -> Result<()> {
     let db = open(path)?;
-    db.close().map_err(|(_, error)| error).doing(DOING)
+    db.close().map_err(|(_, error)| error).doing(DOING)?;
+    match beside(path).find(|beside| beside.exists()) {
+        // It belongs to the name that the file has now, and would be lost with it.
+        Some(left) => {
+            let source = format!("{} is left", left.display()).into();
+            Err(Error::Storage { doing: DOING, source })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Applies a part that must be the one right behind `before`; answers who was spared.
@@ -388,7 +395,10 @@ fn apply_part(
     let uri = Place::File(file.path.clone()).uri("?mode=ro&immutable=1");
     db.execute("ATTACH ?1 AS part", [uri]).doing(DOING)?;
     db.execute_batch("BEGIN").doing(DOING)?;
-    let spared = apply(db, spare)?;
+    let spared = apply(db, spare).map_err(|error| match error {
+        Error::Corrupt { what } => corrupt(format!("{}: {what}", file.name())),
+        other => other,
+    })?;
     db.execute_batch("COMMIT; DETACH part").doing(DOING)?;
     let now: (i64, i64) = db.query_row(COUNTS, [], |row| Ok((row.get(0)?, row.get(1)?))).doing(DOING)?;
     if counted && spared.is_empty() && now != counts {

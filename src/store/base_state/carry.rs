@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use sha2::{Digest as _, Sha256};
 
 use super::super::engine::Doing as _;
-use super::{LOAD, STALE_USAGE};
+use super::{COUNT_HEADS, LOAD, STALE_USAGE};
 use crate::chain::Digest;
 use crate::error::Result;
 
@@ -12,13 +12,12 @@ const ADD: &str = "INSERT INTO base_state (conversation, version, document, docu
      VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (conversation) DO UPDATE SET version = excluded.version, \
      document = excluded.document, document_version = excluded.document_version, \
      first_document = excluded.first_document";
-const CHANGES: &str = "SELECT version, field, value, sequence, recorded_at FROM base_state_change \
+const CHANGES: &str = "SELECT version, field, value, sequence, recorded_at, actor FROM base_state_change \
      WHERE conversation = ?1 AND version > ?2 AND version <= ?3 ORDER BY version, rowid";
-const ADD_CHANGE: &str = "INSERT INTO base_state_change (conversation, version, field, value, sequence, recorded_at) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const ADD_CHANGE: &str = "INSERT INTO base_state_change (conversation, version, field, value, sequence, recorded_at, \
+     actor) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const HEADS: &str = "SELECT sequence, leaf_event_id, recorded_at FROM head_change \
      WHERE conversation = ?1 ORDER BY rowid LIMIT ?2";
-const COUNT_HEADS: &str = "SELECT count(*) FROM head_change WHERE conversation = ?1";
 const ADD_HEAD: &str =
     "INSERT INTO head_change (conversation, sequence, leaf_event_id, recorded_at) VALUES (?1, ?2, ?3, ?4)";
 
@@ -47,6 +46,7 @@ struct Change {
     value: Option<String>,
     sequence: i64,
     recorded_at: i64,
+    actor: Option<String>,
 }
 
 fn change(row: &Row<'_>) -> rusqlite::Result<Change> {
@@ -56,6 +56,7 @@ fn change(row: &Row<'_>) -> rusqlite::Result<Change> {
         value: row.get(2)?,
         sequence: row.get(3)?,
         recorded_at: row.get(4)?,
+        actor: row.get(5)?,
     })
 }
 
@@ -186,9 +187,12 @@ pub(in super::super) fn carry(here: (&Connection, i64), there: (&Connection, i64
         let mut statement = from.prepare_cached(CHANGES).doing(CARRYING)?;
         let mut rows = statement.query(params![from_key, known, row.version]).doing(CARRYING)?;
         while let Some(row) = rows.next().doing(CARRYING)? {
-            let Change { version, field, value, sequence, recorded_at } = change(row).doing(CARRYING)?;
+            let Change { version, field, value, sequence, recorded_at, actor } =
+                change(row).doing(CARRYING)?;
             db.prepare_cached(ADD_CHANGE)
-                .and_then(|mut s| s.execute(params![key, version, field, value, sequence, recorded_at]))
+                .and_then(|mut s| {
+                    s.execute(params![key, version, field, value, sequence, recorded_at, actor])
+                })
                 .doing(CARRYING)?;
         }
         db.prepare_cached(STALE_USAGE).and_then(|mut s| s.execute([key])).doing(CARRYING)?;

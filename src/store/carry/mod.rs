@@ -102,6 +102,12 @@ pub(crate) enum Beside {
 }
 
 impl Store {
+    /// Whether `id` here has the title of a parcel, and is a fork of what that is one of.
+    pub(crate) fn is_named_as(&self, id: &ConversationId, parcel: &Parcel) -> Result<bool> {
+        let mine = self.read(|db| catalogue::whole(db, catalogue::key(db, id)?))?;
+        Ok(mine.given() == parcel.whole.given())
+    }
+
     /// What stands beside the events of `id` here, beside that of a parcel from `source`.
     pub(crate) fn compare_beside(
         &self,

@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use super::super::admin::{self, ActKind, Actor, NewAct, Receipt};
 use super::super::catalogue::{self, Entry};
+use super::super::change::{self, Subject};
 use super::super::{Store, arrival, attachment, base_state, log, origin};
 use super::{Page, Parcel, StoredRow};
 use crate::chain;
@@ -28,7 +29,7 @@ impl Store {
     ) -> Result<()> {
         self.write(|db| {
             let now = Timestamp::now();
-            let mut entry = match Entry::load(db, id)? {
+            let mut entry = match Entry::load_to_append(db, id)? {
                 Some(entry) => entry,
                 None => Entry::create(db, id, now)?,
             };
@@ -45,7 +46,9 @@ impl Store {
                 entry.save(db, now)?;
             }
             if step.rest {
-                source.read(|from| finish(db, &entry, from, parcel, now))?;
+                source.read(|from| {
+                    change::replaced(db, entry.key, Subject::ALL, || finish(db, &entry, from, parcel, now))
+                })?;
             }
             note_redactions(db, &self.0.options.actor, (id, entry.key), parcel, now)?;
             Ok(())
@@ -89,7 +92,7 @@ fn append(
         let spot = log::Spot { position, conversation: entry.key, sequence, recorded_at, hash };
         log::insert_row(db, &spot, row)?;
         if let Some(file) = &row.file {
-            origin::name_file(db, position.0.cast_signed(), file)?;
+            origin::name_file(db, entry.key, (position, sequence), file)?;
         }
         let event = read(row)?;
         let effect = Effect::of(event.envelope(), event.payload());

@@ -1,6 +1,7 @@
 //! What a statement may do: read documented views, call harmless functions, nothing else.
 
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Instant;
 
 use rusqlite::config::DbConfig;
 use rusqlite::fallible_iterator::FallibleIterator as _;
@@ -9,9 +10,11 @@ use rusqlite::limits::Limit;
 use rusqlite::{Batch, Connection};
 
 use super::super::archive;
-use super::super::engine::Doing as _;
+use super::super::engine::{Doing as _, Stop, stop};
+use super::super::options::PATIENCE_MAX;
+use super::heap::{self, Bounds, Why};
 use super::views::{VIEWS, view};
-use super::{SQL_BYTES_MAX, VALUE_BYTES_MAX, teach};
+use super::{SQL_BYTES_MAX, SqlLimits, VALUE_BYTES_MAX, run, teach};
 use crate::error::{Error, Result};
 
 const DOING: &str = "checking a query";
@@ -113,6 +116,22 @@ const FUNCTIONS: &[&str] = &[
 /// first door knows no tables.
 const WITHIN_VIEWS: &[&str] = &["stood", "asked", "earliest", "judged", "decided"];
 
+/// How many SELECTs a statement may come to, once its common table expressions stand in place of their names.
+const SELECTS_MAX: u32 = 2_000;
+
+/// The same with those of the views.
+const SELECTS_MAX_OF_FILE: u32 = 40_000;
+
+/// How much memory reading a statement may take at the first door, in bytes.
+const READING_BYTES_MAX: u64 = 64 << 20;
+
+/// What would be right instead.
+const SMALLER: &str = "let each common table expression read those before it once, or write fewer of them";
+
+/// What is wrong with a statement that comes to more.
+const GROWN: &str =
+    "the statement grows too large once its common table expressions stand in place of their names";
+
 /// Whether a query may call a function of this name.
 pub(super) fn admits_function(name: &str) -> bool {
     FUNCTIONS.iter().any(|function| function.eq_ignore_ascii_case(name))
@@ -133,7 +152,10 @@ pub(super) fn authorizer(
     modules: Vec<String>,
 ) -> (impl FnMut(AuthContext<'_>) -> Authorization + Send + 'static, Receiver<String>) {
     let (tell, refused): (Sender<String>, _) = mpsc::channel();
-    let authorize = move |context: AuthContext<'_>| match judge(door, &context, &modules) {
+    let mut asked = 0_u32;
+    let authorize = move |context: AuthContext<'_>| match count(&mut asked, door, &context)
+        .and_then(|()| judge(door, &context, &modules))
+    {
         Ok(()) => Authorization::Allow,
         Err(what) => {
             // Nobody listens any more once the statement is prepared, and then nothing is refused either.
@@ -149,6 +171,22 @@ pub(super) fn modules(db: &Connection) -> Result<Vec<String>> {
     db.prepare("SELECT name FROM pragma_module_list")
         .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
         .doing(DOING)
+}
+
+/// Counts what a statement reads once its names stand for what they are, and looks at the clock.
+fn count(asked: &mut u32, door: Door, context: &AuthContext<'_>) -> Result<(), String> {
+    if matches!(context.action, AuthAction::Select) {
+        *asked += 1;
+    }
+    let most = match door {
+        Door::Names => SELECTS_MAX,
+        Door::File => SELECTS_MAX_OF_FILE,
+    };
+    if *asked > most {
+        return Err(GROWN.to_owned());
+    }
+    // What it is to end for is told by the meter.
+    heap::look().map_or(Ok(()), |_| Err("the limits are met".to_owned()))
 }
 
 fn judge(door: Door, context: &AuthContext<'_>, modules: &[String]) -> Result<(), String> {
@@ -201,8 +239,9 @@ fn is_of_the_engine(table: &str, modules: &[String]) -> bool {
 /// Prepares `sql` at the first door; answers the names of its parameters, without their colon.
 ///
 /// # Errors
-/// [`Error::QueryRefused`], which says what would be right.
-pub(super) fn check(sql: &str) -> Result<Vec<String>> {
+/// [`Error::QueryRefused`], which says what would be right, and [`Error::QueryTooLong`] where reading it takes as
+/// long as it may take altogether.
+pub(super) fn check(sql: &str, limits: SqlLimits) -> Result<Vec<String>> {
     let refuse = |what: &str, hint: &str| Error::QueryRefused { what: what.into(), hint: Some(hint.into()) };
     if sql.len() > SQL_BYTES_MAX {
         let what = format!("the statement has {} bytes, {SQL_BYTES_MAX} are allowed", sql.len());
@@ -214,10 +253,22 @@ pub(super) fn check(sql: &str) -> Result<Vec<String>> {
     let db = names_only()?;
     let (authorize, refused) = authorizer(Door::Names, modules(&db)?);
     db.authorizer(Some(authorize)).doing(DOING)?;
-    let told = |error: &rusqlite::Error| teach::refusal(sql, error, refused.try_iter().next());
+    let memory_bytes_max = limits.memory_bytes_max.min(READING_BYTES_MAX);
+    let deadline = Instant::now() + limits.time_max.min(PATIENCE_MAX);
+    let meter = run::watch(&db, Bounds { deadline, memory_bytes_max })?;
+    let told = |error: &rusqlite::Error| match meter.why() {
+        Some(Why::Large) => refuse(
+            GROWN,
+            "let each common table expression read those before it once, or write fewer of them",
+        ),
+        Some(why) => run::ended(why, limits),
+        // A program of too many instructions, or a machine without memory.
+        None if stop(error) == Some(Stop::NoMemory) => refuse(GROWN, SMALLER),
+        None => teach::refusal(sql, error, refused.try_iter().next()),
+    };
     let mut batch = Batch::new(&db, sql);
     let one = "write one SELECT (or WITH … SELECT) over the documented views";
-    let statement = match batch.next() {
+    let statement = match meter.strictly(|| batch.next()) {
         Ok(Some(statement)) => statement,
         Ok(None) => return Err(refuse("there is no statement", one)),
         Err(error) => return Err(told(&error)),
@@ -228,7 +279,7 @@ pub(super) fn check(sql: &str) -> Result<Vec<String>> {
     if !statement.readonly() || statement.column_count() == 0 {
         return Err(refuse("a query may only read: SELECT, or WITH … SELECT", one));
     }
-    if !matches!(batch.next(), Ok(None)) {
+    if !matches!(meter.strictly(|| batch.next()), Ok(None)) {
         return Err(refuse("there is more than one statement", one));
     }
     (1..=statement.parameter_count())
@@ -257,7 +308,8 @@ pub(super) fn confine(db: &Connection, value_bytes_max: usize) -> Result<()> {
     let length = i32::try_from(value_bytes_max).unwrap_or(i32::MAX);
     for (limit, value) in [
         (Limit::SQLITE_LIMIT_LENGTH, length),
-        (Limit::SQLITE_LIMIT_SQL_LENGTH, SQL_BYTES_MAX as i32),
+        // And the word EXPLAIN.
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, SQL_BYTES_MAX as i32 + 16),
         (Limit::SQLITE_LIMIT_COLUMN, 200),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
         (Limit::SQLITE_LIMIT_PARSER_DEPTH, 400),

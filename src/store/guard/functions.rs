@@ -1,24 +1,28 @@
-//! LIKE, GLOB, instr, replace and trim again, with the same results and a look at the clock.
+//! LIKE, GLOB, instr, length, replace and trim again, with the same results and a look at the clock.
 //!
 //! SQLite's own take time in proportion to the product of their arguments' sizes, and a call cannot be
-//! interrupted: `instr` over two texts of some megabytes would keep a processor busy for hours.
+//! interrupted: `instr` over two texts of some megabytes would keep a processor busy for hours. `length` and `trim`
+//! take no memory for which they could be refused it (`heap.rs`).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use memchr::memmem;
-use rusqlite::Connection;
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ToSql};
 
 use super::super::engine::Doing as _;
+use super::heap;
 use super::pattern::Pattern;
 use crate::error::Result;
 
 /// The longest pattern of LIKE and GLOB, in bytes.
 const PATTERN_BYTES_MAX: usize = 1_000;
+
+/// After how many characters the clock is looked at.
+const LOOK_EVERY: usize = 1 << 16;
 
 /// Why a function gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -37,23 +41,43 @@ fn gives_up(why: GivesUp) -> rusqlite::Error {
     rusqlite::Error::UserFunctionError(Box::new(why))
 }
 
-/// Puts them in the place of SQLite's own on a connection whose queries have to end by `deadline`.
-pub(super) fn replace_slow_ones(db: &Connection, deadline: Instant, value_bytes_max: usize) -> Result<()> {
-    let flags =
-        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
-    let tick = move || if Instant::now() < deadline { Ok(()) } else { Err(GivesUp::Late) };
+/// Puts them in the place of SQLite's own on a connection for queries.
+pub(super) fn replace_slow_ones(db: &Connection, value_bytes_max: usize) -> Result<()> {
     let made = || -> rusqlite::Result<()> {
         for arguments in [2, 3] {
-            db.create_scalar_function("like", arguments, flags, move |context| like(context, tick))?;
+            make(db, "like", arguments, like)?;
         }
-        db.create_scalar_function("glob", 2, flags, move |context| glob(context, tick))?;
-        db.create_scalar_function("instr", 2, flags, instr)?;
-        db.create_scalar_function("replace", 3, flags, move |context| replace(context, value_bytes_max))?;
-        db.create_scalar_function("trim", 2, flags, |context| trim(context, true, true))?;
-        db.create_scalar_function("ltrim", 2, flags, |context| trim(context, true, false))?;
-        db.create_scalar_function("rtrim", 2, flags, |context| trim(context, false, true))
+        make(db, "glob", 2, glob)?;
+        make(db, "instr", 2, instr)?;
+        make(db, "length", 1, length)?;
+        make(db, "replace", 3, move |context| replace(context, value_bytes_max))?;
+        for arguments in [1, 2] {
+            make(db, "trim", arguments, |context| trim(context, true, true))?;
+            make(db, "ltrim", arguments, |context| trim(context, true, false))?;
+            make(db, "rtrim", arguments, |context| trim(context, false, true))?;
+        }
+        Ok(())
     };
     made().doing("setting up a query")
+}
+
+/// Makes one of them: it begins with a look at the clock.
+fn make<T: ToSql>(
+    db: &Connection,
+    name: &str,
+    arguments: i32,
+    function: impl Fn(&Context<'_>) -> rusqlite::Result<T> + Send + 'static,
+) -> rusqlite::Result<()> {
+    let flags =
+        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
+    db.create_scalar_function(name, arguments, flags, move |context| {
+        heap::leniently(|| tick().map_err(gives_up).and_then(|()| function(context)))
+    })
+}
+
+/// Gives up where the statement has to end.
+fn tick() -> Result<(), GivesUp> {
+    heap::look().map_or(Ok(()), |_| Err(GivesUp::Late))
 }
 
 /// An argument as text, as SQLite makes text of it; `None` for NULL.
@@ -85,8 +109,14 @@ fn real(number: f64) -> String {
     }
 }
 
-fn like(context: &Context<'_>, tick: impl Fn() -> Result<(), GivesUp>) -> rusqlite::Result<Option<bool>> {
+/// A text as those functions of SQLite see it that read up to a NUL.
+fn until_nul(text: &[u8]) -> &[u8] {
+    &text[..memchr::memchr(0, text).unwrap_or(text.len())]
+}
+
+fn like(context: &Context<'_>) -> rusqlite::Result<Option<bool>> {
     let (Some(pattern), Some(subject)) = (text(context, 0), text(context, 1)) else { return Ok(None) };
+    let (pattern, subject) = (until_nul(&pattern), until_nul(&subject));
     let mut escape = None;
     if context.len() == 3 {
         let Some(told) = text(context, 2) else { return Ok(None) };
@@ -97,14 +127,15 @@ fn like(context: &Context<'_>, tick: impl Fn() -> Result<(), GivesUp>) -> rusqli
             return Err(gives_up(GivesUp::Escape));
         }
     }
-    let pattern = compiled(context, &pattern, |text| Pattern::like(text, escape))?;
-    pattern.matches(&subject, tick).map(Some).map_err(gives_up)
+    let pattern = compiled(context, pattern, |text| Pattern::like(text, escape))?;
+    pattern.matches(subject, tick).map(Some).map_err(gives_up)
 }
 
-fn glob(context: &Context<'_>, tick: impl Fn() -> Result<(), GivesUp>) -> rusqlite::Result<Option<bool>> {
+fn glob(context: &Context<'_>) -> rusqlite::Result<Option<bool>> {
     let (Some(pattern), Some(subject)) = (text(context, 0), text(context, 1)) else { return Ok(None) };
-    let pattern = compiled(context, &pattern, Pattern::glob)?;
-    pattern.matches(&subject, tick).map(Some).map_err(gives_up)
+    let (pattern, subject) = (until_nul(&pattern), until_nul(&subject));
+    let pattern = compiled(context, pattern, Pattern::glob)?;
+    pattern.matches(subject, tick).map(Some).map_err(gives_up)
 }
 
 /// The pattern taken apart: once for a statement in which it stays the same.
@@ -136,7 +167,7 @@ fn replace(context: &Context<'_>, bytes_max: usize) -> rusqlite::Result<Option<S
         String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     };
-    if old.is_empty() {
+    if until_nul(&old).is_empty() {
         return Ok(Some(owned(subject.into_owned()))); // whatever stands for it
     }
     let Some(new) = text(context, 2) else { return Ok(None) };
@@ -154,24 +185,52 @@ fn replace(context: &Context<'_>, bytes_max: usize) -> rusqlite::Result<Option<S
     Ok(Some(owned(out)))
 }
 
+/// Characters of a text up to a NUL, digits of a number, bytes of a blob.
+fn length(context: &Context<'_>) -> rusqlite::Result<Option<i64>> {
+    if let ValueRef::Blob(bytes) = context.get_raw(0) {
+        return Ok(Some(bytes.len() as i64));
+    }
+    let Some(text) = text(context, 0) else { return Ok(None) };
+    Ok(Some(until_nul(&text).iter().filter(|byte| **byte & 0xc0 != 0x80).count() as i64))
+}
+
 fn trim(context: &Context<'_>, start: bool, end: bool) -> rusqlite::Result<Option<String>> {
-    let (Some(subject), Some(unwanted)) = (text(context, 0), text(context, 1)) else { return Ok(None) };
-    let (subject, unwanted) = (String::from_utf8_lossy(&subject), String::from_utf8_lossy(&unwanted));
-    let unwanted: HashSet<char> = unwanted.chars().collect();
+    let Some(subject) = text(context, 0) else { return Ok(None) };
+    let unwanted = if context.len() == 1 { Some(Cow::from(&b" "[..])) } else { text(context, 1) };
+    let Some(unwanted) = unwanted else { return Ok(None) };
+    let (subject, unwanted) =
+        (String::from_utf8_lossy(&subject), String::from_utf8_lossy(until_nul(&unwanted)));
     let mut trimmed = subject.as_ref();
     if start {
-        trimmed = trimmed.trim_start_matches(|character| unwanted.contains(&character));
+        let bytes = run(trimmed.chars(), &unwanted)?;
+        trimmed = &trimmed[bytes..];
     }
     if end {
-        trimmed = trimmed.trim_end_matches(|character| unwanted.contains(&character));
+        let bytes = run(trimmed.chars().rev(), &unwanted)?;
+        trimmed = &trimmed[..trimmed.len() - bytes];
     }
     Ok(Some(trimmed.to_owned()))
 }
 
+/// How many bytes the first of these characters have that are all among `wanted`.
+fn run(characters: impl Iterator<Item = char>, wanted: &str) -> rusqlite::Result<usize> {
+    let one = wanted.chars().next().filter(|one| one.len_utf8() == wanted.len());
+    let many: HashSet<char> = if one.is_some() { HashSet::new() } else { wanted.chars().collect() };
+    let mut bytes = 0;
+    for (number, character) in characters.enumerate() {
+        if !one.map_or_else(|| many.contains(&character), |one| one == character) {
+            break;
+        }
+        bytes += character.len_utf8();
+        if number % LOOK_EVERY == 0 {
+            tick().map_err(gives_up)?;
+        }
+    }
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
     use rusqlite::types::Value;
 
@@ -179,7 +238,7 @@ mod tests {
 
     fn guarded() -> Connection {
         let db = Connection::open_in_memory().unwrap();
-        replace_slow_ones(&db, Instant::now() + Duration::from_secs(600), 1 << 20).unwrap();
+        replace_slow_ones(&db, 1 << 20).unwrap();
         db
     }
 
@@ -189,7 +248,8 @@ mod tests {
             1 => any::<i64>().prop_map(Value::Integer),
             1 => (-1000_i64..1000).prop_map(Value::Integer),
             1 => (-100_000..100_000).prop_map(|n| Value::Real(f64::from(n) / 64.0)),
-            6 => "[ab日%_1.-]{0,6}".prop_map(Value::Text),
+            6 => "[ab日%_1.\\- ]{0,6}".prop_map(Value::Text),
+            1 => "[ a\u{0}日]{0,4}".prop_map(Value::Text),
             1 => "[ab]{0,3}".prop_map(|text| Value::Blob(text.into_bytes())),
         ]
     }
@@ -201,7 +261,9 @@ mod tests {
             for sql in [
                 "SELECT instr(?1, ?2), ?3",
                 "SELECT replace(?1, ?2, ?3)",
-                "SELECT trim(?1, ?2), ltrim(?1, ?2), rtrim(?1, ?2), ?3",
+                "SELECT trim(?1, ?2) || '.' || ltrim(?1, ?2) || '.' || rtrim(?1, ?2), ?3",
+                "SELECT trim(?1) || '.' || ltrim(?1) || '.' || rtrim(?1), ?2, ?3",
+                "SELECT length(?1), ?2, ?3",
                 "SELECT ?1 LIKE ?2, ?1 GLOB ?2, ?3",
             ] {
                 let read = |db: &Connection| {

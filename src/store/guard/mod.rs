@@ -4,21 +4,29 @@
 //! has the documented views and no table at all, so a name that is not documented does not exist there, and
 //! nothing it calls itself (a common table expression named like a view, say) can borrow a view's rights.
 //! At the second one it is prepared on a read-only connection of its own to the file, whose authorizer
-//! admits views, and tables only beneath a view. Then it runs against a deadline, a memory limit and limits
-//! of rows and bytes. Functions that could keep the processor busy within a single call are replaced by ones
-//! that look at the clock (`functions.rs`).
+//! admits views, and tables only beneath a view. Then it runs against limits of rows and bytes.
+//!
+//! A deadline and a memory limit hold at both doors and while it runs: the engine looks at them at jumps of the
+//! program and at every piece of memory that it takes (`heap.rs`), functions that could keep the processor busy
+//! within a single call are replaced by ones that look at the clock (`functions.rs`), and in a program that could
+//! go on unseen for long values have to be smaller (`cost.rs`).
 //!
 //! Nothing is written anywhere: sorting happens in memory, within the limit.
 
 mod admission;
+mod cost;
 mod functions;
+mod heap;
 mod pattern;
 mod run;
 mod teach;
 mod views;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+#[cfg(feature = "server")]
+pub(crate) use heap::Cancel;
+pub(super) use heap::{install as count_memory, leniently};
 pub(crate) use teach::nearest;
 pub use views::{SqlView, VIEWS};
 
@@ -68,11 +76,15 @@ pub struct SqlLimits {
     pub bytes_max: usize,
     /// How long it may run. Default 30 s.
     pub time_max: Duration,
-    /// How much memory sorting, grouping and values may take, in bytes. It is looked at every few steps of
-    /// the engine; a step that joins values can go beyond it by their size. What other connections of the
-    /// process take meanwhile counts too. Default 256 MiB.
+    /// How much memory the statement may take, in bytes: all of its values, sorting, grouping and its own
+    /// preparing together. What it would take beyond that is refused to it; only the functions that Annals has
+    /// replaced can go beyond it, by their own arguments and result. Default 256 MiB.
+    ///
+    /// Where a program used SQLite before it opened its first store, memory is only looked at every few steps,
+    /// what other connections take meanwhile counts too, and single values have to be smaller.
     pub memory_bytes_max: u64,
-    /// The largest single value, in bytes. Default 65 MiB, so that every payload can be read.
+    /// The largest single value, in bytes. Default 65 MiB, so that every payload can be read. In a statement of
+    /// very many operations it is less, so that it can be ended in time.
     pub value_bytes_max: usize,
 }
 
@@ -144,9 +156,11 @@ impl Store {
     /// [`QueryTooLong`](crate::Error::QueryTooLong) and [`QueryTooLarge`](crate::Error::QueryTooLarge) where
     /// a limit was met, and what reading can meet.
     pub fn query(&self, query: &SqlQuery<'_>) -> Result<SqlAnswer> {
-        let names = admission::check(query.sql)?;
+        let began = Instant::now();
+        let names = admission::check(query.sql, query.limits)?;
         let values = run::values(&names, query.parameters)?;
+        let spent = began.elapsed();
         self.catch_up()?;
-        run::run(self, query, &values)
+        run::run(self, query, &values, spent)
     }
 }

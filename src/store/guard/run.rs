@@ -1,9 +1,8 @@
 //! Running an admitted statement against its limits.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
 
@@ -11,16 +10,14 @@ use super::super::engine::{self, Doing as _};
 use super::super::options::PATIENCE_MAX;
 use super::super::{Place, Store, archive, database};
 use super::admission::{self, Door};
-use super::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Truncation, functions, teach};
+use super::heap::{self, Bounds, Meter, Why};
+use super::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Truncation, cost, functions, teach};
 use crate::error::{Error, Result};
 
 const DOING: &str = "running a query";
 
 /// After how many steps of the engine the clock and the memory are looked at.
 const STEPS: i32 = 50;
-
-const LATE: u8 = 1;
-const LARGE: u8 = 2;
 
 /// The values of the parameters `names`, in their order.
 ///
@@ -60,10 +57,15 @@ impl ToSql for SqlValue {
     }
 }
 
-/// Runs a statement that passed the first door.
-pub(super) fn run(store: &Store, query: &SqlQuery<'_>, values: &[SqlValue]) -> Result<SqlAnswer> {
+/// Runs a statement that passed the first door; `spent` of its time is over.
+pub(super) fn run(
+    store: &Store,
+    query: &SqlQuery<'_>,
+    values: &[SqlValue],
+    spent: Duration,
+) -> Result<SqlAnswer> {
     let limits = query.limits;
-    let time_max = limits.time_max.min(PATIENCE_MAX);
+    let time_max = limits.time_max.min(PATIENCE_MAX).saturating_sub(spent);
     let deadline = Instant::now() + time_max;
     let mut db = store.0.watch.connect().doing(DOING)?;
     database::set_up_reader(&mut db, &store.0.options).doing(DOING)?;
@@ -77,41 +79,31 @@ pub(super) fn run(store: &Store, query: &SqlQuery<'_>, values: &[SqlValue]) -> R
     archive::show_whole(&db)?;
     let modules = admission::modules(&db)?;
     admission::confine(&db, limits.value_bytes_max)?;
-    functions::replace_slow_ones(&db, deadline, limits.value_bytes_max)?;
+    functions::replace_slow_ones(&db, limits.value_bytes_max)?;
     let (authorize, refused) = admission::authorizer(Door::File, modules);
     db.authorizer(Some(authorize)).doing(DOING)?;
-    let stopped = watch(&db, deadline, limits.memory_bytes_max)?;
-    answer(&db, query, values).map_err(|failure| match failure {
-        Failure::Engine(error) => tell(query.sql, error, &stopped, limits, refused.try_iter().next()),
+    let meter = watch(&db, Bounds { deadline, memory_bytes_max: limits.memory_bytes_max })?;
+    let mut value_bytes_max = limits.value_bytes_max;
+    answer(&db, query, values, &meter, &mut value_bytes_max).map_err(|failure| match failure {
+        Failure::Engine(error) => {
+            let limits = SqlLimits { value_bytes_max, ..limits };
+            tell(query.sql, error, meter.why(), limits, refused.try_iter().next())
+        }
         Failure::Ours(error) => error,
     })
 }
 
-/// Lets the engine look at the clock and the memory; answers where it notes why it stopped.
-fn watch(db: &Connection, deadline: Instant, memory_bytes_max: u64) -> Result<Arc<AtomicU8>> {
-    let stopped = Arc::new(AtomicU8::new(0));
-    let note = Arc::clone(&stopped);
-    let before = engine::memory_bytes();
-    if before == 0 {
+/// Lets the engine look at the clock and the memory.
+pub(super) fn watch(db: &Connection, bounds: Bounds) -> Result<Meter> {
+    if engine::memory_bytes() == 0 {
         // A connection is open, so this engine does not count what it uses.
         let what =
             "the memory of a query cannot be limited here: SQLite keeps no memory statistics".to_owned();
         let hint = Some("compile it without SQLITE_DEFAULT_MEMSTATUS=0".to_owned());
         return Err(Error::QueryRefused { what, hint });
     }
-    let look = move || {
-        let why = if engine::memory_bytes().saturating_sub(before) > memory_bytes_max {
-            LARGE
-        } else if Instant::now() >= deadline {
-            LATE
-        } else {
-            return false;
-        };
-        note.store(why, Ordering::Relaxed);
-        true
-    };
-    db.progress_handler(STEPS, Some(look)).doing(DOING)?;
-    Ok(stopped)
+    db.progress_handler(STEPS, Some(|| heap::look().is_some())).doing(DOING)?;
+    Ok(Meter::begin(bounds))
 }
 
 enum Failure {
@@ -125,8 +117,19 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-fn answer(db: &Connection, query: &SqlQuery<'_>, values: &[SqlValue]) -> Result<SqlAnswer, Failure> {
-    let mut statement = db.prepare(query.sql)?;
+fn answer(
+    db: &Connection,
+    query: &SqlQuery<'_>,
+    values: &[SqlValue],
+    meter: &Meter,
+    value_bytes_max: &mut usize,
+) -> Result<SqlAnswer, Failure> {
+    let limits = query.limits;
+    let most = meter
+        .strictly(|| cost::value_bytes_max(db, query.sql, limits.value_bytes_max, limits.memory_bytes_max))?;
+    *value_bytes_max = most;
+    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::try_from(most).unwrap_or(i32::MAX))?;
+    let mut statement = meter.strictly(|| db.prepare(query.sql))?;
     let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     for (index, value) in values.iter().enumerate() {
         statement.raw_bind_parameter(index + 1, value)?;
@@ -138,7 +141,8 @@ fn answer(db: &Connection, query: &SqlQuery<'_>, values: &[SqlValue]) -> Result<
     let mut answer = SqlAnswer { columns, rows: Vec::new(), truncated: None };
     let mut bytes = 0;
     let mut rows = statement.raw_query();
-    while let Some(row) = rows.next()? {
+    // Reading a value of a row takes memory without a way to say that there is none: only the steps are strict.
+    while let Some(row) = meter.strictly(|| rows.next())? {
         if answer.rows.len() == query.limits.rows_max {
             answer.truncated = Some(Truncation::Rows);
             break;
@@ -173,23 +177,31 @@ fn value(value: ValueRef<'_>) -> SqlValue {
 fn tell(
     sql: &str,
     error: rusqlite::Error,
-    stopped: &AtomicU8,
+    why: Option<Why>,
     limits: SqlLimits,
     refused: Option<String>,
 ) -> Error {
-    let late =
-        Error::QueryTooLong { limit_ms: u64::try_from(limits.time_max.as_millis()).unwrap_or(u64::MAX) };
     let large = |what: &'static str, bytes_max: u64| Error::QueryTooLarge { what, bytes_max };
-    match stopped.load(Ordering::Relaxed) {
-        LATE => return late,
-        LARGE => return large("memory", limits.memory_bytes_max),
-        _ => {}
+    if let Some(why) = why {
+        return ended(why, limits);
     }
     match engine::stop(&error) {
-        Some(engine::Stop::Interrupted) => late,
+        Some(engine::Stop::Interrupted) => ended(Why::Late, limits),
         Some(engine::Stop::TooBig) => large("a single value", limits.value_bytes_max as u64),
         Some(engine::Stop::NoMemory) => large("memory", limits.memory_bytes_max),
         Some(engine::Stop::Statement) => teach::refusal(sql, &error, refused),
         None => engine::translate(error, DOING),
+    }
+}
+
+/// Why a statement had to end, for the one who asked.
+pub(super) fn ended(why: Why, limits: SqlLimits) -> Error {
+    match why {
+        Why::Late => {
+            let limit_ms = u64::try_from(limits.time_max.as_millis()).unwrap_or(u64::MAX);
+            Error::QueryTooLong { limit_ms }
+        }
+        Why::Large => Error::QueryTooLarge { what: "memory", bytes_max: limits.memory_bytes_max },
+        Why::Cancelled => Error::QueryCancelled,
     }
 }

@@ -1,18 +1,14 @@
 //! Refusals that teach: what is wrong with a statement, and the names that would be right.
 
+use super::super::projection;
 use super::admission::admits_function;
 use super::views::{VIEWS, view};
 use crate::error::Error;
 
-/// Tables that a documented view shows, and that view.
+/// Tables that a documented view shows, and that view; projections name theirs themselves.
 const BENEATH: &[(&str, &str)] = &[
     ("event", "events"),
     ("conversation", "conversations"),
-    ("transcript_line", "transcript"),
-    ("tool_call", "tool_calls"),
-    ("usage_entry", "usage"),
-    ("usage_total", "usage"),
-    ("task", "tasks"),
     ("base_state", "base_states"),
     ("base_state_change", "base_state_changes"),
     ("attachment", "attachments"),
@@ -20,6 +16,7 @@ const BENEATH: &[(&str, &str)] = &[
     ("problem", "problems"),
     ("repair", "repairs"),
     ("head_change", "head_moves"),
+    ("change", "changes"),
     ("origin", "imports"),
 ];
 
@@ -73,7 +70,9 @@ fn table_hint(table: &str) -> String {
     if table.to_ascii_lowercase().starts_with("transcript_search") {
         return "search words with `annals search`; in SQL, transcript.text LIKE '%word%'".into();
     }
-    let beneath = BENEATH.iter().find(|(beneath, _)| beneath.eq_ignore_ascii_case(table));
+    let derived = projection::tables().map(|table| (table.name, table.view));
+    let beneath =
+        BENEATH.iter().copied().chain(derived).find(|(beneath, _)| beneath.eq_ignore_ascii_case(table));
     if let Some((_, shown)) = beneath {
         return format!("the table {table} is shown by the view {shown}; {}", columns(shown));
     }

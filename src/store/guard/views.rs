@@ -34,6 +34,7 @@ pub const VIEWS: &[SqlView] = &[
             "forked_at",
             "head_hash",
             "archived_at",
+            "user_id",
         ],
     },
     SqlView {
@@ -118,6 +119,7 @@ pub const VIEWS: &[SqlView] = &[
             "duration_ms",
             "result_id",
             "result_sequence",
+            "is_live",
         ],
     },
     SqlView {
@@ -152,12 +154,27 @@ pub const VIEWS: &[SqlView] = &[
     SqlView {
         name: "base_state_changes",
         row: "a field that a version of a base state changed",
-        columns: &["conversation_id", "version", "after_sequence", "field", "value", "recorded_at"],
+        columns: &["conversation_id", "version", "after_sequence", "field", "value", "recorded_at", "actor"],
+    },
+    SqlView {
+        name: "changes",
+        row: "a change of what stands beside a conversation's events",
+        columns: &[
+            "conversation_id",
+            "number",
+            "subject",
+            "name",
+            "after_sequence",
+            "actor",
+            "recorded_at",
+            "sha256",
+            "hash",
+        ],
     },
     SqlView {
         name: "attachments",
         row: "a file of a conversation that is no event",
-        columns: &["conversation_id", "path", "bytes", "sha256", "reason", "content"],
+        columns: &["conversation_id", "path", "bytes", "sha256", "reason", "content", "rowid"],
     },
     SqlView {
         name: "problems",
@@ -198,7 +215,13 @@ pub const VIEWS: &[SqlView] = &[
             "ended_at",
             "duration_ms",
             "result_sequence",
+            "is_live",
         ],
+    },
+    SqlView {
+        name: "outcomes",
+        row: "how a conversation came out",
+        columns: &["conversation_id", "status", "steps", "final_response", "final_sequence"],
     },
     SqlView {
         name: "status_changes",

@@ -7,24 +7,11 @@ use rusqlite::{Connection, Rows};
 
 use super::super::engine::Doing as _;
 use super::super::log;
-use super::rebuild::{RebuildProgress, advance, make_shadow};
-use super::{Standing, all, checkpoint, usage};
+use super::rebuild::{RebuildProgress, advance};
+use super::{Standing, all, checkpoint, search, tables, usage};
 use crate::error::Result;
 
 const DOING: &str = "comparing projections with the log";
-
-/// The tables that views show, and what puts their rows in an order of their own.
-const COMPARED: &[(&str, &str, &str)] = &[
-    ("transcript", "transcript_line", "position"),
-    ("tool_calls", "tool_call", "position"),
-    (
-        "usage",
-        "usage_entry",
-        "conversation, usage_id, model, position, response_id, at, prompt_tokens, completion_tokens, \
-         cache_read_tokens, cache_write_tokens, reasoning_tokens, cost, latency",
-    ),
-    ("tasks", "task", "conversation, place"),
-];
 
 /// The first row of a projection that is not what the log makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,12 +39,11 @@ pub(in super::super) fn compare(
 ) -> Result<Comparison> {
     db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = FILE").doing(DOING)?;
     let mut standing: Vec<Standing> = all().into_iter().map(|projection| (projection, 0)).collect();
-    for (projection, _) in &standing {
-        for table in projection.tables() {
-            make_shadow(db, table)?;
-        }
+    tables().try_for_each(|table| table.make_shadow(db))?;
+    if search::checkpoint(db)?.is_some() {
+        search::Words::begin(db)?;
+        standing.push((Box::new(search::Words), 0));
     }
-    make_shadow(db, usage::STALE_TABLE)?;
     loop {
         // One transaction a step, so that no reader keeps the write-ahead log from being emptied for long.
         db.execute_batch("BEGIN").doing(DOING)?;
@@ -84,7 +70,7 @@ fn compare_snapshot(
     let is_stale =
         db.prepare("SELECT 1 FROM main.usage_stale").and_then(|mut s| s.exists([])).doing(DOING)?;
     for (projection, _) in standing.iter() {
-        db.execute_batch(projection.prune()).doing(DOING)?;
+        projection.tables().iter().try_for_each(|table| table.prune(db))?;
         projection.restarted(db)?;
     }
     usage::renew_stale(db)?;
@@ -95,11 +81,27 @@ fn compare_snapshot(
             comparison.lagging.push(name);
             continue;
         }
-        for (_, table, order) in COMPARED.iter().filter(|(owner, ..)| *owner == name) {
-            comparison.drifts.extend(first_drift(db, name, table, order)?);
+        if name == search::NAME {
+            comparison.drifts.extend(search_drift(db)?);
+        }
+        for table in projection.tables() {
+            if let Some(order) = table.order {
+                comparison.drifts.extend(first_drift(db, name, table.name, order)?);
+            }
         }
     }
     Ok(comparison)
+}
+
+/// What the search index has too many, or else what it lacks.
+fn search_drift(db: &Connection) -> Result<Option<Drift>> {
+    let (too_many, lacking) = search::astray(db, None)?;
+    let drift = |position, what| Drift { projection: search::NAME, position, conversation: None, what };
+    Ok(match (too_many.rows, lacking.rows) {
+        (0, 0) => None,
+        (0, rows) => Some(drift(lacking.first, format!("it lacks the words of {rows} events"))),
+        (rows, _) => Some(drift(too_many.first, format!("it has {rows} rows that the log does not make"))),
+    })
 }
 
 /// The first row in which the file's table is not the one made from the log.

@@ -7,9 +7,9 @@
 use rusqlite::Connection;
 
 use super::super::engine::Doing as _;
-use super::super::log;
 use super::super::transaction::Write;
-use super::{Projection, Standing, all, feed, save, schema};
+use super::super::{admin, log};
+use super::{Projection, Standing, Table, all, feed, save};
 use crate::error::{Error, Result};
 use crate::ids::Position;
 
@@ -40,70 +40,102 @@ pub(in super::super) fn rebuild(
         .filter(|projection| names.contains(&projection.name()))
         .map(|projection| (projection, 0))
         .collect();
-    for (projection, _) in &standing {
-        for table in projection.tables() {
-            make_shadow(db, table)?;
+    let mut attempts = 1..=ATTEMPTS;
+    let done = loop {
+        let done = make_beside(db, &mut standing).and_then(|()| {
+            let last = attempts.next().is_none();
+            fill_and_swap(db, &mut standing, if last { Lock::All } else { Lock::Swap }, patience, progress)
+        });
+        match done {
+            Ok(Swap::Outdated) => {}
+            Ok(Swap::Done) => break Ok(()),
+            Err(error) => break Err(error),
         }
-    }
-    let done = fill_and_swap(db, &mut standing, patience, progress);
-    for (projection, _) in &standing {
-        for table in projection.tables() {
-            db.execute_batch(&format!("DROP TABLE IF EXISTS temp.{table}")).doing(DOING)?;
-        }
+    };
+    for table in of(&standing) {
+        db.execute_batch(&format!("DROP TABLE IF EXISTS temp.{}", table.name)).doing(DOING)?;
     }
     db.execute_batch("PRAGMA foreign_keys = ON").doing(DOING)?;
     done
 }
 
-/// Makes an empty temporary table that stands before the file's own of the same name.
-pub(super) fn make_shadow(db: &Connection, table: &str) -> Result<()> {
-    for statement in schema::statements(table) {
-        // Temporary tables cannot refer to the file's; the swap's own tables check the references.
-        let statement = match statement.strip_prefix("CREATE TABLE ") {
-            Some(rest) => format!("CREATE TEMP TABLE {rest}"),
-            None => statement.replacen("CREATE INDEX ", "CREATE INDEX temp.", 1),
-        };
-        db.execute_batch(&statement).doing(DOING)?;
+/// How often a rebuild begins again because something was taken out of the log while it read, before it keeps
+/// everybody else from writing until it is done.
+const ATTEMPTS: u32 = 3;
+
+/// What is done under the lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lock {
+    /// What was appended meanwhile is read, and the swap.
+    Swap,
+    /// The whole log is read.
+    All,
+}
+
+/// How a swap went.
+enum Swap {
+    Done,
+    /// Something was taken out of the log since it was read: what was made may hold it, and nothing was swapped.
+    Outdated,
+}
+
+fn of(standing: &[Standing]) -> impl Iterator<Item = &'static Table> {
+    standing.iter().flat_map(|(projection, _)| projection.tables())
+}
+
+/// Makes the tables to fill, empty, and begins at the first position.
+fn make_beside(db: &Connection, standing: &mut [Standing]) -> Result<()> {
+    for table in of(standing) {
+        db.execute_batch(&format!("DROP TABLE IF EXISTS temp.{}", table.name)).doing(DOING)?;
+        table.make_shadow(db)?;
     }
+    standing.iter_mut().for_each(|(_, position)| *position = 0);
     Ok(())
 }
 
 fn fill_and_swap(
     db: &Connection,
     standing: &mut [Standing],
+    lock: Lock,
     patience: std::time::Duration,
     progress: &mut dyn FnMut(RebuildProgress),
-) -> Result<()> {
-    loop {
+) -> Result<Swap> {
+    let last_removal = admin::last_removal(db)?;
+    let mut more = lock == Lock::Swap;
+    while more {
         // One transaction a step: a read snapshot of its own, and no commit for every temporary row.
         db.execute_batch("BEGIN").doing(DOING)?;
-        let more = advance(db, standing, progress);
+        let step = advance(db, standing, progress);
         db.execute_batch("COMMIT").doing(DOING)?;
-        if !more? {
-            break;
-        }
+        more = step?;
     }
     // Only what was appended meanwhile is read under the lock.
     let write = Write::begin(db, patience)?;
+    if lock == Lock::Swap && admin::last_removal(&write)? != last_removal {
+        return Ok(Swap::Outdated);
+    }
     while advance(&write, standing, progress)? {}
     for (projection, position) in standing.iter() {
-        write.execute_batch(projection.prune()).doing(DOING)?;
-        check(&write, projection.as_ref())?;
         for table in projection.tables() {
+            table.prune(&write)?;
+        }
+        check(&write, projection.as_ref())?;
+        for Table { name, .. } in projection.tables() {
             write
                 .execute_batch(&format!(
-                    "DELETE FROM main.{table}; INSERT INTO main.{table} SELECT * FROM temp.{table};"
+                    "DELETE FROM main.{name}; INSERT INTO main.{name} SELECT * FROM temp.{name};"
                 ))
                 .doing(DOING)?;
         }
-        for table in projection.tables() {
-            write.execute_batch(&format!("DROP TABLE temp.{table}")).doing(DOING)?;
+        for Table { name, .. } in projection.tables() {
+            write.execute_batch(&format!("DROP TABLE temp.{name}")).doing(DOING)?;
         }
         projection.restarted(&write)?;
         save(&write, projection.name(), projection.version(), *position)?;
     }
     super::usage::renew_stale(&write)?;
-    write.commit()
+    write.commit()?;
+    Ok(Swap::Done)
 }
 
 pub(super) fn advance(

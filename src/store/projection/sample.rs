@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use super::super::engine::Doing as _;
 use super::super::{Store, catalogue};
-use super::{EVENTS_OF, STEP_EVENTS_MAX, Standing, all, each, rebuild, usage};
+use super::{EVENTS_OF, STEP_EVENTS_MAX, Standing, all, each, search, tables, usage};
 use crate::error::Result;
 use crate::ids::ConversationId;
 
@@ -37,11 +37,7 @@ impl Store {
         db.busy_timeout(self.0.options.busy_timeout).doing(DOING)?;
         db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = FILE; PRAGMA trusted_schema = OFF")
             .doing(DOING)?;
-        for projection in all() {
-            for table in projection.tables() {
-                rebuild::make_shadow(&db, table)?;
-            }
-        }
+        tables().try_for_each(|table| table.make_shadow(&db))?;
         Ok(Comparer { db })
     }
 }
@@ -64,6 +60,10 @@ impl Comparer {
         let key = catalogue::key(db, conversation)?;
         let last: i64 = db.query_row(LAST, [key], |row| row.get(0)).doing(DOING)?;
         let mut standing: Vec<Standing> = Vec::new();
+        if search::checkpoint(db)?.is_some_and(|position| position >= last) {
+            search::Words::begin(db)?;
+            standing.push((Box::new(search::Words), 0));
+        }
         for projection in all() {
             if super::checkpoint(db, projection.as_ref())?.is_some_and(|position| position >= last) {
                 standing.push((projection, 0));
@@ -73,8 +73,12 @@ impl Comparer {
         let mut drifts = Vec::new();
         for (projection, _) in &standing {
             let mut drift = Drifted { projection: projection.name(), too_many: 0, missing: 0 };
-            for table in projection.tables() {
-                let (too_many, missing) = differences(db, table, key)?;
+            if drift.projection == search::NAME {
+                let (too_many, lacking) = search::astray(db, Some(key))?;
+                (drift.too_many, drift.missing) = (too_many.rows, lacking.rows);
+            }
+            for table in projection.tables().iter().filter(|table| table.order.is_some()) {
+                let (too_many, missing) = differences(db, table.name, key)?;
                 drift.too_many += too_many;
                 drift.missing += missing;
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, params};
 
 use super::super::engine::Doing as _;
-use super::{LogEvent, Projection};
+use super::{Key, LogEvent, Projection, Table};
 use crate::error::Result;
 use crate::event::json::Raw;
 use crate::event::kind;
@@ -35,8 +35,14 @@ impl Projection for Tasks {
         1
     }
 
-    fn tables(&self) -> &'static [&'static str] {
-        &["task"]
+    fn tables(&self) -> &'static [Table] {
+        &[Table {
+            name: "task",
+            key: Key::Conversation,
+            order: Some("conversation, place"),
+            places: &["position"],
+            view: "tasks",
+        }]
     }
 
     fn apply(&mut self, _db: &Connection, event: &LogEvent<'_>) -> Result<()> {
@@ -75,10 +81,6 @@ impl Projection for Tasks {
             }
         }
         Ok(())
-    }
-
-    fn prune(&self) -> &'static str {
-        "DELETE FROM task WHERE conversation NOT IN (SELECT key FROM conversation)"
     }
 
     fn check(&self) -> &'static str {

@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::super::engine::Doing as _;
-use super::{LogEvent, Projection};
+use super::{Key, LogEvent, Projection, Table};
 use crate::error::Result;
 use crate::event::json::{Object, Raw};
 use crate::event::kind;
 
-const INSERT: &str = "INSERT INTO tool_call (position, conversation, outcome, result, exit_code, risk, path, tool) \
+const INSERT: &str = "INSERT OR REPLACE INTO tool_call (position, conversation, outcome, result, exit_code, risk, path, tool) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 const ANSWER: &str = "UPDATE tool_call SET outcome = ?2, result = ?3, exit_code = ?4 \
      WHERE position = ?1 AND result IS NULL";
@@ -81,8 +81,14 @@ impl Projection for ToolCalls {
         3
     }
 
-    fn tables(&self) -> &'static [&'static str] {
-        &["tool_call"]
+    fn tables(&self) -> &'static [Table] {
+        &[Table {
+            name: "tool_call",
+            key: Key::Position,
+            order: Some("position"),
+            places: &["position", "result"],
+            view: "tool_calls",
+        }]
     }
 
     fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
@@ -157,13 +163,9 @@ impl Projection for ToolCalls {
         Ok(())
     }
 
-    fn prune(&self) -> &'static str {
-        "DELETE FROM tool_call WHERE position NOT IN (SELECT position FROM event)"
-    }
-
     fn check(&self) -> &'static str {
         "SELECT position FROM event WHERE kind IN ('ActionEvent', 'action') \
-         EXCEPT SELECT position FROM tool_call LIMIT 1"
+         AND conversation IN (SELECT key FROM conversation) EXCEPT SELECT position FROM tool_call LIMIT 1"
     }
 }
 

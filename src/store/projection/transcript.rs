@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use rusqlite::{Connection, params};
 
 use super::super::engine::Doing as _;
-use super::{LogEvent, Projection};
+use super::{Key, LogEvent, Projection, Table};
 use crate::error::Result;
 use crate::event::transcript::Line;
 
-const INSERT: &str = "INSERT INTO transcript_line (position, role, parts) VALUES (?1, ?2, ?3)";
+const INSERT: &str = "INSERT OR REPLACE INTO transcript_line (position, role, parts) VALUES (?1, ?2, ?3)";
 
 pub(super) struct Transcript;
 
@@ -23,8 +23,14 @@ impl Projection for Transcript {
         1
     }
 
-    fn tables(&self) -> &'static [&'static str] {
-        &["transcript_line"]
+    fn tables(&self) -> &'static [Table] {
+        &[Table {
+            name: "transcript_line",
+            key: Key::Position,
+            order: Some("position"),
+            places: &["position"],
+            view: "transcript",
+        }]
     }
 
     fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
@@ -45,11 +51,8 @@ impl Projection for Transcript {
         Ok(())
     }
 
-    fn prune(&self) -> &'static str {
-        "DELETE FROM transcript_line WHERE position NOT IN (SELECT position FROM event)"
-    }
-
     fn check(&self) -> &'static str {
-        "SELECT position FROM event EXCEPT SELECT position FROM transcript_line LIMIT 1"
+        "SELECT position FROM event WHERE conversation IN (SELECT key FROM conversation) \
+         EXCEPT SELECT position FROM transcript_line LIMIT 1"
     }
 }

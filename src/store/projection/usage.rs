@@ -14,15 +14,35 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::super::archive::Payloads;
 use super::super::engine::Doing as _;
 use super::super::{base_state, log};
-use super::{LogEvent, Projection};
-use crate::error::Result;
+use super::{Key, LogEvent, Projection, Table};
+use crate::error::{Error, Result};
 use crate::event::foreign::ForeignUsage;
 use crate::event::json::{Object, Raw};
 use crate::event::kind;
 use crate::ids::Timestamp;
 
-/// Conversations whose base state tells figures that were not read yet.
-pub(super) const STALE_TABLE: &str = "usage_stale";
+const TABLES: &[Table] = &[
+    Table {
+        name: "usage_entry",
+        key: Key::Conversation,
+        order: Some(
+            "conversation, usage_id, model, position, response_id, at, prompt_tokens, completion_tokens, \
+             cache_read_tokens, cache_write_tokens, reasoning_tokens, cost, latency",
+        ),
+        places: &["position"],
+        view: "usage",
+    },
+    Table {
+        name: "usage_total",
+        key: Key::Conversation,
+        order: Some("conversation, usage_id"),
+        // Figures that cannot be read are ahead of everything: they are made again.
+        places: &["iif(json_valid(figures), json_extract(figures, '$[6]'), 9223372036854775807)"],
+        view: "usage",
+    },
+    // Conversations whose base state tells figures that were not read yet.
+    Table { name: "usage_stale", key: Key::Conversation, order: None, places: &[], view: "usage" },
+];
 
 const INSERT: &str = "INSERT INTO usage_entry (conversation, usage_id, model, response_id, position, at, \
      prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost, latency) \
@@ -49,7 +69,8 @@ const DOING: &str = "projecting usage";
 
 #[derive(Default)]
 pub(super) struct Usage {
-    totals: BTreeMap<(i64, String), Figures>,
+    /// The newest of this step, each with the position of the event that told it.
+    totals: BTreeMap<(i64, String), (Figures, i64)>,
 }
 
 /// Cumulative figures of one usage id.
@@ -128,11 +149,11 @@ impl Projection for Usage {
     }
 
     fn version(&self) -> i64 {
-        2
+        3
     }
 
-    fn tables(&self) -> &'static [&'static str] {
-        &["usage_entry", "usage_total"]
+    fn tables(&self) -> &'static [Table] {
+        TABLES
     }
 
     fn restarted(&self, db: &Connection) -> Result<()> {
@@ -151,19 +172,21 @@ impl Projection for Usage {
     }
 
     fn flush(&mut self, db: &Connection) -> Result<()> {
-        for ((conversation, usage_id), f) in std::mem::take(&mut self.totals) {
-            let figures =
-                serde_json::json!([f.prompt, f.completion, f.cache_read, f.cache_write, f.reasoning, f.cost]);
+        for ((conversation, usage_id), (f, at)) in std::mem::take(&mut self.totals) {
+            let figures = serde_json::json!([
+                f.prompt,
+                f.completion,
+                f.cache_read,
+                f.cache_write,
+                f.reasoning,
+                f.cost,
+                at
+            ]);
             db.prepare_cached(SAVE_TOTAL)
                 .and_then(|mut s| s.execute(params![conversation, usage_id, figures.to_string()]))
                 .doing(DOING)?;
         }
         Ok(())
-    }
-
-    fn prune(&self) -> &'static str {
-        "DELETE FROM usage_entry WHERE conversation NOT IN (SELECT key FROM conversation);
-         DELETE FROM usage_total WHERE conversation NOT IN (SELECT key FROM conversation)"
     }
 
     fn check(&self) -> &'static str {
@@ -234,13 +257,13 @@ impl Usage {
                 };
                 insert(db, told.conversation, &entry)?;
             }
-            self.totals.insert((told.conversation, usage_id.into_owned()), now);
+            self.totals.insert((told.conversation, usage_id.into_owned()), (now, told.position));
         }
         Ok(())
     }
 
     fn total(&self, db: &Connection, conversation: i64, usage_id: &str) -> Result<Figures> {
-        if let Some(total) = self.totals.get(&(conversation, usage_id.to_owned())) {
+        if let Some((total, _)) = self.totals.get(&(conversation, usage_id.to_owned())) {
             return Ok(*total);
         }
         let stored: Option<String> = db
@@ -248,8 +271,9 @@ impl Usage {
             .and_then(|mut s| s.query_row(params![conversation, usage_id], |row| row.get(0)).optional())
             .doing(DOING)?;
         let Some(stored) = stored else { return Ok(Figures::default()) };
-        let (prompt, completion, cache_read, cache_write, reasoning, cost) =
-            serde_json::from_str(&stored).unwrap_or_default();
+        let read = serde_json::from_str::<(i64, i64, i64, i64, i64, f64, i64)>(&stored);
+        let (prompt, completion, cache_read, cache_write, reasoning, cost, _) =
+            read.map_err(|error| Error::Corrupt { what: format!("cumulative figures of usage: {error}") })?;
         Ok(Figures { prompt, completion, cache_read, cache_write, reasoning, cost })
     }
 }

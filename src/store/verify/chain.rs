@@ -1,17 +1,22 @@
-//! One conversation: its chain, event by event, and what the catalogue makes of them.
+//! One conversation: its chain, event by event, what the catalogue makes of them, and what stands beside them.
+//!
+//! Damage does not end it: an event that cannot be read is a finding, and the next one is looked at.
 
 use std::collections::VecDeque;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::super::archive::Payloads;
-use super::super::catalogue::{Entry, Told};
-use super::super::engine::Doing as _;
-use super::super::{Store, admin, base_state, origin};
+use super::super::catalogue::Entry;
+use super::super::change::ChainEnd;
+use super::super::engine::{Doing as _, is_damage};
+use super::super::{Store, base_state, origin, projection};
+use super::changes::{self, told};
 use super::diagnosis::{Damage, Link, diagnose};
+use super::row::{redacted_otherwise, wrong_column};
 use super::{Finding, Verification, VerifyProgress};
 use crate::chain::{self, Digest};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::{Envelope, kind};
 use crate::ids::{ConversationId, ROOT, Sequence, Timestamp};
 use crate::state::status::Effect;
@@ -19,6 +24,9 @@ use crate::state::status::Effect;
 const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind, source, timestamp, parent_id, \
      tool_call_id, action_id, llm_response_id, tool_name, position, recorded_at FROM event \
      WHERE conversation = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3";
+
+/// Needs nothing but the index.
+const NEXT: &str = "SELECT min(sequence) FROM event WHERE conversation = ?1 AND sequence > ?2";
 
 const PLACE: &str = "SELECT position FROM event WHERE conversation = ?1 AND id = ?2";
 
@@ -41,32 +49,67 @@ pub(super) fn verify(
     seen: &mut Verification,
     progress: &mut dyn FnMut(VerifyProgress),
 ) -> Result<()> {
-    let Some(entry) = store.read(|db| Entry::load(db, id))? else { return Ok(()) };
-    let imported = store.read(|db| origin::load(db, key))?.map(|origin| origin.events);
-    let mut walk = Walk::new(key, id, entry.emptied(), imported);
-    loop {
-        // The last page and the catalogue's row are read in one snapshot: events may be appended meanwhile.
-        let read = store.snapshot(|db| {
-            let read = walk.page(db)?;
-            if read < PAGE {
-                walk.close(db)?;
+    let begun = store.snapshot(|db| {
+        let Some((entry, is_lost)) = row_of(db, key, id)? else { return Ok(None) };
+        let imported = origin::load(db, key)?.map(|origin| origin.events);
+        Ok(Some((entry, is_lost, imported)))
+    });
+    let mut walk = match begun {
+        Ok(None) => return Ok(()), // it was deleted meanwhile
+        Ok(Some((entry, is_lost, imported))) => {
+            let mut walk = Walk::new(key, id, entry.emptied(), imported);
+            if is_lost {
+                walk.find(None, LOST.into());
             }
-            Ok(read)
+            walk
+        }
+        Err(error) if is_damage(&error) => {
+            let what = format!("its row in the catalogue cannot be read: {}", told(&error));
+            seen.findings.push(Finding { conversation: Some(id.clone()), sequence: None, what });
+            seen.conversations += 1;
+            seen.damaged += 1;
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    loop {
+        // The last page and what it is compared with are read in one snapshot: there may be appends meanwhile.
+        let (read, is_last) = store.snapshot(|db| {
+            let page = walk.page(db)?;
+            if page.1 {
+                walk.end(db)?;
+            }
+            Ok(page)
         })?;
         seen.events += read.cast_unsigned();
         progress(VerifyProgress {
             events: seen.events,
             payload_bytes: seen.payload_bytes + walk.payload_bytes,
         });
-        if read < PAGE {
+        if is_last {
             break;
         }
     }
+    seen.conversations += u64::from(!walk.is_gone);
     seen.payload_bytes += walk.payload_bytes;
     seen.redacted += walk.redacted;
+    seen.changes += walk.changes.count;
+    seen.damaged += walk.damaged;
     seen.findings.append(&mut walk.findings);
     seen.notes.append(&mut walk.notes);
     Ok(())
+}
+
+/// What is wrong where a conversation is in the table and looked for by its id it is not.
+const LOST: &str = "looked for by its id it is not there: the catalogue's index does not have it";
+
+/// The row of a conversation that was listed, and whether its index has lost it; `None` where it is gone.
+fn row_of(db: &Connection, key: i64, id: &ConversationId) -> Result<Option<(Entry, bool)>> {
+    if let Some(entry) = Entry::load(db, id)? {
+        return Ok(Some((entry, false)));
+    }
+    let lost = Entry::load_by_key(db, key, id)?;
+    Ok(lost.map(|entry| (entry, true)))
 }
 
 /// Where the check of a conversation stands.
@@ -91,6 +134,16 @@ struct Walk<'a> {
     shift: i64,
     /// Ids of the events just before: most parents are among them.
     recent: VecDeque<String>,
+    /// Whether the event before could not be read: nothing tells what the next one follows.
+    is_torn: bool,
+    /// Whether the end of the conversation could not be read.
+    is_cut: bool,
+    /// Whether the conversation was deleted meanwhile.
+    is_gone: bool,
+    /// Where its chain of changes ends.
+    changes: ChainEnd,
+    /// How many findings are damage.
+    damaged: u64,
     findings: Vec<Finding>,
     notes: Vec<Finding>,
 }
@@ -119,6 +172,11 @@ impl<'a> Walk<'a> {
             suspect: None,
             shift: 0,
             recent: VecDeque::with_capacity(RECENT),
+            is_torn: false,
+            is_cut: false,
+            is_gone: false,
+            changes: ChainEnd::default(),
+            damaged: 0,
             findings: Vec::new(),
             notes: Vec::new(),
         }
@@ -136,18 +194,83 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Checks up to [`PAGE`] events; answers how many it read.
-    fn page(&mut self, db: &Connection) -> Result<i64> {
+    /// Checks up to [`PAGE`] events; answers how many it read, and whether they are the last.
+    fn page(&mut self, db: &Connection) -> Result<(i64, bool)> {
+        let mut read = 0;
+        match self.rows(db, &mut read) {
+            Ok(()) => Ok((read, read < PAGE)),
+            Err(error) if is_damage(&error) => Ok((read, !self.skip(db, &error)?)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn rows(&mut self, db: &Connection, read: &mut i64) -> Result<()> {
         let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
         let mut rows = statement.query(params![self.key, self.last, PAGE]).doing(DOING)?;
         let mut payloads = Payloads::new(db);
-        let mut read = 0;
         while let Some(row) = rows.next().doing(DOING)? {
             self.event(db, &mut payloads, row).doing(DOING)??;
-            self.parent(db, row).doing(DOING)?;
-            read += 1;
+            *read += 1;
+            match self.parent(db, row).doing(DOING) {
+                Err(error) if is_damage(&error) => {
+                    self.damage(
+                        Some(self.last),
+                        format!("its parent cannot be looked for: {}", told(&error)),
+                    );
+                }
+                other => other?,
+            }
         }
-        Ok(read)
+        Ok(())
+    }
+
+    /// Goes on behind an event that cannot be read; false where there is no going on.
+    fn skip(&mut self, db: &Connection, error: &Error) -> Result<bool> {
+        self.resolve(None);
+        let next: Result<Option<i64>> = db
+            .prepare_cached(NEXT)
+            .and_then(|mut statement| statement.query_row(params![self.key, self.last], |row| row.get(0)))
+            .doing(DOING);
+        match next {
+            Ok(Some(next)) if self.findings.len() < FINDINGS_MAX => {
+                self.damage(Some(next), format!("it cannot be read: {}", told(error)));
+                self.last = next;
+                self.is_torn = true;
+                return Ok(true);
+            }
+            Err(other) if !is_damage(&other) => return Err(other),
+            _ => {}
+        }
+        self.is_cut = true;
+        let from = self.next();
+        self.damage(None, format!("its events from {from} on cannot be read: {}", told(error)));
+        Ok(false)
+    }
+
+    /// Adds a finding that is damage.
+    fn damage(&mut self, sequence: Option<i64>, what: String) {
+        self.damaged += 1;
+        self.find(sequence, what);
+    }
+
+    /// Compares what was read with what stands beside it, once there are no more events.
+    fn end(&mut self, db: &Connection) -> Result<()> {
+        match self.close(db) {
+            Err(error) if is_damage(&error) => {
+                let what = format!("what is kept beside its events cannot be read: {}", told(&error));
+                self.damage(None, what);
+            }
+            other => other?,
+        }
+        if self.is_gone {
+            return Ok(());
+        }
+        let mut whats = Vec::new();
+        self.changes = changes::verify(db, self.key, self.id, &mut |what| whats.push(what))?;
+        for what in whats {
+            self.find(None, what);
+        }
+        Ok(())
     }
 
     /// The inner result is that of looking into the administrative log.
@@ -158,17 +281,21 @@ impl<'a> Walk<'a> {
         row: &Row<'_>,
     ) -> rusqlite::Result<Result<()>> {
         let sequence: i64 = row.get(0)?;
-        let is_behind_a_gap = self.place(sequence, row.get(13)?);
+        let is_behind_a_gap = self.place(sequence, row.get(13)?) | std::mem::take(&mut self.is_torn);
         let id = String::from_utf8_lossy(row.get_ref(1)?.as_bytes()?).into_owned();
         let stored = row.get_ref(2)?.as_bytes()?;
         let redacted = row.get_ref(3)?.as_bytes_or_null()?.and_then(Digest::from_bytes);
         let payload = row.get_ref(4)?.as_bytes()?;
         let unpacked = match payloads.unpacked(row.get(13)?, payload) {
             Ok(unpacked) => unpacked,
-            Err(error) => {
-                self.find(Some(sequence), error.to_string());
-                None
+            Err(error) if is_damage(&error) => {
+                self.resolve(None);
+                self.damage(Some(sequence), format!("it cannot be read: {}", told(&error)));
+                self.hash = Digest::from_bytes(stored).unwrap_or(self.hash);
+                self.last = sequence;
+                return Ok(Ok(()));
             }
+            Err(error) => return Ok(Err(error)),
         };
         let payload = unpacked.as_ref().map_or(payload, String::as_bytes);
         let text = simdutf8::basic::from_utf8(payload).ok();
@@ -303,10 +430,15 @@ impl<'a> Walk<'a> {
     /// Compares what was read with the catalogue, HEAD and the base state.
     fn close(&mut self, db: &Connection) -> Result<()> {
         self.resolve(None);
-        let Some(stored) = Entry::load(db, self.id)? else {
-            self.findings.clear(); // it was deleted meanwhile
+        let Some((stored, _)) = row_of(db, self.key, self.id)? else {
+            self.is_gone = true; // it was deleted meanwhile
+            self.findings.clear();
+            self.notes.clear();
             return Ok(());
         };
+        if self.is_cut {
+            return Ok(());
+        }
         let length = self.next().cast_unsigned();
         if length != stored.event_count {
             let what =
@@ -325,8 +457,7 @@ impl<'a> Walk<'a> {
         if is_broken || !self.findings.is_empty() {
             return Ok(()); // what follows from them would only be told twice
         }
-        let status = base_state::told_status(db, self.key)?;
-        let told = Told { status, imported: self.imported.is_some() };
+        let told = projection::catalogue::told(db, self.key, self.imported.is_some())?;
         if let Some(column) = stored.first_difference(db, &self.replayed, &told)? {
             self.find(None, format!("the catalogue's {column} is not what the events say"));
         }
@@ -336,44 +467,4 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
-}
-
-/// What is wrong with a redacted event, of which the chain no longer says what it holds: the administrative
-/// log does. `first` is the digest of what it held at first.
-fn redacted_otherwise(
-    db: &Connection,
-    conversation: &ConversationId,
-    id: &str,
-    first: Digest,
-    payload: &[u8],
-) -> Result<Option<&'static str>> {
-    let changes = admin::changes(db, conversation.as_str(), "event", id)?;
-    let Some((_, newest)) = changes.last() else {
-        return Ok(Some("it says that it is redacted, and the administrative log does not: it was changed"));
-    };
-    if !changes.iter().any(|(old, _)| *old == Some(first)) || *newest != Some(Digest::of(payload)) {
-        return Ok(Some("it was changed after it was redacted: the administrative log knows another digest"));
-    }
-    Ok(None)
-}
-
-/// The first extracted column that differs from the payload.
-fn wrong_column(row: &Row<'_>, envelope: Option<&Envelope>) -> rusqlite::Result<Option<&'static str>> {
-    let Some(envelope) = envelope else { return Ok(Some("payload")) };
-    let columns = [
-        ("kind", 5, Some(&envelope.kind)),
-        ("source", 6, envelope.source.as_ref()),
-        ("timestamp", 7, envelope.timestamp.as_ref()),
-        ("parent_id", 8, envelope.parent_id.as_ref()),
-        ("tool_call_id", 9, envelope.tool_call_id.as_ref()),
-        ("action_id", 10, envelope.action_id.as_ref()),
-        ("llm_response_id", 11, envelope.llm_response_id.as_ref()),
-        ("tool_name", 12, envelope.tool_name.as_ref()),
-    ];
-    for (name, column, expected) in columns {
-        if row.get_ref(column)?.as_bytes_or_null()? != expected.map(String::as_bytes) {
-            return Ok(Some(name));
-        }
-    }
-    Ok(None)
 }

@@ -2,12 +2,12 @@
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::super::engine::Doing as _;
+use super::super::engine::{Doing as _, is_damage};
 use super::super::projection::compare::{self, Drift};
 use super::super::projection::rebuild::RebuildProgress;
-use super::super::{Store, database};
+use super::super::{Store, database, projection, schema};
 use super::{Finding, Verification};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence};
 
 const EVENT: &str = "SELECT c.id, e.sequence FROM event AS e JOIN conversation AS c ON c.key = e.conversation \
@@ -18,26 +18,45 @@ const DOING: &str = "comparing projections with the log";
 
 impl Store {
     /// Makes every projection again from the log, beside the file, and compares: transcript, tool calls,
-    /// usage and tasks. Takes as long as [`Store::rebuild`] and changes nothing.
+    /// usage and tasks, and for which events the search index has words. Takes as long as [`Store::rebuild`] and
+    /// changes nothing.
     ///
     /// Only the first difference of each is a finding. A projection that has not read the whole log, on a
-    /// store that may only be read, is a note. The search index cannot be compared: it holds no text.
+    /// store that may only be read, is a note. The words in the search index cannot be compared: it holds no text.
     ///
     /// # Errors
     /// What reading can meet, and [`DiskFull`](crate::Error::DiskFull): the copies need room for temporary
     /// files.
     pub fn verify_projections(&self, progress: &mut dyn FnMut(RebuildProgress)) -> Result<Verification> {
-        self.catch_up()?;
+        let mut seen = Verification::default();
+        let of_the_file = |what| Finding { conversation: None, sequence: None, what };
+        match self.catch_up() {
+            Ok(()) => {}
+            // What could not be looked at just now is no finding.
+            Err(error) if error.is_transient() => return Err(error),
+            Err(error @ Error::Storage { .. }) if !is_damage(&error) => return Err(error),
+            Err(error) => {
+                let reason =
+                    std::error::Error::source(&error).map_or(String::new(), |why| format!(" ({why})"));
+                let what = format!("derived tables cannot follow the log: {error}{reason}");
+                seen.findings.push(of_the_file(what));
+            }
+        }
+        let torn = self.snapshot(|db| Ok(projection::torn(&schema::differences(db)?)))?;
+        if let Some(object) = torn {
+            let what = format!("the {object} cannot be compared with the log: it is missing or was altered");
+            seen.findings.push(of_the_file(what));
+            return Ok(seen);
+        }
         let db = self.0.watch.connect().doing(DOING)?;
         database::set_up_comparison(&db, &self.0.options).doing(DOING)?;
         let compared = compare::compare(&db, progress)?;
-        let mut seen = Verification::default();
         for drift in compared.drifts {
             seen.findings.push(finding(&db, &drift)?);
         }
         for name in compared.lagging {
             let what = format!("projection {name} has not read the whole log yet and was not compared");
-            seen.notes.push(Finding { conversation: None, sequence: None, what });
+            seen.notes.push(of_the_file(what));
         }
         Ok(seen)
     }

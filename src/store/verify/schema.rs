@@ -1,63 +1,68 @@
 //! Whether the file's views, tables and triggers are those of this version.
 
-use std::collections::BTreeMap;
-
 use rusqlite::Connection;
 
-use super::super::engine::Doing as _;
-use super::super::{Options, Place, database, log};
+use super::super::schema::{Difference, ObjectKind, Role, State, differences};
+use super::super::{Store, log};
 use crate::error::Result;
 
-const OBJECTS: &str = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL \
-     AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'transcript\\_search\\_%' ESCAPE '\\' \
-     AND name <> 'refinery_schema_history' ORDER BY type, name";
+impl Store {
+    /// What of the log's guards is missing, altered or held open, in words; empty where all is well.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn changed_guards(&self) -> Result<Vec<String>> {
+        self.snapshot(|db| {
+            let mut changed = log::changed_guards(db)?;
+            let tables = differences(db)?.into_iter().filter(|difference| {
+                difference.state != State::Strange
+                    && difference.object.kind == ObjectKind::Table
+                    && difference.object.role() == Role::Guard
+            });
+            changed.extend(
+                tables.map(|table| format!("the table {} is not that of this version", table.object.name)),
+            );
+            Ok(changed)
+        })
+    }
 
-const DOING: &str = "verifying the schema";
+    /// The triggers that are not of Annals' making, each with its table.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn strange_triggers(&self) -> Result<Vec<(String, String)>> {
+        let differences = self.snapshot(differences)?.into_iter();
+        let strange = differences.filter(|difference| {
+            difference.state == State::Strange && difference.object.kind == ObjectKind::Trigger
+        });
+        Ok(strange.map(|Difference { object, .. }| (object.name, object.table)).collect())
+    }
+}
 
 /// What is wrong with the schema, and what is merely not of Annals' making.
 pub(super) fn verify(db: &Connection) -> Result<(Vec<String>, Vec<String>)> {
-    let place = Place::Memory(format!("schema-{}", uuid::Uuid::new_v4()));
-    let wanted = objects(&database::open_writer(&place, &Options::default())?)?;
-    let found = objects(db)?;
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
-    for ((kind, name), (_, sql)) in &wanted {
-        if log::is_guard(name) {
-            continue; // told by itself
-        }
-        let what = match found.get(&(kind.clone(), name.clone())) {
-            Some((_, stored)) if stored == sql => continue,
-            Some(_) => "is not that of this version",
-            None => "is missing",
+    for Difference { object, state } in differences(db)? {
+        let (kind, name) = (object.kind.as_str(), &object.name);
+        let is_told = object.kind == ObjectKind::Trigger && log::is_guard(name);
+        let what = match state {
+            State::Strange if object.kind == ObjectKind::Trigger => {
+                findings.push(format!(
+                    "the trigger {name} on {} is not of Annals' making: it may change what is written",
+                    object.table
+                ));
+                continue;
+            }
+            State::Strange => {
+                notes.push(format!("the {kind} {name} is not of Annals' making"));
+                continue;
+            }
+            _ if is_told => continue,
+            State::Missing => "is missing",
+            State::Changed => "is not that of this version",
         };
-        let meaning = if kind == "view" { ": what it shows may be false" } else { "" };
+        let meaning = if object.kind == ObjectKind::View { ": what it shows may be false" } else { "" };
         findings.push(format!("the {kind} {name} {what}{meaning}"));
     }
-    for ((kind, name), (table, _)) in &found {
-        if wanted.contains_key(&(kind.clone(), name.clone())) || log::is_guard(name) {
-            continue;
-        }
-        if kind == "trigger" {
-            findings.push(format!(
-                "the trigger {name} on {table} is not of Annals' making: it may change what is written"
-            ));
-        } else {
-            notes.push(format!("the {kind} {name} is not of Annals' making"));
-        }
-    }
     Ok((findings, notes))
-}
-
-/// Type and name of every object, with the table it belongs to and its statement.
-type Objects = BTreeMap<(String, String), (String, String)>;
-
-fn objects(db: &Connection) -> Result<Objects> {
-    db.prepare(OBJECTS)
-        .and_then(|mut statement| {
-            let rows = statement.query_map([], |row| {
-                let sql: String = row.get(3)?;
-                Ok(((row.get(0)?, row.get(1)?), (row.get(2)?, sql.trim().to_owned())))
-            })?;
-            rows.collect()
-        })
-        .doing(DOING)
 }

@@ -64,7 +64,7 @@ fn work(
     loop {
         let place = next.fetch_add(1, Ordering::Relaxed);
         let Some((key, id)) = conversations.get(place) else { return Ok(parts) };
-        let mut part = Verification { conversations: 1, ..Verification::default() };
+        let mut part = Verification::default();
         let mut last = VerifyProgress { events: 0, payload_bytes: 0 };
         chain::verify(store, *key, id, &mut part, &mut |now| {
             let step = VerifyProgress {

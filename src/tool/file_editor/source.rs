@@ -3,6 +3,7 @@
 //! Reading makes every line end `\n`, as Python does. Writing puts back what the file had: lines that stay keep
 //! their ends byte for byte, new ones get the file's own. (The reference writes `\n` everywhere.)
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
@@ -10,6 +11,7 @@ use encoding_rs::{UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 use super::Refusal;
 use crate::tool::file;
+use crate::untrusted;
 
 /// The largest file that is read, in bytes.
 pub(super) const FILE_BYTES_MAX: u64 = 10 * 1024 * 1024;
@@ -53,8 +55,7 @@ impl Source {
 
     /// Reads the file.
     pub fn read(path: &Path) -> Result<Self, Refusal> {
-        check_size(path)?;
-        let bytes = std::fs::read(path).map_err(|error| Refusal::reading(path, &error))?;
+        let bytes = read(path, Refusal::reading)?;
         if is_binary(&bytes) {
             let reason =
                 "File appears to be binary and this file type cannot be read or edited by this tool.";
@@ -120,19 +121,26 @@ impl Source {
     }
 }
 
-/// Refuses a file that is too large.
-pub(super) fn check_size(path: &Path) -> Result<(), Refusal> {
-    let size = std::fs::metadata(path).map_err(|error| Refusal::reading(path, &error))?.len();
-    if size <= FILE_BYTES_MAX {
-        return Ok(());
-    }
-    let mebibyte = (1024 * 1024) as f64;
-    let reason = format!(
-        "File is too large ({:.1}MB). Maximum allowed size is {}MB.",
-        size as f64 / mebibyte,
-        FILE_BYTES_MAX / (1024 * 1024)
-    );
-    Err(Refusal::invalid_file(path, &reason))
+/// The bytes of a file; one that is too large or no regular file is refused, and `failed` says what the system said.
+pub(super) fn read(
+    path: &Path,
+    failed: impl Fn(&Path, &std::io::Error) -> Refusal,
+) -> Result<Vec<u8>, Refusal> {
+    untrusted::read(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => {
+            // It says how large it is, or grew beyond the bound while it was read.
+            let told = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+            let mebibyte = (1024 * 1024) as f64;
+            let reason = format!(
+                "File is too large ({:.1}MB). Maximum allowed size is {}MB.",
+                told.max(FILE_BYTES_MAX) as f64 / mebibyte,
+                FILE_BYTES_MAX / (1024 * 1024)
+            );
+            Refusal::invalid_file(path, &reason)
+        }
+        ErrorKind::InvalidInput => Refusal::invalid_file(path, "It is not a regular file."),
+        _ => failed(path, &error),
+    })
 }
 
 /// Whether bytes are no text: a NUL early on, or many control characters. A UTF-16 mark makes them text.

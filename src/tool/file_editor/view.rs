@@ -7,7 +7,7 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::source::{Source, check_size};
+use super::source::{self, Source};
 use super::{Done, Refusal};
 use crate::event::ImageContent;
 use crate::event::message::Content;
@@ -109,8 +109,7 @@ pub(super) fn numbered(text: &str, of: &str, first: usize) -> String {
 }
 
 fn picture(path: &Path, media_type: &str) -> Result<Done, Refusal> {
-    check_size(path)?;
-    let bytes = fs::read(path).map_err(|error| Refusal::picture(path, &error))?;
+    let bytes = source::read(path, Refusal::picture)?;
     let url = format!("data:{media_type};base64,{}", STANDARD.encode(bytes));
     let text = format!("Image file {} read successfully. Displaying image content.", path.display());
     let content = vec![Content::text(text), Content::Image(ImageContent::new(vec![url.into()]))];

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::clean::Cleaner;
 use super::marks::{Marks, Outcome, Piece};
 use super::output::Output;
-use crate::secret::never_inherited;
+use crate::secret::environment;
 
 /// The size of the terminal. Wide, so that few programs wrap their lines.
 const ROWS: u16 = 200;
@@ -30,8 +30,12 @@ const NICE: i32 = 10;
 /// How long a fresh shell may take until it is ready.
 const START: Duration = Duration::from_secs(15);
 
-/// How long a shell may take to end before it is killed.
+/// How long a shell may take to end, and to tell its jobs, before it is killed.
 const END: Duration = Duration::from_secs(3);
+
+/// How long the shell may take to be back at its prompt once the program in front of it was killed. Only a busy
+/// machine needs it all.
+const BACK: Duration = Duration::from_secs(10);
 
 /// How long a program may take no input before it is stopped in another way.
 const TYPE: Duration = Duration::from_millis(500);
@@ -61,6 +65,8 @@ pub(super) struct Setting {
 pub(super) struct Shell {
     input: OwnedWritePty,
     terminal: std::os::fd::OwnedFd,
+    /// The shell itself, which leads its session and a group of its own.
+    leader: Option<Pid>,
     shared: Arc<Shared>,
     /// Ends the shell and the task that reads.
     close: CancellationToken,
@@ -114,7 +120,8 @@ impl Shell {
         pty.resize(Size::new(ROWS, COLUMNS)).map_err(|error| told(&error))?;
         let terminal = std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().map_err(|error| told(&error))?;
         let child = command(setting).spawn(pts).map_err(|error| told(&error))?;
-        if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+        let leader = pid(&child);
+        if let Some(pid) = leader {
             // So that commands cannot starve the program; where it is not allowed they run like it.
             let _ = rustix::process::setpriority_process(Some(pid), NICE);
         }
@@ -129,7 +136,7 @@ impl Shell {
         let (close, ended) = (CancellationToken::new(), CancellationToken::new());
         let reader = Reader { from_shell, child, marks, shared: Arc::clone(&shared) };
         tokio::spawn(reader.run(close.clone(), ended.clone()));
-        let mut shell = Self { input, terminal, shared, close, ended };
+        let mut shell = Self { input, terminal, leader, shared, close, ended };
         shell.write(set_up.as_bytes()).await.map_err(|error| told(&error))?;
         let ready = timeout(START, shell.until(|screen| screen.reads() || screen.exit.is_some())).await;
         match ready {
@@ -217,19 +224,25 @@ impl Shell {
 
     /// Stops the program that runs: asks it, tells it, makes it. Answers whether the shell is at its prompt again.
     pub async fn stop_program(&mut self) -> bool {
-        let steps = [(None, 1500), (Some(Signal::TERM), 500), (Some(Signal::KILL), 1000)];
-        for (signal, wait_ms) in steps {
+        let steps = [
+            (None, Duration::from_millis(1500)),
+            (Some(Signal::TERM), Duration::from_millis(500)),
+            (Some(Signal::KILL), BACK),
+        ];
+        for (signal, wait) in steps {
             match signal {
                 // As a person would; a program may want to tidy up.
                 None => drop(timeout(TYPE, self.write(b"\x03")).await),
                 Some(signal) => {
-                    if let Ok(group) = rustix::termios::tcgetpgrp(&self.terminal) {
+                    // Where the shell itself is in front the program is gone, and the shell is only slow to say so.
+                    let group = rustix::termios::tcgetpgrp(&self.terminal).ok();
+                    if let Some(group) = group.filter(|group| Some(*group) != self.leader) {
                         let _ = kill_process_group(group, signal);
                     }
                 }
             }
             let back = self.until(|screen| screen.reads() || screen.exit.is_some());
-            if timeout(Duration::from_millis(wait_ms), back).await.is_ok() {
+            if timeout(wait, back).await.is_ok() {
                 return self.screen().exit.is_none();
             }
         }
@@ -337,9 +350,7 @@ impl Screen {
 fn command(setting: &Setting) -> Command {
     let mut inner = tokio::process::Command::new(&setting.program);
     inner.arg("-i").current_dir(&setting.working_dir).kill_on_drop(true);
-    for name in never_inherited() {
-        inner.env_remove(name);
-    }
+    environment::withhold(inner.as_std_mut());
     inner
         .env_remove("PROMPT_COMMAND")
         // A pager would wait for somebody to turn the page.
@@ -361,6 +372,8 @@ struct Reader {
 
 impl Reader {
     async fn run(mut self, close: CancellationToken, ended: CancellationToken) {
+        // Nobody waits for a reader that is gone, whatever ended it.
+        let _ended = ended.drop_guard();
         let mut buffer = vec![0; 16 * 1024];
         let exit = loop {
             let room = !self.screen().output.is_full();
@@ -388,7 +401,6 @@ impl Reader {
             screen.exit = Some(code.map_or(-1, i64::from));
         }
         self.shared.changed.notify_waiters();
-        ended.cancel();
     }
 
     fn screen(&self) -> MutexGuard<'_, Screen> {
@@ -415,17 +427,44 @@ impl Reader {
         }
     }
 
-    /// Ends the shell, which tells its own jobs.
+    /// Ends the shell and its jobs. It tells them itself, but not where it is killed or a signal comes amiss to it.
     async fn end(&mut self) -> Option<std::process::ExitStatus> {
-        if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+        let leader = pid(&self.child);
+        if let Some(pid) = leader {
             let _ = kill_process(pid, Signal::HUP);
         }
-        match timeout(END, self.child.wait()).await {
+        let status = match timeout(END, self.child.wait()).await {
             Ok(status) => status.ok(),
             Err(_) => {
                 drop(self.child.kill().await);
                 self.child.wait().await.ok()
             }
+        };
+        if let Some(pid) = leader {
+            hang_up(pid);
+        }
+        status
+    }
+}
+
+/// The shell's process.
+fn pid(child: &Child) -> Option<Pid> {
+    child.id().and_then(|id| Pid::from_raw(id.cast_signed()))
+}
+
+/// Tells all processes of a session that their terminal is gone. Only where the system lists them.
+fn hang_up(leader: Pid) {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return };
+    let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    for process in ids {
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { continue };
+        // Behind the name, which may have anything in it: state, parent, group, session.
+        let session =
+            stat.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().nth(3)?.parse().ok());
+        if session == Some(leader.as_raw_nonzero().get())
+            && let Some(process) = Pid::from_raw(process)
+        {
+            let _ = kill_process(process, Signal::HUP);
         }
     }
 }

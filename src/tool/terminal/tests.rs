@@ -32,6 +32,9 @@ impl Secrets for One {
     }
 }
 
+/// Longer than anything takes that comes to an end: what is waited for is an event, and this ends a hang.
+const PATIENCE_S: u32 = 120;
+
 struct Desk {
     folder: tempfile::TempDir,
     terminal: Terminal,
@@ -47,7 +50,9 @@ impl Desk {
         let folder = tempfile::tempdir().unwrap();
         let working_dir = fs::canonicalize(folder.path()).unwrap();
         let mut setting = TerminalSetting::new(&working_dir);
-        setting.quiet_after = Duration::from_secs(20);
+        setting.quiet_after = Duration::from_secs(PATIENCE_S.into());
+        // What a person told their own shell is nothing to these tests.
+        setting.env.push(("HOME".to_owned(), working_dir.display().to_string()));
         let context = Context {
             keep_dir: Some(working_dir.join("keep")),
             working_dir,
@@ -67,15 +72,24 @@ impl Desk {
     }
 
     async fn command(&self, command: &str) -> TerminalObservation {
-        self.call(serde_json::json!({ "command": command })).await.unwrap()
+        self.call(serde_json::json!({ "command": command, "timeout": PATIENCE_S })).await.unwrap()
     }
 
-    async fn brief(&self, command: &str) -> TerminalObservation {
-        self.call(serde_json::json!({ "command": command, "timeout": 0.4 })).await.unwrap()
+    /// The answer when a command was given a moment, and what it printed until `said` was among it.
+    async fn brief(&self, arguments: serde_json::Value, said: &str) -> (TerminalObservation, String) {
+        let first = self.call(arguments).await.unwrap();
+        let mut printed = text(&first);
+        while !printed.contains(said) {
+            let more = self.call(serde_json::json!({ "command": "", "timeout": 0.1 })).await.unwrap();
+            assert_eq!(more.exit_code, Some(-1), "it ended after {printed:?}");
+            printed.push_str(&text(&more));
+        }
+        (first, printed)
     }
 
     async fn input(&self, command: &str) -> TerminalObservation {
-        self.call(serde_json::json!({ "command": command, "is_input": true })).await.unwrap()
+        let arguments = serde_json::json!({ "command": command, "is_input": true, "timeout": PATIENCE_S });
+        self.call(arguments).await.unwrap()
     }
 
     /// What a command prints, and its exit code.
@@ -175,8 +189,9 @@ async fn what_the_shell_is_told_does_not_break_the_session() {
 #[tokio::test]
 async fn a_command_that_runs_can_be_asked_and_told() {
     let desk = Desk::new();
-    let answer = desk.brief("read -p 'name? ' x; echo \"hello $x\"").await;
-    assert_eq!(shown(&answer), is("name?", -1));
+    let moment = |command: &str| serde_json::json!({ "command": command, "timeout": 0.4 });
+    let (answer, printed) = desk.brief(moment("read -p 'name? ' x; echo \"hello $x\""), "name?").await;
+    assert_eq!((printed.as_str(), answer.exit_code), ("name?", Some(-1)));
     assert!(
         answer
             .metadata
@@ -185,10 +200,10 @@ async fn a_command_that_runs_can_be_asked_and_told() {
     );
     assert_eq!(shown(&desk.input("bob").await), is("hello bob", 0));
 
-    assert_eq!(shown(&desk.brief("cat").await), is("", -1));
-    let answer =
-        desk.call(serde_json::json!({ "command": "one", "is_input": true, "timeout": 0.4 })).await.unwrap();
-    assert_eq!(shown(&answer), is("one", -1));
+    assert_eq!(desk.brief(moment("cat"), "").await.0.exit_code, Some(-1));
+    let told = serde_json::json!({ "command": "one", "is_input": true, "timeout": 0.4 });
+    let (answer, printed) = desk.brief(told, "one").await;
+    assert_eq!((printed.as_str(), answer.exit_code), ("one", Some(-1)));
     assert_eq!(&*answer.metadata.prefix, "[Below is the output of the previous command.]\n");
     let answer = desk.command("ls").await;
     assert!(answer.is_error && text(&answer).is_empty(), "{answer:?}");
@@ -199,7 +214,7 @@ async fn a_command_that_runs_can_be_asked_and_told() {
     assert_eq!(shown(&answer), is("", 0));
     assert_eq!(&*answer.metadata.suffix, "\n[The command completed with exit code 0. CTRL+D was sent.]");
 
-    desk.brief("sleep 60").await;
+    desk.brief(moment("echo begun; sleep 600"), "begun").await;
     let answer = desk.input("C-c").await;
     assert_eq!((text(&answer).as_str(), answer.exit_code), ("^C", Some(130)));
     for (arguments, told) in [
@@ -213,7 +228,7 @@ async fn a_command_that_runs_can_be_asked_and_told() {
         assert!(answer.is_error && answer.exit_code.is_none());
         assert_eq!(text(&answer), told);
     }
-    let answer = desk.brief("echo 'not closed").await;
+    let answer = desk.command("echo 'not closed").await;
     assert!(
         answer.metadata.suffix.starts_with("\n[The shell waits for the rest"),
         "{:?}",
@@ -227,8 +242,9 @@ async fn a_command_that_runs_can_be_asked_and_told() {
 async fn silence_is_reported_and_a_command_that_ended_meanwhile_is_not_in_the_way() {
     let desk = Desk::with(|setting| TerminalSetting { quiet_after: Duration::from_secs(1), ..setting });
     fs::create_dir(desk.folder.path().join("gate")).unwrap();
-    let answer = desk.command("echo waiting; while [ -d gate ]; do sleep 0.05; done; echo through").await;
-    assert_eq!(shown(&answer), is("waiting", -1));
+    let quietly = serde_json::json!({ "command": "echo waiting; while [ -d gate ]; do sleep 0.05; done; echo through" });
+    let (answer, printed) = desk.brief(quietly, "waiting").await;
+    assert_eq!((printed.as_str(), answer.exit_code), ("waiting", Some(-1)));
     assert!(
         answer.metadata.suffix.starts_with("\n[The command has no new output after 1 seconds. You may wait")
     );
@@ -364,26 +380,31 @@ async fn a_cancelled_command_is_stopped_and_the_session_goes_on() {
 
 #[tokio::test]
 async fn closing_ends_the_shell_and_its_jobs() {
-    let desk = Desk::new();
-    let (said, _) = desk.said("sleep 600 & echo $! $$").await;
-    let pids: Vec<i32> = said.lines().last().unwrap().split(' ').map(|pid| pid.parse().unwrap()).collect();
-    desk.terminal.close().await;
-    for pid in pids {
-        // A process that has ended but is not waited for yet is a zombie.
-        let ended = || match fs::read_to_string(format!("/proc/{pid}/stat")) {
-            Ok(stat) => stat.contains(") Z "),
-            Err(_) => {
-                rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid).unwrap()).is_err()
-            }
-        };
-        let wait = async {
-            while !ended() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(5), wait).await.unwrap();
+    // A shell that ends when it is hung up on, and one that does not and has to be killed.
+    for trap in ["", "trap : HUP; "] {
+        let desk = Desk::new();
+        let (said, _) = desk.said(&format!("{trap}sleep 600 & echo $! $$")).await;
+        let pids: Vec<i32> =
+            said.lines().last().unwrap().split(' ').map(|pid| pid.parse().unwrap()).collect();
+        desk.terminal.close().await;
+        for pid in pids {
+            // A process that has ended but is not waited for yet is a zombie.
+            let ended = || match fs::read_to_string(format!("/proc/{pid}/stat")) {
+                Ok(stat) => stat.contains(") Z "),
+                Err(_) => {
+                    rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid).unwrap()).is_err()
+                }
+            };
+            let wait = async {
+                while !ended() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let wait = tokio::time::timeout(Duration::from_secs(PATIENCE_S.into()), wait).await;
+            assert!(wait.is_ok(), "process {pid} stays: {trap}");
+        }
+        desk.terminal.close().await;
     }
-    desk.terminal.close().await;
 }
 
 #[tokio::test]

@@ -1,12 +1,17 @@
 """Writes session files as Claude Code does, with everything in them that the importer has to tell apart.
 
-The shapes follow session files of versions 1.0 to 2.1; the words are made up. Run it in this folder.
+The shapes follow session files of versions 1.0 to 2.1; the words are made up. With --check it
+fails if one would change.
 """
 import json
 import pathlib
+import sys
 import uuid
 
-ROOT = pathlib.Path(__file__).parent / "claude-code" / "-home-ada-engine"
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from kept import folder as kept_folder  # noqa: E402
+
+KEPT = pathlib.Path(__file__).parent / "claude-code" / "-home-ada-engine"
 SESSION = "5c0f7b52-1f0e-4b0a-9d55-0c6f4d2f1a01"
 clock = [0]
 
@@ -202,4 +207,5 @@ def write(path, records):
     path.write_text("".join(dump(record) + "\n" for record in records), encoding="utf-8")
 
 
-main()
+with kept_folder(KEPT) as ROOT:
+    main()

@@ -1,11 +1,16 @@
 """Writes session files as Codex does, today's and those of versions before September 2025.
 
-The shapes follow the protocol's types in openai/codex; the words are made up. Run it in this folder.
+The shapes follow the protocol's types in openai/codex; the words are made up. With --check it
+fails if one would change.
 """
 import json
 import pathlib
+import sys
 
-ROOT = pathlib.Path(__file__).parent / "codex"
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from kept import folder as kept_folder  # noqa: E402
+
+KEPT = pathlib.Path(__file__).parent / "codex"
 THREAD = "019c2000-0000-7000-8000-00000000c0de"
 clock = [0]
 
@@ -124,4 +129,5 @@ def write(path, records):
     path.write_text("".join(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n" for record in records), encoding="utf-8")
 
 
-main()
+with kept_folder(KEPT) as ROOT:
+    main()

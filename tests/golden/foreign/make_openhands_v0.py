@@ -1,11 +1,16 @@
 """Writes a trajectory and a session as OpenHands V0 does (0.48, July 2025).
 
-The shapes follow `openhands/events/serialization` and `openhands/storage`; the words are made up. Run it in this folder.
+The shapes follow `openhands/events/serialization` and `openhands/storage`; the words are made up. With --check it
+fails if one would change.
 """
 import json
 import pathlib
+import sys
 
-ROOT = pathlib.Path(__file__).parent / "openhands-v0"
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from kept import folder as kept_folder  # noqa: E402
+
+KEPT = pathlib.Path(__file__).parent / "openhands-v0"
 SESSION = "7d1a0c5e9b6f4f0f8a3e2b1c0d9e8f70"
 count = [0]
 
@@ -120,4 +125,5 @@ def main():
     (session / "metadata.json").write_text(json.dumps(metadata))
 
 
-main()
+with kept_folder(KEPT) as ROOT:
+    main()

@@ -85,7 +85,8 @@ async fn without_keys_pages_from_elsewhere_are_refused() {
     let foreign = (403, json!("Foreign origin"));
     assert_eq!(send(&[("origin", "http://evil.example"), ("content-type", "text/plain")]).await, foreign);
     // A name that its owner lets lead to this machine.
-    assert_eq!(send(&[("host", "evil.example:8000")]).await, foreign);
+    let (status, said) = send(&[("host", "evil.example:8000")]).await;
+    assert!(status == 403 && said.as_str().unwrap().contains("--allow-host"), "{status} {said}");
     let model = model(&[]);
     let id = server.conversation(&model).await;
     for path in
@@ -97,6 +98,72 @@ async fn without_keys_pages_from_elsewhere_are_refused() {
     }
     let own = [("origin", "http://localhost:3000"), ("host", "localhost:8000")];
     assert_eq!(server.send("GET", "/api/conversations/count", &own, b"").await.status, 200);
+}
+
+#[tokio::test]
+async fn without_keys_a_page_elsewhere_loads_nothing_and_a_person_may_visit() {
+    let hosts = vec!["agents.example".to_owned()];
+    let config = |config: Config| Config { session_keys: Vec::new(), hosts, ..config };
+    let server = Served::with(config).await;
+    std::fs::write(server.path("config.js"), "secret = 1").unwrap();
+    let download = format!("/api/file/download?path={}", server.path("config.js").display());
+    let routes = [
+        "/api/conversations/count",
+        "/api/git/changes?path=/tmp",
+        "/api/settings",
+        &download,
+        "/openapi.json",
+    ];
+    for site in ["cross-site", "same-site"] {
+        for dest in ["image", "script", "iframe", "document", "empty"] {
+            let mode = if dest == "document" || dest == "iframe" { "navigate" } else { "no-cors" };
+            let headers = [("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+            for path in routes {
+                let answer = server.send("GET", path, &headers, b"").await;
+                assert_eq!(answer.refusal(), (403, json!("Foreign site")), "{path} {site} {dest}");
+            }
+            for path in ["/", "/docs"] {
+                let status = server.send("GET", path, &headers, b"").await.status;
+                assert_eq!(status, if dest == "document" { 200 } else { 403 }, "{path} {site} {dest}");
+            }
+        }
+    }
+    for host in ["evil.example", "[::1].evil", "127.0.0.1.evil.example"] {
+        let answer = server.send("GET", &download, &[("host", host)], b"").await;
+        assert_eq!(answer.status, 403, "{host}");
+    }
+    for own in
+        [("host", "agents.example:8000"), ("sec-fetch-site", "same-origin"), ("sec-fetch-site", "none")]
+    {
+        let answer = server.send("GET", &download, &[own], b"").await;
+        assert_eq!((answer.status, answer.text().as_str()), (200, "secret = 1"), "{own:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_answer_is_what_it_says_and_for_this_origin() {
+    let server = Served::start().await;
+    std::fs::write(server.path("a.js"), "1").unwrap();
+    let download = format!("/api/file/download?path={}", server.path("a.js").display());
+    for (path, status) in [
+        ("/health", 200),
+        ("/", 200),
+        ("/docs", 200),
+        ("/openapi.json", 200),
+        ("/nothing", 404),
+        ("/api/settings", 200),
+        ("/api/conversations/none", 422),
+        (&download, 200),
+    ] {
+        let answer = server.get(path).await;
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"), "{path}");
+    }
+    assert_eq!(
+        server.send("GET", &download, &[], b"").await.header("x-content-type-options"),
+        Some("nosniff")
+    );
 }
 
 #[tokio::test]
@@ -144,7 +211,7 @@ async fn who_says_nothing_is_shown_the_door() {
     tokio::time::resume();
     for stream in [&mut silent, &mut slow, &mut pausing] {
         let mut rest = Vec::new();
-        let ended = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut rest)).await;
+        let ended = tokio::time::timeout(Duration::from_secs(120), stream.read_to_end(&mut rest)).await;
         assert!(ended.is_ok(), "the connection is still open");
     }
     assert_eq!(server.get("/health").await.status, 200);

@@ -13,7 +13,7 @@ async fn run(server: &Served, root: &str, body: Value) -> Value {
 async fn a_command_is_begun_followed_and_ended() {
     let server = Served::start().await;
     let begun =
-        server.post("/api/bash/start_bash_command", json!({"command": "echo begun; sleep 60"})).await.ok();
+        server.post("/api/bash/start_bash_command", json!({"command": "echo begun; sleep 600"})).await.ok();
     let id = begun["id"].as_str().unwrap();
     assert_eq!((&begun["kind"], &begun["timeout"], id.len()), (&json!("BashCommand"), &json!(300), 32));
     let stop = format!("/api/bash/bash_commands/{id}/stop");
@@ -37,7 +37,7 @@ async fn a_command_tells_both_streams_and_its_code() {
         [&output["stdout"], &output["stderr"], &output["exit_code"], &output["order"]],
         [&json!("out\n"), &json!("err\n"), &json!(3), &json!(0)]
     );
-    let late = run(&server, "/api", json!({"command": "sleep 30", "timeout": 0})).await;
+    let late = run(&server, "/api", json!({"command": "sleep 600", "timeout": 0})).await;
     assert_eq!(late["exit_code"], json!(-1));
     let nowhere = run(&server, "/api", json!({"command": "true", "cwd": "/no/such/folder"})).await;
     assert_eq!(nowhere["exit_code"], json!(-1));
@@ -106,7 +106,7 @@ async fn commands_of_a_conversation_stay_in_its_workspace() {
     let several = server.request("GET", &format!("{root}/bash/bash_events/"), Some(json!([one]))).await.ok();
     assert_eq!(several[0]["id"], json!(one));
     let begun =
-        server.post(&format!("{root}/bash/start_bash_command"), json!({"command": "sleep 60"})).await.ok();
+        server.post(&format!("{root}/bash/start_bash_command"), json!({"command": "sleep 600"})).await.ok();
     let stop = format!("{root}/bash/bash_commands/{}/stop", begun["id"].as_str().unwrap());
     assert_eq!(server.post(&stop, json!({})).await.status, 200);
     let cleared = server.request("DELETE", &format!("{root}/bash/bash_events"), None).await;

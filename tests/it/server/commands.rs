@@ -72,8 +72,7 @@ async fn a_conversation_that_is_not_there_is_told_in_each_routes_words() {
 async fn a_pause_lets_the_step_be_finished() {
     let server = Served::start().await;
     let model = crate::support::model_server::ModelServer::start([
-        Answer::calls("", &[("c1", "terminal", r#"{"command":"echo during"}"#)])
-            .delay(std::time::Duration::from_millis(600)),
+        Answer::calls("", &[("c1", "terminal", r#"{"command":"echo during"}"#)]).held(),
         Answer::text("After."),
     ]);
     let id = server.conversation(&model).await;
@@ -81,6 +80,7 @@ async fn a_pause_lets_the_step_be_finished() {
     server.post(&format!("{}/run", root(&id)), json!({})).await.ok();
     model.arrived(1).await;
     server.post(&format!("{}/pause", root(&id)), json!({})).await.ok();
+    model.release();
     until(async || server.kinds(&id).await.ends_with(&["ObservationEvent".to_owned()])).await;
     assert_eq!(server.rest(&id).await, "paused");
     assert_eq!(model.seen().len(), 1);
@@ -89,7 +89,7 @@ async fn a_pause_lets_the_step_be_finished() {
 #[tokio::test]
 async fn an_interruption_ends_a_tool_at_once() {
     let server = Served::start().await;
-    let model = model_runs("sleep 60");
+    let model = model_runs("sleep 600");
     let id = server.conversation(&model).await;
     send(&server, &id, "Go").await;
     server.post(&format!("{}/run", root(&id)), json!({})).await.ok();
@@ -173,7 +173,11 @@ async fn a_question_is_answered_without_a_trace() {
     server.say(&id, "Hi").await;
     let before = server.kinds(&id).await;
     let ask = async |body| server.post(&format!("{}/ask_agent", root(&id)), body).await;
+    let spent = async || server.get(&root(&id)).await.ok()["stats"]["usage_to_metrics"].clone();
+    assert_eq!(spent().await.get("ask-agent-llm"), None);
     assert_eq!(ask(json!({"question": "How much?"})).await.ok(), json!({"response": "Forty-two."}));
+    // Its price is in the figures by the time it is answered, and no event says so.
+    assert_ne!(spent().await.get("ask-agent-llm"), None);
     assert_eq!(server.kinds(&id).await, before);
     assert_eq!((ask(json!({})).await.status, ask(json!({"question": 1})).await.status), (422, 422));
     // The model has nothing left to say.
@@ -288,7 +292,7 @@ async fn a_goal_is_gone_after_until_it_is_reached() {
 
 #[tokio::test]
 async fn a_goal_that_was_given_up_can_be_resumed() {
-    let slow = Answer::text("Slow.").delay(std::time::Duration::from_millis(700));
+    let slow = Answer::text("Slow.").held();
     let verdict = r#"{"score": 1.0, "complete": true, "missing": ""}"#;
     let model = crate::support::model_server::ModelServer::start([
         slow,
@@ -300,6 +304,7 @@ async fn a_goal_that_was_given_up_can_be_resumed() {
     server.post(&format!("{}/goal", root(&id)), json!({"objective": "Build it"})).await.ok();
     model.arrived(1).await;
     server.post(&format!("{}/goal/stop", root(&id)), json!({})).await.ok();
+    model.release();
     let resumed = async || server.post(&format!("{}/goal/resume", root(&id)), json!({})).await.status == 200;
     until(resumed).await;
     let told = async || server.get(&format!("{}/events/search?limit=100", root(&id))).await.text();

@@ -206,7 +206,7 @@ async fn one_that_is_deleted_is_gone_with_what_tools_kept() {
 
 #[tokio::test]
 async fn one_that_runs_can_be_deleted() {
-    let (server, model) = (Served::start().await, crate::support::caller::model_runs("sleep 60"));
+    let (server, model) = (Served::start().await, crate::support::caller::model_runs("sleep 600"));
     let id = server.conversation(&model).await;
     let content = json!([{"type": "text", "text": "Go"}]);
     let message = json!({"role": "user", "content": content, "run": true});

@@ -144,7 +144,7 @@ async fn actions_that_wait_are_carried_out_or_refused() {
 #[tokio::test]
 async fn a_full_server_keeps_the_message_and_says_so() {
     let server = Served::with(|config| annals::server::Config { runs_max: 1, ..config }).await;
-    let model = model_runs("sleep 30");
+    let model = model_runs("sleep 600");
     let (one, other) = (server.conversation(&model).await, server.conversation(&model).await);
     let mut body = message("Go");
     body["run"] = json!(true);

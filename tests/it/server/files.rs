@@ -30,6 +30,46 @@ async fn a_file_comes_back_as_it_went() {
     assert_eq!(left.len(), 1, "nothing is left of the way there");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn an_upload_keeps_the_mode_and_follows_the_link() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let server = Served::start().await;
+    let up = async |name: &str| {
+        upload(&server, &format!("/api/file/upload?path={}", server.path(name).display()), b"new").await
+    };
+    let mode = |name: &str| std::fs::metadata(server.path(name)).unwrap().permissions().mode() & 0o7777;
+    for bits in [0o600, 0o755, 0o640] {
+        std::fs::write(server.path("file"), "old").unwrap();
+        std::fs::set_permissions(server.path("file"), std::fs::Permissions::from_mode(bits)).unwrap();
+        up("file").await.ok();
+        assert_eq!(
+            (std::fs::read_to_string(server.path("file")).unwrap().as_str(), mode("file")),
+            ("new", bits)
+        );
+    }
+    std::fs::create_dir_all(server.path("elsewhere")).unwrap();
+    std::fs::write(server.path("elsewhere/target"), "old").unwrap();
+    std::fs::set_permissions(server.path("elsewhere/target"), std::fs::Permissions::from_mode(0o600))
+        .unwrap();
+    symlink("elsewhere/target", server.path("inner")).unwrap();
+    symlink("inner", server.path("outer")).unwrap();
+    symlink("elsewhere/yet to be", server.path("dangling")).unwrap();
+    up("outer").await.ok();
+    up("dangling").await.ok();
+    for link in ["outer", "inner", "dangling"] {
+        assert!(std::fs::symlink_metadata(server.path(link)).unwrap().is_symlink(), "{link}");
+    }
+    assert_eq!(mode("elsewhere/target"), 0o600);
+    for name in ["elsewhere/target", "elsewhere/yet to be"] {
+        assert_eq!(std::fs::read_to_string(server.path(name)).unwrap(), "new", "{name}");
+    }
+    symlink("round", server.path("round")).unwrap();
+    assert!(up("round").await.status >= 400);
+    symlink("/dev/null", server.path("null")).unwrap();
+    assert_eq!(up("null").await.status, 400);
+}
+
 #[tokio::test]
 async fn paths_that_cannot_be_are_refused() {
     let server = Served::start().await;

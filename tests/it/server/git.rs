@@ -103,3 +103,119 @@ async fn what_git_cannot_mean_is_refused() {
         }
     }
 }
+
+/// Everything in a repository's settings that starts a program, each of which leaves a mark of its own in `marks`.
+fn hostile(folder: &Path, marks: &Path) {
+    let mark = |name: &str| format!("sh -c 'touch {}/{name}; cat'", marks.display());
+    std::fs::create_dir_all(marks).unwrap();
+    for (name, value) in [
+        ("core.fsmonitor", mark("fsmonitor")),
+        ("core.pager", mark("pager")),
+        ("core.editor", mark("editor")),
+        ("core.sshCommand", mark("ssh")),
+        ("core.alternateRefsCommand", mark("alternates")),
+        ("credential.helper", format!("!{}", mark("helper"))),
+        ("diff.external", mark("external")),
+        ("diff.own.command", mark("driver")),
+        ("diff.own.textconv", mark("textconv")),
+        ("diff.own.binary", "true".to_owned()),
+        ("filter.own.clean", mark("clean")),
+        ("filter.own.smudge", mark("smudge")),
+        ("filter.own.required", "true".to_owned()),
+        ("filter.a=b.c.clean", mark("odd-clean")),
+        ("filter.long.process", mark("process")),
+        ("filter.long.required", "true".to_owned()),
+        ("gpg.program", mark("gpg")),
+        ("log.showSignature", "true".to_owned()),
+        ("pager.log", mark("pager-log")),
+        ("pager.diff", mark("pager-diff")),
+        ("pager.status", mark("pager-status")),
+        ("protocol.ext.allow", "always".to_owned()),
+        ("protocol.allow", "always".to_owned()),
+        ("extensions.partialClone", "origin".to_owned()),
+        ("remote.origin.promisor", "true".to_owned()),
+        ("remote.origin.url", format!("ext::{}", mark("ext"))),
+        ("remote.origin.uploadpack", mark("uploadpack")),
+        ("submodule.recurse", "true".to_owned()),
+        ("diff.submodule", "log".to_owned()),
+        ("status.submoduleSummary", "true".to_owned()),
+        ("merge.own.driver", mark("merge")),
+    ] {
+        git(folder, &["config", name, &value]);
+    }
+    let hooks = folder.join(".git/hooks");
+    std::fs::create_dir_all(&hooks).unwrap();
+    for name in ["post-checkout", "post-index-change", "pre-commit", "reference-transaction", "post-merge"] {
+        let hook = hooks.join(name);
+        std::fs::write(&hook, format!("#!/bin/sh\ntouch {}/hook-{name}\n", marks.display())).unwrap();
+        std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn no_git_route_runs_what_a_repository_names() {
+    let (server, model) = (Served::start().await, model(&[]));
+    let folder = repository(&server);
+    let attributes = "*.txt filter=own diff=own merge=own\n*.odd filter=a=b.c\n*.long filter=long\n";
+    std::fs::write(folder.join(".gitattributes"), attributes).unwrap();
+    for name in ["a.odd", "a.long"] {
+        std::fs::write(folder.join(name), "as it is\n").unwrap();
+    }
+    // A repository within, whose settings are as bad, and a file in it that has changed.
+    let inner = folder.join("inner");
+    std::fs::create_dir_all(&inner).unwrap();
+    git(&inner, &["init", "-q"]);
+    std::fs::write(inner.join("in.txt"), "1\n").unwrap();
+    git(&inner, &["add", "."]);
+    git(&inner, &["commit", "-q", "-m", "inner"]);
+    git(&folder, &["add", "."]);
+    git(&folder, &["commit", "-q", "-m", "second commit"]);
+    for (name, text) in
+        [("changed.txt", "again\n"), ("a.odd", "odd\n"), ("a.long", "long\n"), ("inner/in.txt", "2\n")]
+    {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    std::fs::write(inner.join(".gitattributes"), attributes).unwrap();
+    let marks = server.path("marks");
+    hostile(&folder, &marks);
+    hostile(&inner, &marks);
+    // It is known to be hostile: a plain git does run what it names.
+    let _whatever_it_says = Command::new("git").args(["status"]).current_dir(&folder).output().unwrap();
+    assert!(marks.join("fsmonitor").exists(), "the repository is not as hostile as it should be");
+    std::fs::remove_dir_all(&marks).unwrap();
+    std::fs::create_dir_all(&marks).unwrap();
+
+    let place = folder.display();
+    let id = server.conversation(&model).await;
+    let commits = server.get(&format!("/api/git/commits?path={place}")).await.ok();
+    assert_eq!(commits["commits"].as_array().unwrap().len(), 2);
+    let sha = commits["commits"][0]["sha"].as_str().unwrap().to_owned();
+    let changes = server.get(&format!("/api/git/changes?path={place}&ref=HEAD")).await.ok();
+    assert!(changes.to_string().contains("changed.txt"), "{changes}");
+    for path in [
+        format!("/api/git/changes?path={place}"),
+        format!("/api/git/diff?path={place}/changed.txt&ref=HEAD"),
+        format!("/api/git/diff?path={place}/a.odd"),
+        format!("/api/git/diff?path={place}/inner/in.txt"),
+        format!("/api/git/diff?path={place}/changed.txt&commit={sha}"),
+        format!("/api/git/commits/{sha}/changes?path={place}"),
+        format!("/api/conversations/{id}/git/changes?path={place}"),
+        format!("/api/file/archive?path={place}&base_ref=HEAD"),
+        format!("/api/file/archive?path={place}&base_ref={sha}~1"),
+        format!("/api/file/archive?path={place}&format=tar.gz"),
+    ] {
+        let answer = server.get(&path).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    }
+    let mut wanted = server.wanted(&model);
+    wanted["worktree"] = json!(true);
+    wanted["workspace"] = json!({"working_dir": folder});
+    let made = server.post("/api/conversations", wanted).await.ok();
+    let apart = made["workspace"]["working_dir"].as_str().unwrap();
+    assert_eq!(std::fs::read_to_string(format!("{apart}/a.odd")).unwrap(), "as it is\n");
+    let id = made["id"].as_str().unwrap();
+    server.request("DELETE", &format!("/api/conversations/{id}"), None).await;
+    let left: Vec<_> = std::fs::read_dir(&marks).unwrap().map(|mark| mark.unwrap().file_name()).collect();
+    assert_eq!(left, Vec::<std::ffi::OsString>::new(), "programs of the repository ran");
+}

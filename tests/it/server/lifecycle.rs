@@ -30,11 +30,17 @@ fn set_status(store: &Store, id: &str, status: &str) {
 #[tokio::test]
 async fn what_ran_when_the_server_ended_is_paused_after_its_step() {
     let mut server = Served::start().await;
-    let model = model_runs("echo a > soft.txt; sleep 1; echo b >> soft.txt");
+    let model = model_runs("echo a > soft.txt; while [ ! -e gate ]; do sleep 0.05; done; echo b >> soft.txt");
     let id = server.conversation(&model).await;
     begin(&server, &id).await;
     until(async || server.path("work/soft.txt").exists()).await;
-    server.stop().await;
+    let (address, gate) = (server.address, server.path("work/gate"));
+    let opened = async {
+        // It takes nobody any more: it is ending.
+        until(async || tokio::net::TcpStream::connect(address).await.is_err()).await;
+        std::fs::write(gate, "").unwrap();
+    };
+    tokio::join!(server.stop(), opened);
     assert_eq!(std::fs::read_to_string(server.path("work/soft.txt")).unwrap(), "a\nb\n");
     let again = Served::on(server.scratch.clone(), |config| config).await;
     assert_eq!(again.rest(&id).await, "paused");
@@ -79,14 +85,15 @@ async fn what_a_conversation_was_made_with_outlives_the_server() {
     for member in ["max_iterations", "stuck_detection", "confirmation_policy", "created_at", "workspace"] {
         assert_eq!(info[member], made[member], "{member}");
     }
-    assert!(again.path("work/stopped").exists(), "its hooks are run");
+    // Its hooks are run; the status may be read before.
+    until(async || again.path("work/stopped").exists()).await;
 }
 
 #[tokio::test]
 async fn two_servers_share_a_file_and_one_of_them_runs() {
     let one = Served::start().await;
     let other = Served::on(one.scratch.clone(), |config| config).await;
-    let model = model_runs("sleep 2");
+    let model = model_runs("while [ ! -e gate ]; do sleep 0.05; done");
     // One for each run, and one more where what is said comes while the model is asked.
     for _ in 0..3 {
         model.push(crate::support::model_server::Answer::text("More."));
@@ -102,6 +109,7 @@ async fn two_servers_share_a_file_and_one_of_them_runs() {
     // What is said there reaches the run that goes on here.
     let said = json!({"role": "user", "content": [{"type": "text", "text": "Also this"}], "run": true});
     other.post(&format!("{}/events", root(&id)), said).await.ok();
+    std::fs::write(one.path("work/gate"), "").unwrap();
     let status = one.rest(&id).await;
     assert_eq!(status, "finished", "{}", one.get(&format!("{}/events/search", root(&id))).await.text());
     assert!(model.seen().last().unwrap().text.contains("Also this"));
@@ -145,4 +153,41 @@ async fn what_nobody_uses_is_let_go_of_and_taken_up_again() {
     assert_eq!(server.say(&id, "More").await, "finished");
     let info = server.get(&root(&id)).await.ok();
     assert_eq!((&info["execution_status"], &info["title"]), (&json!("finished"), &Value::Null));
+}
+
+#[tokio::test]
+async fn what_defined_agents_servers_are_started_with_is_sealed() {
+    const CANARIES: [&str; 4] = ["canary-env", "canary-header", "canary-bearer", "canary-alias"];
+    let mut server = Served::start().await;
+    let model = model(&["Hello.", "Again."]);
+    let mut wanted = server.wanted(&model);
+    let servers = json!({
+        "one": {"command": "none", "env": {"TOKEN": CANARIES[0]}},
+        "two": {"url": "http://127.0.0.1:1/", "headers": {"Authorization": CANARIES[1]},
+                "auth": {"strategy": "bearer", "value": CANARIES[2]}},
+    });
+    wanted["agent_definitions"] = json!([
+        {"name": "helper", "description": "d", "mcp_config": servers},
+        {"name": "other", "description": "d", "mcp_servers": {"three": {"env": {"A": CANARIES[3]}}}},
+    ]);
+    let made = server.post("/api/conversations", wanted).await;
+    assert!(!CANARIES.iter().any(|canary| made.text().contains(canary)), "{}", made.text());
+    let id = made.ok()["id"].as_str().unwrap().to_owned();
+    server.say(&id, "Hi").await;
+    let mut kept = Vec::new();
+    let known = ConversationId::new(&id).unwrap();
+    server.store.read_attachment(&known, "meta.json", &mut kept).unwrap();
+    let kept = String::from_utf8(kept).unwrap();
+    assert_eq!(kept.matches("gAAAAA").count(), CANARIES.len(), "{kept}");
+    // What is packed without compression is seen in the zip as it is.
+    let zip = server.get(&format!("/api/file/download-trajectory/{id}")).await;
+    assert_eq!(zip.status, 200);
+    assert!(zip.text().contains("agent_definitions"));
+    for canary in CANARIES {
+        assert!(!kept.contains(canary) && !zip.text().contains(canary), "{canary}");
+    }
+    assert!(!zip.text().contains("gAAAAA"));
+    server.stop().await;
+    let again = Served::on(server.scratch.clone(), |config| config).await;
+    assert_eq!(again.say(&id, "Hi").await, "finished");
 }

@@ -22,8 +22,8 @@ use super::model_server::{Answer, ModelServer};
 /// The session key of every server here that has one.
 pub const KEY: &str = "session-key-0123456789";
 
-/// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long anything may take that is waited for: it turns a hang into a failure, and nothing else.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server; it ends when it is told to, or with the test's runtime.
 pub struct Served {
@@ -250,6 +250,16 @@ impl Socket {
         self.0.send(Message::Text(text.into())).await.unwrap();
     }
 
+    /// Says something that may be refused; whether the socket still takes it.
+    pub async fn offer(&mut self, text: &str, is_binary: bool) -> bool {
+        let frame = if is_binary {
+            Message::Binary(text.as_bytes().to_vec().into())
+        } else {
+            Message::Text(text.into())
+        };
+        self.0.send(frame).await.is_ok()
+    }
+
     /// The next frame; the code and the reason where it is closed.
     pub async fn hear(&mut self) -> Result<Value, (u16, String)> {
         loop {
@@ -262,6 +272,17 @@ impl Socket {
                 Some(Ok(Message::Close(None))) | None => return Err((1005, String::new())),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// The next frame; `None` once the socket is closed, however it was.
+    pub async fn hear_any(&mut self) -> Option<Value> {
+        loop {
+            match tokio::time::timeout(PATIENCE, self.0.next()).await.expect("no frame came in time")? {
+                Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
+                Ok(Message::Close(_)) | Err(_) => return None,
+                Ok(_) => {}
             }
         }
     }

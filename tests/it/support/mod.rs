@@ -64,7 +64,7 @@ impl Scratch {
     /// The database as any other program would open it.
     pub fn foreign(&self) -> Connection {
         let db = Connection::open(self.database()).unwrap();
-        db.busy_timeout(Duration::from_secs(20)).unwrap();
+        db.busy_timeout(Duration::from_secs(120)).unwrap();
         db
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 
 use super::model_wire::{Form, events, whole};
 
@@ -46,6 +46,8 @@ pub struct Answer {
     pub headers: Vec<(String, String)>,
     pub content: Content,
     pub delay: Duration,
+    /// It waits for [`ModelServer::release`].
+    pub is_held: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -78,12 +80,13 @@ pub struct ModelServer {
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
     answers: Mutex<std::collections::VecDeque<Answer>>,
     seen: Mutex<Vec<Seen>>,
     arrived: Notify,
     gone: Notify,
+    releases: Semaphore,
 }
 
 impl Answer {
@@ -111,7 +114,7 @@ impl Answer {
     }
 
     pub fn of(content: Content) -> Self {
-        Self { status: 200, headers: Vec::new(), content, delay: Duration::ZERO }
+        Self { status: 200, headers: Vec::new(), content, delay: Duration::ZERO, is_held: false }
     }
 
     pub fn header(mut self, name: &str, value: &str) -> Self {
@@ -119,16 +122,28 @@ impl Answer {
         self
     }
 
+    /// Late by a time that is longer than anybody waits; what has to be late by an event is [`held`](Self::held).
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
+        self
+    }
+
+    /// Said once the test lets it be said.
+    pub fn held(mut self) -> Self {
+        self.is_held = true;
         self
     }
 }
 
 impl ModelServer {
     pub fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
-        let shared =
-            Arc::new(Shared { answers: Mutex::new(answers.into_iter().collect()), ..Shared::default() });
+        let shared = Arc::new(Shared {
+            answers: Mutex::new(answers.into_iter().collect()),
+            seen: Mutex::default(),
+            arrived: Notify::new(),
+            gone: Notify::new(),
+            releases: Semaphore::new(0),
+        });
         let (stop, stopped) = oneshot::channel();
         let (port_sender, port) = std::sync::mpsc::channel();
         let for_thread = shared.clone();
@@ -153,6 +168,11 @@ impl ModelServer {
 
     pub fn push(&self, answer: Answer) {
         self.shared.answers.lock().unwrap().push_back(answer);
+    }
+
+    /// Lets one answer go that is held; one that is yet to be asked for too.
+    pub fn release(&self) {
+        self.shared.releases.add_permits(1);
     }
 
     /// What it was sent so far, in order.
@@ -216,6 +236,9 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         let answer = shared.answers.lock().unwrap().pop_front();
         let answer = answer.unwrap_or_else(|| Answer::error(500, "the model server has no answer left"));
         tokio::time::sleep(answer.delay).await;
+        if answer.is_held {
+            shared.releases.acquire().await.unwrap().forget();
+        }
         if !write(&mut stream, answer, form).await? {
             return Ok(());
         }

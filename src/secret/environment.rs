@@ -1,0 +1,122 @@
+//! What programs that are started here find in their environment: never what the server was given for itself alone.
+
+use std::ffi::{OsStr, OsString};
+use std::process::Command;
+
+use super::is_secret_name;
+
+/// Variables that hold what only this program is to know, besides those that their names give away.
+///
+/// Source: the reference's list (`utils/command.py` of SDK 1.58).
+const OWN: [&str; 6] = [
+    "OH_WEBHOOKS",
+    "OPENHANDS_AGENT_SERVER_CONFIG_PATH",
+    "LMNR_PROJECT_API_KEY",
+    "OTEL_HEADERS",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+];
+
+/// What a program gets that needs nothing of a person but where things are.
+const PLAIN: [&str; 14] = [
+    "HOME",
+    "LANG",
+    "LOGNAME",
+    "PATH",
+    "PATHEXT",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "USERPROFILE",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+];
+
+/// What one gets besides that fetches something for a person: how the network is reached, who vouches for them.
+const TRAVEL: [&str; 18] = [
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_SSL_CAINFO",
+    "XDG_RUNTIME_DIR",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
+
+/// Whether a program may go to the network for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// It works on files of this machine.
+    Here,
+    /// It fetches.
+    Network,
+}
+
+/// Whether a variable is the server's own: its keys, and what holds some.
+#[must_use]
+pub fn is_own(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    OWN.contains(&&*upper)
+        || upper.contains("SESSION_API_KEY")
+        || (upper.starts_with("OH_") && is_secret_name(&upper))
+}
+
+/// Takes the server's own variables from a program that otherwise inherits all of them: the commands of agents.
+pub fn withhold(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_none_or(is_own) {
+            command.env_remove(name);
+        }
+    }
+}
+
+/// Leaves a program a few plain variables and nothing else.
+pub fn clear(command: &mut Command, reach: Reach) {
+    let may = |name: &OsStr| {
+        let name = name.to_str().unwrap_or_default();
+        PLAIN.contains(&name) || (reach == Reach::Network && TRAVEL.contains(&name))
+    };
+    let kept: Vec<(OsString, OsString)> = std::env::vars_os().filter(|(name, _)| may(name)).collect();
+    command.env_clear().envs(kept);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_own;
+
+    #[test]
+    fn every_name_that_bears_a_key_of_the_servers_is_its_own() {
+        for name in [
+            "OH_SESSION_API_KEYS",
+            "OH_SESSION_API_KEYS_0",
+            "OH_SESSION_API_KEYS_100",
+            "SESSION_API_KEY",
+            "OH_SECRET_KEY",
+            "OH_PREVIOUS_SECRET_KEYS",
+            "OH_PREVIOUS_SECRET_KEYS_0",
+            "OH_TELEMETRY_POSTHOG_API_KEY",
+            "OH_TELEMETRY_HTTP_TOKEN",
+            "OH_WEBHOOKS",
+            "OPENHANDS_AGENT_SERVER_CONFIG_PATH",
+        ] {
+            assert!(is_own(name), "{name}");
+        }
+        for name in ["PATH", "OPENHANDS_SESSION_ID", "OH_WORKSPACE_PATH", "OPENAI_API_KEY", "HOME"] {
+            assert!(!is_own(name), "{name}");
+        }
+    }
+}

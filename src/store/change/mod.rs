@@ -1,0 +1,312 @@
+//! Table `change`: the second chain of a conversation. It says what stands beside the events, and every change of it.
+//!
+//! One row for each time that an item ([`Subject`] and name) was set, changed or taken away, with the SHA-256 of what
+//! stood there afterwards; so the newest row of an item says what must stand there now, and `verify` holds the file to
+//! it. Invariants: a row is written in the transaction of what it tells, by whoever writes the item and for that item
+//! alone; what contradicts its newest row before an edit still does afterwards, so that no lawful change hides a forged
+//! one; and what did not change gets no row. Rows are chained like events ([`crate::chain::change_link`]).
+
+mod cut;
+mod seal;
+mod subject;
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::engine::Doing as _;
+use crate::chain::{self, Digest};
+use crate::error::{Error, Result};
+use crate::ids::{ConversationId, Timestamp};
+
+pub(super) use cut::taken_back;
+pub(super) use seal::{seal, since};
+pub(super) use subject::{Subject, each};
+
+/// The function with which a connection that writes says who works with it.
+pub(super) const ACTOR: &str = "annals_actor";
+
+const END: &str = "SELECT c.id, c.event_count, annals_actor(), l.number, l.hash FROM conversation AS c \
+     LEFT JOIN (SELECT number, hash FROM change WHERE conversation = ?1 ORDER BY number DESC LIMIT 1) AS l \
+     WHERE c.key = ?1";
+const LAST: &str = "SELECT number, hash FROM change WHERE conversation = ?1 ORDER BY number DESC LIMIT 1";
+const HASH: &str = "SELECT hash FROM change WHERE conversation = ?1 AND number = ?2";
+const ADD: &str = "INSERT INTO change (conversation, number, subject, name, digest, after_sequence, recorded_at, actor, \
+     hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+const ROWS: &str = "SELECT number, subject, name, digest, after_sequence, recorded_at, actor, hash FROM change \
+     WHERE conversation = ?1 ORDER BY number";
+const DELETE: &str = "DELETE FROM change WHERE conversation = ?1";
+
+const WRITING: &str = "writing down a change";
+const READING: &str = "reading the chain of changes";
+
+/// One row of the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    pub number: i64,
+    pub subject: String,
+    pub name: String,
+    pub digest: Option<Digest>,
+    pub after_sequence: i64,
+    pub recorded_at: Timestamp,
+    pub actor: String,
+    pub hash: Digest,
+}
+
+impl Change {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            number: row.get(0)?,
+            subject: row.get(1)?,
+            name: row.get(2)?,
+            digest: row.get::<_, Option<[u8; 32]>>(3)?.map(Digest),
+            after_sequence: row.get(4)?,
+            recorded_at: Timestamp(row.get(5)?),
+            actor: row.get(6)?,
+            hash: Digest(row.get(7)?),
+        })
+    }
+
+    /// The hash of this row of `conversation` behind the one whose hash is `previous`.
+    pub(super) fn link(&self, conversation: &str, previous: Digest) -> Digest {
+        let place = chain::ChangePlace {
+            number: self.number,
+            after_sequence: self.after_sequence,
+            recorded_at: self.recorded_at.0,
+        };
+        let item = chain::ChangeItem { subject: &self.subject, name: &self.name, digest: self.digest };
+        chain::change_link(conversation, &place, &item, &self.actor, previous)
+    }
+}
+
+/// Where a chain ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainEnd {
+    /// How many links it has; the number of the last one.
+    pub count: u64,
+    /// The hash of the last one; 32 zero bytes where there is none.
+    pub hash: Digest,
+}
+
+/// The end of a chain that has no links.
+impl Default for ChainEnd {
+    fn default() -> Self {
+        Self { count: 0, hash: Digest::START }
+    }
+}
+
+/// What each item has as its digest.
+type Items = BTreeMap<(Subject, String), Digest>;
+
+/// Runs `work`, which changes items of these subjects in a conversation, and writes down what it changed.
+///
+/// An item that was not what its newest row says before stays without a row: the contradiction stays to be found.
+pub(super) fn tracked<T>(
+    db: &Connection,
+    key: i64,
+    subjects: &[Subject],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let before = items(db, key, subjects, None)?;
+    let value = work()?;
+    let after = items(db, key, subjects, None)?;
+    if before != after {
+        write_difference(db, key, &before, &after)?;
+    }
+    Ok(value)
+}
+
+/// The same for a single item of a subject that may have many.
+pub(super) fn tracked_item<T>(
+    db: &Connection,
+    key: i64,
+    (subject, name): (Subject, &str),
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let before = items(db, key, &[subject], Some(name))?;
+    let value = work()?;
+    let after = items(db, key, &[subject], Some(name))?;
+    if before.is_empty() {
+        for ((subject, name), digest) in &after {
+            write(db, key, *subject, name, Some(*digest))?;
+        }
+    } else if before != after {
+        write_difference(db, key, &before, &after)?;
+    }
+    Ok(value)
+}
+
+/// Runs `work`, which sets items of these subjects to what somebody just said, whatever stood there: only that they
+/// have changed matters, not what they were.
+pub(super) fn replaced<T>(
+    db: &Connection,
+    key: i64,
+    subjects: &[Subject],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let before = items(db, key, subjects, None)?;
+    let value = work()?;
+    let after = items(db, key, subjects, None)?;
+    if before == after {
+        return Ok(value);
+    }
+    let newest = newest(db, key)?;
+    for (item, digest) in differences(&before, &after) {
+        if newest.get(&item).copied().flatten() != digest {
+            write(db, key, item.0, &item.1, digest)?;
+        }
+    }
+    Ok(value)
+}
+
+/// Writes down all that stands beside a conversation's events and is not in its chain at all: of a subject whose items
+/// may have been there before the conversation was.
+pub(super) fn take_over(db: &Connection, key: i64, subject: Subject) -> Result<()> {
+    for ((subject, name), digest) in items(db, key, &[subject], None)? {
+        write(db, key, subject, &name, Some(digest))?;
+    }
+    Ok(())
+}
+
+fn items(db: &Connection, key: i64, subjects: &[Subject], name: Option<&str>) -> Result<Items> {
+    let mut items = Items::new();
+    for subject in subjects {
+        each(db, key, *subject, name, &mut |name, digest| {
+            items.insert((*subject, name.to_owned()), digest);
+        })?;
+    }
+    Ok(items)
+}
+
+/// Items that are not the same, with what stands there afterwards.
+fn differences(before: &Items, after: &Items) -> Vec<((Subject, String), Option<Digest>)> {
+    let gone = before.keys().filter(|item| !after.contains_key(item)).map(|item| (item.clone(), None));
+    let set = after.iter().filter(|(item, digest)| before.get(item) != Some(digest));
+    gone.chain(set.map(|(item, digest)| (item.clone(), Some(*digest)))).collect()
+}
+
+fn write_difference(db: &Connection, key: i64, before: &Items, after: &Items) -> Result<()> {
+    let newest = newest(db, key)?;
+    for (item, digest) in differences(before, after) {
+        let told = newest.get(&item).copied().flatten();
+        if told == before.get(&item).copied() && told != digest {
+            write(db, key, item.0, &item.1, digest)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the newest row of each item says.
+fn newest(db: &Connection, key: i64) -> Result<BTreeMap<(Subject, String), Option<Digest>>> {
+    let mut newest = BTreeMap::new();
+    rows(db, key, &mut |change| {
+        if let Some(subject) = Subject::named(&change.subject) {
+            newest.insert((subject, change.name), change.digest);
+        }
+    })?;
+    Ok(newest)
+}
+
+/// Appends a row: what stands there now.
+fn write(db: &Connection, key: i64, subject: Subject, name: &str, digest: Option<Digest>) -> Result<()> {
+    type End = (String, i64, String, Option<i64>, Option<[u8; 32]>);
+    let end: Option<End> = db
+        .prepare_cached(END)
+        .and_then(|mut statement| {
+            let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
+            statement.query_row([key], read).optional()
+        })
+        .doing(WRITING)?;
+    let Some((id, events, actor, last, hash)) = end else {
+        return Err(Error::Corrupt {
+            what: format!("a change of a conversation that is not there (key {key})"),
+        });
+    };
+    let change = Change {
+        number: last.unwrap_or(0) + 1,
+        subject: subject.as_str().to_owned(),
+        name: name.to_owned(),
+        digest,
+        after_sequence: events - 1,
+        recorded_at: Timestamp::now(),
+        actor,
+        hash: Digest::START,
+    };
+    let hash = change.link(&id, hash.map_or(Digest::START, Digest));
+    insert(db, key, &Change { hash, ..change })
+}
+
+fn insert(db: &Connection, key: i64, change: &Change) -> Result<()> {
+    db.prepare_cached(ADD)
+        .and_then(|mut statement| {
+            statement.execute(params![
+                key,
+                change.number,
+                change.subject,
+                change.name,
+                change.digest.map(|digest| digest.0),
+                change.after_sequence,
+                change.recorded_at.0,
+                change.actor,
+                change.hash.0,
+            ])
+        })
+        .doing(WRITING)?;
+    Ok(())
+}
+
+/// Shows every row of a conversation's chain, in order.
+pub(super) fn rows(db: &Connection, key: i64, visit: &mut dyn FnMut(Change)) -> Result<()> {
+    let mut statement = db.prepare_cached(ROWS).doing(READING)?;
+    let mut rows = statement.query([key]).doing(READING)?;
+    while let Some(row) = rows.next().doing(READING)? {
+        visit(Change::read(row).doing(READING)?);
+    }
+    Ok(())
+}
+
+/// Where a conversation's chain of changes ends.
+pub(super) fn end(db: &Connection, key: i64) -> Result<ChainEnd> {
+    let last: Option<(i64, [u8; 32])> = db
+        .prepare_cached(LAST)
+        .and_then(|mut s| s.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .doing(READING)?;
+    Ok(last.map_or_else(ChainEnd::default, |(number, hash)| ChainEnd {
+        count: number.cast_unsigned(),
+        hash: Digest(hash),
+    }))
+}
+
+/// The hash of a row; `None` where there is none of that number.
+pub(super) fn hash_at(db: &Connection, key: i64, number: u64) -> Result<Option<Digest>> {
+    let number = super::engine::place(number);
+    let hash: Option<[u8; 32]> = db
+        .prepare_cached(HASH)
+        .and_then(|mut statement| statement.query_row(params![key, number], |row| row.get(0)).optional())
+        .doing(READING)?;
+    Ok(hash.map(Digest))
+}
+
+/// Deletes a conversation's chain; between [`permit`](super::log::permit) and [`forbid`](super::log::forbid).
+pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
+    db.prepare_cached(DELETE).and_then(|mut statement| statement.execute([key])).doing(WRITING)?;
+    Ok(())
+}
+
+impl super::Store {
+    /// Where the chain of what stands beside a conversation's events ends.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn changes_end(&self, conversation: &ConversationId) -> Result<ChainEnd> {
+        self.snapshot(|db| end(db, super::catalogue::key(db, conversation)?))
+    }
+
+    /// The hash that stands beside the change of that number; `None` where there is no such change.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn change_hash_at(&self, conversation: &ConversationId, number: u64) -> Result<Option<Digest>> {
+        self.snapshot(|db| hash_at(db, super::catalogue::key(db, conversation)?, number))
+    }
+}

@@ -1,0 +1,34 @@
+//! Files that are older than the chains of changes: what stands there when they are upgraded is where the chains begin.
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::super::engine::Doing as _;
+use super::{Subject, take_over};
+use crate::error::Result;
+use crate::ids::Timestamp;
+
+const KEYS: &str = "SELECT key FROM conversation ORDER BY key";
+const SINCE: &str = "SELECT changes_since FROM log";
+
+const DOING: &str = "beginning the chains of changes";
+
+/// Begins the chain of every conversation with what stands beside its events now; runs within a transaction.
+pub(in super::super) fn seal(db: &Connection) -> Result<()> {
+    let keys: Vec<i64> = db
+        .prepare(KEYS)
+        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+        .doing(DOING)?;
+    for key in keys {
+        for subject in Subject::ALL {
+            take_over(db, key, *subject)?;
+        }
+    }
+    super::super::log::changes_begin(db, Timestamp::now())
+}
+
+/// Since when the chains of changes hold; `None` where it is since the file was made.
+pub(in super::super) fn since(db: &Connection) -> Result<Option<Timestamp>> {
+    let since: Option<Option<i64>> =
+        db.query_row(SINCE, [], |row| row.get(0)).optional().doing("reading the chain of changes")?;
+    Ok(since.flatten().map(Timestamp))
+}

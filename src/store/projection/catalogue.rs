@@ -1,0 +1,195 @@
+//! The catalogue's rows as a projection: what the log, the base state and its history make of each.
+//!
+//! Every append moves a row in its own transaction, so none ever lags; here one is compared with the log and made
+//! again. What only a person or an import gave (title, tags, whose sub-agent or fork it is) is not derived and
+//! stays. A row that is made again leaves a receipt with what it said before: otherwise a log whose end was cut
+//! off would look sound from then on.
+
+use rusqlite::{Connection, params};
+
+use super::super::archive::Payloads;
+use super::super::catalogue::{self, Entry, Told};
+use super::super::engine::Doing as _;
+use super::super::repair::{self, Mending, Repair};
+use super::super::{Store, base_state, log, origin};
+use super::rebuild::RebuildProgress;
+use crate::chain::Digest;
+use crate::error::{Error, Result};
+use crate::event::{Envelope, kind};
+use crate::ids::{ConversationId, Position, Timestamp};
+use crate::state::status::Effect;
+
+/// What `annals rebuild` calls it.
+pub(in super::super) const NAME: &str = "catalogue";
+
+const EVENTS: &str = "SELECT sequence, id, hash, recorded_at, payload, position FROM event WHERE conversation = ?1 \
+     AND sequence > ?2 ORDER BY sequence LIMIT 1000";
+const NEXT: &str = "SELECT key, id FROM conversation WHERE key > ?1 ORDER BY key LIMIT 1";
+
+const DOING: &str = "making the catalogue again";
+
+/// What the log makes of a conversation's row.
+pub(in super::super) struct Replayed {
+    pub entry: Entry,
+    /// The last event behind those of an import that moved HEAD.
+    pub moved: Option<(u64, String)>,
+    /// How many events an import brought.
+    pub imported: Option<u64>,
+}
+
+/// The row of `stored` as its events make it, however damaged they are: one that cannot be read counts, and adds
+/// nothing else.
+pub(in super::super) fn replay(db: &Connection, stored: &Entry) -> Result<Replayed> {
+    let imported = origin::load(db, stored.key)?.map(|origin| origin.events);
+    let mut replayed = Replayed { entry: stored.emptied(), moved: None, imported };
+    let mut last = -1_i64;
+    let mut payloads = Payloads::new(db);
+    loop {
+        let before = last;
+        let mut statement = db.prepare_cached(EVENTS).doing(DOING)?;
+        let mut rows = statement.query(params![stored.key, last]).doing(DOING)?;
+        while let Some(row) = rows.next().doing(DOING)? {
+            last = row.get(0).doing(DOING)?;
+            let hash = row.get_ref(2).and_then(|hash| Ok(hash.as_bytes()?)).doing(DOING)?;
+            let hash = Digest::from_bytes(hash).unwrap_or(Digest::START);
+            let at = Timestamp(row.get(3).doing(DOING)?);
+            let stored = row.get_ref(4).and_then(|text| Ok(text.as_bytes()?)).doing(DOING)?;
+            let payload = std::str::from_utf8(stored)
+                .ok()
+                .and_then(|stored| payloads.payload(row.get(5).ok()?, stored).ok());
+            if let Some(payload) = payload
+                && let Ok((envelope, _)) = Envelope::read(&payload)
+            {
+                let effect = Effect::of(&envelope, &payload);
+                replayed.entry.take(&envelope, &payload, hash, effect, at);
+                if imported.is_none_or(|count| last.cast_unsigned() >= count)
+                    && kind::moves_head(&envelope.kind)
+                {
+                    let id: String = row.get(1).doing(DOING)?;
+                    replayed.moved = Some((last.cast_unsigned(), id));
+                }
+            }
+            // The next sequence follows the last one, also where some before it are lost.
+            replayed.entry.event_count = last.cast_unsigned() + 1;
+            replayed.entry.head_hash = hash;
+        }
+        if last == before {
+            return Ok(replayed);
+        }
+    }
+}
+
+/// What is known of a conversation's row beside its events.
+pub(in super::super) fn told(db: &Connection, key: i64, imported: bool) -> Result<Told> {
+    Ok(Told { status: base_state::told_status(db, key)?, imported })
+}
+
+/// What a row says that the log does not, in words; `None` where they agree.
+fn difference(db: &Connection, stored: &Entry, replayed: &Replayed) -> Result<Option<String>> {
+    let (was, is) = (stored, &replayed.entry);
+    if (was.event_count, was.head_hash) != (is.event_count, is.head_hash) {
+        return Ok(Some(format!(
+            "the catalogue says {} events and ends at {}, the log has {} and ends at {}",
+            was.event_count, was.head_hash, is.event_count, is.head_hash
+        )));
+    }
+    if base_state::broken(db, stored.key, is.event_count)?.is_some() {
+        return Ok(None); // what would follow from it is not known
+    }
+    let told = told(db, stored.key, replayed.imported.is_some())?;
+    if let Some(column) = stored.first_difference(db, &replayed.entry, &told)? {
+        return Ok(Some(format!("the catalogue's {column} is not what the events say")));
+    }
+    let is_told = base_state::head_is_told(db, stored, replayed.moved.as_ref(), replayed.imported)?;
+    let what = "HEAD is not where an event, a navigation or the base state has put it";
+    Ok((!is_told).then(|| what.to_owned()))
+}
+
+impl Store {
+    /// What the catalogue's row of a conversation says otherwise than its log, its base state and their history,
+    /// in words; `None` where they agree. Reads every event of the conversation.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and what reading can meet.
+    pub fn check_catalogue(&self, conversation: &ConversationId) -> Result<Option<String>> {
+        self.snapshot(|db| {
+            let stored = load(db, conversation)?;
+            difference(db, &stored, &replay(db, &stored)?)
+        })
+    }
+
+    /// Makes the catalogue's row of a conversation again from its log, its base state and their history, and
+    /// leaves a receipt with what it said before; `None` where it says what they do. Title, tags and whose
+    /// sub-agent or fork it is stay.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], and what writing can meet.
+    pub fn remake_catalogue(&self, conversation: &ConversationId) -> Result<Option<Repair>> {
+        self.write(|db| {
+            let stored = load(db, conversation)?;
+            let replayed = replay(db, &stored)?;
+            let Some(found) = difference(db, &stored, &replayed)? else { return Ok(None) };
+            let Replayed { entry, moved, imported } = replayed;
+            let length = entry.event_count;
+            let is_told = base_state::head_is_told(db, &stored, moved.as_ref(), imported)?;
+            let status = base_state::told_status(db, stored.key)?;
+            catalogue::put_back(db, &stored, entry, status, imported.is_some())?;
+            if is_told {
+                catalogue::set_head(db, stored.key, stored.leaf.as_deref(), stored.head_is_empty)?;
+            } else {
+                base_state::history::put_head_back(db, stored.key, moved, imported, length)?;
+            }
+            let after = load(db, conversation)?;
+            let why = Mending { finding: NAME, found, done: "made its row again from the log".into() };
+            let mut receipt = repair::blank(Some(conversation), &why);
+            if (&stored.leaf, stored.head_is_empty) != (&after.leaf, after.head_is_empty) {
+                receipt.head_before = Some(stored.leaf.unwrap_or_default());
+                receipt.head_after = Some(after.leaf.unwrap_or_default());
+            }
+            repair::note(db, &receipt)?;
+            Ok(Some(receipt))
+        })
+    }
+
+    /// Makes every row again that is not what the log says; answers the receipts. One that cannot be made again
+    /// does not keep the others from it: its error is answered at the end.
+    pub(in super::super) fn remake_catalogues(
+        &self,
+        progress: &mut dyn FnMut(RebuildProgress),
+    ) -> Result<Vec<Repair>> {
+        let (mut key, mut events, mut receipts, mut failed) = (0, 0, Vec::new(), None);
+        while let Some((next, id)) = self.read(|db| following(db, key))? {
+            key = next;
+            let conversation = ConversationId::new(&id)?;
+            // Most rows are right: only one that is not takes the lock.
+            let made = self.check_catalogue(&conversation).and_then(|found| match found {
+                Some(_) => self.remake_catalogue(&conversation),
+                None => Ok(None),
+            });
+            match made {
+                Ok(receipt) => receipts.extend(receipt),
+                Err(Error::UnknownConversation { .. }) => continue, // it was deleted meanwhile
+                Err(error) => failed = failed.or(Some(error)),
+            }
+            let (count, head) = self.read(|db| {
+                let entry = Entry::load(db, &conversation)?;
+                Ok((entry.map_or(0, |entry| entry.event_count), log::head(db)?))
+            })?;
+            events += count;
+            progress(RebuildProgress { position: Position(events.min(head.0)), head });
+        }
+        failed.map_or(Ok(receipts), Err)
+    }
+}
+
+fn load(db: &Connection, conversation: &ConversationId) -> Result<Entry> {
+    Entry::load(db, conversation)?
+        .ok_or_else(|| Error::UnknownConversation { conversation: conversation.to_string() })
+}
+
+fn following(db: &Connection, key: i64) -> Result<Option<(i64, String)>> {
+    use rusqlite::OptionalExtension as _;
+    db.prepare_cached(NEXT)
+        .and_then(|mut statement| statement.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+        .doing(DOING)
+}

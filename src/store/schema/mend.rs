@@ -1,0 +1,197 @@
+//! Making again what is derived, with exactly the statements of the migrations, within a write transaction.
+
+use std::collections::HashSet;
+
+use rusqlite::Connection;
+
+use super::super::engine::Doing as _;
+use super::super::{log, projection};
+use super::{Difference, Object, ObjectKind, Role, State, compare, read, wanted};
+use crate::error::{Error, Result};
+
+const DOING: &str = "making derived objects again";
+
+/// What was made again, in words; empty where nothing had to be.
+type Made = Vec<String>;
+
+/// Makes every derived object again that is missing or is not what the migrations make: tables come back
+/// empty and are filled by the next step. Guards and strangers' objects stay as they are.
+///
+/// # Errors
+/// [`Error::LostTable`] where a table is gone that holds what nothing else knows. Nothing was changed then.
+pub(in super::super) fn mend(db: &Connection) -> Result<Made> {
+    let wanted = wanted()?;
+    let found = read(db)?;
+    let differences = compare(wanted, &found);
+    refuse_lost_truth(&differences)?;
+    let mut again: HashSet<&str> = differences
+        .iter()
+        .filter(|difference| difference.is_mendable())
+        .filter_map(|difference| wanted.iter().find(|object| object.id() == difference.object.id()))
+        .map(|object| object.name.as_str())
+        .collect();
+    if again.is_empty() {
+        return Ok(Vec::new());
+    }
+    let is_search = |name: &str| name == projection::search::TABLE || projection::search::is_beneath(name);
+    let searched = again.iter().any(|name| is_search(name)) && projection::search::was_used(db)?;
+    if again.iter().any(|name| is_search(name)) {
+        // Its tables are made and lost together, by the engine.
+        again.extend(wanted.iter().map(|object| object.name.as_str()).filter(|name| is_search(name)));
+    }
+    let tables: Vec<&str> = wanted
+        .iter()
+        .filter(|object| object.kind == ObjectKind::Table && again.contains(object.name.as_str()))
+        .map(|object| object.name.as_str())
+        .collect();
+    // An index goes and comes with its table.
+    let with_table = wanted.iter().filter(|object| object.kind == ObjectKind::Index);
+    again.extend(
+        with_table.filter(|object| tables.contains(&&*object.table)).map(|object| object.name.as_str()),
+    );
+    let mut work = Work { db, found: &found, wanted, theirs: Vec::new() };
+    work.clear(&again)?;
+    let mut made = work.make(&again)?;
+    projection::remade(db, &tables, searched)?;
+    made.extend(work.put_theirs_back());
+    Ok(made)
+}
+
+/// Makes guards again that are missing or are not what they were, and lets nothing pass them any more.
+pub(in super::super) fn mend_guards(db: &Connection) -> Result<Made> {
+    let found = read(db)?;
+    let wanted = wanted()?;
+    let differences = compare(wanted, &found);
+    refuse_lost_truth(&differences)?;
+    let broken = differences
+        .into_iter()
+        .filter(|difference| difference.state != State::Strange && difference.object.role() == Role::Guard);
+    let mut made = Vec::new();
+    for Difference { object, .. } in broken {
+        let stands = found.iter().find(|other| other.id() == object.id());
+        if let Some(other) = stands {
+            drop_object(db, other)?;
+        }
+        db.execute_batch(&object.sql).doing(DOING)?;
+        made.push(format!("{} {}", object.kind.as_str(), object.name));
+    }
+    log::forbid(db)?;
+    Ok(made)
+}
+
+/// Refuses a file in which something is gone that cannot be made again.
+pub(super) fn refuse_lost_truth(differences: &[Difference]) -> Result<()> {
+    let lost = differences
+        .iter()
+        .find(|difference| difference.state == State::Missing && difference.object.role() == Role::Truth);
+    match lost {
+        Some(lost) => Err(Error::LostTable { table: lost.object.name.clone() }),
+        None => Ok(()),
+    }
+}
+
+struct Work<'a> {
+    db: &'a Connection,
+    found: &'a [Object],
+    wanted: &'static [Object],
+    /// Other programs' triggers and indexes on what is made again.
+    theirs: Vec<&'a Object>,
+}
+
+impl<'a> Work<'a> {
+    /// Takes away what stands where the objects called `again` belong.
+    fn clear(&mut self, again: &HashSet<&str>) -> Result<()> {
+        let found = self.found;
+        let in_the_way = |object: &&Object| {
+            object.kind != ObjectKind::Trigger
+                && again.iter().any(|name| name.eq_ignore_ascii_case(&object.name))
+        };
+        // Indexes first: they may stand on a table that stays.
+        let mut objects: Vec<&Object> = found.iter().filter(in_the_way).collect();
+        objects.sort_by_key(|object| object.kind != ObjectKind::Index);
+        let (beneath, objects): (Vec<&Object>, Vec<&Object>) =
+            objects.into_iter().partition(|object| projection::search::is_beneath(&object.name));
+        for object in beneath.into_iter().filter(|object| object.kind != ObjectKind::Table) {
+            drop_object(self.db, object)?;
+        }
+        if again.contains(projection::search::TABLE) {
+            projection::search::make_droppable(self.db)?;
+        }
+        for object in objects {
+            let name = object.name.to_ascii_lowercase();
+            let ours = self.wanted.iter().find(|wanted| wanted.id() == (false, name.clone()));
+            let is_theirs =
+                object.kind == ObjectKind::Table && ours.is_some_and(|ours| ours.kind != ObjectKind::Table);
+            if is_theirs {
+                // Another program's table may hold something: it goes aside.
+                self.put_aside(object)?;
+                continue;
+            }
+            self.theirs.extend(found.iter().filter(|other| {
+                matches!(other.kind, ObjectKind::Trigger | ObjectKind::Index)
+                    && other.name != object.name
+                    && other.table.eq_ignore_ascii_case(&object.name)
+                    && !self.wanted.iter().any(|wanted| wanted.id() == other.id())
+            }));
+            drop_object(self.db, object)?;
+        }
+        if again.contains(projection::search::TABLE) {
+            // What is left of it, where the table itself was gone.
+            projection::search::drop_beneath(self.db)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a table that has the name of one of ours another one.
+    fn put_aside(&self, object: &Object) -> Result<()> {
+        let taken = |name: &str| self.found.iter().any(|other| other.name.eq_ignore_ascii_case(name));
+        let name = (1..).map(|number| format!("{}_aside_{number}", object.name)).find(|name| !taken(name));
+        let name = name.unwrap_or_else(|| format!("{}_aside", object.name));
+        // Otherwise the engine would look through every view, some of which may be broken just now.
+        self.db
+            .execute_batch(&format!(
+                "PRAGMA legacy_alter_table = ON; ALTER TABLE {} RENAME TO {}; PRAGMA legacy_alter_table = OFF;",
+                quoted(&object.name),
+                quoted(&name)
+            ))
+            .doing(DOING)
+    }
+
+    /// Makes the objects called `again`, in the order of the migrations.
+    fn make(&self, again: &HashSet<&str>) -> Result<Made> {
+        let mut made = Vec::new();
+        for object in self.wanted {
+            let name = object.name.as_str();
+            if object.kind == ObjectKind::Trigger || !again.contains(name) {
+                continue;
+            }
+            if !projection::search::is_beneath(name) {
+                self.db.execute_batch(&object.sql).doing(DOING)?;
+                made.push(format!("{} {name}", object.kind.as_str()));
+            }
+        }
+        Ok(made)
+    }
+
+    /// Puts other programs' triggers and indexes back; names those that do not fit any more.
+    fn put_theirs_back(&self) -> Made {
+        let refused = self.theirs.iter().filter_map(|object| {
+            let error = self.db.execute_batch(&object.sql).err()?;
+            let kind = object.kind.as_str();
+            Some(format!(
+                "without another program's {kind} {}, which does not fit any more: {error}",
+                object.name
+            ))
+        });
+        refused.collect()
+    }
+}
+
+fn drop_object(db: &Connection, object: &Object) -> Result<()> {
+    // Temporary triggers of the same names guard this connection.
+    db.execute_batch(&format!("DROP {} main.{}", object.kind.as_str(), quoted(&object.name))).doing(DOING)
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

@@ -1,0 +1,204 @@
+//! What auditors ask and a column answers: whether a call is live, who it was for, how it came out, why it failed.
+
+use std::collections::BTreeSet;
+
+use annals::event::{ErrorClassification, Unfamiliar, decode};
+use annals::ids::EventId;
+use annals::state::State;
+use annals::store::{Head, SqlAnswer, SqlLimits, SqlQuery, SqlValue};
+use annals::transfer::Importer;
+use annals::{Expected, Store};
+use serde_json::{Value, json};
+
+use crate::support::events::{called, command, event, pause_after, printed, said};
+use crate::support::{Scratch, conversation, folder};
+
+fn ask(store: &Store, sql: &str, parameters: &[(String, SqlValue)]) -> SqlAnswer {
+    store
+        .query(&SqlQuery { sql, parameters, limits: SqlLimits::default() })
+        .unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+fn rows(store: &Store, sql: &str) -> Vec<Vec<SqlValue>> {
+    ask(store, sql, &[]).rows
+}
+
+fn text(value: &str) -> SqlValue {
+    SqlValue::from(value)
+}
+
+fn goldens(scratch: &Scratch) -> Store {
+    let store = scratch.open_still();
+    for golden in ["conversations", "legacy"] {
+        Importer::new(&store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
+    }
+    store
+}
+
+#[test]
+fn a_call_is_live_where_head_can_be_reached_from_it() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    let events = [
+        said("a", "try"),
+        command("b", "call-1", "rm left"),
+        printed("c", "b", "call-1", "", 0),
+        called("d", "call-2", "grep", json!({"kind": "GrepAction"})),
+    ];
+    store.append(&talk, Expected::Empty, &events).unwrap();
+    let live = "SELECT action_id, is_live FROM tool_calls ORDER BY sequence";
+    assert_eq!(rows(&store, live), [[text("b"), 1.into()], [text("d"), 1.into()]]);
+    store.set_head(&talk, Head::At(EventId::new("a").unwrap())).unwrap();
+    assert_eq!(rows(&store, live), [[text("b"), 0.into()], [text("d"), 0.into()]]);
+    store.append(&talk, Expected::Any, &[pause_after("e", "a"), command("f", "call-3", "ls")]).unwrap();
+    assert_eq!(rows(&store, live), [[text("b"), 0.into()], [text("d"), 0.into()], [text("f"), 1.into()]]);
+    assert_eq!(rows(&store, "SELECT command FROM commands WHERE NOT is_live"), [[text("rm left")]]);
+    store.set_head(&talk, Head::Empty).unwrap();
+    assert_eq!(rows(&store, "SELECT sum(is_live) FROM tool_calls"), [[SqlValue::Integer(0)]]);
+}
+
+#[test]
+fn the_goldens_calls_are_live_as_their_branches_say() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    let wrong = "SELECT position FROM tool_calls WHERE is_live <> (position IN (SELECT position FROM active_branches))
+                 UNION ALL SELECT c.position FROM commands AS c JOIN tool_calls AS t USING (position)
+                 WHERE c.is_live <> t.is_live";
+    assert_eq!(rows(&store, wrong), [[0; 0]; 0].map(|row| row.map(SqlValue::Integer)));
+    let both = rows(&store, "SELECT DISTINCT is_live FROM tool_calls ORDER BY 1");
+    assert_eq!(both, [[SqlValue::Integer(0)], [SqlValue::Integer(1)]]);
+}
+
+#[test]
+fn an_outcome_is_what_replaying_the_branch_says() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    let mut seen = 0;
+    for row in rows(&store, "SELECT conversation_id, steps, coalesce(final_response, '') FROM outcomes") {
+        let SqlValue::Text(id) = &row[0] else { panic!("{row:?}") };
+        let sql =
+            "SELECT payload FROM active_branches AS b JOIN events AS e USING (conversation_id, sequence)
+                   WHERE conversation_id = :id ORDER BY steps_to_leaf DESC";
+        let payloads = ask(&store, sql, &[("id".to_owned(), text(id))]).rows;
+        let events: Vec<_> = payloads
+            .iter()
+            .filter_map(|row| match &row[0] {
+                SqlValue::Text(payload) => decode(payload, Unfamiliar::Keep).ok(),
+                _ => None,
+            })
+            .collect();
+        let state = State::of(&events);
+        let steps = i64::try_from(state.iteration()).unwrap();
+        assert_eq!(row[1..], [SqlValue::Integer(steps), text(state.final_response())], "{id}");
+        seen += usize::from(steps > 0 && !state.final_response().is_empty());
+    }
+    assert!(seen >= 8, "{seen}");
+}
+
+/// The words that `classify.rs` knows: codes and what details say.
+fn words() -> BTreeSet<String> {
+    let source = include_str!("../../src/event/classify.rs").split("#[cfg(test)]").next().unwrap();
+    let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let literals = code.flat_map(|line| {
+        let line = line.replace("\\\"", "\u{1}");
+        line.split('"').skip(1).step_by(2).map(|text| text.replace('\u{1}', "\"")).collect::<Vec<_>>()
+    });
+    literals.collect()
+}
+
+#[test]
+fn an_error_that_says_no_class_has_the_one_that_annals_gives_it() {
+    let words = words();
+    assert!(words.len() > 60, "{}", words.len());
+    let mut cases = vec![("".to_owned(), "".to_owned()), ("RuntimeError".to_owned(), "who knows".to_owned())];
+    for word in &words {
+        cases.push((word.clone(), "who knows".to_owned()));
+        for code in ["RuntimeError", "APIError", "KeyError", ""] {
+            cases.push((code.to_owned(), format!("It said: {} (12)", word.to_uppercase())));
+        }
+    }
+    // Two of them in one detail: the order decides.
+    let two: Vec<&String> = words.iter().collect();
+    cases.extend(two.windows(2).map(|two| ("X".to_owned(), format!("{} {}", two[1], two[0]))));
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let events: Vec<_> = cases
+        .iter()
+        .enumerate()
+        .map(|(number, (code, detail))| {
+            let members = json!({"source": "environment", "code": code, "detail": detail});
+            event(&format!("e{number}"), "ConversationErrorEvent", members)
+        })
+        .collect();
+    for batch in events.chunks(100) {
+        store.append(&conversation("talk"), Expected::Any, batch).unwrap();
+    }
+    let told = rows(&store, "SELECT class FROM errors ORDER BY position");
+    assert_eq!(told.len(), cases.len());
+    for (row, (code, detail)) in told.iter().zip(&cases) {
+        let class = ErrorClassification::classify(code, detail);
+        assert_eq!(row[0], text(class.kind.as_str()), "{code:?} {detail:?}");
+    }
+    let own = json!({"source": "environment", "code": "KeyError", "detail": "", "classification": {"kind": "quota"}});
+    let own = [event("own", "ConversationErrorEvent", own)];
+    store.append(&conversation("other"), Expected::Empty, &own).unwrap();
+    let told = rows(&store, "SELECT class FROM errors WHERE conversation_id = 'other'");
+    assert_eq!(told, [[text("quota")]]);
+}
+
+#[test]
+fn a_conversation_says_who_it_was_for_and_its_files_have_a_number() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    for (name, meta) in [("ada", r#"{"user_id": "ada"}"#), ("odd", "{no json"), ("none", "{}")] {
+        let folder = scratch.path(name);
+        std::fs::create_dir_all(folder.join("events")).unwrap();
+        let first = said("a", "hello");
+        std::fs::write(folder.join("events/event-00000-a.json"), first.payload()).unwrap();
+        std::fs::write(folder.join("base_state.json"), json!({"id": name}).to_string()).unwrap();
+        std::fs::write(folder.join("meta.json"), meta).unwrap();
+        Importer::new(&store, Default::default()).import(&folder, &mut |_| ()).unwrap();
+    }
+    let told = rows(&store, "SELECT user_id FROM conversations ORDER BY user_id");
+    assert_eq!(told, [[SqlValue::Null], [SqlValue::Null], [text("ada")]]);
+    let same = "SELECT count(*) FROM attachments AS a JOIN attachments AS b USING (rowid)
+                WHERE a.sha256 <> b.sha256 OR typeof(a.rowid) <> 'integer'";
+    assert_eq!(rows(&store, same), [[SqlValue::Integer(0)]]);
+}
+
+/// The statements of a document's commands: `annals query "SELECT …"`.
+fn asked(document: &str) -> Vec<&str> {
+    let commands = document.lines().filter_map(|line| line.split_once("query \"")).map(|(_, rest)| rest);
+    let quoted = commands.filter_map(|rest| rest.split('"').next());
+    quoted.filter(|sql| sql.starts_with("SELECT") && !sql.contains("FROM event\"")).collect()
+}
+
+#[test]
+fn the_queries_of_the_documents_are_answered() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    let statements = asked(include_str!("../../docs/query.md"));
+    assert!(statements.len() >= 7, "{statements:?}");
+    for sql in statements {
+        let given = [("id".to_owned(), text("my-task-123"))];
+        ask(&store, sql, if sql.contains(":id") { &given } else { &[] });
+    }
+    let bodies: Vec<&str> = include_str!("../../docs/api.md")
+        .split("-d '")
+        .skip(1)
+        .filter_map(|rest| rest.split("'\n").next())
+        .filter(|body| body.contains("\"sql\""))
+        .collect();
+    assert_eq!(bodies.len(), 1);
+    for body in bodies {
+        let body: Value = serde_json::from_str(body).unwrap();
+        let given: Vec<_> = body["parameters"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, value)| (name.clone(), text(value.as_str().unwrap())))
+            .collect();
+        assert!(!ask(&store, body["sql"].as_str().unwrap(), &given).rows.is_empty());
+    }
+}

@@ -1,0 +1,592 @@
+//! Forgery as a class: whatever stands in a table that is not derived is changed by another program, and `verify` names
+//! it, or `docs/tamper-evidence.md` names the column as one that it does not cover.
+#![cfg(feature = "proof")]
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use annals::audit::proof::{Head, Scope, compare, redacted_since};
+use annals::chain::{ChangeItem, ChangePlace, Digest, change_link};
+use annals::state::base::FieldChange;
+use annals::store::{BaseStateChange, Finding, Head as HeadMove, Mending, Options, Redaction, Verification};
+use annals::transfer::Importer;
+use annals::{EventId, Expected, Store, Timestamp};
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+use crate::support::events::{answered, command, pause, printed, said};
+use crate::support::{Scratch, conversation, folder, number};
+
+/// Columns that a forger may change unseen, each named in `docs/tamper-evidence.md` with what that would do.
+const NOT_COVERED: &[&str] = &[
+    "archive_dictionary.is_stale",
+    "archive_source.conversation",
+    "archive_source.dictionary",
+    "event.recorded_at",
+    "log.changes_since",
+    "log.created_at",
+    "log.position_floor",
+    "log.store_id",
+    "refinery_schema_history.applied_on",
+    "refinery_schema_history.checksum",
+    "refinery_schema_history.name",
+    "refinery_schema_history.version",
+    "repair.conversation_id",
+    "repair.done",
+    "repair.event_ids",
+    "repair.finding",
+    "repair.found",
+    "repair.head_after",
+    "repair.head_before",
+    "repair.key",
+    "repair.program",
+    "repair.repaired_at",
+];
+
+/// Tables that are made again from the log, whose forgery `tests/it/projections.rs` is about.
+const DERIVED: &[&str] = &[
+    "projection",
+    "task",
+    "tool_call",
+    "transcript_line",
+    "transcript_search",
+    "transcript_search_config",
+    "transcript_search_data",
+    "transcript_search_docsize",
+    "transcript_search_idx",
+    "usage_entry",
+    "usage_stale",
+    "usage_total",
+];
+
+/// A file with something in every table.
+fn written() -> (Scratch, Store) {
+    static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let scratch = Scratch::new();
+        write(&scratch.open_still());
+        std::fs::read(scratch.database()).unwrap() // whole, as nobody has it open any more
+    });
+    let scratch = Scratch::new();
+    std::fs::write(scratch.database(), &*FILE).unwrap();
+    let store = scratch.open_still();
+    (scratch, store)
+}
+
+fn write(store: &Store) {
+    let (talk, child, kept) = (conversation("talk"), conversation("child"), conversation("kept"));
+    let hello = [said("a", "hello"), command("b", "c1", "ls"), printed("c", "b", "c1", "x", 0)];
+    for id in [&talk, &child, &kept] {
+        store.append(id, Expected::Empty, &hello).unwrap();
+    }
+    store.set_title(&talk, Some("the title")).unwrap();
+    store.set_head(&talk, HeadMove::At(EventId::new("a").unwrap())).unwrap();
+    store.append(&talk, Expected::Any, &[answered("d", "done")]).unwrap();
+    for (field, value) in [("tags", r#"{"team":"red"}"#), ("persistence_dir", r#""one""#), ("agent", "{}")] {
+        let fields = vec![FieldChange::set(field, value).unwrap()];
+        store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
+    }
+    for count in 0..70 {
+        let fields = vec![FieldChange::set("persistence_dir", count.to_string()).unwrap()];
+        store.save_base_state(&child, BaseStateChange { expected: None, fields }).unwrap();
+    }
+    store.attach(&talk, "notes.txt", b"a note").unwrap();
+    store.set_parent(&child, &talk).unwrap();
+    store.set_fork(&child, &talk, Some(&EventId::new("a").unwrap())).unwrap();
+    let why = Mending { finding: "test", found: "this".into(), done: "that".into() };
+    store.note_repair(Some(&talk), &why).unwrap();
+    store.redact(&child, Redaction::Event(&EventId::new("c").unwrap()), "a test").unwrap();
+    let gone = conversation("gone");
+    store.append(&gone, Expected::Any, &[pause("p")]).unwrap();
+    store.delete(&gone).unwrap();
+    for golden in ["conversations/hooks", "corrupt"] {
+        Importer::new(store, Default::default()).import(&folder::golden(golden), &mut |_| ()).unwrap();
+    }
+    store.archive(std::slice::from_ref(&kept), Some("old"), &mut |_| ()).unwrap();
+    store.catch_up().unwrap();
+}
+
+/// A connection of a program that has taken off every guard, and every rule of the tables.
+fn intruder(scratch: &Scratch) -> Connection {
+    let db = scratch.foreign();
+    let triggers: Vec<String> = db
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    for trigger in triggers {
+        db.execute_batch(&format!("DROP TRIGGER {trigger}")).unwrap();
+    }
+    db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON").unwrap();
+    db
+}
+
+/// What is found beside the guards that were taken off.
+fn verify(store: &Store) -> Verification {
+    let mut seen = store.verify_whole(&mut |_| ()).unwrap();
+    seen.findings.retain(|finding| !finding.what.starts_with("the guard "));
+    seen
+}
+
+fn head(store: &Store) -> Head {
+    Head { scope: Scope::Whole, at: Timestamp(1_769_860_800_000_000), heads: store.heads(None).unwrap() }
+}
+
+#[track_caller]
+fn assert_told(findings: &[Finding], id: Option<&str>, what: &str) {
+    let found = findings.iter().any(|finding| {
+        finding.conversation.as_ref().map(|id| id.as_str()) == id && finding.what.contains(what)
+    });
+    assert!(found, "wanted {what:?} at {id:?}, found {findings:#?}");
+}
+
+#[test]
+fn a_file_with_something_of_everything_is_sound() {
+    let (_scratch, store) = written();
+    let seen = verify(&store);
+    assert_eq!(seen.findings, []);
+    assert!(seen.changes > 80 && seen.damaged == 0, "{seen:?}");
+}
+
+/// Each column once where it holds something and once where it holds nothing, as far as there are such rows.
+fn forgeries() -> Vec<(String, String)> {
+    let (scratch, _store) = written();
+    let db = scratch.foreign();
+    let tables: Vec<String> = db
+        .prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%'")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let mut forgeries = Vec::new();
+    for table in tables.iter().filter(|table| !DERIVED.contains(&table.as_str())) {
+        let columns: Vec<(String, String, i64)> = db
+            .prepare(&format!("SELECT name, type, pk FROM pragma_table_info('{table}')"))
+            .unwrap()
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let own: Vec<&str> = columns.iter().filter(|column| column.2 > 0).map(|column| &*column.0).collect();
+        let row = if own.is_empty() { "rowid".to_owned() } else { own.join(", ") };
+        for (column, of_type, _) in &columns {
+            let new = match of_type.as_str() {
+                "INTEGER" => format!("CASE {column} WHEN 1 THEN 0 ELSE coalesce({column}, 0) + 1000003 END"),
+                "BLOB" => format!("randomblob(max(coalesce(length({column}), 32), 1))"),
+                _ => format!("coalesce({column}, '') || 'x'"),
+            };
+            for which in ["IS NOT NULL", "IS NULL"] {
+                let of = format!("SELECT {row} FROM {table} WHERE {column} {which} ORDER BY 1 DESC LIMIT 1");
+                if db.prepare(&of).unwrap().exists([]).unwrap() {
+                    let sql = format!("UPDATE {table} SET {column} = {new} WHERE ({row}) IN ({of})");
+                    forgeries.push((format!("{table}.{column}"), sql));
+                }
+            }
+        }
+    }
+    forgeries
+}
+
+#[test]
+fn every_column_that_is_not_derived_is_covered_or_named_as_not_covered() {
+    let (mut missed, mut found) = (BTreeSet::new(), BTreeSet::new());
+    let forgeries = forgeries();
+    assert!(forgeries.len() > 100, "{}", forgeries.len());
+    for (column, sql) in &forgeries {
+        let (scratch, store) = written();
+        drop(store);
+        intruder(&scratch).execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        // A forged file may be refused when it is opened, which tells as well.
+        let options = Options { follow_projections: false, ..Options::default() };
+        let told = match Store::open_with(scratch.database(), &options) {
+            Ok(store) => !verify(&store).findings.is_empty(),
+            Err(_) => true,
+        };
+        if told {
+            found.insert(column.as_str())
+        } else {
+            missed.insert(column.as_str())
+        };
+    }
+    let listed: BTreeSet<&str> = NOT_COVERED.iter().copied().collect();
+    let unlisted: Vec<_> = missed.difference(&listed).collect();
+    assert!(unlisted.is_empty(), "a forger may change these unseen: {unlisted:?}");
+    let docs = include_str!("../../docs/tamper-evidence.md");
+    for column in &listed {
+        let table = column.split('.').next().unwrap();
+        let is_named = docs.contains(&format!("`{column}`")) || docs.contains(&format!("`{table}.*`"));
+        assert!(is_named, "docs/tamper-evidence.md does not name {column}");
+        // A repair of a conversation is covered, one of the file is not.
+        let is_found = found.contains(column) && !missed.contains(column) && table != "repair";
+        assert!(!is_found, "{column} is covered: take it off the list");
+    }
+}
+
+#[test]
+fn what_stands_beside_the_events_cannot_be_forged_unseen() {
+    let attacks: &[(&str, &str, &str)] = &[
+        ("UPDATE conversation SET title = 'mine' WHERE id = 'talk'", "talk", "the title is not what change"),
+        ("UPDATE conversation SET title = NULL WHERE id = 'talk'", "talk", "the title is gone, and change"),
+        (
+            "UPDATE conversation SET title = 'x' WHERE id = 'kept'",
+            "kept",
+            "the title is there, and no change",
+        ),
+        ("UPDATE conversation SET tags = '{}' WHERE id = 'talk'", "talk", "the tags is gone"),
+        (
+            "UPDATE conversation SET foreign_format = 'codex' WHERE id = 'kept'",
+            "kept",
+            "the format of the log",
+        ),
+        (
+            "UPDATE conversation SET parent = NULL WHERE id = 'child'",
+            "child",
+            "the link to the conversation whose",
+        ),
+        (
+            "UPDATE conversation SET forked_at = 'b' WHERE id = 'child'",
+            "child",
+            "the link to the conversation it was",
+        ),
+        (
+            "UPDATE base_state SET document = '{\"x\":1}' WHERE conversation = 1",
+            "talk",
+            "the first base state is not what change",
+        ),
+        (
+            "UPDATE base_state_change SET value = '\"two\"' WHERE field = 'persistence_dir' AND conversation = 1",
+            "talk",
+            "version 2 of the base state is not what change",
+        ),
+        (
+            "UPDATE base_state SET document = replace(document, '63', '64') WHERE conversation = 2",
+            "child",
+            "the base state does not follow from its first version and its history",
+        ),
+        (
+            "UPDATE attachment SET reason = 'x' WHERE path = 'notes.txt'",
+            "talk",
+            "the attachment notes.txt is not",
+        ),
+        ("DELETE FROM attachment WHERE path = 'notes.txt'", "talk", "the attachment notes.txt is gone"),
+        (
+            "UPDATE head_change SET leaf_event_id = 'b'; UPDATE conversation SET leaf_event_id = 'b' WHERE id = 'talk'",
+            "talk",
+            "move 1 of HEAD is not what change",
+        ),
+        ("UPDATE archived_conversation SET archived_at = 1", "kept", "the word that it is archived is not"),
+        ("INSERT INTO arrival VALUES (1, '/tmp', 5)", "talk", "the word that it is on its way in is there"),
+        ("UPDATE repair SET done = 'nothing'", "talk", "the receipt of repair 1 is not what change"),
+        ("DELETE FROM repair", "talk", "the receipt of repair 1 is gone"),
+        ("DELETE FROM change WHERE conversation = 1", "talk", "the title is there, and no change says so"),
+        ("DELETE FROM change WHERE conversation = 1 AND number = 2", "talk", "change 2 is missing from what"),
+        (
+            "UPDATE change SET actor = 'nobody' WHERE conversation = 1 AND number = 2",
+            "talk",
+            "change 2 (head \"1\") does not follow from what it says",
+        ),
+    ];
+    for (sql, id, what) in attacks {
+        let (scratch, store) = written();
+        intruder(&scratch).execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert_told(&verify(&store).findings, Some(id), what);
+    }
+    for sql in
+        ["UPDATE origin SET source = '/etc'", "DELETE FROM problem", "UPDATE event_file SET path = 'x'"]
+    {
+        let (scratch, store) = written();
+        let changed = intruder(&scratch).execute(sql, []).unwrap();
+        assert!(changed > 0 && !verify(&store).findings.is_empty(), "{sql}");
+    }
+    // Rows of no event, and an archived payload that stands ready for an event that is not archived.
+    for (sql, what) in [
+        ("INSERT INTO event_file VALUES (9999, 'x')", "names of files are of events that are not there"),
+        (
+            "INSERT INTO archived_payload SELECT 1, bytes, content FROM archived_payload LIMIT 1",
+            "archived payloads are of events that are not archived",
+        ),
+    ] {
+        let (scratch, store) = written();
+        intruder(&scratch).execute_batch(sql).unwrap();
+        assert_told(&verify(&store).findings, None, what);
+    }
+}
+
+/// Cost is one of an auditor's questions: what is derived from a forged base state is not to be made again.
+#[test]
+fn no_advice_makes_a_forged_base_state_disappear() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[said("a", "hello")]).unwrap();
+    let stats = r#"{"usage_to_metrics":{"agent":{"model_name":"m","accumulated_cost":0.2}}}"#;
+    let fields = vec![FieldChange::set("stats", stats).unwrap()];
+    store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
+    assert_eq!(verify(&store).findings, []);
+    let forge = "UPDATE base_state_change SET value = replace(value, '0.2', '0.0')";
+    assert_eq!(intruder(&scratch).execute(forge, []).unwrap(), 1);
+    let told = verify(&store).findings;
+    assert_told(&told, Some("talk"), "version 1 of the base state is not what change");
+    assert!(told.iter().all(|finding| !finding.what.contains("annals rebuild")), "{told:#?}");
+    store.rebuild(&["usage"], &mut |_| ()).unwrap();
+    assert_told(&verify(&store).findings, Some("talk"), "version 1 of the base state is not what change");
+    // Nor does a lawful change of what was forged, or of what stands beside it.
+    let fields = vec![FieldChange::set("stats", stats).unwrap()];
+    store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
+    store.redact(&talk, Redaction::Event(&EventId::new("a").unwrap()), "a test").unwrap();
+    assert_told(&verify(&store).findings, Some("talk"), "version 1 of the base state is not what change");
+}
+
+/// Makes a conversation's chain of changes again, as its owner can who knows how.
+fn rewrite_changes(db: &Connection, id: &str) {
+    let key = number(db, &format!("SELECT key FROM conversation WHERE id = '{id}'"));
+    let sql = "SELECT number, subject, name, digest, after_sequence, recorded_at, actor FROM change \
+               WHERE conversation = ?1 ORDER BY number";
+    type Row = (i64, String, String, Option<[u8; 32]>, i64, i64, String);
+    let rows: Vec<Row> = db
+        .prepare(sql)
+        .unwrap()
+        .query_map([key], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
+        })
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let mut previous = Digest::START;
+    for (place, (old, subject, name, digest, after_sequence, recorded_at, actor)) in (1..).zip(rows) {
+        let at = ChangePlace { number: place, after_sequence, recorded_at };
+        let item = ChangeItem { subject: &subject, name: &name, digest: digest.map(Digest) };
+        previous = change_link(id, &at, &item, &actor, previous);
+        let sql = "UPDATE change SET number = ?3, hash = ?4 WHERE conversation = ?1 AND number = ?2";
+        db.execute(sql, (key, old, place, previous.0)).unwrap();
+    }
+}
+
+/// The text that is hashed of an item with one text, as `docs/format.md` has it.
+fn item(subject: &str, value: &str) -> Digest {
+    Digest::of(format!("annals-item-v1\n{subject}\n{}\n", Digest::of(value.as_bytes())).as_bytes())
+}
+
+/// Everything here passes without a head that was kept elsewhere, as the documents say.
+#[test]
+fn a_chain_of_changes_that_was_made_again_does_not_pass_a_head() {
+    let (scratch, store) = written();
+    let then = head(&store);
+    assert_eq!(compare(&store, &then).unwrap(), []);
+    let db = intruder(&scratch);
+    db.execute("UPDATE conversation SET title = 'mine' WHERE id = 'talk'", []).unwrap();
+    let sql = "UPDATE change SET digest = ?1 WHERE conversation = 1 AND subject = 'title'";
+    assert_eq!(db.execute(sql, [item("title", "mine").0]).unwrap(), 1);
+    rewrite_changes(&db, "talk");
+    assert_eq!(verify(&store).findings, []);
+    assert_told(&compare(&store, &then).unwrap(), Some("talk"), "they were rewritten");
+    // What is forged behind the head is not the head's to tell; what is cut off before it is.
+    let (scratch, store) = written();
+    let db = intruder(&scratch);
+    let last = "DELETE FROM change WHERE conversation = 1 AND subject = 'repair'; DELETE FROM repair";
+    db.execute_batch(last).unwrap();
+    assert_eq!(verify(&store).findings, []);
+    assert_told(&compare(&store, &then).unwrap(), Some("talk"), "their end was cut off");
+    let (scratch, store) = written();
+    intruder(&scratch).execute_batch("UPDATE log SET changes_since = 5").unwrap();
+    assert_told(&compare(&store, &then).unwrap(), None, "they were made again");
+}
+
+#[test]
+fn acts_that_were_taken_out_do_not_pass_a_head() {
+    for (sql, what) in [
+        ("number = (SELECT max(number) FROM admin_act)", "its end was cut off"),
+        ("number > 0", "its end was cut off"),
+    ] {
+        let (scratch, store) = written();
+        let then = head(&store);
+        let db = intruder(&scratch);
+        db.execute_batch(&format!(
+            "DELETE FROM admin_receipt WHERE act IN (SELECT number FROM admin_act WHERE {sql});
+             DELETE FROM admin_act WHERE {sql}"
+        ))
+        .unwrap();
+        assert_told(&compare(&store, &then).unwrap(), None, what);
+    }
+    // With other acts in their place.
+    let (scratch, store) = written();
+    let then = head(&store);
+    let db = intruder(&scratch);
+    db.execute(
+        "UPDATE admin_act SET hash = randomblob(32) WHERE number = ?1",
+        [then.heads.acts.unwrap().count.cast_signed()],
+    )
+    .unwrap();
+    assert_told(&compare(&store, &then).unwrap(), None, "it was rewritten");
+    assert!(!verify(&store).findings.is_empty());
+}
+
+/// A forged redaction, with an act and a receipt that fit it, cannot be told from a lawful one by itself: so a head's
+/// keeper is told of each that came later, by name.
+#[test]
+fn what_was_redacted_since_a_head_is_named() {
+    let (scratch, store) = written();
+    let then = head(&store);
+    assert_eq!(redacted_since(&store, &then).unwrap(), []);
+    let talk = conversation("talk");
+    store.redact(&talk, Redaction::Event(&EventId::new("a").unwrap()), "by law").unwrap();
+    let notes = redacted_since(&store, &then).unwrap();
+    assert_told(&notes, Some("talk"), "event a was redacted since the head was made");
+    assert_eq!(notes.len(), 1);
+    assert!(
+        notes[0].what.ends_with(": by law") && notes[0].sequence.is_some_and(|at| at.0 == 0),
+        "{notes:?}"
+    );
+    assert_eq!(compare(&store, &then).unwrap(), []);
+    // A receipt that was changed with its act's hash left as it is shows by itself.
+    intruder(&scratch).execute("UPDATE admin_receipt SET new_digest = randomblob(32)", []).unwrap();
+    assert!(!verify(&store).findings.is_empty());
+    // Of an older head, its time decides.
+    let mut events = then.clone();
+    events.heads = events.heads.of_events();
+    assert_told(&redacted_since(&store, &events).unwrap(), Some("talk"), "event a was redacted since");
+}
+
+/// Writes to a table's rows without the indexes: an alias of its tree, for one statement.
+fn beneath(scratch: &Scratch, table: &str, sql: &str) {
+    let db = intruder(scratch);
+    let columns: String = db
+        .query_row(
+            "SELECT group_concat(name || CASE pk WHEN 1 THEN ' INTEGER PRIMARY KEY' ELSE '' END) FROM pragma_table_info(?1)",
+            [table],
+            |row| row.get(0),
+        )
+        .unwrap();
+    db.execute_batch(&format!(
+        "PRAGMA writable_schema = ON;
+         INSERT INTO sqlite_schema (type, name, tbl_name, rootpage, sql)
+         SELECT 'table', 'alias', 'alias', rootpage, 'CREATE TABLE alias ({columns})' FROM sqlite_schema WHERE name = '{table}';
+         PRAGMA schema_version = 900"
+    ))
+    .unwrap();
+    drop(db);
+    let db = scratch.foreign();
+    db.execute_batch(sql).unwrap();
+    db.execute_batch(
+        "PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'alias'; PRAGMA schema_version = 901",
+    )
+    .unwrap();
+}
+
+#[test]
+fn rows_that_no_index_has_and_entries_without_a_row_are_told() {
+    // An event that no index has.
+    let (scratch, store) = written();
+    drop(store);
+    beneath(
+        &scratch,
+        "event",
+        "INSERT INTO alias SELECT 5000, conversation, 900, 'x', kind, source, timestamp, parent_id, tool_call_id, action_id, \
+         llm_response_id, tool_name, recorded_at, hash, redacted_digest, payload FROM alias WHERE position = 1",
+    );
+    assert_told(&verify(&scratch.open_still()).findings, None, "the structure is damaged: row");
+    // A conversation that the index by id does not have.
+    let (scratch, store) = written();
+    drop(store);
+    beneath(&scratch, "conversation", "UPDATE alias SET id = 'talks' WHERE id = 'talk'");
+    let told = verify(&scratch.open_still()).findings;
+    assert_told(&told, Some("talks"), "looked for by its id it is not there");
+    assert_told(&told, None, "the structure is damaged");
+    // An index that is another one's, without the event it should have.
+    let (scratch, store) = written();
+    drop(store);
+    let db = intruder(&scratch);
+    let sql: String = db
+        .query_row("SELECT sql FROM sqlite_schema WHERE name = 'event_by_rare_kind'", [], |row| row.get(0))
+        .unwrap();
+    db.execute_batch(&format!(
+        "CREATE TABLE other (conversation INTEGER, kind TEXT, sequence INTEGER);
+         {};
+         PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'other_kind')
+         WHERE name = 'event_by_rare_kind';
+         DELETE FROM sqlite_schema WHERE name IN ('other', 'other_kind');
+         PRAGMA schema_version = 902",
+        sql.replace("event_by_rare_kind", "other_kind").replace("ON event", "ON other")
+    ))
+    .unwrap();
+    drop(db);
+    assert_told(&verify(&scratch.open_still()).findings, None, "missing from index event_by_rare_kind");
+}
+
+/// Pages of the file are overwritten one after the other: verify says so of each that matters, and never stops.
+#[test]
+fn damaged_pages_are_findings_and_never_the_end() {
+    let (scratch, store) = written();
+    drop(store);
+    let file = std::fs::read(scratch.database()).unwrap();
+    let pages = file.len() / 4096;
+    let mut found = 0;
+    for page in (1..pages).step_by(7) {
+        let scratch = Scratch::new();
+        let mut damaged = file.clone();
+        let mut noise = page as u64;
+        for byte in &mut damaged[page * 4096..(page + 1) * 4096] {
+            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *byte = (noise >> 56) as u8;
+        }
+        std::fs::write(scratch.database(), damaged).unwrap();
+        let options = Options { read_only: true, ..Options::default() };
+        let Ok(store) = Store::open_with(scratch.database(), &options) else { continue };
+        let seen = store.verify_whole(&mut |_| ()).unwrap_or_else(|error| panic!("page {page}: {error:?}"));
+        found += u64::from(!seen.findings.is_empty());
+        assert!(seen.findings.is_empty() || seen.damaged > 0, "page {page}: {:#?}", seen.findings);
+    }
+    assert!(found as usize > pages / 7 * 3 / 4, "{found} of {}", pages / 7);
+}
+
+#[test]
+fn an_archived_payload_that_cannot_be_read_is_one_finding_among_others() {
+    let (scratch, store) = written();
+    let db = intruder(&scratch);
+    db.execute_batch("UPDATE archived_payload SET content = x'00' WHERE position = (SELECT min(position) FROM archived_payload)")
+        .unwrap();
+    db.execute_batch("UPDATE conversation SET title = 'x' WHERE id = 'talk'").unwrap();
+    let seen = verify(&store);
+    assert_told(&seen.findings, Some("kept"), "it cannot be read: ");
+    assert_told(&seen.findings, Some("talk"), "the title is not what change");
+    assert!(seen.damaged > 0);
+}
+
+/// Who reads the documents can make every digest again.
+#[test]
+fn the_chain_of_changes_is_what_the_documents_say() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[said("a", "hello")]).unwrap();
+    store.set_title(&talk, Some("a title")).unwrap();
+    store.set_title(&talk, Some("a title")).unwrap(); // no change
+    store.set_title(&talk, None).unwrap();
+    let db = scratch.foreign();
+    let sql =
+        "SELECT number, subject, name, sha256, after_sequence, actor, hash FROM changes ORDER BY number";
+    let rows = crate::support::rows(&db, sql);
+    let text = |value: &Value| match value {
+        Value::Text(text) => text.clone(),
+        Value::Integer(number) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    let told: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(text).collect()).collect();
+    let digest = item("title", "a title").to_hex();
+    let actor = concat!("annals ", env!("CARGO_PKG_VERSION"));
+    assert_eq!(told[0][..6], ["1", "title", "", &digest, "0", actor]);
+    assert_eq!(told[1][..6], ["2", "title", "", "Null", "0", actor]);
+    assert_eq!(told.len(), 2);
+    let at = number(&db, "SELECT recorded_at FROM change WHERE number = 1");
+    let of = |text: &str| Digest::of(text.as_bytes());
+    let first = of(&format!(
+        "annals-change-v1\ntalk\n1\ntitle\n{}\n{digest}\n0\n{at}\n{}\n{}\n",
+        of(""),
+        of(actor),
+        "0".repeat(64)
+    ));
+    assert_eq!(told[0][6], first.to_hex());
+}

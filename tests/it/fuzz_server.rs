@@ -1,0 +1,150 @@
+//! Bytes that no client would send, to a server that runs: frames of sockets, settings, and whatever arrives at the port.
+//!
+//! Whatever comes, the server answers the next one, and what it keeps is sound. [`crate::fuzz`] says how to have more.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use annals::server::Config;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::runtime::Runtime;
+
+use crate::fuzz::run_on;
+use crate::support::caller::{KEY, Served, model};
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+/// Longer than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn bytes(texts: impl IntoIterator<Item = String>) -> Vec<Vec<u8>> {
+    texts.into_iter().map(String::into_bytes).collect()
+}
+
+async fn is_well(server: &Served) {
+    assert_eq!(server.get("/health").await.status, 200);
+    assert!(server.store.verify(None, &mut |_| ()).unwrap().findings.is_empty());
+}
+
+/// Frames as a case holds them: how the socket is opened, then frame after frame with 0x1e between.
+fn talks() -> Vec<Vec<u8>> {
+    let auth = json!({"type": "auth", "session_api_key": KEY}).to_string();
+    let said = |content: Value, run: bool| {
+        json!({"role": "user", "content": content, "run": run, "sender": "me", "extended_content": []})
+            .to_string()
+    };
+    let texts = [
+        said(json!([{"type": "text", "text": "Hi"}]), false),
+        said(json!("a text"), true),
+        said(json!([{"type": "image", "image_urls": ["data:image/png;base64,AAAA"]}]), false),
+        json!({"role": "assistant", "content": []}).to_string(),
+        json!({"command": "true", "cwd": null, "timeout": 1}).to_string(),
+        "not json".to_owned(),
+        String::new(),
+    ];
+    let mut talks = Vec::new();
+    for how in b'0'..b'8' {
+        for text in &texts {
+            talks
+                .push([&[how], auth.as_bytes(), &[0x1e], text.as_bytes(), &[0x1e], text.as_bytes()].concat());
+            talks.push([&[how], text.as_bytes()].concat());
+        }
+    }
+    talks
+}
+
+/// Says the frames of a case, and holds the server to answer the last.
+async fn talk(server: &Served, id: &str, data: &[u8]) {
+    let Some((how, rest)) = data.split_first() else { return };
+    let (is_bash, is_unknown, is_binary) = (how & 1 != 0, how & 2 != 0, how & 4 != 0);
+    let path = if is_bash { "/sockets/bash-events".to_owned() } else { format!("/sockets/events/{id}") };
+    let keys = if is_unknown { vec![] } else { vec![("x-session-api-key", KEY)] };
+    let mut socket = server.socket_with(&path, &keys).await.expect("a socket");
+    for frame in rest.split(|byte| *byte == 0x1e).take(16) {
+        let text = String::from_utf8_lossy(frame);
+        // A command would be run, whatever it came to be.
+        if is_bash && serde_json::from_str::<Value>(&text).is_ok_and(|value| value.get("command").is_some()) {
+            continue;
+        }
+        if !socket.offer(&text, is_binary && text.len().is_multiple_of(3)).await {
+            break;
+        }
+    }
+    if socket.offer("]", false).await {
+        // What is wrong with it is told, or the socket was closed for what came before.
+        while let Some(frame) = socket.hear_any().await {
+            if frame["code"] == "JSONDecodeError" {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn any_frame_of_a_socket_is_answered_or_ends_it() {
+    let model = model(&[]);
+    let (server, id) = RUNTIME.block_on(async {
+        let server = Served::start().await;
+        let id = server.conversation(&model).await;
+        (server, id)
+    });
+    run_on("socket", &talks(), 300, |data| {
+        RUNTIME.block_on(async {
+            talk(&server, &id, data).await;
+            assert_eq!(server.get("/health").await.status, 200);
+        });
+    });
+    RUNTIME.block_on(is_well(&server));
+}
+
+#[test]
+fn any_settings_are_taken_or_refused() {
+    let server = RUNTIME.block_on(Served::start());
+    let seeds = [
+        json!({"agent_settings_diff": {"llm": {"model": "m", "temperature": 0.5, "api_key": "k"}, "tools": []}}),
+        json!({"agent_settings_diff": {"condenser": {"kind": "NoOpCondenser"}, "mcp_config": {"mcpServers": {}}}}),
+        json!({"conversation_settings_diff": {"max_iterations": 5, "confirmation_mode": true}}),
+        json!({"misc_settings_diff": {"language": "en", "nested": {"a": [1, 2.5, null]}}}),
+        json!({"active_profile": null, "active_agent_profile_id": "x"}),
+    ];
+    run_on("settings", &bytes(seeds.map(|seed| seed.to_string())), 300, |data| {
+        RUNTIME.block_on(async {
+            let key = ("x-session-api-key", KEY);
+            let kind = ("content-type", "application/json");
+            let changed = server.send("PATCH", "/api/settings", &[key, kind], data).await;
+            assert!((200..500).contains(&changed.status), "{}: {}", changed.status, changed.text());
+            let kept = server.get("/api/settings").await;
+            assert_eq!(kept.status, 200, "{}", kept.text());
+            assert!(kept.json().is_object());
+        });
+    });
+}
+
+#[test]
+fn any_bytes_at_the_port_are_answered_or_refused() {
+    let seeds = [
+        "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "GET /api/conversations/search?limit=1 HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\n\r\nGET / HTTP/1.1\r\nhost: x\r\n\r\n",
+        "POST /api/conversations HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        "POST /api/conversations HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n{}",
+        "GET /sockets/bash-events HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n\u{1}\u{2}\u{3}\u{4}",
+        "OPTIONS /api/settings HTTP/1.1\r\nhost: x\r\norigin: http://localhost:3000\r\naccess-control-request-method: PATCH\r\n\r\n",
+        "GET /%2e%2e/%00?q=%ff&q=1 HTTP/1.0\r\ncookie: a=b\r\n\r\n",
+    ];
+    // Whoever speaks here has no key: nothing that is asked for is done.
+    let server = RUNTIME.block_on(Served::with(|config| Config { runs_max: 1, ..config }));
+    run_on("port", &bytes(seeds.map(str::to_owned)), 300, |data| {
+        RUNTIME.block_on(async {
+            let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+            // It may hang up before it has read it all.
+            let _refused = stream.write_all(data).await;
+            let _refused = stream.shutdown().await;
+            let mut answer = Vec::new();
+            let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+            assert!(ended.is_ok(), "it neither answers nor hangs up");
+            assert_eq!(server.get("/health").await.status, 200);
+        });
+    });
+    RUNTIME.block_on(is_well(&server));
+}

@@ -1,0 +1,467 @@
+//! One caller, one file, one repository against `annals serve`, as a process: it goes on answering, and it ends.
+#![cfg(all(feature = "cli", feature = "server", unix))]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use reqwest::{Client, Method, StatusCode};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
+
+use crate::support::caller::until;
+use crate::support::model_server::{Answer, Content, End, ModelServer};
+
+/// Puts something at a path where a file is looked for.
+type Put<'a> = &'a dyn Fn(&Path);
+
+const KEY: &str = "session-key-0123456789";
+const CANARY: &str = "canary-of-the-server";
+
+/// How long anything may take that is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long the end may take, whatever is going on.
+const END: Duration = Duration::from_secs(8);
+
+struct Hostile {
+    folder: tempfile::TempDir,
+    child: Child,
+    url: String,
+    client: Client,
+}
+
+impl Hostile {
+    async fn start() -> Self {
+        Self::with(&[("OH_SESSION_API_KEYS", &format!("[\"{KEY}\"]"))]).await
+    }
+
+    async fn with(variables: &[(&str, &str)]) -> Self {
+        // The client could speak TLS and wants to know with what, though nothing here does.
+        let _there_already = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = command(folder.path(), variables).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
+        let url = line.trim().rsplit_once(" on ").expect("where it is").1.to_owned();
+        Self { folder, child, url, client: Client::builder().no_proxy().build().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> (StatusCode, Value) {
+        let mut asked = self.client.request(method, format!("{}{path}", self.url));
+        asked = asked.header("x-session-api-key", KEY).timeout(PATIENCE);
+        if let Some(body) = body {
+            asked = asked.header("content-type", "application/json").body(body.to_string());
+        }
+        let answer = asked.send().await.unwrap();
+        (answer.status(), answer.json().await.unwrap_or_default())
+    }
+
+    async fn get(&self, path: &str) -> (StatusCode, Value) {
+        self.ask(Method::GET, path, None).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        self.ask(Method::POST, path, Some(body)).await
+    }
+
+    /// A conversation with this model in a folder of its own, and `more` in what is asked for.
+    async fn conversation(&self, model: &ModelServer, folder: &Path, more: Value) -> String {
+        std::fs::create_dir_all(folder).unwrap();
+        let mut wanted = json!({
+            "agent": {
+                "kind": "Agent",
+                "llm": {
+                    "model": "openai/test", "base_url": format!("{}/v1", model.url()), "api_key": "k",
+                    "usage_id": "agent", "num_retries": 0,
+                },
+                "tools": [{"name": "terminal"}, {"name": "file_editor"}, {"name": "grep"}],
+            },
+            "workspace": {"working_dir": folder},
+            "autotitle": false,
+        });
+        for (name, value) in more.as_object().unwrap() {
+            wanted[name] = value.clone();
+        }
+        let (status, made) = self.post("/api/conversations", wanted).await;
+        assert_eq!(status, StatusCode::CREATED, "{made}");
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    /// A message and a run. Nobody waits for the answer.
+    fn say(&self, id: &str) {
+        let message = json!({"role": "user", "content": [{"type": "text", "text": "Go"}], "run": true});
+        let asked = self.client.post(format!("{}/api/conversations/{id}/events", self.url));
+        let asked = asked.header("x-session-api-key", KEY).header("content-type", "application/json");
+        let asked = asked.body(message.to_string()).send();
+        tokio::spawn(async move { drop(asked.await) });
+    }
+
+    /// Holds it to answer at once, again and again while `work` goes on.
+    async fn healthy_during(&self, work: impl Future<Output = ()>) {
+        let asking = async {
+            loop {
+                let asked = self.client.get(format!("{}/health", self.url)).timeout(Duration::from_secs(5));
+                assert_eq!(asked.send().await.expect("it answers").status(), 200);
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = asking => {}
+            done = tokio::time::timeout(PATIENCE, work) => done.expect("it went on"),
+        }
+    }
+
+    /// What it holds in memory, in MiB.
+    fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
+    }
+
+    /// Tells it to end and waits until it has.
+    async fn end(mut self) {
+        let pid = Pid::from_raw(self.child.id().unwrap().cast_signed()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        let ended = tokio::time::timeout(END, self.child.wait()).await;
+        assert!(ended.expect("it ends in time").unwrap().success());
+    }
+}
+
+fn command(folder: &Path, variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.join("home"));
+    command.env("OH_MAX_CONCURRENT_RUNS", "100").envs(variables.iter().copied());
+    command.current_dir(folder).args(["serve", "--port", "0"]).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A vault that answers at once, for as long as the test lasts.
+async fn fast_vault() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let _asked = stream.read(&mut [0; 4096]).await;
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\nl00k3d";
+                let _gone = stream.write_all(answer).await;
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn looked_up_secrets_and_hooks_stop_nobody() {
+    let server = Hostile::start().await;
+    let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let vaults = [
+        ("fast", fast_vault().await),
+        ("hanging", format!("http://{}/", hanging.local_addr().unwrap())),
+        ("refused", format!("http://{}/", gone.local_addr().unwrap())),
+    ];
+    drop(gone);
+    let points = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"];
+    let mut models = Vec::new();
+    for point in points {
+        for (kind, vault) in &vaults {
+            let calls = [("c1", "terminal", r#"{"command":"true"}"#)];
+            let model = ModelServer::start([Answer::calls("", &calls), Answer::text("Done.")]);
+            let folder = server.path(&format!("{point}-{kind}"));
+            let more = json!({
+                "hook_config": {point: [{"matcher": "*", "hooks": [{"type": "command", "command": "echo l00k3d"}]}]},
+                "secrets": {"L": {"kind": "LookupSecret", "url": vault}},
+            });
+            let id = server.conversation(&model, &folder, more).await;
+            server.say(&id);
+            models.push((*kind, id, model));
+        }
+    }
+    // Those whose vault answers, or says no, come to their end; the others keep nobody waiting.
+    server
+        .healthy_during(async {
+            for (kind, id, model) in &models {
+                if *kind != "hanging" {
+                    model.arrived(2).await;
+                    let path = format!("/api/conversations/{id}");
+                    until(async || server.get(&path).await.1["execution_status"] == "finished").await;
+                }
+            }
+        })
+        .await;
+    for (_, id, _) in models.iter().filter(|(kind, ..)| *kind == "fast") {
+        let (_, page) = server.get(&format!("/api/conversations/{id}/events/search?limit=100")).await;
+        let events = page["items"].to_string();
+        assert!(!events.contains("l00k3d\\n"), "what a hook prints is masked: {events}");
+    }
+    server.end().await;
+}
+
+/// Every file that is read because it is there, and what a model may ask to see; at each of them something hostile.
+fn hostile_workspace(folder: &Path, put: impl Fn(&Path)) {
+    for name in [
+        "AGENTS.md",
+        "look.txt",
+        "look.png",
+        ".gitignore",
+        ".openhands/memory/MEMORY.md",
+        ".openhands/hooks.json",
+        ".openhands/skills/one.md",
+        ".openhands/skills/two/SKILL.md",
+        ".openhands/microagents/repo.md",
+        ".agents/skills/three/SKILL.md",
+        ".agents/agents/four.md",
+        ".agents/plugins/x/.plugin/plugin.json",
+        ".agents/plugins/x/hooks/hooks.json",
+        ".agents/plugins/x/.mcp.json",
+        "sub/AGENTS.md",
+        "sub/.ignore",
+    ] {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        put(&path);
+    }
+}
+
+fn pipe(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_reader_of_files_waits_or_takes_all_there_is() {
+    let server = Hostile::start().await;
+    let links = |target: &'static str| move |path: &Path| std::os::unix::fs::symlink(target, path).unwrap();
+    let real = server.path("a pipe");
+    pipe(&real);
+    let to_pipe = |path: &Path| std::os::unix::fs::symlink(&real, path).unwrap();
+    let huge = |path: &Path| std::fs::File::create(path).unwrap().set_len(80 << 20).unwrap();
+    let kinds: [(&str, Put<'_>); 5] = [
+        ("pipe", &pipe),
+        ("endless", &links("/dev/zero")),
+        ("linked", &to_pipe),
+        ("huge", &huge),
+        ("vanished", &links("nothing-there")),
+    ];
+    let mut models = Vec::new();
+    for (kind, put) in kinds {
+        let folder = server.path(kind);
+        hostile_workspace(&folder, put);
+        let place = folder.display();
+        let view = |name: &str| json!({"command": "view", "path": format!("{place}/{name}")}).to_string();
+        let edit = json!({
+            "command": "str_replace", "path": format!("{place}/look.txt"), "old_str": "a", "new_str": "b",
+        });
+        let (text, picture, edit) = (view("look.txt"), view("look.png"), edit.to_string());
+        let grep = json!({"pattern": "x", "path": place.to_string()}).to_string();
+        let calls = [
+            ("c1", "file_editor", text.as_str()),
+            ("c2", "file_editor", picture.as_str()),
+            ("c3", "file_editor", edit.as_str()),
+            ("c4", "grep", grep.as_str()),
+        ];
+        let model = ModelServer::start([Answer::calls("", &calls), Answer::text("Done.")]);
+        let id = server.conversation(&model, &folder, json!({})).await;
+        server.say(&id);
+        models.push((kind, id, model));
+    }
+    server
+        .healthy_during(async {
+            for (kind, id, model) in &models {
+                model.arrived(2).await;
+                let folder = server.path(kind).display().to_string();
+                for (method, path, body) in [
+                    (Method::GET, format!("/api/file/download?path={folder}/look.txt"), None),
+                    (Method::GET, format!("/api/git/diff?path={folder}/look.txt"), None),
+                    (Method::GET, format!("/api/git/changes?path={folder}"), None),
+                    (Method::GET, format!("/api/conversations/{id}/workspace/look.txt"), None),
+                    (Method::POST, "/api/hooks".into(), Some(json!({"project_dir": folder}))),
+                    (
+                        Method::POST,
+                        "/api/skills".into(),
+                        Some(json!({"project_dir": folder, "load_project": true})),
+                    ),
+                    (Method::POST, "/api/plugins".into(), Some(json!({"project_dir": folder}))),
+                ] {
+                    let (status, _) = server.ask(method, &path, body).await;
+                    assert!(status.as_u16() < 500 || status.as_u16() == 501, "{path}: {status}");
+                }
+            }
+        })
+        .await;
+    for (kind, id, _) in &models {
+        let (_, page) = server.get(&format!("/api/conversations/{id}/events/search?limit=100")).await;
+        let seen = page["items"].as_array().unwrap().iter();
+        let refused = seen
+            .filter(|event| event["kind"] == "ObservationEvent" && event["observation"]["is_error"] == true);
+        assert!(refused.count() >= 3, "{kind}: {page}");
+    }
+    let memory = server.memory();
+    assert!(memory < 300, "{memory} MiB");
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_as_the_reference_takes_them_close_the_door() {
+    let file = "workspace/openhands_agent_server_config.json";
+    for (variables, written) in [
+        (&[("OH_SESSION_API_KEYS", r#"["session-key-0123456789"]"#)][..], None),
+        (&[("OH_SESSION_API_KEYS_0", KEY)], None),
+        (&[("SESSION_API_KEY", KEY)], None),
+        (&[("OH", r#"{"session_api_keys":["session-key-0123456789"]}"#)], None),
+        (&[("OPENHANDS_AGENT_SERVER_CONFIG_PATH", "keys.json")], Some("keys.json")),
+        (&[], Some(file)),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        if let Some(name) = written {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, json!({"session_api_keys": [KEY]}).to_string()).unwrap();
+        }
+        let mut child = command(folder.path(), variables).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
+        let url = line.trim().rsplit_once(" on ").expect("where it is").1.to_owned();
+        let client = Client::builder().no_proxy().build().unwrap();
+        let path = format!("{url}/api/conversations/count");
+        assert_eq!(client.get(&path).send().await.unwrap().status(), 401, "{variables:?}");
+        assert_eq!(client.get(&path).header("x-session-api-key", KEY).send().await.unwrap().status(), 200);
+    }
+    for wrong in [("OH_SESSION_API_KEYS", "k"), ("OH_SESSION_API_KEY", "k"), ("OH_SESSION_API_KEYS_1", "k")] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = command(folder.path(), &[wrong]).output().await.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(wrong.0), "{wrong:?}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_child_of_the_server_has_its_keys() {
+    let keys = format!("[\"{KEY}\"]");
+    let server = Hostile::with(&[
+        ("OH_SESSION_API_KEYS", &keys),
+        ("OH_SECRET_KEY", CANARY),
+        ("OH_PREVIOUS_SECRET_KEYS_0", CANARY),
+        ("OH_TELEMETRY_HTTP_TOKEN", CANARY),
+        ("OH_WEBHOOKS", "[]"),
+        ("FOR_COMMANDS", "visible"),
+    ])
+    .await;
+    let work = server.path("work");
+    let into = |name: &str| server.path(name).display().to_string();
+    let calls = json!({"command": format!("env > {}", into("terminal"))}).to_string();
+    let model = ModelServer::start([Answer::calls("", &[("c1", "terminal", &calls)]), Answer::text("Done.")]);
+    let hook = json!([{"matcher": "*", "hooks": [{"type": "command", "command": format!("env > {}", into("hook"))}]}]);
+    let id = server.conversation(&model, &work, json!({"hook_config": {"UserPromptSubmit": hook}})).await;
+    server.say(&id);
+    let route = json!({"command": format!("env > {}", into("bash"))});
+    assert_eq!(server.post("/api/bash/execute_bash_command", route).await.0, 200);
+    tokio::time::timeout(PATIENCE, model.arrived(2)).await.unwrap();
+    for child in ["terminal", "hook", "bash"] {
+        let environment = std::fs::read_to_string(server.path(child)).unwrap();
+        assert!(environment.contains("FOR_COMMANDS=visible"), "{child}");
+        for secret in [KEY, CANARY, "OH_WEBHOOKS", "OH_SE", "OH_PREV"] {
+            assert!(!environment.contains(secret), "{child}: {environment}");
+        }
+    }
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_at_sockets_are_cut_off_and_cost_nothing() {
+    const STRANGERS: usize = 60;
+    const SAID_BYTES: usize = 15 << 20;
+    let server = Hostile::start().await;
+    let address = server.url.trim_start_matches("http://").to_owned();
+    let mut strangers = Vec::new();
+    for _ in 0..STRANGERS {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let head = format!(
+            "GET /sockets/bash-events HTTP/1.1\r\nhost: {address}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+             sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 101");
+        // One text of 15 MiB, masked with zeroes.
+        let mut frame = vec![0x81, 0xff];
+        frame.extend_from_slice(&(SAID_BYTES as u64).to_be_bytes());
+        frame.extend_from_slice(&[0; 4]);
+        strangers.push(tokio::spawn(async move {
+            let mut said = 0;
+            let piece = vec![b'x'; 64 << 10];
+            let mut result = stream.write_all(&frame).await;
+            while result.is_ok() && said < SAID_BYTES {
+                result = stream.write_all(&piece).await;
+                said += piece.len();
+            }
+            (result.is_err(), stream)
+        }));
+    }
+    let mut held = Vec::new();
+    for stranger in strangers {
+        let (is_cut_off, stream) = tokio::time::timeout(PATIENCE, stranger).await.unwrap().unwrap();
+        assert!(is_cut_off, "who has no key is not listened to for {SAID_BYTES} bytes");
+        held.push(stream);
+    }
+    let memory = server.memory();
+    assert!(memory < 100, "{memory} MiB");
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_in_time_whatever_goes_on_and_leaves_nobody() {
+    let server = Hostile::start().await;
+    let pid_of = |name: &str| server.path(name);
+    let sleeps = |name: &str| {
+        format!("echo $$ > {}; trap '' HUP TERM INT; while :; do sleep 600; done", pid_of(name).display())
+    };
+    // A model that says nothing.
+    let silent = ModelServer::start([Answer::of(Content::Events(Vec::new(), End::Silent))]);
+    let id = server.conversation(&silent, &server.path("silent"), json!({})).await;
+    server.say(&id);
+    // A command of an agent, and one beside all conversations.
+    let call = json!({"command": sleeps("terminal.pid")}).to_string();
+    let runs = ModelServer::start([Answer::calls("", &[("c1", "terminal", &call)])]);
+    let id = server.conversation(&runs, &server.path("runs"), json!({})).await;
+    server.say(&id);
+    let started = server.post("/api/bash/start_bash_command", json!({"command": sleeps("bash.pid")})).await;
+    assert_eq!(started.0, 200);
+    // A hook that takes its time before anything is said, and one at the end.
+    let hooked = ModelServer::start([]);
+    let hook =
+        |name: &str| json!([{"matcher": "*", "hooks": [{"type": "command", "command": sleeps(name)}]}]);
+    let more = json!({"hook_config": {"UserPromptSubmit": hook("hook.pid"), "SessionEnd": hook("end.pid")}});
+    let id = server.conversation(&hooked, &server.path("hooked"), more).await;
+    server.say(&id);
+    let names = ["terminal.pid", "bash.pid", "hook.pid"];
+    let is_there = |name: &&str| std::fs::read_to_string(pid_of(name)).is_ok_and(|text| text.ends_with('\n'));
+    server
+        .healthy_during(async {
+            tokio::time::timeout(PATIENCE, silent.arrived(1)).await.unwrap();
+            until(async || names.iter().all(is_there)).await;
+        })
+        .await;
+    let pids: Vec<String> =
+        names.iter().map(|name| std::fs::read_to_string(pid_of(name)).unwrap().trim().to_owned()).collect();
+    let folder = server.path("");
+    server.end().await;
+    let lives = |pid: &String| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
+    };
+    for (name, pid) in names.iter().zip(&pids) {
+        assert!(!lives(pid), "{name} in {}", folder.display());
+    }
+}

@@ -1,0 +1,202 @@
+//! Files with names and sizes that no agent would choose: each goes out as it came in, or is told and left out.
+#![cfg(unix)]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use annals::store::{TAGS_BYTES_MAX, TITLE_BYTES_MAX};
+use annals::transfer::{Exporter, Format, ImportOptions, ImportReport, Importer, discover};
+use annals::{ConversationId, Store};
+use proptest::prelude::*;
+
+use crate::support::events::pause;
+use crate::support::folder::{self, Tree, assert_same};
+use crate::support::{Scratch, assert_sound, still};
+
+fn import_one(store: &Store, path: &Path) -> (ConversationId, ImportReport) {
+    let mut reports = Importer::new(store, ImportOptions::default()).import(path, &mut |_| ()).unwrap();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    let report = reports.remove(0);
+    (report.id.clone().expect("it was taken in"), report)
+}
+
+/// Writes `folder` as one conversation's, takes it in and writes it out; answers both, and what was told.
+fn there_and_back(name: &str, tree: &Tree) -> (Tree, ImportReport) {
+    let scratch = Scratch::new();
+    folder::write(&scratch.path("in").join(name), tree);
+    let store = Store::in_memory(&still()).unwrap();
+    let (id, report) = import_one(&store, &scratch.path("in"));
+    let out = scratch.path("out");
+    Exporter::new(&store, Format::OpenHands).export(&id, &out, &mut |_| ()).unwrap();
+    assert_sound(&store);
+    let only = fs::read_dir(&out).unwrap().next().unwrap().unwrap();
+    (folder::read(&only.path()), report)
+}
+
+fn talk() -> Tree {
+    let mut tree = Tree::new();
+    tree.insert("events/event-00000-00000000-0000-4000-8000-000000000000.json".into(), {
+        pause("00000000-0000-4000-8000-000000000000").payload().as_bytes().to_vec()
+    });
+    tree.insert("base_state.json".into(), b"{}".to_vec());
+    tree
+}
+
+/// Names that some system or program takes for something else.
+const NAMES: &[&str] = &[
+    "back\\slash",
+    "\\",
+    "..\\up",
+    "C:\\windows",
+    "line\nbreak",
+    "tab\tand\u{1b}[31mred",
+    "\u{7f}\u{1}",
+    "CON",
+    "nul.txt",
+    "dot.",
+    "dots...",
+    "...",
+    "..two",
+    " leading",
+    "trailing ",
+    "-rf",
+    "--help",
+    "~",
+    "$HOME",
+    "%2e%2e%2f",
+    "a:b",
+    "?*<>|\"'`",
+    "#1",
+    "\u{202e}txt.exe",
+    "e\u{301}",
+    "\u{e9}",
+    "\u{1f600}",
+    "event-00000-x",
+    "event-99999999999999999999-x.json",
+    "base_state.json.bak",
+    ".eventlog.lock",
+    ".partial",
+    "meta.json.",
+];
+
+#[test]
+fn a_file_of_any_name_goes_out_as_it_came_in() {
+    let long = ["x".repeat(255), "\u{1f600}".repeat(63), "\\".repeat(255)];
+    for name in NAMES.iter().copied().chain(long.iter().map(String::as_str)) {
+        let mut tree = talk();
+        for place in [name.to_owned(), format!("events/{name}"), format!("kept/{name}/{name}")] {
+            tree.insert(place, name.as_bytes().to_vec());
+        }
+        let (back, _) = there_and_back("talk", &tree);
+        assert_same(&back, &tree);
+    }
+}
+
+#[test]
+fn a_conversation_in_a_folder_of_any_name_goes_out_as_it_came_in() {
+    for name in NAMES {
+        let (back, _) = there_and_back(name, &talk());
+        assert_same(&back, &talk());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+
+    #[test]
+    fn so_does_one_of_random_characters(names in prop::collection::btree_set("[^/\u{0}]{1,40}", 1..6)) {
+        let mut tree = talk();
+        for name in names.iter().filter(|name| !matches!(name.as_str(), "." | "..") && name.len() <= 255) {
+            tree.entry(format!("beside/{name}")).or_insert_with(|| name.as_bytes().to_vec());
+        }
+        let (back, report) = there_and_back("talk", &tree);
+        prop_assert_eq!(report.problems, []);
+        assert_same(&back, &tree);
+    }
+}
+
+#[test]
+fn a_name_that_is_no_text_is_told_wherever_it_stands() {
+    let scratch = Scratch::new();
+    let home = scratch.path("in/talk");
+    folder::write(&home, &talk());
+    let odd = OsStr::from_bytes(b"odd-\xff\xfe");
+    fs::write(home.join(odd), "odd").unwrap();
+    folder::write(&scratch.path("in").join(odd), &talk());
+    let store = Store::in_memory(&still()).unwrap();
+    let (_, report) = import_one(&store, &scratch.path("in"));
+    let told: Vec<_> = report.problems.iter().map(|problem| problem.action.as_str()).collect();
+    assert_eq!(told, ["left out"], "{report:?}");
+    let ignored = discover(&scratch.path("in"), None).unwrap().ignored;
+    assert_eq!(ignored, [scratch.path("in").join(odd)]);
+}
+
+/// A file that is as large as it says and takes no room.
+fn hollow(path: &Path, bytes: u64) {
+    fs::File::create(path).unwrap().set_len(bytes).unwrap();
+}
+
+#[test]
+fn what_is_larger_than_its_kind_may_be_is_told_and_keeps_nothing_else_out() {
+    let huge = 600 << 20;
+    type Harm = fn(&Path, u64);
+    let harms: &[(&str, Harm)] = &[
+        ("a file beside", |home, huge| hollow(&home.join("core"), huge)),
+        ("a file among the events", |home, huge| hollow(&home.join("events/event-00001-x.json"), huge)),
+        ("a base state", |home, huge| hollow(&home.join("base_state.json"), huge)),
+        ("a meta file", |home, huge| hollow(&home.join("meta.json"), huge)),
+    ];
+    for (what, harm) in harms {
+        let scratch = Scratch::new();
+        let home = scratch.path("in/talk");
+        folder::write(&home, &talk());
+        harm(&home, huge);
+        let store = Store::in_memory(&still()).unwrap();
+        let (id, report) = import_one(&store, &scratch.path("in"));
+        assert_eq!(report.events, 1, "{what}");
+        assert!(report.problems.iter().any(|problem| problem.action == "left out"), "{what}: {report:?}");
+        assert!(store.attachments(&id).unwrap().iter().all(|file| file.bytes < huge), "{what}");
+        Exporter::new(&store, Format::OpenHands).export(&id, &scratch.path("out"), &mut |_| ()).unwrap();
+        // Again is nothing new.
+        let (_, again) = import_one(&store, &scratch.path("in"));
+        assert_eq!(again.added, 0, "{what}");
+    }
+}
+
+#[test]
+fn what_a_meta_file_brings_into_the_catalogue_is_bounded() {
+    let long = |bytes: usize| "x".repeat(bytes + 1);
+    let texts = [
+        ("title", format!("\"{}\"", long(TITLE_BYTES_MAX))),
+        ("tags", format!("{{\"a\":\"{}\"}}", long(TAGS_BYTES_MAX))),
+        ("forked_from_conversation_id", format!("\"{}\"", long(200))),
+        ("conversation_id", format!("\"{}\"", long(200))),
+        ("parent_conversation_id", format!("\"{}\"", long(200))),
+        ("filling", format!("\"{}\"", long(2 << 20))),
+    ];
+    for (member, value) in texts {
+        let mut tree = talk();
+        tree.insert("meta.json".into(), format!("{{\"{member}\":{value}}}").into_bytes());
+        let scratch = Scratch::new();
+        folder::write(&scratch.path("in/talk"), &tree);
+        let store = Store::in_memory(&still()).unwrap();
+        let (id, report) = import_one(&store, &scratch.path("in"));
+        assert!(report.problems.iter().any(|problem| problem.path == "meta.json"), "{member}: {report:?}");
+        let row = store.conversation(&id).unwrap();
+        assert!(format!("{row:?}").len() < 2000, "{member}");
+        let (back, _) = there_and_back("talk", &tree);
+        assert_same(&back, &tree);
+    }
+    // The same by way of the base state.
+    let mut tree = talk();
+    let tags = format!("{{\"tags\":{{\"a\":\"{}\"}}}}", long(TAGS_BYTES_MAX));
+    tree.insert("base_state.json".into(), tags.into_bytes());
+    let scratch = Scratch::new();
+    folder::write(&scratch.path("in/talk"), &tree);
+    let store = Store::in_memory(&still()).unwrap();
+    let (id, _) = import_one(&store, &scratch.path("in"));
+    assert!(format!("{:?}", store.conversation(&id).unwrap()).len() < 2000);
+    assert_sound(&store);
+}

@@ -1,0 +1,156 @@
+//! A retry: what came with known events is in place, or made, or a conflict; never left out in silence.
+
+use annals::state::base::FieldChange;
+use annals::store::{Append, Appended, BaseStateChange, Head};
+use annals::{ConversationId, Error, EventId, Expected, NewEvent, Store, Version};
+
+use crate::support::events::pause;
+use crate::support::{assert_sound, conversation, event_ids, still};
+
+/// What stands there before, with which append the request is compared.
+fn made(events: &[NewEvent], base_state: Option<BaseStateChange>, head: Option<Head>) -> Append {
+    Append { expected: Expected::Empty, events: events.to_vec(), base_state, head }
+}
+
+fn state(value: &str) -> BaseStateChange {
+    BaseStateChange { expected: None, fields: vec![FieldChange::set("mood", value).unwrap()] }
+}
+
+fn grown() -> BaseStateChange {
+    BaseStateChange { expected: None, fields: vec![FieldChange::extend("notes", r#"["one"]"#).unwrap()] }
+}
+
+fn at(id: &str) -> Head {
+    Head::At(EventId::new(id).unwrap())
+}
+
+/// Everything that a request can leave behind.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    events: Vec<String>,
+    mood: Option<String>,
+    notes: Option<String>,
+    version: Option<Version>,
+    leaf: Option<String>,
+    head_is_empty: bool,
+}
+
+fn see(store: &Store, talk: &ConversationId) -> Seen {
+    let base = store.base_state(talk).unwrap();
+    let field = |name: &str| {
+        base.as_ref().and_then(|base| base.document.field(name).map(|value| value.text().to_owned()))
+    };
+    let row = store.conversation(talk).unwrap();
+    Seen {
+        events: event_ids(store, talk),
+        mood: field("mood"),
+        notes: field("notes"),
+        version: base.as_ref().map(|base| base.version),
+        leaf: row.leaf_event_id.clone(),
+        head_is_empty: row.head_is_empty,
+    }
+}
+
+/// Whether what the request asks for is so.
+fn holds(seen: &Seen, request: &Append) -> bool {
+    let events = request.events.iter().all(|event| seen.events.iter().any(|id| id == event.id().as_str()));
+    let mood = request.base_state.as_ref().is_none_or(|change| {
+        change.fields.iter().all(|field| match field.field.as_str() {
+            "mood" => seen.mood == field.value,
+            // What is added with new events stands behind what is there.
+            _ => seen.notes.is_some(),
+        })
+    });
+    let head = match &request.head {
+        None => true,
+        Some(Head::Empty) => seen.head_is_empty,
+        Some(Head::At(id)) => seen.leaf.as_deref() == Some(id.as_str()),
+    };
+    events && mood && head
+}
+
+#[test]
+fn every_mixture_of_known_and_new_is_made_whole_or_refused_whole() {
+    let (a, b) = (pause("a"), pause("b"));
+    let states = [None, Some(state("1")), Some(state("2")), Some(grown())];
+    let heads = [None, Some(at("a")), Some(Head::Empty)];
+    let batches = [vec![a.clone()], vec![b.clone()], vec![a.clone(), b.clone()]];
+    let expectations =
+        [Expected::Any, Expected::Empty, Expected::Exists, Expected::Exact(0), Expected::Exact(1)];
+    let (mut done, mut refused) = (0, 0);
+    let store = Store::in_memory(&still()).unwrap();
+    for before_state in &states {
+        for before_head in &heads {
+            for events in &batches {
+                for base_state in &states {
+                    for head in &heads {
+                        for expected in expectations {
+                            let store = Store::in_memory(&still()).unwrap();
+                            let talk = conversation("talk");
+                            let first =
+                                made(std::slice::from_ref(&a), before_state.clone(), before_head.clone());
+                            store.append_all(&talk, first.clone()).unwrap();
+                            let before = see(&store, &talk);
+                            let request = Append {
+                                expected,
+                                events: events.clone(),
+                                base_state: base_state.clone(),
+                                head: head.clone(),
+                            };
+                            let case = format!("{first:?}\nthen {request:?}");
+                            let answer = store.append_all(&talk, request.clone());
+                            let after = see(&store, &talk);
+                            match answer {
+                                Ok(places) => {
+                                    done += 1;
+                                    assert_eq!(places.len(), events.len(), "{case}");
+                                    assert!(holds(&after, &request), "{case}\n{after:?}");
+                                    let is_retry = events == &first.events
+                                        && (base_state.is_none() || *base_state == first.base_state)
+                                        && (head.is_none() || *head == first.head);
+                                    if is_retry {
+                                        assert!(places.iter().all(|place: &Appended| place.known), "{case}");
+                                        assert_eq!(after, before, "a retry changes nothing: {case}");
+                                    }
+                                }
+                                Err(Error::Conflict { .. }) => {
+                                    refused += 1;
+                                    assert_eq!(after, before, "{case}");
+                                }
+                                Err(other) => panic!("{case}: {other}"),
+                            }
+                            // Whole retries are never refused, whatever they expect.
+                            let again = Append { expected, ..first };
+                            if after == before {
+                                store
+                                    .append_all(&talk, again)
+                                    .unwrap_or_else(|error| panic!("{case}: {error}"));
+                                assert_eq!(see(&store, &talk), before, "{case}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert_sound(&store);
+    assert!(done > 500 && refused > 300, "{done} {refused}");
+}
+
+#[test]
+fn a_retry_does_not_undo_what_happened_since() {
+    let store = Store::in_memory(&still()).unwrap();
+    let talk = conversation("talk");
+    let versioned = BaseStateChange { expected: Some(Version(0)), ..state("1") };
+    let first = made(&[pause("a"), pause("b")], Some(versioned), Some(at("a")));
+    store.append_all(&talk, first.clone()).unwrap();
+    store.save_base_state(&talk, state("2")).unwrap();
+    store.append(&talk, Expected::Any, &[pause("c")]).unwrap();
+    store.set_head(&talk, Head::Empty).unwrap();
+    let since = see(&store, &talk);
+    for expected in [Expected::Any, Expected::Empty, Expected::Exact(0), Expected::Exact(3)] {
+        let places = store.append_all(&talk, Append { expected, ..first.clone() }).unwrap();
+        assert!(places.iter().all(|place| place.known));
+        assert_eq!(see(&store, &talk), since, "{expected:?}");
+    }
+}

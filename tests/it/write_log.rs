@@ -1,0 +1,98 @@
+//! The write-ahead log stays bounded while others read, and a reader that pins it is named.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use annals::store::{EventQuery, WriteLog};
+use annals::{Expected, Options, Store};
+
+use crate::support::child::{self, Running};
+use crate::support::events::said;
+use crate::support::{Scratch, assert_sound, conversation, still};
+
+const BOUND: u64 = 4 << 20;
+
+/// What a transaction of these tests adds, at the most.
+const STEP: u64 = 1 << 20;
+
+fn bounded() -> Options {
+    Options { write_log_bytes_max: BOUND, ..still() }
+}
+
+/// Appends until that much was written; shows the log after each append.
+fn append(store: &Store, name: &str, bytes: u64, seen: &mut dyn FnMut(WriteLog)) {
+    let text = "many words ".repeat(24_000);
+    let talk = conversation("talk");
+    for number in 0..bytes / text.len() as u64 {
+        store.append(&talk, Expected::Any, &[said(&format!("{name}-{number}"), &text)]).unwrap();
+        seen(store.write_log());
+    }
+}
+
+#[test]
+fn six_readers_without_a_pause_do_not_let_it_grow() {
+    let scratch = Scratch::new();
+    let store = Store::open_with(scratch.database(), &bounded()).unwrap();
+    let talk = conversation("talk");
+    append(&store, "first", STEP, &mut |_| ());
+    let (stop, pages) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut longest = 0;
+    std::thread::scope(|scope| {
+        for reader in 0..6 {
+            let (store, talk, stop, pages) = (&store, &talk, &stop, &pages);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    match reader % 2 {
+                        0 => drop(store.events(talk, &EventQuery::default(), 16).unwrap()),
+                        _ => store.scan(talk, annals::Sequence(0), |_| Ok(true)).unwrap(),
+                    }
+                    pages.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        append(&store, "more", 8 * BOUND, &mut |log| longest = longest.max(log.bytes));
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(pages.load(Ordering::Relaxed) > 6);
+    assert!(longest > BOUND / 8, "the log was never used");
+    // A reader that the machine lets wait for longer than the writer does costs another few MiB, not more and more.
+    assert!(longest <= 4 * BOUND, "it grew to {longest}");
+    assert_sound(&store);
+}
+
+#[test]
+fn a_reader_that_does_not_end_is_named_until_it_does() {
+    const TEST: &str = "write_log::a_reader_that_does_not_end_is_named_until_it_does";
+    if let Some(role) = child::role() {
+        let db = rusqlite::Connection::open(role.database).unwrap();
+        db.execute_batch("BEGIN").unwrap();
+        let count: i64 = db.query_row("SELECT count(*) FROM event", [], |row| row.get(0)).unwrap();
+        child::report(&format!("{count} {}", std::process::id()));
+        // Until the parent ends it.
+        loop {
+            std::thread::park();
+        }
+    }
+    let scratch = Scratch::new();
+    let store = Store::open_with(scratch.database(), &bounded()).unwrap();
+    append(&store, "first", STEP, &mut |log| assert_eq!(log.warning(), None));
+    let mut reader = Running::start(child::command(TEST, "reader", &scratch.database()));
+    let told = reader.take_lines().next().unwrap();
+    let process = told.rsplit(' ').next().unwrap();
+    append(&store, "more", 2 * BOUND, &mut |_| ());
+    let log = store.write_log();
+    assert!(log.is_pinned() && log.pinned_since.is_some() && log.bytes > BOUND, "{log:?}");
+    let warning = log.warning().unwrap();
+    if cfg!(target_os = "linux") && std::fs::read_to_string("/proc/locks").is_ok_and(|text| !text.is_empty())
+    {
+        assert!(log.readers.iter().any(|reader| reader.process.to_string() == process), "{process}: {log:?}");
+        assert!(warning.contains(process), "{warning}");
+    }
+    // Another store of the file, which has not written, says so too.
+    let other = Store::open_with(scratch.database(), &Options { read_only: true, ..bounded() }).unwrap();
+    assert!(other.write_log().is_pinned(), "{:?}", other.write_log());
+    drop(reader);
+    append(&store, "last", 2 * BOUND, &mut |_| ());
+    let log = store.write_log();
+    assert!(!log.is_pinned() && log.bytes <= BOUND + BOUND / 2, "{log:?}");
+    assert_eq!(log.warning(), None);
+}

@@ -1,0 +1,348 @@
+//! Faults of single calls: whichever call of the system fails, what is answered is true, and nothing is half there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use annals::{Error, Expected, Store};
+
+use crate::facts::{append_after, examine, has_event, still};
+use crate::random::Random;
+use crate::recording::{ABSENT, Recording, folder, record};
+use crate::vfs::scene::{Call, Failure, Fault, Scene};
+use crate::workload::{self, DATABASE, Stage, Workload};
+
+/// How many faults of each workload are tried where it is not said: `ANNALS_RIG_FAULTS`, or `all`.
+const FAULTS: usize = 12;
+
+/// So many failures of each workload are shown.
+const SHOWN: usize = 8;
+
+/// The conversation that is appended to once all is well again.
+const AFTER: &str = "after the fault";
+
+#[derive(Default)]
+struct Figures {
+    calls: usize,
+    faults: usize,
+    /// How many of them nobody noticed.
+    unnoticed: usize,
+    failures: Vec<String>,
+}
+
+/// `ANNALS_RIG_FAULT`: one workload, `append`, or one fault of it, `append/120/Io/once`.
+fn only() -> Option<(String, Option<Fault>)> {
+    let text = std::env::var("ANNALS_RIG_FAULT").ok()?;
+    let parts: Vec<&str> = text.split('/').collect();
+    let [name, at, failure, lasts] = parts[..] else { return Some((text, None)) };
+    let failure = [Failure::NoRoom, Failure::Io, Failure::Short]
+        .into_iter()
+        .find(|one| format!("{one:?}") == failure)
+        .expect("NoRoom, Io or Short");
+    let fault = Fault { at: at.parse().expect("a number"), failure, is_lasting: lasts == "on" };
+    Some((name.to_owned(), Some(fault)))
+}
+
+#[test]
+fn whichever_call_fails_nothing_is_lost_and_nothing_is_half_there() {
+    let only = only();
+    let most = match std::env::var("ANNALS_RIG_FAULTS").as_deref() {
+        Ok("all") => usize::MAX,
+        Ok(text) => text.parse().expect("a number"),
+        Err(_) => FAULTS,
+    };
+    let workloads: Vec<&Workload> = workload::all()
+        .filter(|workload| !workload.is_parallel)
+        .filter(|workload| only.as_ref().is_none_or(|(name, _)| name == workload.name))
+        .collect();
+    assert!(!workloads.is_empty(), "ANNALS_RIG_FAULT names no workload");
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..lanes {
+            scope.spawn(|| {
+                while let Some(workload) = workloads.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let figures = fail_calls(workload, most, only.as_ref().and_then(|(_, fault)| *fault));
+                    done.lock().unwrap().insert(workload.name, figures);
+                }
+            });
+        }
+    });
+    report(&done.into_inner().unwrap());
+}
+
+#[test]
+fn threads_that_share_a_commit_learn_of_its_failure() {
+    let rounds = if std::env::var("ANNALS_RIG_FAULTS").as_deref() == Ok("all") { 200 } else { 10 };
+    let (_kept, base) = folder();
+    workload::named("append").prepare(&base);
+    let calls = share(&base, None).expect("a run without a fault");
+    let mut random = Random::new(1);
+    for round in 0..rounds {
+        let at = random.below(calls.len() as u64) as usize;
+        let failures = calls[at].failures();
+        let failure = failures[random.below(failures.len() as u64) as usize];
+        let fault = Fault { at, failure, is_lasting: round % 2 == 1 };
+        share(&base, Some(fault)).unwrap_or_else(|what| panic!("round {round}, {fault:?}: {what}"));
+    }
+    println!("I/O faults: {rounds} while threads share commits, 0 failures");
+}
+
+/// Lets several threads append at once, with a fault, each going on whatever it is answered.
+fn share(base: &Path, fault: Option<Fault>) -> Result<Vec<Call>, String> {
+    let (_kept, folder) = folder();
+    copy(base, &folder);
+    let watching = Scene::watch(&folder);
+    let scene = &*watching.0;
+    scene.arm(fault);
+    let mut answers = Vec::new();
+    if let Ok(store) = Store::open_with(folder.join(DATABASE), &still()) {
+        let append = |thread: usize| {
+            let append = |number: usize| {
+                let name = format!("{thread}-{number}");
+                let events =
+                    [workload::said(&name, "one of many"), workload::said(&format!("{name}-b"), "its other")];
+                (name, store.append(&workload::id("talk"), Expected::Any, &events))
+            };
+            (0..8).map(append).collect::<Vec<_>>()
+        };
+        answers = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || append(thread))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("it ends")).collect()
+        });
+        scene.pause(true);
+        append_after(&store, AFTER)
+            .map_err(|error| format!("all is well again, but an append says {error:?}"))?;
+        scene.pause(false);
+    }
+    let calls = scene.disarm();
+    drop(watching);
+    let found = examine(&folder.join(DATABASE))?;
+    for (name, answer) in answers {
+        let [one, other] =
+            [&name, &format!("{name}-b")].map(|name| has_event(&found, &format!("talk {name}")));
+        match answer {
+            Ok(_) if !one || !other => return Err(format!("{name} was acknowledged and is lost")),
+            Err(_) if one != other => return Err(format!("{name} failed and is half there")),
+            Err(error) => judge(&name, &error)?,
+            Ok(_) => {}
+        }
+    }
+    Ok(calls)
+}
+
+#[test]
+fn a_step_that_says_it_is_done_and_is_not_is_caught() {
+    const LIES: &[workload::Step] = &[("lies", |stage| {
+        let event = workload::said("lie", "never written");
+        let _ = stage.store.append(&workload::id("talk"), Expected::Any, &[event]);
+        Ok(())
+    })];
+    let lying = Workload { name: "lying", steps: LIES, ..*workload::named("append") };
+    let figures = fail_calls(&lying, 60, None);
+    assert!(figures.failures.iter().any(|failure| failure.contains("wanted one of")), "nothing was caught");
+}
+
+fn report(done: &BTreeMap<&str, Figures>) {
+    println!("I/O faults: workload, calls, faults, of which nobody noticed, failures");
+    for (name, Figures { calls, faults, unnoticed, failures }) in done {
+        println!("  {name:<12} {calls:>7} {faults:>7} {unnoticed:>7} {:>5}", failures.len());
+    }
+    let all: usize = done.values().map(|figures| figures.faults).sum();
+    let failures: Vec<&String> = done.values().flat_map(|figures| &figures.failures).collect();
+    println!("I/O faults: {all} of {} workloads, {} failures", done.len(), failures.len());
+    let shown: Vec<&String> = done.values().flat_map(|figures| figures.failures.iter().take(SHOWN)).collect();
+    assert!(failures.is_empty(), "{} faults did harm; the first: {shown:#?}", failures.len());
+}
+
+/// Lets calls of a workload fail, one after the other.
+fn fail_calls(workload: &Workload, most: usize, only: Option<Fault>) -> Figures {
+    let recording = record(workload);
+    let (_kept, base) = folder();
+    workload.prepare(&base);
+    let (calls, _) = run(workload, &recording, &base, None).expect("a run without a fault");
+    let faults = only.map_or_else(|| faults(&calls, most), |fault| vec![fault]);
+    let mut figures = Figures { calls: calls.len(), ..Figures::default() };
+    for fault in faults {
+        figures.faults += 1;
+        match run(workload, &recording, &base, Some(fault)) {
+            Ok((_, was_noticed)) => figures.unnoticed += usize::from(!was_noticed),
+            Err(what) => {
+                let Fault { at, failure, is_lasting } = fault;
+                let lasts = if is_lasting { "on" } else { "once" };
+                let call = calls.get(at);
+                let replay =
+                    format!("ANNALS_RIG_FAULT={}/{at}/{failure:?}/{lasts} ({call:?})", workload.name);
+                figures.failures.push(format!("{replay}: {what}"));
+            }
+        }
+    }
+    figures
+}
+
+/// The faults to try: each call in each way it can fail, once, and from then on where it is the disk itself that fails
+/// or is full; `most` of them at random.
+fn faults(calls: &[Call], most: usize) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (at, call) in calls.iter().enumerate() {
+        for failure in call.failures() {
+            faults.push(Fault { at, failure: *failure, is_lasting: false });
+            let begins = at == 0 || calls[at - 1] != *call;
+            if *failure != Failure::Short && begins {
+                faults.push(Fault { at, failure: *failure, is_lasting: true });
+            }
+        }
+    }
+    let mut random = Random::new(faults.len() as u64);
+    while faults.len() > most {
+        let at = random.below(faults.len() as u64) as usize;
+        faults.swap_remove(at);
+    }
+    faults
+}
+
+/// What a run with a fault came to.
+struct Outcome {
+    /// How many steps were answered as done; opening is one.
+    done: usize,
+    /// What the first step that was not said.
+    error: Option<(&'static str, Error)>,
+    /// Whether one more append was acknowledged on the same store.
+    is_appended: bool,
+}
+
+/// Runs a workload in a folder of its own, with a fault; answers the calls, and whether somebody noticed the fault.
+fn run(
+    workload: &Workload,
+    recording: &Recording,
+    base: &Path,
+    fault: Option<Fault>,
+) -> Result<(Vec<Call>, bool), String> {
+    let (_kept, folder) = folder();
+    copy(base, &folder);
+    let watching = Scene::watch(&folder);
+    let scene = &*watching.0;
+    scene.arm(fault);
+    let outcome = perform(workload, &folder, scene, fault)?;
+    let calls = scene.disarm();
+    drop(watching);
+    if let Some((step, error)) = &outcome.error {
+        judge(step, error)?;
+    }
+    for name in workload.databases {
+        let found = found(&folder.join(name))?;
+        let has_after = found.contains(AFTER);
+        if *name == DATABASE && outcome.is_appended != has_after {
+            return Err(format!(
+                "an append after the fault: acknowledged {}, there {has_after}",
+                outcome.is_appended
+            ));
+        }
+        hold(recording, name, &outcome, &without(&found, AFTER))?;
+    }
+    let left = std::fs::read_dir(&folder).expect("a folder");
+    let left = left.filter_map(|entry| entry.expect("an entry").file_name().into_string().ok());
+    let left: Vec<String> = left.filter(|name| name.contains(".partial")).collect();
+    if !left.is_empty() {
+        return Err(format!("{left:?} are left"));
+    }
+    Ok((calls, outcome.error.is_some()))
+}
+
+/// Opens, does one step after the other until one fails, ends the fault, and tries to go on.
+fn perform(
+    workload: &Workload,
+    folder: &Path,
+    scene: &Scene,
+    fault: Option<Fault>,
+) -> Result<Outcome, String> {
+    let store = match Store::open_with(folder.join(DATABASE), &(workload.options)()) {
+        Ok(store) => store,
+        Err(error) => return Ok(Outcome { done: 0, error: Some(("opening", error)), is_appended: false }),
+    };
+    let mut outcome = Outcome { done: 1, error: None, is_appended: false };
+    for (name, step) in workload.steps {
+        match step(&Stage { folder, store: &store, scene }) {
+            Ok(()) => outcome.done += 1,
+            Err(error) => {
+                outcome.error = Some((name, error));
+                break;
+            }
+        }
+    }
+    if fault.is_some() && outcome.error.is_some() {
+        scene.pause(true);
+        append_after(&store, AFTER).map_err(|error| {
+            format!("{:?}; all is well again, but an append says {error:?}", outcome.error)
+        })?;
+        outcome.is_appended = true;
+        scene.pause(false);
+    }
+    drop(store);
+    Ok(outcome)
+}
+
+/// Holds an error to be no lie: no disk that fails makes a file another program's, or damaged.
+fn judge(step: &str, error: &Error) -> Result<(), String> {
+    match error {
+        Error::Storage { .. } | Error::DiskFull { .. } | Error::CannotOpen { .. } | Error::Io { .. } => {
+            Ok(())
+        }
+        Error::NoRoom { .. } | Error::Busy { .. } => Ok(()),
+        error => Err(format!("{step} answers {error:?}")),
+    }
+}
+
+fn found(path: &Path) -> Result<String, String> {
+    if path.exists() { examine(path) } else { Ok(ABSENT.to_owned()) }
+}
+
+/// Holds a file to hold what was answered, or that and what was being done: of what failed all or nothing.
+fn hold(recording: &Recording, name: &str, outcome: &Outcome, found: &str) -> Result<(), String> {
+    let marks = recording.marks();
+    let held = &recording.held[name];
+    let point = |steps: usize| steps.checked_sub(1).map_or(0, |step| marks[step]);
+    let first = held.partition_point(|held| held.point <= point(outcome.done)) - 1;
+    let last = match &outcome.error {
+        Some(_) => held.partition_point(|held| held.point <= point(outcome.done + 1)),
+        None => held.len(),
+    };
+    let mut may: Vec<&str> = held[first..last].iter().map(|held| &*held.facts).collect();
+    // What gets its name beside the engine is in no image: it is there, whole, or not.
+    if outcome.done + 1 >= marks.len() {
+        may.push(&recording.last[name]);
+    }
+    if outcome.error.is_none() {
+        may = vec![&recording.last[name]];
+    }
+    if may.iter().any(|facts| without(facts, AFTER) == found) {
+        return Ok(());
+    }
+    Err(format!("{:?}, and {name} holds {found}\nwanted one of {may:#?}", outcome.error))
+}
+
+/// The facts without those of a conversation, and of the numbers that depend on it.
+fn without(facts: &str, conversation: &str) -> String {
+    let mut within = false;
+    let lines = facts.lines().filter(|line| {
+        if !line.starts_with(' ') {
+            within = line.starts_with(conversation);
+        }
+        !within
+    });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let to = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).expect("copied");
+        }
+    }
+}

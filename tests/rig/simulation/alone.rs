@@ -1,0 +1,276 @@
+//! One process: a list of operations over several handles of one file, each answer compared to the model's.
+//!
+//! Nothing here depends on a clock or on another thread: the same seed does the same. A seed that fails is made
+//! shorter, by leaving out operations as long as it fails in the same way.
+
+use std::path::PathBuf;
+
+use annals::store::{BackupFolder, Durability, Moment};
+use annals::transfer::{Copier, CopyOptions, CopyStatus};
+use annals::{Options, Position, Store};
+use tempfile::TempDir;
+
+use super::actor::{Reader, carry_out};
+use super::call::{Call, id};
+use super::check::{Checked, compare, failed, same, search, sound};
+use super::decide::{Operation, Scope, decide, operations};
+use super::model::{File, Talk};
+use super::payload::WORDS;
+use super::random::Random;
+
+const PREFIX: &str = "t";
+
+/// A file with everything around it, and what it should hold.
+struct Run {
+    folder: TempDir,
+    options: Options,
+    handles: Vec<Store>,
+    readers: Vec<Reader>,
+    file: File,
+    /// What the backups hold.
+    saved: Option<File>,
+    /// The file that conversations are carried to, and what it should hold.
+    other: Option<(Store, File)>,
+    random: Random,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut random = Random::new(!seed);
+        let options = Options {
+            // What a power cut leaves is another module's; here a crash is the worst.
+            durability: if random.below(8) == 0 { Durability::Full } else { Durability::Normal },
+            follow_projections: random.below(4) == 0,
+            pool_size: 1 + random.below(3) as u32,
+            ..Options::default()
+        };
+        let count = 1 + random.below(3);
+        let mut run = Self {
+            folder,
+            options,
+            handles: Vec::new(),
+            readers: Vec::new(),
+            file: File::alone(),
+            saved: None,
+            other: None,
+            random,
+        };
+        for _ in 0..count {
+            let store = run.open("annals.db").unwrap();
+            run.readers.push(Reader::new(&store, None));
+            run.handles.push(store);
+        }
+        run
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn open(&self, name: &str) -> Result<Store, String> {
+        Store::open_with(self.path(name), &self.options).map_err(failed("opening"))
+    }
+
+    fn step(&mut self, operation: Operation, call: &Call) -> Checked {
+        let which = self.random.below(self.handles.len() as u64) as usize;
+        match call {
+            Call::Follow { limit } if *limit == 1 => {
+                let from = operation.seed % (self.file.head + 1);
+                self.readers[which] = Reader::at(&self.handles[which], from);
+            }
+            Call::Follow { limit } => self.readers[which].page(&self.file, *limit)?,
+            Call::Reopen => {
+                let store = self.open("annals.db")?;
+                self.readers[which] = Reader::new(&store, Some(&self.readers[which]));
+                self.handles[which] = store;
+            }
+            Call::BackUp => self.back_up(which)?,
+            Call::Restore { from_folder } => self.restore(*from_folder, operation)?,
+            Call::Carry { talks, removes } => self.carry(which, talks, *removes)?,
+            call => drop(carry_out(&self.handles[which], &mut self.file, call)?),
+        }
+        Ok(())
+    }
+
+    fn back_up(&mut self, which: usize) -> Checked {
+        let store = &self.handles[which];
+        store.back_up_to_file(self.path("copy.db")).map_err(failed("backing up to a file"))?;
+        let how = BackupFolder { full: self.random.below(8) == 0, keep: Some(2) };
+        store.back_up_to_folder(self.path("parts"), how).map_err(failed("backing up to a folder"))?;
+        self.saved = Some(self.file.clone());
+        Ok(())
+    }
+
+    fn restore(&mut self, from_folder: bool, operation: Operation) -> Checked {
+        let Some(saved) = &self.saved else { return Ok(()) };
+        let (from, to) = (if from_folder { "parts" } else { "copy.db" }, "restored.db");
+        let at = from_folder
+            .then_some(operation.seed % (2 * saved.head + 2))
+            .filter(|at| (1..=saved.head).contains(at));
+        let moment = at.map_or(Moment::Newest, |at| Moment::Position(Position(at)));
+        let restored = Store::restore(self.path(from), self.path(to), &moment.into(), &mut |_| ())
+            .map_err(failed("restoring"))?;
+        same("what is found in a restored file", restored.verification.findings, Vec::new())?;
+        let store = self.open(to)?;
+        match at {
+            None => compare(&store, saved, PREFIX)?,
+            Some(at) => compare_past(&store, saved, at)?,
+        }
+        drop(store);
+        for end in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(self.path(&format!("{to}{end}")));
+        }
+        Ok(())
+    }
+
+    fn carry(&mut self, which: usize, talks: &[String], removes: bool) -> Checked {
+        if self.other.is_none() {
+            self.other = Some((self.open("other.db")?, File::default()));
+        }
+        let Some((target, there)) = &mut self.other else { return Ok(()) };
+        let talks: Vec<&String> = talks.iter().filter(|talk| self.file.talks.contains_key(*talk)).collect();
+        let ids: Vec<_> = talks.iter().map(|talk| id(talk)).collect();
+        let store = &self.handles[which];
+        let mut copier = Copier::new(store, target, CopyOptions::default());
+        let reports = copier.copy(&ids, &mut |_| ()).map_err(failed("carrying"))?;
+        for (name, report) in talks.into_iter().zip(&reports) {
+            let (here, before) = (&self.file.talks[name], there.talks.get(name));
+            may_be(here, before, report.status).map_err(|what| format!("{name}: {what}: {report:?}"))?;
+            let is_named = |before: &&Talk| before.title == here.title && before.fork == here.fork;
+            let is_same =
+                report.status != CopyStatus::Unchanged || before.is_some_and(|before| is_named(&before));
+            if report.status.is_whole() && report.status != CopyStatus::Ahead {
+                let mut arrived = here.clone();
+                // A copy takes nothing out of what is there.
+                for (arrived, there) in
+                    arrived.events.iter_mut().zip(before.iter().flat_map(|before| &before.events))
+                {
+                    arrived.is_redacted &= there.is_redacted;
+                }
+                if let (false, Some(before)) = (is_same, before) {
+                    // Which title is the newer one cannot be told; a carrier says that there are two.
+                    let is_told = report.problems.iter().any(|problem| problem.contains("another title"));
+                    same("whether two titles are told", is_told, true)?;
+                    (arrived.title, arrived.fork) = (before.title.clone(), before.fork.clone());
+                }
+                there.talks.insert(name.clone(), arrived);
+            }
+            if removes && report.status != CopyStatus::Ahead {
+                let gone = copier.remove(report).map_err(failed("deleting what was carried"))?;
+                same("whether it was deleted", gone, report.status.is_whole() && is_same)?;
+                if gone {
+                    self.file.remove(name);
+                }
+            }
+        }
+        for (name, talk) in &mut there.talks {
+            // Whose sub-agent it is depends on who came with it; compression stays behind.
+            talk.parent = target.conversation(&id(name)).map_err(failed("its row"))?.parent;
+            talk.archived = None;
+        }
+        compare(target, there, PREFIX).map_err(|what| format!("in the other file: {what}"))
+    }
+
+    fn finish(&mut self) -> Checked {
+        for (store, reader) in self.handles.iter().zip(&mut self.readers) {
+            while reader.is_behind(&self.file) {
+                reader.page(&self.file, 9)?;
+            }
+            reader.page(&self.file, 9)?;
+            compare(store, &self.file, PREFIX)?;
+        }
+        let store = &self.handles[0];
+        search(store, &self.file, WORDS[0], None)?;
+        sound(store)?;
+        store.rebuild(&[], &mut |_| ()).map_err(failed("rebuilding"))?;
+        compare(store, &self.file, PREFIX)?;
+        if let Some((target, _)) = &self.other {
+            sound(target).map_err(|what| format!("in the other file: {what}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether carrying `here` to where `before` is may end so.
+fn may_be(here: &Talk, before: Option<&Talk>, status: CopyStatus) -> Checked {
+    let Some(before) = before else { return same("the status of what is new", status, CopyStatus::Copied) };
+    let redacted = |talk: &Talk| talk.events.iter().filter(|event| event.is_redacted).count();
+    if here.born == before.born && redacted(here) == redacted(before) {
+        // What is there is what this one was.
+        return match status {
+            CopyStatus::Unchanged | CopyStatus::Updated => Ok(()),
+            CopyStatus::Conflict if here.attachments != before.attachments => Ok(()),
+            _ => Err("it should be brought up to date".into()),
+        };
+    }
+    match status {
+        CopyStatus::Damaged | CopyStatus::Erased => Err("it is neither damaged nor erased".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Compares a file that was restored to a position: of what is there now, everything that was there then.
+fn compare_past(store: &Store, saved: &File, at: u64) -> Checked {
+    for (name, talk) in &saved.talks {
+        let then = talk.events.iter().filter(|event| event.position <= at).count() as u64;
+        if then > 0 {
+            let row = store.conversation(&id(name)).map_err(failed("a conversation of then"))?;
+            same(&format!("the length of {name} at {at}"), row.event_count, then)?;
+            let kept = store.follow(Position(0)).next_page(1000, std::time::Duration::ZERO);
+            let kept = kept.map_err(failed("following"))?;
+            let kept = kept.iter().filter(|one| one.conversation.as_str() == name);
+            let ids: Vec<_> = kept.map(|one| one.event.id.to_string()).collect();
+            let expected =
+                talk.events.iter().filter(|event| event.position <= at).map(|event| event.id().to_owned());
+            same("the events of then", ids, expected.collect())?;
+        }
+    }
+    Ok(())
+}
+
+/// Does a seed's operations, but for those of `left_out`; answers how many, or which one failed and how.
+fn run(seed: u64, operations: &[Operation], trace: bool) -> Result<(), (u64, String)> {
+    let scope = Scope { prefix: PREFIX.into(), talks: 5 };
+    let mut run = Run::new(seed);
+    for operation in operations {
+        let call = decide(*operation, &run.file, &scope);
+        if trace {
+            println!("{}: {call:?}", operation.number);
+        }
+        run.step(*operation, &call).map_err(|what| (operation.number, format!("{call:?}\n{what}")))?;
+    }
+    let end = operations.last().map_or(0, |last| last.number + 1);
+    run.finish().map_err(|what| (end, format!("at the end: {what}")))
+}
+
+/// How many operations a seed does.
+pub const OPERATIONS: u64 = 40;
+
+/// Runs a seed; says how to run it again where it fails, and with how little.
+pub fn try_seed(seed: u64) -> Checked {
+    let all = operations(seed, 0, OPERATIONS);
+    let Err((last, what)) = run(seed, &all, false) else { return Ok(()) };
+    let mut kept: Vec<Operation> = all.into_iter().filter(|operation| operation.number <= last).collect();
+    let mut least = what;
+    for operation in kept.clone().into_iter().rev() {
+        let fewer: Vec<_> = kept.iter().copied().filter(|one| one.number != operation.number).collect();
+        if let Err((_, what)) = run(seed, &fewer, false) {
+            (kept, least) = (fewer, what);
+        }
+    }
+    let numbers: Vec<String> = kept.iter().map(|operation| operation.number.to_string()).collect();
+    Err(format!(
+        "seed {seed} fails by operation {last}, and with {} operations alone:\n{least}\n\
+         ANNALS_RIG_SEED={seed} ANNALS_RIG_OPERATIONS={} cargo test --test rig simulation::one_process -- --nocapture",
+        kept.len(),
+        numbers.join(","),
+    ))
+}
+
+/// Runs a seed again, or the operations of it that are named, and tells each call.
+pub fn replay(seed: u64, only: Option<&[u64]>) -> Checked {
+    let mut all = operations(seed, 0, OPERATIONS);
+    all.retain(|operation| only.is_none_or(|only| only.contains(&operation.number)));
+    run(seed, &all, true).map_err(|(number, what)| format!("operation {number}: {what}"))
+}

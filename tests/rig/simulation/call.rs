@@ -1,0 +1,177 @@
+//! What can be asked of a store here, how it is asked, and what it answers.
+
+use std::sync::mpsc::channel;
+
+use annals::store::{Append, Appended, BaseStateChange, Head, PruneRules, Redaction};
+use annals::{ConversationId, Error, EventId, Store};
+
+/// One thing to do, with everything decided.
+#[derive(Debug, Clone)]
+pub enum Call {
+    Append {
+        talk: String,
+        append: Append,
+        later: bool,
+    },
+    SaveState {
+        talk: String,
+        change: BaseStateChange,
+    },
+    SetHead {
+        talk: String,
+        head: Head,
+    },
+    SetTitle {
+        talk: String,
+        title: Option<String>,
+    },
+    Attach {
+        talk: String,
+        path: String,
+        content: Vec<u8>,
+    },
+    SetFork {
+        talk: String,
+        from: String,
+        at: Option<String>,
+    },
+    SetParent {
+        talk: String,
+        parent: String,
+    },
+    Delete {
+        talk: String,
+    },
+    Erase {
+        talk: String,
+    },
+    Redact {
+        talk: String,
+        event: String,
+    },
+    Prune {
+        rules: PruneRules,
+    },
+    Archive {
+        talks: Vec<String>,
+    },
+    Unarchive {
+        talk: String,
+    },
+    Rebuild,
+    Vacuum,
+    EmptyLog,
+    CatchUp,
+    /// Compares a conversation, with everything that is derived of it, to the model.
+    Look {
+        talk: String,
+    },
+    /// Searches in one conversation, or everywhere.
+    Search {
+        word: String,
+        talk: Option<String>,
+    },
+    /// Reads on in the feed.
+    Follow {
+        limit: usize,
+    },
+    /// Closes the handle and opens another one.
+    Reopen,
+    /// Brings both backups up to date.
+    BackUp,
+    /// Restores from a backup, and compares all of it.
+    Restore {
+        from_folder: bool,
+    },
+    /// Carries conversations to another file; deletes them here once they are there.
+    Carry {
+        talks: Vec<String>,
+        removes: bool,
+    },
+}
+
+/// What a call answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    Done,
+    Version(u64),
+    Count(u64),
+    /// Of each event its sequence, its position (0 where others write to the file, too) and whether it was known.
+    Places(Vec<(u64, u64, bool)>),
+    /// The conversations that went, sorted.
+    Gone(Vec<String>),
+}
+
+/// An answer, or the error as its `Debug` text, which has all its numbers.
+pub type Answered = Result<Answer, String>;
+
+pub fn id(talk: &str) -> ConversationId {
+    ConversationId::new(talk).unwrap()
+}
+
+pub fn told(error: &Error) -> String {
+    format!("{error:?}")
+}
+
+pub fn places(places: &[Appended], positions: bool) -> Answer {
+    let place = |one: &Appended| (one.sequence.0, if positions { one.position.0 } else { 0 }, one.known);
+    Answer::Places(places.iter().map(place).collect())
+}
+
+/// Asks the store; calls that compare and those that concern other files are not for it.
+pub fn perform(store: &Store, call: &Call, positions: bool) -> Result<Answer, Error> {
+    match call {
+        Call::Append { talk, append, later } => {
+            let appended = match later {
+                false => store.append_all(&id(talk), append.clone()),
+                true => append_later(store, &id(talk), append.clone()),
+            };
+            appended.map(|appended| places(&appended, positions))
+        }
+        Call::SaveState { talk, change } => {
+            store.save_base_state(&id(talk), change.clone()).map(|version| Answer::Version(version.0))
+        }
+        Call::SetHead { talk, head } => store.set_head(&id(talk), head.clone()).map(done),
+        Call::SetTitle { talk, title } => store.set_title(&id(talk), title.as_deref()).map(done),
+        Call::Attach { talk, path, content } => store.attach(&id(talk), path, content).map(done),
+        Call::SetFork { talk, from, at } => {
+            let at = at.as_ref().map(|at| EventId::new(at).unwrap());
+            store.set_fork(&id(talk), &id(from), at.as_ref()).map(done)
+        }
+        Call::SetParent { talk, parent } => store.set_parent(&id(talk), &id(parent)).map(done),
+        Call::Delete { talk } => store.delete(&id(talk)).map(Answer::Count),
+        Call::Erase { talk } => store.erase(&id(talk), "a test").map(|erasure| Answer::Count(erasure.events)),
+        Call::Redact { talk, event } => {
+            let event = EventId::new(event).unwrap();
+            store
+                .redact(&id(talk), Redaction::Event(&event), "a test")
+                .map(|report| Answer::Count(report.events))
+        }
+        Call::Prune { rules } => store.prune(rules, None, &mut |_| ()).map(|plan| {
+            let mut gone: Vec<String> = plan.pruned.iter().map(|one| one.id.to_string()).collect();
+            gone.sort();
+            Answer::Gone(gone)
+        }),
+        Call::Archive { talks } => {
+            let ids: Vec<ConversationId> = talks.iter().map(|talk| id(talk)).collect();
+            store.archive(&ids, None, &mut |_| ()).map(|report| Answer::Count(report.events))
+        }
+        Call::Unarchive { talk } => store.unarchive(&id(talk), None).map(Answer::Count),
+        Call::Rebuild => store.rebuild(&[], &mut |_| ()).map(done),
+        Call::Vacuum => store.vacuum().map(done),
+        Call::EmptyLog => store.empty_log().map(done),
+        Call::CatchUp => store.catch_up().map(done),
+        other => panic!("{other:?} is not asked of a store alone"),
+    }
+}
+
+fn done<T>(_: T) -> Answer {
+    Answer::Done
+}
+
+fn append_later(store: &Store, talk: &ConversationId, append: Append) -> Result<Vec<Appended>, Error> {
+    let (tell, answer) = channel();
+    let done = move |answer| tell.send(answer).unwrap();
+    store.append_later(talk, append, done, |lead| drop(std::thread::spawn(move || drop(lead))));
+    answer.recv().unwrap()
+}

@@ -1,0 +1,276 @@
+//! One workload for each way in which a store is written.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use annals::redact::Finder;
+use annals::state::base::FieldChange;
+use annals::store::{Append, BackupFolder, BaseStateChange, Durability, Head, Moment, Redaction};
+use annals::transfer::Importer;
+use annals::{Error, EventId, Expected, NewEvent, Options, Sequence, Store};
+
+use super::{DATABASE, PLAIN, Stage, Step, Workload, command, id, open, printed, said};
+use crate::facts::{facts, still};
+
+pub const ALL: &[Workload] = &[
+    Workload {
+        name: "create",
+        prepare: |_| (),
+        steps: &[("first", |stage| append(stage, "talk", "first", 1))],
+        ..PLAIN
+    },
+    Workload { name: "append", steps: APPEND, ..PLAIN },
+    Workload { name: "read", steps: READ, ..PLAIN },
+    Workload { name: "batch", steps: BATCH, ..PLAIN },
+    Workload { name: "normal", steps: APPEND, options: normal, promise: Durability::Normal, ..PLAIN },
+    Workload { name: "state", steps: STATE, ..PLAIN },
+    Workload { name: "import", steps: IMPORT, ..PLAIN },
+    Workload { name: "redact", steps: REDACT, ..PLAIN },
+    Workload { name: "erase", steps: ERASE, ..PLAIN },
+    Workload { name: "delete", steps: DELETE, ..PLAIN },
+    Workload { name: "archive", steps: ARCHIVE, ..PLAIN },
+    Workload { name: "vacuum", steps: VACUUM, ..PLAIN },
+    Workload { name: "migrate", prepare: old, steps: &[], ..PLAIN },
+    Workload { name: "checkpoint", steps: CHECKPOINT, ..PLAIN },
+    Workload { name: "rebuild", steps: REBUILD, ..PLAIN },
+    Workload { name: "search", steps: SEARCH, ..PLAIN },
+    Workload {
+        name: "backup",
+        prepare: backed_up,
+        steps: BACKUP,
+        databases: &[DATABASE, "copy.db"],
+        ..PLAIN
+    },
+    Workload {
+        name: "restore",
+        prepare: in_folder,
+        steps: RESTORE,
+        databases: &[DATABASE, "restored.db"],
+        ..PLAIN
+    },
+];
+
+fn normal() -> Options {
+    Options { durability: Durability::Normal, ..still() }
+}
+
+/// A few conversations with something of everything.
+pub fn furnish(folder: &Path) {
+    let store = open(folder);
+    let talk = id("talk");
+    let events: Vec<NewEvent> = (0..4)
+        .flat_map(|number| {
+            let text = format!("what is in file {number}? the word is hunter{number}");
+            let asked = format!("b{number}");
+            [
+                said(&format!("a{number}"), &text),
+                command(&asked, "ls"),
+                printed(&format!("c{number}"), &asked, &text),
+            ]
+        })
+        .collect();
+    store.append(&talk, Expected::Empty, &events).expect("appended");
+    store.append(&id("other"), Expected::Empty, &events[..6]).expect("appended");
+    store.append(&id("third"), Expected::Empty, &events[..3]).expect("appended");
+    let fields = vec![set("tags", r#"{"kind":"rig"}"#)];
+    store.save_base_state(&talk, BaseStateChange { expected: None, fields }).expect("saved");
+    store.attach(&talk, "notes/a.txt", b"the word is hunter2").expect("attached");
+    store.attach(&talk, "notes/b.txt", &[7; 9000]).expect("attached");
+    store.catch_up().expect("caught up");
+    let path = folder.join("golden");
+    std::fs::create_dir_all(&path).expect("a folder");
+}
+
+/// A file of an old schema.
+fn old(folder: &Path) {
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/old/schema-7.db");
+    std::fs::copy(old, folder.join(DATABASE)).expect("copied");
+}
+
+/// A store, and a copy of it as it was a while ago.
+fn backed_up(folder: &Path) {
+    furnish(folder);
+    let store = open(folder);
+    store.back_up_to_file(folder.join("copy.db")).expect("backed up");
+    store.append(&id("talk"), Expected::Any, &[said("new", "since the copy")]).expect("appended");
+    store.catch_up().expect("caught up");
+}
+
+/// A store, and a folder of backups of it.
+fn in_folder(folder: &Path) {
+    furnish(folder);
+    let store = open(folder);
+    store.back_up_to_folder(folder.join("kept"), BackupFolder::default()).expect("backed up");
+    store.append(&id("talk"), Expected::Any, &[said("new", "since the copy")]).expect("appended");
+    store.back_up_to_folder(folder.join("kept"), BackupFolder::default()).expect("backed up");
+}
+
+fn set(field: &str, value: &str) -> FieldChange {
+    FieldChange::set(field, value).expect("a change")
+}
+
+fn change(field: &str, value: &str) -> BaseStateChange {
+    BaseStateChange { expected: None, fields: vec![set(field, value)] }
+}
+
+fn append(stage: &Stage<'_>, conversation: &str, name: &str, count: usize) -> Result<(), Error> {
+    let text = "some words, and more of them ".repeat(12);
+    let events: Vec<NewEvent> = (0..count).map(|number| said(&format!("{name}-{number}"), &text)).collect();
+    stage.store.append(&id(conversation), Expected::Any, &events).map(drop)
+}
+
+const APPEND: &[Step] = &[
+    ("one", |stage| append(stage, "talk", "one", 1)),
+    ("two", |stage| append(stage, "talk", "two", 1)),
+    ("new", |stage| append(stage, "new", "new", 1)),
+    ("three", |stage| append(stage, "other", "three", 1)),
+    ("large", |stage| {
+        let text = "as long as several pages ".repeat(800);
+        stage.store.append(&id("talk"), Expected::Any, &[said("large", &text)]).map(drop)
+    }),
+    ("again", |stage| append(stage, "talk", "one", 1)),
+];
+
+const READ: &[Step] = &[("read", read), ("again", read)];
+
+/// Reads everything in every way, and holds the answers to be those of the first time: no fault makes one wrong.
+fn read(stage: &Stage<'_>) -> Result<(), Error> {
+    static FIRST: OnceLock<String> = OnceLock::new();
+    let (store, talk) = (stage.store, id("talk"));
+    let answers = [
+        facts(store)?,
+        format!("{:?}", store.transcript(&talk, Sequence(0), 100)?),
+        format!("{:?}", store.tool_calls(&talk, Sequence(0), 100)?),
+        format!("{:?}", store.usage(None)?),
+        format!("{:?}", store.tasks(&talk)?),
+        format!("{:?}", store.count_kinds(&talk)?),
+        format!("{:?}", store.read_attachment(&talk, "notes/b.txt", &mut Vec::new())?),
+        format!("{:?}", store.base_state_at(&talk, Sequence(3))?),
+        format!("{:?}", store.verify(None, &mut |_| ())?),
+        format!("{:?}", store.verify_projections(&mut |_| ())?),
+    ];
+    let answers = answers.join("\n");
+    assert_eq!(&answers, FIRST.get_or_init(|| answers.clone()), "a wrong answer");
+    Ok(())
+}
+
+const BATCH: &[Step] = &[
+    ("seven", |stage| append(stage, "talk", "seven", 7)),
+    ("fifty", |stage| append(stage, "new", "fifty", 50)),
+    ("all", |stage| {
+        let events = vec![said("x", "with a state"), said("y", "and HEAD")];
+        let head = Some(Head::At(EventId::new("x")?));
+        let base_state = Some(change("execution_status", "\"finished\""));
+        let append = Append { expected: Expected::Exact(6), events, base_state, head };
+        stage.store.append_all(&id("other"), append).map(drop)
+    }),
+];
+
+const STATE: &[Step] = &[
+    ("save", |stage| stage.store.save_base_state(&id("talk"), change("number", "1")).map(drop)),
+    ("first", |stage| stage.store.save_base_state(&id("other"), change("number", "2")).map(drop)),
+    ("head", |stage| stage.store.set_head(&id("talk"), Head::At(EventId::new("c1")?))),
+    ("title", |stage| stage.store.set_title(&id("talk"), Some("A title"))),
+    ("attach", |stage| stage.store.attach(&id("talk"), "notes/c.txt", &[9; 20_000])),
+    ("fork", |stage| stage.store.set_fork(&id("other"), &id("talk"), None)),
+    ("parent", |stage| stage.store.set_parent(&id("third"), &id("talk"))),
+    ("untitle", |stage| stage.store.set_title(&id("talk"), None)),
+];
+
+const IMPORT: &[Step] = &[
+    ("fork", |stage| import(stage, "fork-slice")),
+    ("turns", |stage| import(stage, "hello-two-turns")),
+    ("again", |stage| import(stage, "fork-slice")),
+];
+
+fn import(stage: &Stage<'_>, golden: &str) -> Result<(), Error> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/conversations").join(golden);
+    Importer::new(stage.store, Default::default()).import(&path, &mut |_| ()).map(drop)
+}
+
+const REDACT: &[Step] = &[
+    ("search", |stage| search(stage, "word")),
+    ("event", |stage| {
+        let event = EventId::new("a1")?;
+        stage.store.redact(&id("talk"), Redaction::Event(&event), "a test").map(drop)
+    }),
+    ("matches", |stage| {
+        let finder = Finder::expression("hunter[0-9]")?;
+        let redaction = Redaction::Matches { finder: &finder, values: &[], own: false };
+        stage.store.redact(&id("talk"), redaction, "a test").map(drop)
+    }),
+];
+
+const ERASE: &[Step] = &[
+    ("erase", |stage| stage.store.erase(&id("talk"), "a test").map(drop)),
+    ("on", |stage| append(stage, "other", "on", 2)),
+];
+
+const DELETE: &[Step] = &[
+    ("delete", |stage| stage.store.delete(&id("talk")).map(drop)),
+    ("again", |stage| append(stage, "talk", "again", 2)),
+    ("third", |stage| stage.store.delete(&id("third")).map(drop)),
+];
+
+const ARCHIVE: &[Step] = &[
+    ("archive", |stage| stage.store.archive(&[id("talk"), id("other")], None, &mut |_| ()).map(drop)),
+    ("more", |stage| append(stage, "talk", "more", 2)),
+    ("anew", |stage| stage.store.archive(&[id("talk")], Some("grown"), &mut |_| ()).map(drop)),
+    ("unarchive", |stage| stage.store.unarchive(&id("talk"), None).map(drop)),
+];
+
+const VACUUM: &[Step] = &[
+    ("delete", |stage| stage.store.delete(&id("other")).map(drop)),
+    ("vacuum", |stage| stage.store.vacuum().map(drop)),
+    ("on", |stage| append(stage, "talk", "on", 1)),
+];
+
+const CHECKPOINT: &[Step] = &[
+    ("one", |stage| append(stage, "talk", "one", 3)),
+    ("passive", |stage| checkpoint(stage, "PASSIVE")),
+    ("two", |stage| append(stage, "talk", "two", 1)),
+    ("full", |stage| checkpoint(stage, "FULL")),
+    ("three", |stage| append(stage, "other", "three", 2)),
+    ("restart", |stage| checkpoint(stage, "RESTART")),
+    ("four", |stage| append(stage, "talk", "four", 1)),
+    ("empty", |stage| stage.store.empty_log().map(drop)),
+    ("five", |stage| append(stage, "talk", "five", 1)),
+];
+
+/// As a thread or another program would do it.
+fn checkpoint(stage: &Stage<'_>, how: &str) -> Result<(), Error> {
+    let doing = "moving the log into the file";
+    let failed = |error: rusqlite::Error| Error::Storage { doing, source: error.into() };
+    let db = rusqlite::Connection::open(stage.path(DATABASE)).map_err(failed)?;
+    db.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(())).map_err(failed)
+}
+
+const REBUILD: &[Step] = &[
+    ("more", |stage| append(stage, "talk", "more", 3)),
+    ("rebuild", |stage| stage.store.rebuild(&[], &mut |_| ())),
+    ("on", |stage| append(stage, "talk", "on", 1)),
+    ("catch up", |stage| stage.store.catch_up()),
+];
+
+const SEARCH: &[Step] = &[
+    ("index", |stage| search(stage, "word")),
+    ("more", |stage| append(stage, "talk", "more", 3)),
+    ("again", |stage| search(stage, "more")),
+    ("rebuild", |stage| stage.store.rebuild(&["search"], &mut |_| ())),
+];
+
+fn search(stage: &Stage<'_>, word: &str) -> Result<(), Error> {
+    stage.store.search(word, &Default::default(), 100, &mut |_| ()).map(drop)
+}
+
+const BACKUP: &[Step] = &[
+    ("copy", |stage| stage.store.back_up_to_file(stage.path("copy.db")).map(drop)),
+    ("delete", |stage| stage.store.delete(&id("other")).map(drop)),
+    ("more", |stage| append(stage, "talk", "more", 2)),
+    ("copy again", |stage| stage.store.back_up_to_file(stage.path("copy.db")).map(drop)),
+];
+
+const RESTORE: &[Step] = &[("restore", |stage| {
+    let restored = stage.path("restored.db");
+    Store::restore(stage.path("kept"), restored, &Moment::Newest.into(), &mut |_| ()).map(drop)
+})];

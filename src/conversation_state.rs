@@ -215,7 +215,7 @@ impl ConversationState {
         let database = database(directory);
         if database.is_file() {
             let store = Store::open(&database)?;
-            if store.conversation(&id).is_ok() {
+            if store.contains(&id)? {
                 return Self::of(store, id);
             }
         }

@@ -117,7 +117,9 @@ fn all(store: &Store, format: Format) -> Result<Vec<ConversationId>> {
             store.conversations(&ConversationFilter::default(), Order::Created, after.as_ref(), PAGE_MAX)?;
         for conversation in page.conversations {
             let within = match (&conversation.parent, format) {
-                (Some(parent), Format::OpenHands | Format::Upgraded) => store.resolve(parent).is_ok(),
+                (Some(parent), Format::OpenHands | Format::Upgraded) => {
+                    store.contains(&ConversationId::new(parent)?)?
+                }
                 _ => false,
             };
             if !within {

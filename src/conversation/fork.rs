@@ -145,7 +145,7 @@ struct Copy {
 impl Copy {
     /// Copies in as many transactions as it takes; the base state comes last, so that half a copy is no conversation.
     fn write(self, store: &Store, fields: Vec<crate::state::base::FieldChange>) -> crate::Result<()> {
-        if store.conversation(&self.to).is_ok() {
+        if store.contains(&self.to)? {
             return Err(crate::Error::ConversationExists { conversation: self.to });
         }
         let mut batch: Vec<NewEvent> = Vec::new();

@@ -27,11 +27,7 @@ pub(super) async fn stored(host: &Host, id: &ConversationId) -> Result<Option<St
 }
 
 fn read(store: &Store, id: &ConversationId) -> crate::Result<Option<Stored>> {
-    let row = match store.conversation(id) {
-        Ok(row) => row,
-        Err(crate::Error::UnknownConversation { .. }) => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let Some(row) = store.find(id)? else { return Ok(None) };
     let base = store.base_state(id)?.map(|state| (state.version, state.document));
     let (mut events, mut tree) = (Vec::new(), Tree::new());
     store.scan(id, Sequence(0), |stored| {

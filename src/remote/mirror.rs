@@ -80,11 +80,7 @@ impl Mirror {
 
 /// Where the copy ends.
 fn end(store: &Store, id: &ConversationId) -> crate::Result<Cursor> {
-    let next = match store.conversation(id) {
-        Ok(row) => row.event_count,
-        Err(Error::UnknownConversation { .. }) => 0,
-        Err(error) => return Err(error),
-    };
+    let next = store.find(id)?.map_or(0, |row| row.event_count);
     let Some(last) = next.checked_sub(1) else { return Ok(Cursor::default()) };
     let query = EventQuery { from: Some(Sequence(last)), ..EventQuery::default() };
     let page = store.events(id, &query, 1)?;
@@ -101,13 +97,14 @@ fn append(store: &Store, id: &ConversationId, page: Vec<LoggedEvent>) -> crate::
 /// HEAD is where it is at the server, once the copy has that event.
 fn move_head(store: &Store, id: &ConversationId, head: Option<EventId>) -> crate::Result<()> {
     let Some(head) = head else { return Ok(()) };
-    let row = match store.conversation(id) {
-        Ok(row) => row,
-        Err(Error::UnknownConversation { .. }) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    if row.leaf_event_id.as_deref() == Some(head.as_str()) || store.event(id, &head).is_err() {
+    let Some(row) = store.find(id)? else { return Ok(()) };
+    if row.leaf_event_id.as_deref() == Some(head.as_str()) {
         return Ok(());
+    }
+    match store.event(id, &head) {
+        Ok(_) => {}
+        Err(Error::UnknownEvent { .. }) => return Ok(()),
+        Err(error) => return Err(error),
     }
     let expected = Expected::Exact(row.event_count);
     let append = Append { expected, events: Vec::new(), base_state: None, head: Some(Head::At(head)) };

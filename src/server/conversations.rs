@@ -83,9 +83,8 @@ async fn search(State(app): State<Arc<App>>, params: Params) -> Result<Json<Valu
     let page = app.ask(move |store| {
         let mut rows = Vec::new();
         // The cursor names the first of this page; one that is not there begins at the beginning.
-        let first = cursor
-            .and_then(|cursor| store.conversation(&cursor).ok())
-            .filter(|row| filter.statuses.is_empty() || filter.statuses.contains(&row.status));
+        let first = cursor.map_or(Ok(None), |cursor| store.find(&cursor))?;
+        let first = first.filter(|row| filter.statuses.is_empty() || filter.statuses.contains(&row.status));
         let after = first.as_ref().map(|row| row.id.clone());
         rows.extend(first);
         let more = limit + 1 - rows.len();

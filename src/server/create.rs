@@ -51,7 +51,7 @@ pub(super) async fn create(
     let mut wanted = Wanted::of(&request::object(&body)?, app.config().cipher.as_ref())?;
     let id = wanted.id.clone();
     let known = id.clone();
-    let is_known = app.ask(move |store| Ok(store.conversation(&known).is_ok())).await?;
+    let is_known = app.ask(move |store| store.contains(&known)).await?;
     if is_known {
         return made(&app, &id, StatusCode::OK, skills).await;
     }

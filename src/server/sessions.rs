@@ -18,7 +18,6 @@ use super::opening::Opening;
 use super::plan::Plan;
 use super::session::Session;
 use crate::conversation::Conversation;
-use crate::error::Error;
 use crate::ids::ConversationId;
 use crate::state::ExecutionStatus;
 use crate::store::{ConversationFilter, Order};
@@ -101,11 +100,7 @@ impl Sessions {
         let place = self.place(id);
         let mut open = place.lock().await;
         let known = id.clone();
-        let is_known = app.ask(move |store| match store.conversation(&known) {
-            Ok(_) => Ok(true),
-            Err(Error::UnknownConversation { .. }) => Ok(false),
-            Err(error) => Err(error),
-        });
+        let is_known = app.ask(move |store| store.contains(&known));
         if is_known.await? {
             return Ok(None);
         }

@@ -7,6 +7,7 @@
 use rusqlite::{Connection, params};
 
 use super::Store;
+use super::catalogue;
 use super::change::{self, Subject};
 use super::engine::Doing as _;
 use crate::error::Result;
@@ -59,6 +60,11 @@ pub(super) fn forget(db: &Connection, key: i64) -> Result<()> {
 }
 
 impl Store {
+    /// Whether an import of this conversation, or its copy from another file, began and did not end.
+    pub(crate) fn is_unfinished(&self, conversation: &ConversationId) -> Result<bool> {
+        self.read(|db| catalogue::find(db, conversation)?.map_or(Ok(false), |key| is_under_way(db, key)))
+    }
+
     /// The conversations whose import, or copy from another file, began and did not end: it was cut short,
     /// or another process is at it right now. In the order they came.
     ///

@@ -1,7 +1,8 @@
 //! Tables `blob` and `attachment`: files of a conversation that are not events, each content kept once.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 
+use rusqlite::blob::Blob;
 use rusqlite::{Connection, MAIN_DB, OptionalExtension as _, params};
 
 use super::change::{self, Subject};
@@ -83,7 +84,7 @@ pub(super) fn attach(
                 .doing(doing)?;
             let key = db.last_insert_rowid();
             let mut blob = db.blob_open(MAIN_DB, "blob", "content", key, false).doing(doing)?;
-            let copied = copy(content, &mut blob).map_err(Error::io(doing, new.path))?;
+            let copied = copy((content, new.path), &mut blob, doing)?;
             blob.close().doing(doing)?;
             if copied != new.bytes {
                 let source = std::io::Error::other("the file changed while it was read");
@@ -120,18 +121,24 @@ pub(super) fn carry(here: (&Connection, i64), from: &Connection, attachments: &[
     Ok(())
 }
 
-/// Copies everything, a buffer at a time; answers how much.
-fn copy(from: &mut dyn Read, to: &mut dyn Write) -> std::io::Result<u64> {
+/// Copies a file, a buffer at a time, into a blob of the size it had before; answers how much there was. What cannot be
+/// read is the file's failure, and what cannot be written the store's.
+fn copy((from, path): (&mut dyn Read, &str), to: &mut Blob<'_>, doing: &'static str) -> Result<u64> {
     let mut buffer = vec![0; COPY_BYTES];
     let mut copied = 0;
     loop {
-        match from.read(&mut buffer)? {
-            0 => return Ok(copied),
-            bytes => {
-                to.write_all(&buffer[..bytes])?;
-                copied += bytes as u64;
-            }
+        let bytes = match from.read(&mut buffer) {
+            Ok(0) => return Ok(copied as u64),
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Error::io(doing, path)(error)),
+        };
+        if copied + bytes > to.len() {
+            let source = std::io::Error::other("the file grew while it was read");
+            return Err(Error::Io { doing, path: path.into(), source });
         }
+        to.write_at(&buffer[..bytes], copied).doing(doing)?;
+        copied += bytes;
     }
 }
 
@@ -206,8 +213,14 @@ fn write_content(db: &Connection, conversation: i64, path: &str, to: &mut dyn Wr
         })
         .doing(doing)?;
     let Some(blob) = found else { return Ok(None) };
-    let mut content = db.blob_open(MAIN_DB, "blob", "content", blob, true).doing(doing)?;
-    copy(&mut content, to).map(Some).map_err(Error::io("writing an attachment", path))
+    let content = db.blob_open(MAIN_DB, "blob", "content", blob, true).doing(doing)?;
+    let (mut buffer, mut copied) = (vec![0; COPY_BYTES.min(content.len())], 0);
+    while copied < content.len() {
+        let bytes = content.read_at(&mut buffer, copied).doing(doing)?;
+        to.write_all(&buffer[..bytes]).map_err(Error::io("writing an attachment", path))?;
+        copied += bytes;
+    }
+    Ok(Some(copied as u64))
 }
 
 /// Detaches everything from a conversation and drops contents that nobody refers to any more.

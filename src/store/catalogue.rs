@@ -346,10 +346,14 @@ fn set(db: &Connection, sql: &str, parameters: impl rusqlite::Params) -> Result<
 /// # Errors
 /// [`Error::UnknownConversation`] where there is none.
 pub(super) fn key(db: &Connection, id: &ConversationId) -> Result<i64> {
+    find(db, id)?.ok_or_else(|| Error::UnknownConversation { conversation: id.to_string() })
+}
+
+/// The key of a conversation, if it is here.
+pub(super) fn find(db: &Connection, id: &ConversationId) -> Result<Option<i64>> {
     db.prepare_cached(KEY)
         .and_then(|mut statement| statement.query_row([id.as_str()], |row| row.get(0)).optional())
-        .doing("looking for a conversation")?
-        .ok_or_else(|| Error::UnknownConversation { conversation: id.to_string() })
+        .doing("looking for a conversation")
 }
 
 /// The id of the conversation with that key.

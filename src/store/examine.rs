@@ -50,7 +50,8 @@ impl Store {
     ) -> Result<()> {
         let (mut next, mut left) = (0, length);
         while left > 0 {
-            let limit = PAGE.min(left.cast_signed());
+            // A catalogue that lies may say any length.
+            let limit = i64::try_from(left).map_or(PAGE, |left| left.min(PAGE));
             let (last, shown) = self.read(|db| {
                 let key = catalogue::key(db, conversation)?;
                 show(db, params![key, next, limit], visit)

@@ -147,7 +147,6 @@ impl Store {
                 None => Entry::create(db, conversation, now)?,
             };
             let (Door::Folder(source) | Door::Log(source, _)) = door;
-            arrival::begin(db, entry.key, source, now)?;
             if let Door::Log(_, format) = door
                 && entry.foreign.as_deref() != Some(format.as_str())
             {
@@ -175,6 +174,7 @@ impl Store {
             // Where nothing was new, nothing happened, and least of all just now.
             if landings.iter().any(|landing| landing.written) {
                 entry.save(db, now)?;
+                arrival::begin(db, entry.key, source, now)?;
             }
             Ok(landings)
         })

@@ -3,6 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Row, params_from_iter};
 
+use super::catalogue;
 use super::engine::Doing as _;
 use super::log::conversion;
 use super::options::PAGE_MAX;
@@ -236,13 +237,28 @@ impl Store {
     /// # Errors
     /// [`Error::UnknownConversation`].
     pub fn conversation(&self, id: &ConversationId) -> Result<Conversation> {
+        self.find(id)?.ok_or_else(|| Error::UnknownConversation { conversation: id.to_string() })
+    }
+
+    /// One conversation, if it is here: absent is an answer, and a file that cannot be read is an error.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn find(&self, id: &ConversationId) -> Result<Option<Conversation>> {
         self.read(|db| {
             let sql = format!("SELECT {COLUMNS} FROM conversation AS c WHERE c.id = ?1");
             db.prepare_cached(&sql)
                 .and_then(|mut statement| statement.query_row([id.as_str()], conversation).optional())
-                .doing("reading a conversation")?
-                .ok_or_else(|| Error::UnknownConversation { conversation: id.to_string() })
+                .doing("reading a conversation")
         })
+    }
+
+    /// Whether a conversation is here.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn contains(&self, id: &ConversationId) -> Result<bool> {
+        self.read(|db| Ok(catalogue::find(db, id)?.is_some()))
     }
 
     /// The conversations of a conversation's sub-agents, the oldest first.

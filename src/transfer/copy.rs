@@ -238,7 +238,7 @@ impl<'a> Copier<'a> {
                     }));
                     return Ok(CopyReport { status: CopyStatus::Damaged, renamed: None, ..report });
                 }
-                let exists = from > 0 || self.exists(&here)?;
+                let exists = from > 0 || self.target.contains(&here)?;
                 report.status = if exists { CopyStatus::Updated } else { CopyStatus::Copied };
                 self.add(&here, &parcel, from, &mut report, tell)?;
             }
@@ -265,7 +265,7 @@ impl<'a> Copier<'a> {
 
     /// What is to be done about a parcel that should be `here`.
     fn plan(&self, here: &ConversationId, parcel: &Parcel) -> Result<Plan> {
-        if !self.exists(here)? {
+        if !self.target.contains(here)? {
             return Ok(match self.target.erased_at(here)? {
                 Some(at) => Plan::Erased(format!("it was erased there at {at}")),
                 None => Plan::Add { from: 0 },
@@ -362,14 +362,6 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    fn exists(&self, id: &ConversationId) -> Result<bool> {
-        match self.target.conversation(id) {
-            Ok(_) => Ok(true),
-            Err(crate::Error::UnknownConversation { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
     /// The id under which a conversation of this source comes when its own is taken: the same whenever it is
     /// asked for, so that doing it again finds it.
     fn other_id(&self, id: &ConversationId, number: u32) -> Result<ConversationId> {
@@ -389,7 +381,7 @@ impl<'a> Copier<'a> {
         {
             let Some(parent) = self.source.conversation(&report.id)?.parent else { continue };
             let (child, parent) = (there(&report.id), there(&ConversationId::new(&parent)?));
-            if self.exists(&parent)? {
+            if self.target.contains(&parent)? {
                 self.target.link_parent(&child, &parent)?;
             }
         }

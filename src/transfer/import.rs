@@ -108,7 +108,7 @@ impl<'a> Importer<'a> {
         if let Some(refusal) = self.past(found, &id, &mut problems)? {
             return Ok(refusal);
         }
-        let mut intake = Intake::new(self.store, &id, source.place(), problems);
+        let mut intake = Intake::new(self.store, &id, source.place(), problems)?;
         let read = &mut self.read;
         let shape = source.each(&mut |candidate| {
             read.events += 1;
@@ -163,14 +163,15 @@ impl<'a> Importer<'a> {
         around: &Surroundings,
         mut report: ImportReport,
     ) -> Result<ImportReport> {
-        let before = if self.exists(id)? { self.store.origin(id)? } else { None };
+        let before = if self.store.contains(id)? { self.store.origin(id)? } else { None };
         let Some(before) = before else {
             self.store.finish_import(id, around)?;
             let whole = report.problems.is_empty();
             report.status = if whole { ImportStatus::Imported } else { ImportStatus::Partial };
             return Ok(report);
         };
-        if report.added > 0 {
+        // Without a new event, but cut short before: what came with the events that are here is still to be written.
+        if report.added > 0 || self.store.is_unfinished(id)? {
             self.store.finish_import(id, around)?;
             report.status = ImportStatus::Updated;
             return Ok(report);
@@ -205,14 +206,6 @@ impl<'a> Importer<'a> {
         Ok(report)
     }
 
-    pub(super) fn exists(&self, id: &ConversationId) -> Result<bool> {
-        match self.store.conversation(id) {
-            Ok(_) => Ok(true),
-            Err(Error::UnknownConversation { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
     /// The id this conversation has here.
     ///
     /// Its own, unless another folder has brought that one already: a copy under another name, changed or
@@ -245,7 +238,7 @@ impl<'a> Importer<'a> {
             return Ok(id);
         }
         let Some(own) = told.or_else(|| named.clone()) else { return Ok(ConversationId::mint()) };
-        if !self.exists(&own)? {
+        if !self.store.contains(&own)? {
             return Ok(own);
         }
         let canonical = |folder: &str| ConversationId::new(folder).ok().as_ref() == Some(&own);
@@ -258,7 +251,7 @@ impl<'a> Importer<'a> {
         }
         let mut other = named.unwrap_or_else(ConversationId::mint);
         let mut number = 2;
-        while self.exists(&other)? {
+        while self.store.contains(&other)? {
             other = ConversationId::new(&format!("{}~{number}", source.name()))?;
             number += 1;
         }

@@ -46,14 +46,14 @@ impl<'a> Intake<'a> {
         id: &'a ConversationId,
         source: String,
         problems: Vec<Problem>,
-    ) -> Self {
-        let exists = store.conversation(id).is_ok();
-        let known_aside = if exists { store.attachments(id).unwrap_or_default() } else { Vec::new() };
+    ) -> Result<Self> {
+        let exists = store.contains(id)?;
+        let known_aside = if exists { store.attachments(id)? } else { Vec::new() };
         let mut stored = Stored::new(store, id);
         if !exists {
             stored.nothing();
         }
-        Self {
+        Ok(Self {
             store,
             id,
             source,
@@ -75,7 +75,7 @@ impl<'a> Intake<'a> {
             conflict: None,
             added: 0,
             added_bytes: 0,
-        }
+        })
     }
 
     pub(super) fn take(&mut self, candidate: Candidate) -> Result<()> {

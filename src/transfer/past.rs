@@ -16,7 +16,7 @@ impl Importer<'_> {
         id: &ConversationId,
         problems: &mut Vec<Problem>,
     ) -> Result<Option<ImportReport>> {
-        if self.exists(id)? {
+        if self.store.contains(id)? {
             return Ok(None);
         }
         let problem = |problem: String, action: &str| Problem {

@@ -5,7 +5,7 @@ use std::path::Path;
 use annals::doctor::{Comparison, Doctor, DoctorOptions, Examination, Finding, Remedy, Trouble};
 use annals::state::base::FieldChange;
 use annals::store::{BaseStateChange, Head, Repair, StoredEvent, Unfinished};
-use annals::transfer::{Copier, CopyOptions, ImportOptions, Importer};
+use annals::transfer::{Copier, CopyOptions, ImportOptions, ImportProgress, Importer};
 use annals::{ConversationId, EventId, Expected, NewEvent, Options, Sequence, Store};
 use serde_json::{Value, json};
 
@@ -377,6 +377,50 @@ fn an_import_that_was_cut_short_is_found_and_gone_on_with() {
     assert_eq!(store.unfinished().unwrap(), []);
     assert!(store.origin(&talk).unwrap().is_some());
     assert_eq!(troubles(&examine(&store)), []);
+}
+
+#[test]
+fn an_import_that_was_cut_short_behind_its_last_event_is_ended_by_the_next() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("in");
+    std::fs::create_dir_all(folder.join("events")).unwrap();
+    let file = |number: usize| folder.join(format!("events/event-{number:05}-{number:08x}-0000.json"));
+    let write = |number: usize| {
+        std::fs::write(file(number), pause(&format!("{number:08x}-0000")).payload()).unwrap();
+    };
+    let state = |status: &str| {
+        let document = json!({"id": "talk", "execution_status": status}).to_string();
+        std::fs::write(folder.join("base_state.json"), document).unwrap();
+    };
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    let import = |tell: &mut dyn FnMut(ImportProgress<'_>)| {
+        Importer::new(&store, ImportOptions::default()).import(&folder, tell)
+    };
+    (0..10).for_each(write);
+    state("idle");
+    import(&mut |_| ()).unwrap();
+    assert_eq!(store.unfinished().unwrap(), []);
+
+    // It goes on for 1,100 events, of which 1,000 are written when the machine goes down.
+    (10..1110).for_each(write);
+    state("finished");
+    let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        import(&mut |progress| assert!(progress.events < 1024, "the machine goes down"))
+    }));
+    assert!(died.is_err());
+    assert_eq!(store.unfinished().unwrap().len(), 1);
+    assert_eq!(store.conversation(&talk).unwrap().event_count, 1010);
+    (1010..1110).for_each(|number| std::fs::remove_file(file(number)).unwrap());
+
+    let report = import(&mut |_| ()).unwrap().remove(0);
+    assert_eq!((report.added, report.problems), (0, Vec::new()));
+    assert_eq!(store.unfinished().unwrap(), []);
+    assert_eq!(
+        store.base_state(&talk).unwrap().unwrap().document.text("execution_status").as_deref(),
+        Some("finished")
+    );
+    assert_sound(&store);
 }
 
 #[test]

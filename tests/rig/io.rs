@@ -58,7 +58,8 @@ fn whichever_call_fails_nothing_is_lost_and_nothing_is_half_there() {
         .collect();
     assert!(!workloads.is_empty(), "ANNALS_RIG_FAULT names no workload");
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let lanes = std::thread::available_parallelism().map_or(1, usize::from);
+    // Most of a fault is a wait: for the disk, for a lock that failed, for the thread that closes a store.
+    let lanes = 4 * std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..lanes {
             scope.spawn(|| {

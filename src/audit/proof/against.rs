@@ -1,7 +1,7 @@
 //! Holding a store against a head that was kept elsewhere.
 
 use super::head::{Head, Scope};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::store::{Act, ChainHead, Finding, Receipt, Store};
 
@@ -141,11 +141,8 @@ fn compare_one(store: &Store, then: &ChainHead, at: &str) -> Result<Option<Findi
     let finding = |sequence: Option<u64>, what: String| {
         Some(Finding { conversation: Some(conversation.clone()), sequence: sequence.map(Sequence), what })
     };
-    let now = match store.conversation(conversation) {
-        Err(Error::UnknownConversation { .. }) => {
-            return Ok(finding(None, format!("it is gone; at {at} UTC it had {} events", then.events)));
-        }
-        row => row?,
+    let Some(now) = store.find(conversation)? else {
+        return Ok(finding(None, format!("it is gone; at {at} UTC it had {} events", then.events)));
     };
     let Some(last) = then.events.checked_sub(1) else { return Ok(None) };
     Ok(match store.hash_at(conversation, Sequence(last))? {

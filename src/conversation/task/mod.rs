@@ -106,13 +106,7 @@ impl Local {
 
     async fn is_stored(&self, id: &ConversationId) -> Result<bool> {
         let id = id.clone();
-        self.host
-            .call(move |store| match store.conversation(&id) {
-                Ok(_) => Ok(true),
-                Err(crate::Error::UnknownConversation { .. }) => Ok(false),
-                Err(error) => Err(error),
-            })
-            .await
+        self.host.call(move |store| store.contains(&id)).await
     }
 }
 

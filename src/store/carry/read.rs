@@ -64,7 +64,7 @@ impl Store {
                 problems: origin::problems(db, key)?,
                 attachments: attachment::list(db, key)?,
                 parent,
-                unfinished: unfinished.filter(|_| arrival::is_under_way(db, key).unwrap_or(true)),
+                unfinished: if arrival::is_under_way(db, key)? { unfinished } else { None },
             })
         })
     }

@@ -28,7 +28,7 @@ pub(super) use original::{write as write_original, write_database};
 
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, Sequence};
 use crate::store::{ArrivingFile, Container, LogCopy, Origin, Problem, Store, Surroundings};
@@ -214,22 +214,13 @@ fn settle(
 
 /// The time of the first event that tells one.
 fn first_time(store: &Store, id: &ConversationId) -> Result<Option<crate::ids::Timestamp>> {
-    match store.conversation(id) {
-        Ok(conversation) => {
-            Ok(conversation.first_timestamp.as_deref().and_then(crate::ids::Timestamp::parse))
-        }
-        Err(Error::UnknownConversation { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let row = store.find(id)?;
+    Ok(row.and_then(|row| row.first_timestamp.as_deref().and_then(crate::ids::Timestamp::parse)))
 }
 
 /// Whether the conversation is here, and of which log it is a copy.
 fn stored_format(store: &Store, id: &ConversationId) -> Result<Option<Option<String>>> {
-    match store.conversation(id) {
-        Ok(conversation) => Ok(Some(conversation.foreign_format)),
-        Err(Error::UnknownConversation { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    Ok(store.find(id)?.map(|row| row.foreign_format))
 }
 
 /// The id the log has here: its own, unless another log has brought that one already.

@@ -15,6 +15,8 @@ pub struct Served {
     pub client: Client,
     stop: oneshot::Sender<()>,
     task: JoinHandle<std::io::Result<()>>,
+    /// What it keeps beside the store.
+    _folder: tempfile::TempDir,
 }
 
 /// An answer, read to its end.
@@ -47,7 +49,11 @@ impl Served {
         Self::with(store, Config::default()).await
     }
 
-    pub async fn with(store: &Store, config: Config) -> Self {
+    /// A server that keeps nothing in the working folder: the folders that `config` leaves relative are in one of its own.
+    pub async fn with(store: &Store, mut config: Config) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        config.conversations_dir = folder.path().join(config.conversations_dir);
+        config.settings_dir = folder.path().join(config.settings_dir);
         // The client could speak TLS and wants to know with what, though nothing here does.
         let _there_already = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -57,7 +63,7 @@ impl Served {
         let task = tokio::spawn(serve(listener, app, async {
             let _dropped = stopped.await;
         }));
-        Self { url, client: Client::builder().no_proxy().build().unwrap(), stop, task }
+        Self { url, client: Client::builder().no_proxy().build().unwrap(), stop, task, _folder: folder }
     }
 
     /// The address of a socket.

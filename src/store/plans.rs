@@ -354,7 +354,9 @@ mod tests {
             }
         }
         assert_indexed(&stage, "one conversation", |store, talk| {
+            store.find(talk).unwrap().unwrap();
             store.conversation(talk).unwrap();
+            assert!(store.contains(talk).unwrap());
             store.children(talk).unwrap();
             store.resolve("ta").unwrap();
         });

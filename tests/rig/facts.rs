@@ -2,13 +2,16 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use annals::store::{EventQuery, Order};
 use annals::{Error, Options, Store};
 
 /// Options under which no thread moves projections unasked, and one connection reads, so that one run is as the next.
 pub fn still() -> Options {
-    Options { follow_projections: false, pool_size: 1, ..Options::default() }
+    // A disk that fails for good is waited for as long as a lock is: where every call fails in turn, ten seconds are long.
+    let busy_timeout = Duration::from_secs(3);
+    Options { follow_projections: false, pool_size: 1, busy_timeout, ..Options::default() }
 }
 
 /// What a store holds.

@@ -505,3 +505,45 @@ fn every_test_that_is_named_as_a_proof_is_there() {
     assert!(missing.is_empty(), "docs/conformance.md names tests that are not there: {missing:#?}");
     assert!(count > 40, "{count} tests are named");
 }
+
+/// Security and reliability are promised with the tests that hold them: functions, files and variables.
+#[test]
+fn what_the_pages_of_promises_name_is_there() {
+    let mut all = String::new();
+    let mut folders = vec![root().join("tests"), root().join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path
+                .extension()
+                .is_some_and(|ending| ["rs", "py", "sh"].iter().any(|one| ending == *one))
+            {
+                all.push_str(&fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    let (mut missing, mut count) = (Vec::new(), 0);
+    for page in ["docs/security.md", "docs/reliability.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        for name in text.split('`').skip(1).step_by(2) {
+            let is_word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            let is_there = if name.starts_with("tests/") && !name.contains([' ', '*', '{']) {
+                root().join(name).exists()
+            } else if name.starts_with("ANNALS_") && is_word(name) {
+                all.contains(name)
+            } else if is_word(name) && name.matches('_').count() >= 3 && name.to_lowercase() == name {
+                all.contains(&format!("fn {name}(")) || all.contains(&format!("def {name}("))
+            } else {
+                continue;
+            };
+            count += 1;
+            if !is_there {
+                missing.push(format!("{page}: {name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "these are named and are not there: {missing:#?}");
+    assert!(count > 60, "{count} are named");
+}

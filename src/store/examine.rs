@@ -50,7 +50,7 @@ impl Store {
     ) -> Result<()> {
         let (mut next, mut left) = (0, length);
         while left > 0 {
-            let limit = PAGE.min(left.cast_signed());
+            let limit = PAGE.min(engine::place(left));
             let (last, shown) = self.read(|db| {
                 let key = catalogue::key(db, conversation)?;
                 show(db, params![key, next, limit], visit)
@@ -99,8 +99,14 @@ fn show(
     while let Some(row) = rows.next().doing(doing)? {
         last = row.get(0).doing(doing)?;
         let text = |column| row.get_ref(column).ok().and_then(|value| value.as_str_or_null().ok().flatten());
-        // An archive that cannot be read is like a payload that is no text.
-        let payload = text(7).and_then(|stored| payloads.payload(row.get(8).ok()?, stored).ok());
+        // An archive that is damaged is like a payload that is no text.
+        let payload = match text(7) {
+            Some(stored) => match payloads.payload(row.get(8).doing(doing)?, stored) {
+                Err(error) if engine::is_damage(&error) => None,
+                other => Some(other?),
+            },
+            None => None,
+        };
         visit(Bone {
             sequence: last.cast_unsigned(),
             id: text(1).unwrap_or_default(),

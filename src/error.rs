@@ -403,6 +403,16 @@ pub enum Error {
         /// Its name.
         table: String,
     },
+    /// Another program has made something of a name that a newer schema needs; rename it, then open the file again.
+    #[error(
+        "another program's {kind} {name} has a name that the newer schema needs; rename it to upgrade the file"
+    )]
+    NameTaken {
+        /// What it is: a table, an index, a view or a trigger.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
     /// A derived table is missing or was altered, and this store may only be read.
     #[error(
         "the {object} is missing or was altered; it can only be made again where the file may be written"

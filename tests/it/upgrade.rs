@@ -259,8 +259,7 @@ fn a_name_that_another_program_has_taken_is_told_and_nothing_of_it_is_lost() {
         older(&scratch, 11);
         scratch.foreign().execute_batch(theirs).unwrap();
         let told = Store::open_with(scratch.database(), &still()).map(drop);
-        let is_told =
-            matches!(&told, Err(Error::NameTaken { kind: of, name: what }) if *of == kind && what == name);
+        let is_told = matches!(&told, Err(Error::NameTaken(what)) if *what == format!("{kind} {name}"));
         assert!(is_told, "{theirs}: {told:?}");
         assert_eq!(Store::schema_of(scratch.database()).unwrap(), 11);
         let there = format!("SELECT count(*) FROM sqlite_schema WHERE name = '{name}'");

@@ -9,8 +9,6 @@ use super::mend::{drop_object, refuse_lost_truth};
 use super::{Object, ObjectKind, State, compare, read, wanted};
 use crate::error::{Error, Result};
 
-const FORGET_CHECKPOINTS: &str = "DELETE FROM projection";
-
 const DOING: &str = "upgrading the schema";
 
 /// Makes derived tables, indexes and views again that the first `schema` migrations made and that are missing or altered.
@@ -51,7 +49,7 @@ pub(in super::super) fn make_whole(db: &Connection, schema: u32) -> Result<()> {
         }
     }
     if lost.iter().any(|object| object.kind == ObjectKind::Table) {
-        transaction.execute_batch(FORGET_CHECKPOINTS).doing(DOING)?;
+        projection::forget_all(&transaction)?;
     }
     transaction.commit().doing(DOING)
 }
@@ -67,7 +65,7 @@ fn refuse_taken_names(then: &[Object], found: &[Object]) -> Result<()> {
     let in_place =
         tables.filter(|table| then.iter().any(|ours| ours.id() == table.id() && ours.kind != table.kind));
     match later.chain(in_place).next() {
-        Some(Object { kind, name, .. }) => Err(Error::NameTaken { kind: kind.as_str(), name }),
+        Some(Object { kind, name, .. }) => Err(Error::NameTaken(format!("{} {name}", kind.as_str()))),
         None => Ok(()),
     }
 }

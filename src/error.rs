@@ -403,6 +403,9 @@ pub enum Error {
         /// Its name.
         table: String,
     },
+    /// Another program's object, such as "view outcomes", has a name that a newer schema needs; rename it.
+    #[error("another program's {0} has a name that the newer schema needs; rename it to upgrade the file")]
+    NameTaken(String),
     /// A derived table is missing or was altered, and this store may only be read.
     #[error(
         "the {object} is missing or was altered; it can only be made again where the file may be written"

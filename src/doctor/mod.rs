@@ -84,6 +84,8 @@ pub enum Remedy {
     },
     /// The catalogue's row is made again from the log.
     Recatalogue,
+    /// Every index is made again from its table.
+    Reindex,
     /// The log's guards are made again.
     Reguard,
     /// The projection is made again from the log.
@@ -107,6 +109,7 @@ impl Remedy {
             Self::Stop => "sets the status to error".into(),
             Self::ImportAgain { from } => format!("goes on importing from {from}"),
             Self::Recatalogue => "makes its row in the catalogue again from the log".into(),
+            Self::Reindex => "makes every index again from its table".into(),
             Self::Reguard => "makes the guards again as the migrations made them".into(),
             Self::Rebuild { projection } => format!("makes the projection {projection} again from the log"),
         }
@@ -198,11 +201,18 @@ impl<'s> Doctor<'s> {
         if conversation.is_none() {
             self.examine_file(&mut seen)?;
         }
-        match conversation {
-            Some(id) => self.examine_one(id, &mut seen, progress)?,
-            None => self.each_conversation(|id| self.examine_one(id, &mut seen, progress))?,
+        let rest = match conversation {
+            Some(id) => self.examine_one(id, &mut seen, progress),
+            None => self.each_conversation(|id| self.examine_one(id, &mut seen, progress)),
+        };
+        let is_torn = seen.findings.iter().any(|finding| finding.trouble == Trouble::Structure);
+        match rest.and_then(|()| self.compare_projections(conversation, &mut seen)) {
+            Err(error) if is_torn && !error.is_transient() => {
+                let what = format!("the rest was not examined: {error}");
+                seen.findings.push(Finding::new(Trouble::Structure, None, what, None));
+            }
+            other => other?,
         }
-        self.compare_projections(conversation, &mut seen)?;
         seen.findings.retain(|finding| self.looks_for(finding.trouble));
         seen.findings.sort_by_key(|finding| finding.trouble);
         Ok(seen)

@@ -59,12 +59,13 @@ impl Doctor<'_> {
                 self.store.rebuild(&[projection], progress)?;
                 return self.store.note_repair(None, &why);
             }
+            Remedy::Reindex => return self.store.remake_indexes(&why),
             Remedy::Reguard => return self.store.mend_guards(&why)?.ok_or_else(none),
             _ => {}
         }
         let id = finding.conversation.as_ref().ok_or_else(none)?;
         match remedy {
-            Remedy::Rebuild { .. } | Remedy::Reguard => Err(none()),
+            Remedy::Rebuild { .. } | Remedy::Reindex | Remedy::Reguard => Err(none()),
             Remedy::Recatalogue => self.store.remake_catalogue(id)?.ok_or_else(none),
             Remedy::ImportAgain { from } => self.import_again(id, from, &why),
             Remedy::MoveHead { to } => {

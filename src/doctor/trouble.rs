@@ -154,7 +154,7 @@ impl Trouble {
     pub fn advice(self) -> &'static str {
         match self {
             Self::Structure => {
-                "stop what uses the file, keep a copy of it with its -wal, and restore a backup; `annals export --all` saves what can still be read"
+                "stop what uses the file, keep a copy of it with its -wal, and restore a backup, unless only indexes are wrong, which --repair makes again; `annals export --all` saves what can still be read"
             }
             Self::Gap => {
                 "restore the conversation from a backup (`annals copy`); `annals verify` says what else was changed"

@@ -11,8 +11,14 @@ impl Doctor<'_> {
     pub(super) fn examine_file(&self, seen: &mut Examination) -> Result<()> {
         if self.looks_for(Trouble::Structure) {
             let wrong = self.store.check_structure()?;
-            seen.findings
-                .extend(wrong.into_iter().map(|what| Finding::new(Trouble::Structure, None, what, None)));
+            let mut remedy = None;
+            if !wrong.is_empty() && self.store.only_indexes_are_wrong()? {
+                remedy = Some(Remedy::Reindex);
+            }
+            // One remedy for all of them.
+            seen.findings.extend(
+                wrong.into_iter().map(|what| Finding::new(Trouble::Structure, None, what, remedy.take())),
+            );
         }
         if self.looks_for(Trouble::Guards) {
             let changed = self.store.changed_guards()?;

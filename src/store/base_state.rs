@@ -30,8 +30,10 @@ const CREATE: &str =
 const LOAD: &str =
     "SELECT version, document, document_version, first_document FROM base_state WHERE conversation = ?1";
 const VERSION: &str = "SELECT version, document_version FROM base_state WHERE conversation = ?1";
+/// Within a version what is added to a field comes behind what the field is set to, whatever order the rows stand in: no
+/// chain holds that order.
 const CHANGES: &str = "SELECT field, value FROM base_state_change \
-     WHERE conversation = ?1 AND version > ?2 AND version <= ?3 ORDER BY version, rowid";
+     WHERE conversation = ?1 AND version > ?2 AND version <= ?3 ORDER BY version, field GLOB '*+', rowid";
 const AS_OF: &str = "SELECT max(version) FROM base_state_change WHERE conversation = ?1 AND sequence <= ?2";
 const ADD_CHANGE: &str = "INSERT INTO base_state_change (conversation, version, field, value, sequence, recorded_at, \
      actor) VALUES (?1, ?2, ?3, ?4, ?5, ?6, annals_actor())";

@@ -51,7 +51,7 @@ const SET_TITLE: &str = "UPDATE conversation SET title = ?2 WHERE key = ?1";
 const SET_PARENT: &str = "WITH RECURSIVE above (key) AS (SELECT key FROM conversation WHERE id = ?2 \
      UNION SELECT parent FROM conversation JOIN above USING (key) WHERE parent IS NOT NULL) \
      UPDATE conversation SET parent = (SELECT key FROM conversation WHERE id = ?2) \
-     WHERE key = ?1 AND ?1 NOT IN (SELECT key FROM above)";
+     WHERE key = ?1 AND EXISTS (SELECT 1 FROM above) AND ?1 NOT IN (SELECT key FROM above)";
 const SET_FORK: &str = "UPDATE conversation SET forked_from = ?2, forked_at = ?3 WHERE key = ?1";
 const SET_FOREIGN: &str = "UPDATE conversation SET foreign_format = ?2 WHERE key = ?1";
 const SET_CREATED: &str = "UPDATE conversation SET created_at = ?2 WHERE key = ?1";
@@ -62,10 +62,12 @@ const WHOLE_COLUMNS: usize = 16;
 /// Of these, as [`Whole`] has them: the title, and the conversation and event that it is a fork of.
 const GIVEN: [usize; 3] = [3, 11, 12];
 /// Leaves the first message: it is what the events say as they stand here, where what is redacted there may be in full.
-const ADOPT: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3, status = ?4, title = ?5, \
-     tags = ?7, created_at = ?8, updated_at = ?9, updated_minute = ?10, first_timestamp = ?11, \
-     last_timestamp = ?12, forked_from = ?13, forked_at = ?14, \
-     foreign_format = ?15 WHERE key = ?1";
+/// Leaves the title where `?16` says so, and what it is a fork of where `?17` does.
+const ADOPT: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3, status = ?4, \
+     title = CASE WHEN ?16 THEN title ELSE ?5 END, tags = ?7, created_at = ?8, updated_at = ?9, \
+     updated_minute = ?10, first_timestamp = ?11, last_timestamp = ?12, \
+     forked_from = CASE WHEN ?17 THEN forked_from ELSE ?13 END, \
+     forked_at = CASE WHEN ?17 THEN forked_at ELSE ?14 END, foreign_format = ?15 WHERE key = ?1";
 const FORGET: &str = "UPDATE conversation SET first_message = NULL, last_timestamp = NULL WHERE key = ?1";
 const SET_FIRST_MESSAGE: &str = "UPDATE conversation SET first_message = ?2 WHERE key = ?1";
 const TEXTS: &str = "SELECT title, first_message, tags FROM conversation WHERE key = ?1";
@@ -217,11 +219,12 @@ impl Entry {
     ) {
         self.event_count += 1;
         match envelope.kind.as_str() {
-            kind::ACTION => self.action_count += 1,
-            kind::OBSERVATION => self.observation_count += 1,
+            // A damaged row may say anything: `verify` tells, an append goes on.
+            kind::ACTION => self.action_count = self.action_count.saturating_add(1),
+            kind::OBSERVATION => self.observation_count = self.observation_count.saturating_add(1),
             _ => {}
         }
-        self.payload_bytes += payload.len() as i64;
+        self.payload_bytes = self.payload_bytes.saturating_add(payload.len() as i64);
         self.head_hash = hash;
         if !self.has_base_state {
             let status = self.status.parse().unwrap_or_default();
@@ -318,10 +321,18 @@ pub(super) fn whole(db: &Connection, key: i64) -> Result<Whole> {
         .doing("reading a conversation's row")
 }
 
-/// Makes the row of a conversation that has the same events say what `whole` says.
-pub(super) fn adopt(db: &Connection, key: i64, whole: &Whole) -> Result<()> {
+/// What someone gave a conversation here and nothing else knows: it is not what it ever was where a copy comes from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnNames {
+    pub title: bool,
+    pub fork: bool,
+}
+
+/// Makes the row of a conversation that has the same events say what `whole` says, but for what is its `own`.
+pub(super) fn adopt(db: &Connection, key: i64, whole: &Whole, own: OwnNames) -> Result<()> {
     let mut parameters = vec![Value::from(key)];
     parameters.extend_from_slice(&whole.columns);
+    parameters.extend([Value::from(own.title), Value::from(own.fork)]);
     set(db, ADOPT, rusqlite::params_from_iter(parameters))
 }
 
@@ -383,7 +394,7 @@ pub(super) fn set_title(db: &Connection, key: i64, title: Option<&str>) -> Resul
     change::replaced(db, key, &[Subject::Title], || set(db, SET_TITLE, params![key, title]))
 }
 
-/// Makes the conversation a sub-agent's of `parent`, where that one is here and not below it already.
+/// Makes the conversation a sub-agent's of `parent`; leaves it as it is where that one is not here, or is below it.
 pub(super) fn set_parent(db: &Connection, key: i64, parent: &ConversationId) -> Result<()> {
     change::replaced(db, key, &[Subject::Parent], || set(db, SET_PARENT, params![key, parent.as_str()]))
 }

@@ -138,6 +138,19 @@ pub(super) fn open_fresh() -> Result<Connection> {
     Ok(db)
 }
 
+/// The same as the first `schema` migrations leave it.
+pub(super) fn open_fresh_at(schema: u32) -> Result<Connection> {
+    let doing = "describing the schema";
+    let mut db = Connection::open_in_memory().doing(doing)?;
+    set_up(&db, &Actor::default())?;
+    let target = refinery::Target::Version(schema.cast_signed());
+    migrations::migrations::runner()
+        .set_target(target)
+        .run(&mut db)
+        .map_err(|error| Error::Storage { doing, source: error.into() })?;
+    Ok(db)
+}
+
 /// What each migration behind a schema is called, in order.
 pub(super) fn migrations_after(schema: u32) -> Vec<String> {
     let runner = migrations::migrations::runner();
@@ -304,6 +317,9 @@ pub(super) fn refusal(error: rusqlite::Error, place: &Place) -> Error {
 
 fn migrate(db: &mut Connection) -> Result<()> {
     let before = migrations_applied(db)?;
+    if let Some(older) = u32::try_from(before).ok().filter(|older| (1..SCHEMA_VERSION).contains(older)) {
+        schema::make_whole(db, older)?;
+    }
     // Grouped is one transaction: otherwise the runner writes a migration and the note that it was made one
     // after the other, and a process that dies in between leaves a file that nobody can open any more.
     if let Err(error) = migrations::migrations::runner().set_grouped(true).run(db) {

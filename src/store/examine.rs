@@ -4,14 +4,25 @@ use rusqlite::{Connection, params};
 
 use super::archive::Payloads;
 use super::engine::{self, Doing as _};
-use super::{Store, catalogue};
+use super::{Mending, Repair, Store, catalogue, repair};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
 
 const BONES: &str = "SELECT sequence, id, kind, parent_id, tool_call_id, recorded_at, \
      redacted_digest IS NOT NULL, payload, position FROM event WHERE conversation = ?1 AND sequence >= ?2 \
      ORDER BY sequence LIMIT ?3";
-const STRUCTURE: &str = "PRAGMA quick_check(20)";
+const STRUCTURE: &str = "PRAGMA integrity_check(20)";
+const ALL_DAMAGE: &str = "PRAGMA integrity_check(100000)";
+
+/// How the engine tells that an index does not fit its table, which has no fault itself.
+///
+/// Source: SQLite's `pragma.c`, `PragTyp_INTEGRITY_CHECK`.
+const INDEX_DAMAGE: &[&str] = &[
+    " missing from index ",
+    "wrong # of entries in index ",
+    "non-unique entry in index ",
+    " values differ from index ",
+];
 const REFERENCES: &str =
     "SELECT \"table\", count(*) FROM pragma_foreign_key_check GROUP BY 1 ORDER BY 1 LIMIT 20";
 
@@ -50,8 +61,7 @@ impl Store {
     ) -> Result<()> {
         let (mut next, mut left) = (0, length);
         while left > 0 {
-            // A catalogue that lies may say any length.
-            let limit = i64::try_from(left).map_or(PAGE, |left| left.min(PAGE));
+            let limit = PAGE.min(engine::place(left));
             let (last, shown) = self.read(|db| {
                 let key = catalogue::key(db, conversation)?;
                 show(db, params![key, next, limit], visit)
@@ -63,6 +73,29 @@ impl Store {
             left -= shown.cast_unsigned();
         }
         Ok(())
+    }
+
+    /// Whether all that is wrong with the structure of the file is that indexes do not fit their tables.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub(crate) fn only_indexes_are_wrong(&self) -> Result<bool> {
+        let wrong = self.read(|db| engine::damage(db, ALL_DAMAGE, "checking the structure of the file"))?;
+        let is_index = |line: &str| INDEX_DAMAGE.iter().any(|of_index| line.contains(of_index));
+        Ok(!wrong.is_empty() && wrong.iter().flat_map(|wrong| wrong.lines()).all(is_index))
+    }
+
+    /// Makes every index again from its table, and leaves a receipt.
+    ///
+    /// # Errors
+    /// What writing can meet; a table that is damaged itself. Nothing was changed then.
+    pub(crate) fn remake_indexes(&self, why: &Mending) -> Result<Repair> {
+        self.write(|db| {
+            db.execute_batch("REINDEX").doing("making indexes again")?;
+            let receipt = repair::blank(None, why);
+            repair::note(db, &receipt)?;
+            Ok(receipt)
+        })
     }
 
     /// What the engine finds wrong with the structure of the file: pages, indexes, rows that refer to
@@ -100,8 +133,14 @@ fn show(
     while let Some(row) = rows.next().doing(doing)? {
         last = row.get(0).doing(doing)?;
         let text = |column| row.get_ref(column).ok().and_then(|value| value.as_str_or_null().ok().flatten());
-        // An archive that cannot be read is like a payload that is no text.
-        let payload = text(7).and_then(|stored| payloads.payload(row.get(8).ok()?, stored).ok());
+        // An archive that is damaged is like a payload that is no text.
+        let payload = match text(7) {
+            Some(stored) => match payloads.payload(row.get(8).doing(doing)?, stored) {
+                Err(error) if engine::is_damage(&error) => None,
+                other => Some(other?),
+            },
+            None => None,
+        };
         visit(Bone {
             sequence: last.cast_unsigned(),
             id: text(1).unwrap_or_default(),

@@ -421,14 +421,6 @@ impl Store {
         self.write(|db| catalogue::set_fork(db, catalogue::key(db, conversation)?, from.as_str(), at))
     }
 
-    /// Says that the conversation is a sub-agent's of `parent`.
-    ///
-    /// # Errors
-    /// [`Error::UnknownConversation`], and what writing can meet.
-    pub fn set_parent(&self, conversation: &ConversationId, parent: &ConversationId) -> Result<()> {
-        self.write(|db| catalogue::set_parent(db, catalogue::key(db, conversation)?, parent))
-    }
-
     /// What this store has written since it was opened here; nothing where it may only be read.
     #[must_use]
     pub fn counts(&self) -> WriteCounts {

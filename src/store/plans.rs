@@ -103,7 +103,7 @@ mod tests {
     #[track_caller]
     fn assert_indexed(stage: &Stage, what: &str, work: impl FnOnce(&Store, &ConversationId)) -> Vec<String> {
         let steps = assert_found(stage, what, work);
-        let sorts = steps.iter().any(|step| step.contains("TEMP B-TREE") && !step.contains("LAST TERM"));
+        let sorts = steps.iter().any(|step| step.contains("TEMP B-TREE") && !step.contains("FOR LAST"));
         assert!(!sorts, "{what}: {steps:#?}");
         steps
     }

@@ -307,13 +307,15 @@ impl Store {
 
     fn rebuild_beside(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
         let patience = self.0.options.busy_timeout;
-        match &self.0.place {
+        let writer = self.writer()?;
+        match writer.place() {
             // A database in memory has no second writer; its only one does the work.
             super::Place::Memory(_) => {
-                self.writer()?.maintain(|db| projection::rebuild::rebuild(db, names, patience, progress))
+                writer.maintain(|db| projection::rebuild::rebuild(db, names, patience, progress))
             }
             place @ super::Place::File(_) => {
-                let db = super::database::open_writer(place, &self.0.options)?;
+                let options = super::Options { create: false, ..self.0.options.clone() };
+                let db = super::database::open_writer(place, &options)?;
                 projection::rebuild::rebuild(&db, names, patience, progress)
             }
         }

@@ -3,6 +3,9 @@
 use rusqlite::Connection;
 
 use super::engine::Doing as _;
+use super::{Store, catalogue};
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::ids::ConversationId;
 
@@ -10,6 +13,19 @@ const RELATED: &str = "SELECT other.id FROM conversation AS this JOIN conversati
      ON other.forked_from = this.id OR other.id = this.forked_from OR other.parent = this.key \
      OR other.key = this.parent WHERE this.key = ?1 AND other.key <> this.key ORDER BY other.key";
 const CHILDREN: &str = "SELECT key FROM conversation WHERE parent = ?1";
+
+impl Store {
+    /// Says that the conversation is a sub-agent's of `parent`. Nothing changes where `parent` is below it already.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`] where either is not here, and what writing can meet.
+    pub fn set_parent(&self, conversation: &ConversationId, parent: &ConversationId) -> Result<()> {
+        self.write(|db| {
+            catalogue::key(db, parent)?;
+            catalogue::set_parent(db, catalogue::key(db, conversation)?, parent)
+        })
+    }
+}
 
 /// The conversations that may hold copies of what this one holds: forks of it, what it is a fork of, its
 /// sub-agents and whose sub-agent it is.

@@ -14,6 +14,9 @@ const ADD: &str = "INSERT INTO repair (conversation_id, finding, found, done, ev
 const LIST: &str = "SELECT conversation_id, finding, found, done, event_ids, head_before, head_after, program, \
      repaired_at FROM repair WHERE ?1 IS NULL OR conversation_id = ?1 ORDER BY key";
 
+const OF_KIND: &str =
+    "SELECT repaired_at, found FROM repair WHERE conversation_id = ?1 AND finding = ?2 ORDER BY key";
+
 /// The program that does the mending, as receipts name it.
 const PROGRAM: &str = concat!("annals ", env!("CARGO_PKG_VERSION"));
 
@@ -116,6 +119,20 @@ impl Store {
                 .doing("reading receipts")
         })
     }
+}
+
+/// When findings of one kind were mended in a conversation, and what was found, the oldest first.
+pub(super) fn of_kind(
+    db: &Connection,
+    conversation: &ConversationId,
+    finding: &str,
+) -> Result<Vec<(Timestamp, String)>> {
+    db.prepare_cached(OF_KIND)
+        .and_then(|mut statement| {
+            let read = |row: &rusqlite::Row<'_>| Ok((Timestamp(row.get(0)?), row.get(1)?));
+            statement.query_map([conversation.as_str(), finding], read)?.collect()
+        })
+        .doing("reading receipts")
 }
 
 /// A receipt of `why`, of now.

@@ -90,13 +90,13 @@ impl PrunePlan {
     /// Bytes of what goes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.pruned.iter().map(|one| one.bytes).sum()
+        total_bytes(self.pruned.iter())
     }
 
     /// Events of what goes.
     #[must_use]
     pub fn events(&self) -> u64 {
-        self.pruned.iter().map(|one| one.events).sum()
+        self.pruned.iter().fold(0, |sum, one| sum.saturating_add(one.events))
     }
 }
 
@@ -163,7 +163,7 @@ impl Store {
             } else {
                 done.changed += family.len() as u64;
                 done.kept += family.len() as u64;
-                done.kept_bytes += family.iter().map(|one| one.bytes).sum::<u64>();
+                done.kept_bytes = done.kept_bytes.saturating_add(total_bytes(family.iter()));
             }
         }
         Ok(done)
@@ -248,11 +248,16 @@ fn families(members: Vec<Member>) -> Vec<Family> {
         let newest = members.iter().map(|member| member.pruned.updated_at).max();
         Family {
             updated_at: newest.unwrap_or(Timestamp(0)),
-            bytes: members.iter().map(|member| member.pruned.bytes).sum(),
+            bytes: total_bytes(members.iter().map(|member| &member.pruned)),
             members,
         }
     };
     heads.into_iter().map(gather).collect()
+}
+
+/// Bytes of all of them. A damaged row may say anything.
+fn total_bytes<'a>(all: impl Iterator<Item = &'a Pruned>) -> u64 {
+    all.fold(0, |sum, one| sum.saturating_add(one.bytes))
 }
 
 impl Family {
@@ -287,7 +292,7 @@ fn plan(mut families: Vec<Family>, rules: &PruneRules, is_candidate: &dyn Fn(&Fa
         }
         if because.is_empty() {
             plan.kept += family.members.len() as u64;
-            plan.kept_bytes += family.bytes;
+            plan.kept_bytes = plan.kept_bytes.saturating_add(family.bytes);
             continue;
         }
         // Turned round below, so that the head of the family comes first.

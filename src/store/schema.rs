@@ -17,8 +17,10 @@ use crate::chain::Digest;
 use crate::error::Result;
 
 mod mend;
+mod older;
 
 pub(super) use mend::{mend, mend_guards};
+pub(super) use older::make_whole;
 
 const OBJECTS: &str = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema ORDER BY rowid";
 const COOKIE: &str = "PRAGMA main.schema_version";

@@ -120,7 +120,7 @@ impl Store {
     }
 
     fn check_room(&self, bytes: u64) -> Result<()> {
-        let Place::File(path) = &self.0.place else { return Ok(()) };
+        let Place::File(path) = self.writer()?.place() else { return Ok(()) };
         match super::place::free_bytes(path) {
             Some(free) if free < bytes => Err(Error::NoRoom { path: path.clone(), needed: bytes, free }),
             _ => Ok(()),

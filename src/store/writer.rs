@@ -324,6 +324,11 @@ impl Writer {
         self.pinned.since()
     }
 
+    /// Where it writes, whichever folder the process works in by now.
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// How long this writer waits for another process.
     pub(super) fn patience(&self) -> Duration {
         self.options.busy_timeout
@@ -390,6 +395,8 @@ fn retold(error: &Error) -> Error {
         Error::DiskFull { doing, source } => Error::DiskFull { doing, source: source.to_string().into() },
         Error::Storage { doing, source } => Error::Storage { doing, source: source.to_string().into() },
         Error::ReadOnly { path } => Error::ReadOnly { path: path.clone() },
+        Error::Corrupt { what } => Error::Corrupt { what: what.clone() },
+        Error::LostTable { table } => Error::LostTable { table: table.clone() },
         Error::Moved { path, what } => Error::Moved { path: path.clone(), what },
         other => Error::Storage { doing: "committing together", source: other.to_string().into() },
     }

@@ -214,10 +214,8 @@ impl<'a> Copier<'a> {
         match plan {
             Plan::Leave(status) => {
                 report.status = status;
-                if status == CopyStatus::Unchanged && !self.target.is_named_as(&here, &parcel)? {
-                    report
-                        .problems
-                        .push("it has another title there, or is told to be a fork of another".into());
+                if status == CopyStatus::Unchanged {
+                    report.problems.extend(self.named_otherwise(&here, &parcel)?);
                 }
             }
             Plan::Refuse(why) => {
@@ -241,9 +239,18 @@ impl<'a> Copier<'a> {
                 let exists = from > 0 || self.target.contains(&here)?;
                 report.status = if exists { CopyStatus::Updated } else { CopyStatus::Copied };
                 self.add(&here, &parcel, from, &mut report, tell)?;
+                if exists && !self.options.dry_run {
+                    report.problems.extend(self.named_otherwise(&here, &parcel)?);
+                }
             }
         }
         Ok(report)
+    }
+
+    /// Says where someone has named it otherwise in the target, which stays.
+    fn named_otherwise(&self, here: &ConversationId, parcel: &Parcel) -> Result<Option<String>> {
+        let same = self.target.is_named_as(here, parcel)?;
+        Ok((!same).then(|| "it has another title there, or is told to be a fork of another".into()))
     }
 
     /// Says where events are redacted in the source and stand in full here: a copy takes nothing out.

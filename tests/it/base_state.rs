@@ -267,3 +267,20 @@ proptest! {
         assert_sound(&store);
     }
 }
+
+#[test]
+fn a_sub_agents_conversation_stays_with_its_parent_when_it_is_told_of_one_that_is_not_here() {
+    let store = Store::in_memory(&still()).unwrap();
+    let [parent, child, lost] = ["parent", "child", "lost"].map(conversation);
+    for id in [&parent, &child] {
+        store.append(id, Expected::Any, &[said("a", "hello")]).unwrap();
+    }
+    store.set_parent(&child, &parent).unwrap();
+    let told = store.set_parent(&child, &lost);
+    assert!(matches!(told, Err(Error::UnknownConversation { conversation }) if conversation == "lost"));
+    store.set_parent(&parent, &child).unwrap(); // a circle
+    store.set_parent(&child, &child).unwrap();
+    let parents = [&parent, &child].map(|id| store.conversation(id).unwrap().parent);
+    assert_eq!(parents, [None, Some("parent".to_owned())]);
+    assert_eq!(store.verify(None, &mut |_| ()).unwrap().findings, []);
+}

@@ -376,7 +376,7 @@ fn every_derived_column_of_the_catalogue_comes_back() {
     let columns = columns(&scratch.foreign(), "conversation");
     let mut tried = 0;
     for column in columns.iter().map(|column| &*column.name).filter(|column| !GIVEN.contains(column)) {
-        for value in ["zeroblob(32)", "5", "'said0'"] {
+        for value in ["zeroblob(32)", "5", "-5", "9223372036854775807", "'said0'"] {
             for (number, way) in ["rebuild", "rebuild catalogue", "doctor"].into_iter().enumerate() {
                 let what = format!("{column} = {value} ({way})");
                 let path = scratch.path(&format!("{column}-{tried}-{number}.db"));
@@ -404,9 +404,12 @@ fn every_derived_column_of_the_catalogue_comes_back() {
                     _ => drop(doctor(&store)),
                 }
                 assert_eq!(row(&path), wanted, "{what}");
-                assert_eq!(store.verify(None, &mut |_| ()).unwrap().findings, [], "{what}");
+                let seen = store.verify(None, &mut |_| ()).unwrap();
+                assert_eq!(seen.findings, [], "{what}");
                 let receipts = store.repairs(None).unwrap();
                 let [receipt] = &receipts[..] else { panic!("{what}: {receipts:?}") };
+                let [note] = &seen.notes[..] else { panic!("{what}: {:?}", seen.notes) };
+                assert!(note.what.ends_with(&receipt.found), "{what}: {}", note.what);
                 assert_eq!(receipt.conversation.as_deref(), Some("talk"));
                 assert!(!ends || receipt.found.contains("and ends at"), "{what}: {}", receipt.found);
                 let first =

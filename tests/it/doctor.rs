@@ -630,3 +630,38 @@ fn a_row_that_counts_too_few_events_is_mended_before_anything_is_said_of_its_log
     assert_eq!(store.conversation(&talk).unwrap().leaf_event_id.as_deref(), Some("e3"));
     assert_eq!(store.head().unwrap().0, 4);
 }
+
+/// Indexes that do not say what their tables say: entries that went to another index, or were left out.
+#[test]
+fn indexes_that_do_not_fit_their_tables_are_told_and_made_again() {
+    let swap = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage = \
+                (SELECT sum(rootpage) FROM sqlite_schema WHERE name GLOB 'sqlite_autoindex_event_[12]') - rootpage \
+                WHERE name GLOB 'sqlite_autoindex_event_[12]'";
+    let leave_out = "PRAGMA writable_schema = ON; \
+                UPDATE sqlite_schema SET sql = replace(sql, 'WHERE kind', 'WHERE id <> ''b'' AND kind') \
+                WHERE name = 'event_by_rare_kind'; PRAGMA writable_schema = RESET; REINDEX event_by_rare_kind; \
+                PRAGMA writable_schema = ON; \
+                UPDATE sqlite_schema SET sql = replace(sql, 'WHERE id <> ''b'' AND kind', 'WHERE kind') \
+                WHERE name = 'event_by_rare_kind'";
+    for forge in [swap, leave_out] {
+        let scratch = Scratch::new();
+        let talk = conversation("talk");
+        let events = [said("a", "one"), pause("b"), said("c", "two")];
+        let store = scratch.open_still();
+        store.append(&talk, Expected::Empty, &events).unwrap();
+        store.catch_up().unwrap();
+        drop(store);
+        scratch.foreign().execute_batch(forge).unwrap();
+        let store = scratch.open_still();
+        let seen = examine(&store);
+        assert!(!seen.is_healthy(), "{forge}");
+        let remedies: Vec<_> = seen.findings.iter().filter_map(|finding| finding.remedy.as_ref()).collect();
+        assert_eq!(remedies, [&Remedy::Reindex], "{:#?}", seen.findings);
+        let receipts = mend(&store);
+        assert_eq!(receipts.len(), 1, "{receipts:?}");
+        assert_eq!(receipts[0].finding, "structure");
+        assert_eq!(examine(&store).findings, []);
+        assert_eq!(event_ids(&store, &talk), ["a", "b", "c"]);
+        assert_eq!(store.verify_whole(&mut |_| ()).unwrap().findings, []);
+    }
+}

@@ -314,6 +314,35 @@ fn what_stands_beside_the_events_cannot_be_forged_unseen() {
     }
 }
 
+/// A version may both set a field and add to it; in which order their rows stand is in no chain.
+#[test]
+fn the_order_of_rows_within_a_version_of_a_base_state_says_nothing() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Any, &[said("a", "hello")]).unwrap();
+    for round in 0..2 {
+        let things = format!(r#"{{"round":{round}}}"#);
+        let fields = vec![
+            FieldChange::set("things", things).unwrap(),
+            FieldChange::extend("things", r#"{"more":1}"#).unwrap(),
+            FieldChange::set("things+", "{}").unwrap(),
+            FieldChange::extend("things+", r#"{"most":2}"#).unwrap(),
+        ];
+        store.save_base_state(&talk, BaseStateChange { expected: None, fields }).unwrap();
+    }
+    let before = store.base_state(&talk).unwrap().unwrap();
+    assert_eq!(before.document.field("things").unwrap().text(), r#"{"round":1,"more":1}"#);
+    assert_eq!(before.document.field("things+").unwrap().text(), r#"{"most":2}"#);
+    let forge = "UPDATE base_state_change SET rowid = 1000 - rowid";
+    assert!(intruder(&scratch).execute(forge, []).unwrap() > 2);
+    let after = store.base_state(&talk).unwrap().unwrap();
+    for field in ["things", "things+"] {
+        assert_eq!(after.document.field(field), before.document.field(field), "{field}");
+    }
+    assert_eq!(verify(&store).findings, []);
+}
+
 /// Cost is one of an auditor's questions: what is derived from a forged base state is not to be made again.
 #[test]
 fn no_advice_makes_a_forged_base_state_disappear() {

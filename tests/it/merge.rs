@@ -400,6 +400,38 @@ fn what_is_moved_goes_only_once_it_has_arrived() {
 }
 
 #[test]
+fn a_title_that_was_given_in_the_target_outlives_what_is_added_and_one_of_the_source_follows() {
+    let (source, target) = (File::new(), File::new());
+    for id in ["mine", "theirs", "none", "gone", "fork"] {
+        source.append(id, &[said("a", id)]);
+        source.store.set_title(&conversation(id), Some("first")).unwrap();
+    }
+    carry(&source, &target);
+    target.store.set_title(&conversation("mine"), Some("given here")).unwrap();
+    target.store.set_title(&conversation("none"), None).unwrap();
+    target.store.set_fork(&conversation("fork"), &conversation("mine"), None).unwrap();
+    source.store.set_title(&conversation("theirs"), Some("second")).unwrap();
+    source.store.set_title(&conversation("gone"), None).unwrap();
+    for id in source.ids() {
+        source.append(id.as_str(), &[answered("b", "more")]);
+    }
+    let reports = carry(&source, &target);
+    let title = |id: &str| target.row(id).title.filter(|title| title != id);
+    let titles = ["mine", "theirs", "none", "gone", "fork"].map(title);
+    let wanted = [Some("given here"), Some("second"), None, None, Some("first")];
+    assert_eq!(titles.each_ref().map(Option::as_deref), wanted);
+    assert_eq!(target.row("fork").forked_from.as_deref(), Some("mine"));
+    let mut copier = Copier::new(&source.store, &target.store, CopyOptions::default());
+    for report in &reports {
+        let is_same = ["theirs", "gone"].contains(&report.id.as_str());
+        assert_eq!(report.status, CopyStatus::Updated, "{report:?}");
+        assert_eq!(report.problems.is_empty(), is_same, "{report:?}");
+        assert_eq!(copier.remove(report).unwrap(), is_same, "{report:?}");
+    }
+    assert_sound(&target.store);
+}
+
+#[test]
 fn what_was_named_anew_since_it_was_copied_is_told_and_not_deleted() {
     let (source, target) = (File::new(), File::new());
     for id in ["titled", "forked", "plain"] {

@@ -9,6 +9,7 @@ use annals::state::base::FieldChange;
 use annals::store::{Append, BaseStateChange};
 use annals::{Error, Expected, NewEvent, Options, Store};
 
+use crate::support::child;
 use crate::support::events::pause;
 use crate::support::{Scratch, conversation, event_ids, still};
 
@@ -316,4 +317,30 @@ mod fork {
         drop(store);
         assert_eq!(event_ids(&stage.open(), &talk), ["before", "after"]);
     }
+}
+
+#[test]
+fn a_rebuild_and_its_like_work_on_the_file_that_is_open_in_whatever_folder_the_process_works() {
+    const NAME: &str =
+        "moved::a_rebuild_and_its_like_work_on_the_file_that_is_open_in_whatever_folder_the_process_works";
+    if let Some(role) = child::role() {
+        std::env::set_current_dir(role.database.parent().unwrap()).unwrap();
+        let store = Store::open_with("annals.db", &still()).unwrap();
+        store.append(&conversation("talk"), Expected::Any, &[pause("a"), pause("b")]).unwrap();
+        store.catch_up().unwrap();
+        let db = rusqlite::Connection::open(&role.database).unwrap();
+        db.execute_batch("DELETE FROM transcript_line").unwrap();
+        fs::create_dir("elsewhere").unwrap();
+        std::env::set_current_dir("elsewhere").unwrap();
+        store.rebuild(&[], &mut |_| ()).unwrap();
+        store.vacuum().unwrap();
+        store.backup(role.database.with_file_name("copy.db")).unwrap();
+        assert_eq!(fs::read_dir(".").unwrap().count(), 0);
+        let lines: i64 = db.query_row("SELECT count(*) FROM transcript_line", [], |row| row.get(0)).unwrap();
+        assert_eq!(lines, 2);
+        return;
+    }
+    let scratch = Scratch::new();
+    let done = child::command(NAME, "worker", &scratch.database()).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }

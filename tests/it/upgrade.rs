@@ -188,3 +188,87 @@ fn a_file_that_may_only_be_read_says_how_to_go_on() {
     let older = Error::OlderFile { path: scratch.database(), found: 5, known: SCHEMA_VERSION };
     assert_error(Store::open_with(scratch.database(), &options), &older);
 }
+
+/// What older migrations made and can be made again, taken away or altered before the file is upgraded. A guard comes back
+/// by `doctor --repair` alone.
+#[test]
+fn an_older_file_without_something_derived_is_upgraded_like_one_that_has_it() {
+    let objects = |schema: u32| -> Vec<(String, String)> {
+        let scratch = Scratch::new();
+        older(&scratch, schema);
+        let db = scratch.foreign();
+        let sql = "SELECT type, name FROM sqlite_schema WHERE sql IS NOT NULL \
+                   AND name NOT LIKE 'transcript_search_%' AND name NOT LIKE 'sqlite_%' AND name <> 'maintenance' AND type IN ('table', 'index', 'view') ORDER BY rowid";
+        let mut statement = db.prepare(sql).unwrap();
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+    };
+    let dump = |scratch: &Scratch| {
+        let db = scratch.foreign();
+        let schema =
+            crate::support::rows(&db, "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY 1, 2");
+        (schema, crate::support::rows(&db, "SELECT * FROM transcript ORDER BY 1, 2"))
+    };
+    let mut tried = 0;
+    for schema in [7, 12] {
+        let whole = Scratch::new();
+        older(&whole, schema);
+        whole.open_still().catch_up().unwrap();
+        let wanted = dump(&whole);
+        for (kind, name) in objects(schema) {
+            let mut damages = vec![format!("DROP {kind} {name}")];
+            if kind == "view" {
+                damages.push(format!("DROP VIEW {name}; CREATE VIEW {name} AS SELECT 1 AS one"));
+            }
+            for damage in damages {
+                let scratch = Scratch::new();
+                older(&scratch, schema);
+                let db = scratch.foreign();
+                db.execute_batch(&format!("PRAGMA foreign_keys = OFF; {damage}")).unwrap();
+                drop(db);
+                match Store::open_with(scratch.database(), &still()) {
+                    Ok(store) => {
+                        store.catch_up().unwrap();
+                        drop(store);
+                        assert_eq!(dump(&scratch), wanted, "{schema}: {damage}");
+                        tried += 1;
+                    }
+                    Err(error) => {
+                        let is_lost = matches!(&error, Error::LostTable { table } if *table == name);
+                        assert!(
+                            is_lost && kind == "table" || name == "refinery_schema_history",
+                            "{damage}: {error}"
+                        );
+                        assert_eq!(Store::schema_of(scratch.database()).unwrap(), schema);
+                    }
+                }
+            }
+        }
+    }
+    assert!(tried > 50, "only {tried} were tried");
+}
+
+#[test]
+fn a_name_that_another_program_has_taken_is_told_and_nothing_of_it_is_lost() {
+    for (theirs, kind, name) in [
+        ("CREATE VIEW outcomes AS SELECT 1 AS one", "view", "outcomes"),
+        ("CREATE TABLE \"Change\" (x); INSERT INTO \"Change\" VALUES (7)", "table", "Change"),
+        ("CREATE INDEX repair_by_conversation ON event (kind)", "index", "repair_by_conversation"),
+        ("DROP VIEW errors; CREATE TABLE errors (x)", "table", "errors"),
+    ] {
+        let scratch = Scratch::new();
+        older(&scratch, 11);
+        scratch.foreign().execute_batch(theirs).unwrap();
+        let told = Store::open_with(scratch.database(), &still()).map(drop);
+        let is_told = matches!(&told, Err(Error::NameTaken(what)) if *what == format!("{kind} {name}"));
+        assert!(is_told, "{theirs}: {told:?}");
+        assert_eq!(Store::schema_of(scratch.database()).unwrap(), 11);
+        let there = format!("SELECT count(*) FROM sqlite_schema WHERE name = '{name}'");
+        assert_eq!(number(&scratch.foreign(), &there), 1);
+    }
+    // Other names of theirs stay where they are.
+    let scratch = Scratch::new();
+    older(&scratch, 11);
+    scratch.foreign().execute_batch("CREATE VIEW theirs AS SELECT * FROM errors").unwrap();
+    drop(scratch.open_still());
+    assert_eq!(number(&scratch.foreign(), "SELECT count(*) FROM theirs"), 0);
+}

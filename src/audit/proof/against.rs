@@ -69,7 +69,7 @@ pub fn redacted_since(store: &Store, head: &Head) -> Result<Vec<Finding>> {
         for act in acts.iter().filter(|act| act.act == "redact").filter(is_later).filter(is_told) {
             notes.extend(notes_of(store, act)?);
             if notes.len() >= NOTES_MAX {
-                let what = "more was redacted since; `annals log` tells it".to_owned();
+                let what = "more was redacted since; `annals admin-log` tells it".to_owned();
                 notes.push(Finding { conversation: None, sequence: None, what });
                 return Ok(notes);
             }

@@ -41,7 +41,7 @@ pub struct BackupReport {
 }
 
 pub(super) const COUNTS: &str = "SELECT count(*), coalesce(sum(event_count), 0) FROM conversation";
-const TORN: &str = "SELECT id FROM conversation AS c WHERE event_count > 0 AND NOT EXISTS (SELECT 1 FROM event \
+const TORN: &str = "SELECT id FROM conversation AS c WHERE event_count <> 0 AND NOT EXISTS (SELECT 1 FROM event \
      WHERE conversation = c.key AND sequence = c.event_count - 1 AND hash = c.head_hash) LIMIT 1";
 
 impl Store {

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::super::admin::{self, ActKind, Actor, NewAct, Receipt};
-use super::super::catalogue::{self, Entry};
+use super::super::catalogue::{self, Entry, OwnNames};
 use super::super::change::{self, Subject};
 use super::super::{Store, arrival, attachment, base_state, log, origin};
 use super::{Page, Parcel, StoredRow};
@@ -116,7 +116,9 @@ fn finish(db: &Connection, entry: &Entry, from: &Connection, parcel: &Parcel, no
     if let Some(origin) = &parcel.origin {
         origin::save(db, key, origin, now)?;
     }
-    catalogue::adopt(db, key, &parcel.whole)?;
+    let is_own = |subject| change::is_own((db, key), (from, parcel.key), subject);
+    let own = OwnNames { title: is_own(Subject::Title)?, fork: is_own(Subject::Fork)? };
+    catalogue::adopt(db, key, &parcel.whole, own)?;
     if let Some(parent) = &parcel.parent {
         catalogue::set_parent(db, key, parent)?;
     }

@@ -168,6 +168,19 @@ pub(super) fn take_over(db: &Connection, key: i64, subject: Subject) -> Result<(
     Ok(())
 }
 
+/// Whether the one item of a subject was set `here` to what it never was `there`, or taken away here alone.
+pub(super) fn is_own(here: (&Connection, i64), there: (&Connection, i64), subject: Subject) -> Result<bool> {
+    let now = items(here.0, here.1, &[subject], None)?.into_values().next();
+    if now.is_none() && !newest(here.0, here.1)?.contains_key(&(subject, String::new())) {
+        return Ok(false);
+    }
+    let mut was_there = false;
+    rows(there.0, there.1, &mut |change| {
+        was_there |= change.subject == subject.as_str() && change.digest == now;
+    })?;
+    Ok(!was_there)
+}
+
 fn items(db: &Connection, key: i64, subjects: &[Subject], name: Option<&str>) -> Result<Items> {
     let mut items = Items::new();
     for subject in subjects {

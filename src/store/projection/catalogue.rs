@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 
 use super::super::archive::Payloads;
 use super::super::catalogue::{self, Entry, Told};
-use super::super::engine::Doing as _;
+use super::super::engine::{Doing as _, is_damage};
 use super::super::repair::{self, Mending, Repair};
 use super::super::{Store, base_state, log, origin};
 use super::rebuild::RebuildProgress;
@@ -54,9 +54,13 @@ pub(in super::super) fn replay(db: &Connection, stored: &Entry) -> Result<Replay
             let hash = Digest::from_bytes(hash).unwrap_or(Digest::START);
             let at = Timestamp(row.get(3).doing(DOING)?);
             let stored = row.get_ref(4).and_then(|text| Ok(text.as_bytes()?)).doing(DOING)?;
-            let payload = std::str::from_utf8(stored)
-                .ok()
-                .and_then(|stored| payloads.payload(row.get(5).ok()?, stored).ok());
+            let payload = match std::str::from_utf8(stored) {
+                Ok(stored) => match payloads.payload(row.get(5).doing(DOING)?, stored) {
+                    Err(error) if is_damage(&error) => None,
+                    other => Some(other?),
+                },
+                Err(_) => None,
+            };
             if let Some(payload) = payload
                 && let Ok((envelope, _)) = Envelope::read(&payload)
             {

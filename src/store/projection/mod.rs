@@ -42,6 +42,7 @@ const SAVE: &str = "INSERT INTO projection (name, version, position) VALUES (?1,
 const IMPOSSIBLE: &str = "SELECT 1 FROM projection WHERE position NOT BETWEEN 0 AND ?1";
 const FORGET_IMPOSSIBLE: &str = "DELETE FROM projection WHERE position NOT BETWEEN 0 AND ?1";
 const FORGET: &str = "DELETE FROM projection WHERE name = ?1";
+const FORGET_ALL: &str = "DELETE FROM projection";
 const EVENTS: &str = "SELECT position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, \
      source, payload FROM event WHERE position > ?1 AND conversation IN (SELECT key FROM conversation) \
      ORDER BY position LIMIT ?2";
@@ -339,6 +340,12 @@ pub(super) fn has_impossible(db: &Connection) -> Result<bool> {
 pub(super) fn forget_impossible(db: &Connection) -> Result<()> {
     let head = log::head(db)?.0.cast_signed();
     db.execute(FORGET_IMPOSSIBLE, [head]).doing("mending a projection")?;
+    Ok(())
+}
+
+/// Lets every projection start afresh, in a file of whichever schema.
+pub(super) fn forget_all(db: &Connection) -> Result<()> {
+    db.execute(FORGET_ALL, []).doing("starting projections over")?;
     Ok(())
 }
 

@@ -187,7 +187,7 @@ impl<'a> Work<'a> {
     }
 }
 
-fn drop_object(db: &Connection, object: &Object) -> Result<()> {
+pub(super) fn drop_object(db: &Connection, object: &Object) -> Result<()> {
     // Temporary triggers of the same names guard this connection.
     db.execute_batch(&format!("DROP {} main.{}", object.kind.as_str(), quoted(&object.name))).doing(DOING)
 }

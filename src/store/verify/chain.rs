@@ -10,7 +10,7 @@ use super::super::archive::Payloads;
 use super::super::catalogue::Entry;
 use super::super::change::ChainEnd;
 use super::super::engine::{Doing as _, is_damage};
-use super::super::{Store, base_state, origin, projection};
+use super::super::{Store, base_state, origin, projection, repair};
 use super::changes::{self, told};
 use super::diagnosis::{Damage, Link, diagnose};
 use super::row::{redacted_otherwise, wrong_column};
@@ -184,7 +184,7 @@ impl<'a> Walk<'a> {
 
     /// The sequence that the next event should have.
     fn next(&self) -> i64 {
-        self.last.max(-1) + 1
+        self.last.max(-1).saturating_add(1)
     }
 
     fn find(&mut self, sequence: Option<i64>, what: String) {
@@ -265,6 +265,11 @@ impl<'a> Walk<'a> {
         if self.is_gone {
             return Ok(());
         }
+        for (at, found) in repair::of_kind(db, self.id, projection::catalogue::NAME)? {
+            // From then on a log whose end was cut off looks sound.
+            let what = format!("its row in the catalogue was made again from the log at {at}: {found}");
+            self.notes.push(Finding { conversation: Some(self.id.clone()), sequence: None, what });
+        }
         let mut whats = Vec::new();
         self.changes = changes::verify(db, self.key, self.id, &mut |what| whats.push(what))?;
         for what in whats {
@@ -302,7 +307,7 @@ impl<'a> Walk<'a> {
         let envelope = text.and_then(|text| Envelope::read(text).ok()).map(|(envelope, _)| envelope);
         let digest = redacted.unwrap_or_else(|| Digest::of(payload));
         let link = Link {
-            sequence: (sequence + self.shift).max(0).cast_unsigned(),
+            sequence: sequence.saturating_add(self.shift).max(0).cast_unsigned(),
             id: id.clone(),
             payload: digest,
             hash: Digest::from_bytes(stored).unwrap_or(Digest::START),
@@ -415,7 +420,7 @@ impl<'a> Walk<'a> {
         let next = self.next();
         if sequence < 0 {
             self.find(None, format!("an event stands at sequence {sequence}, before the first"));
-        } else if sequence == next + 1 {
+        } else if sequence == next.saturating_add(1) && sequence > next {
             self.find(Some(next), format!("event {next} is missing"));
         } else if sequence > next {
             self.find(Some(next), format!("events {next} to {} are missing", sequence - 1));

@@ -55,9 +55,9 @@ struct Chain<'a> {
 
 impl Chain<'_> {
     fn take(&mut self, change: Change) {
-        let next = self.end.count.cast_signed() + 1;
+        let next = self.end.count.cast_signed().saturating_add(1);
         if change.number != next {
-            let last = change.number - 1;
+            let last = change.number.saturating_sub(1);
             let which = if last == next {
                 format!("change {next} is")
             } else {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::MutexGuard;
 
+use super::base::Change;
 use super::live::{Draft, Live};
 use super::rebase::rebase;
 use super::{ConversationError, Local, Result, Snapshot, claim, load};
@@ -82,6 +83,16 @@ impl Local {
         }
         live.is_stale = true;
         Err(ConversationError::Abandoned { what: "writing behind other processes" })
+    }
+
+    /// Stores the secrets where they are not what is stored: the same values sealed anew are no change.
+    pub(super) async fn save_secrets(&self, live: &mut Live) -> Result<()> {
+        if self.secrets.is_unsaved() {
+            live.set(Change::Secrets);
+            self.commit(live).await?;
+            self.secrets.note_saved();
+        }
+        Ok(())
     }
 
     async fn write(&self, live: &mut Live, draft: &Draft) -> Result<()> {

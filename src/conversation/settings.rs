@@ -58,8 +58,7 @@ impl Conversation {
         self.0.refuse_closed()?;
         let mut live = self.0.lock().await?;
         self.0.secrets.update(secrets);
-        live.set(Change::Secrets);
-        self.0.commit(&mut live).await
+        self.0.save_secrets(&mut live).await
     }
 
     /// Takes secrets away: no command gets them any more. Their values stay hidden in what tools print.
@@ -70,8 +69,7 @@ impl Conversation {
         self.0.refuse_closed()?;
         let mut live = self.0.lock().await?;
         self.0.secrets.remove(names);
-        live.set(Change::Secrets);
-        self.0.commit(&mut live).await
+        self.0.save_secrets(&mut live).await
     }
 
     /// The names of its secrets and what they are for.

@@ -36,6 +36,8 @@ pub struct Registry(Arc<Mutex<Inner>>);
 struct Inner {
     /// In the order in which they came.
     sources: Vec<(String, Source)>,
+    /// Whether they are not what was loaded or saved last.
+    is_unsaved: bool,
     /// The last value of each, by name; a mask knows the earlier ones of a name too.
     resolved: HashMap<String, Secret>,
     /// Every value that was ever resolved here.
@@ -57,6 +59,7 @@ impl Registry {
     pub fn new(fetch: Option<Fetch>) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             sources: Vec::new(),
+            is_unsaved: false,
             resolved: HashMap::new(),
             seen: Vec::new(),
             failed: HashMap::new(),
@@ -75,6 +78,7 @@ impl Registry {
             sources.push((name.clone().into_owned(), Source::read(&name, source, cipher)?));
         }
         self.update(sources);
+        self.note_saved();
         Ok(())
     }
 
@@ -88,17 +92,36 @@ impl Registry {
                 let secret = secret.clone();
                 inner.learn(&name, secret);
             }
-            match inner.sources.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, place)) => *place = source,
-                None => inner.sources.push((name, source)),
+            match inner.sources.iter().position(|(known, _)| *known == name) {
+                Some(at) if inner.sources[at].1 == source => {}
+                Some(at) => {
+                    inner.sources[at].1 = source;
+                    inner.is_unsaved = true;
+                }
+                None => {
+                    inner.sources.push((name, source));
+                    inner.is_unsaved = true;
+                }
             }
         }
+    }
+
+    /// Whether sources differ from those that were loaded, or noted as saved.
+    pub(crate) fn is_unsaved(&self) -> bool {
+        self.lock().is_unsaved
+    }
+
+    /// Notes that the sources are stored as they are.
+    pub(crate) fn note_saved(&self) {
+        self.lock().is_unsaved = false;
     }
 
     /// Takes sources away. Their values stay hidden wherever they turn up.
     pub fn remove(&self, names: &[String]) {
         let mut inner = self.lock();
+        let count = inner.sources.len();
         inner.sources.retain(|(known, _)| !names.contains(known));
+        inner.is_unsaved |= inner.sources.len() != count;
         inner.resolved.retain(|known, _| !names.contains(known));
     }
 

@@ -151,7 +151,6 @@ impl Drop for Lead {
             }
         }
         if holds {
-            // The next append leads.
             writer.give_up_lead();
             return;
         }
@@ -238,6 +237,20 @@ impl Queue {
         lock(&self.waiting).jobs.front().is_some_and(|job| job.is_later())
     }
 
+    /// Gives up the right to lead where no other thread can be had for it: takes out the jobs in front that have no
+    /// thread of their own either, and answers them and the first that has one, who leads now.
+    pub(super) fn give_up(&self) -> (Vec<Arc<Job>>, Option<Arc<Job>>) {
+        let mut waiting = lock(&self.waiting);
+        let without = waiting.jobs.iter().take_while(|job| job.is_later()).count();
+        let stranded: Vec<_> = waiting.jobs.drain(..without).collect();
+        waiting.bytes -= stranded.iter().map(|job| job.request.bytes()).sum::<usize>();
+        let next = waiting.jobs.front().cloned();
+        waiting.led = next.is_some();
+        drop(waiting);
+        self.room.notify_all();
+        (stranded, next)
+    }
+
     /// Gives up the right to lead; answers who has it now.
     pub(super) fn pass_on(&self) -> Option<Arc<Job>> {
         let mut waiting = lock(&self.waiting);
@@ -251,4 +264,38 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while holding one of these locks leaves nothing half done that the next holder would see:
     // transactions roll back when dropped.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Expected;
+    use crate::ids::ConversationId;
+    use crate::store::Append;
+
+    #[test]
+    fn where_no_thread_can_be_had_the_first_that_waits_leads_and_those_before_it_are_answered() {
+        let request = || {
+            let append = Append { expected: Expected::Any, events: Vec::new(), base_state: None, head: None };
+            Request::new(ConversationId::new("talk").unwrap(), append)
+        };
+        let later = || Arc::new(Job::later(request(), Box::new(|_| ()), Box::new(drop)));
+        let queue = Queue::default();
+        let waits = Arc::new(Job::waits(request()));
+        for (job, leads) in [(later(), true), (later(), false), (Arc::clone(&waits), false), (later(), false)]
+        {
+            assert_eq!(queue.push_or_refuse(&job).unwrap(), leads);
+        }
+        let (stranded, next) = queue.give_up();
+        assert_eq!(stranded.len(), 2);
+        assert!(Arc::ptr_eq(&next.unwrap(), &waits));
+        assert!(!queue.push_or_refuse(&later()).unwrap(), "it leads now");
+
+        // With no thread at all, the next append leads.
+        queue.take_group();
+        queue.push_while_leading(later());
+        let (stranded, next) = queue.give_up();
+        assert!(stranded.len() == 1 && next.is_none());
+        assert!(queue.push_or_refuse(&later()).unwrap());
+    }
 }

@@ -176,9 +176,16 @@ impl Writer {
         }
     }
 
-    /// Lets the next append lead.
-    pub(super) fn give_up_lead(&self) {
-        self.queue.pass_on();
+    /// Lets the next thread that waits lead, or the next append. Requests before it that have no thread are refused.
+    pub(super) fn give_up_lead(self: &Arc<Self>) {
+        let (stranded, next) = self.queue.give_up();
+        if let Some(next) = next {
+            next.call_to_lead(self);
+        }
+        for job in stranded {
+            let source = "the system gives this process no further thread".into();
+            job.answer(Err(Error::Storage { doing: "finding a thread that commits", source }));
+        }
     }
 
     /// Refuses a call from within a call of this writer's, which would wait for itself, and one of another process.

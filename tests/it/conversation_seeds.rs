@@ -96,6 +96,10 @@ async fn sealing_again_what_did_not_change_is_no_change() {
         }
         let conversation = builder.open().await.unwrap();
         conversation.set_agent_state(Json::parse(&format!(r#"{{"round":{round}}}"#)).unwrap()).await.unwrap();
+        if round == 2 {
+            conversation.update_secrets(vec![secret()]).await.unwrap();
+            conversation.remove_secrets(&["NEVER GIVEN".to_owned()]).await.unwrap();
+        }
         conversation.close().await.unwrap();
         assert_eq!((sealed("agent"), sealed("secret_registry")), before, "round {round}");
     }

@@ -1,7 +1,7 @@
 //! Faults of single calls: whichever call of the system fails, what is answered is true, and nothing is half there.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -52,25 +52,45 @@ fn whichever_call_fails_nothing_is_lost_and_nothing_is_half_there() {
         Ok(text) => text.parse().expect("a number"),
         Err(_) => FAULTS,
     };
-    let workloads: Vec<&Workload> = workload::all()
+    let workloads: Vec<&'static Workload> = workload::all()
         .filter(|workload| !workload.is_parallel)
         .filter(|workload| only.as_ref().is_none_or(|(name, _)| name == workload.name))
         .collect();
     assert!(!workloads.is_empty(), "ANNALS_RIG_FAULT names no workload");
+    let fault = only.as_ref().and_then(|(_, fault)| *fault);
+    let prepared = share_out(workloads.len(), |index| Prepared::of(workloads[index], most, fault));
+    let faults: Vec<(&Prepared, Fault)> = prepared.iter().flat_map(Prepared::each).collect();
+    let tried = share_out(faults.len(), |index| faults[index].0.fail(faults[index].1));
+    let mut done: BTreeMap<&str, Figures> = BTreeMap::new();
+    for one in &prepared {
+        done.insert(one.workload.name, Figures { calls: one.calls.len(), ..Figures::default() });
+    }
+    for ((one, _), outcome) in faults.iter().zip(tried) {
+        done.get_mut(one.workload.name).expect("its figures").add(outcome);
+    }
+    report(&done);
+}
+
+/// What `work` answers for each number below `count`. Most of a fault is a wait, for the disk, for a lock that failed,
+/// for the thread that closes a store: there are more threads than cores.
+fn share_out<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    // Most of a fault is a wait: for the disk, for a lock that failed, for the thread that closes a store.
     let lanes = 4 * std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..lanes {
             scope.spawn(|| {
-                while let Some(workload) = workloads.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let figures = fail_calls(workload, most, only.as_ref().and_then(|(_, fault)| *fault));
-                    done.lock().unwrap().insert(workload.name, figures);
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        return;
+                    }
+                    let answer = work(index);
+                    done.lock().unwrap().insert(index, answer);
                 }
             });
         }
     });
-    report(&done.into_inner().unwrap());
+    done.into_inner().unwrap().into_values().collect()
 }
 
 #[test]
@@ -140,9 +160,10 @@ fn a_step_that_says_it_is_done_and_is_not_is_caught() {
         let _ = stage.store.append(&workload::id("talk"), Expected::Any, &[event]);
         Ok(())
     })];
-    let lying = Workload { name: "lying", steps: LIES, ..*workload::named("append") };
-    let figures = fail_calls(&lying, 60, None);
-    assert!(figures.failures.iter().any(|failure| failure.contains("wanted one of")), "nothing was caught");
+    let lying = Box::leak(Box::new(Workload { name: "lying", steps: LIES, ..*workload::named("append") }));
+    let lying = Prepared::of(lying, 60, None);
+    let caught = lying.each().filter_map(|(lying, fault)| lying.fail(fault).err());
+    assert!(caught.into_iter().any(|failure| failure.contains("wanted one of")), "nothing was caught");
 }
 
 fn report(done: &BTreeMap<&str, Figures>) {
@@ -157,29 +178,50 @@ fn report(done: &BTreeMap<&str, Figures>) {
     assert!(failures.is_empty(), "{} faults did harm; the first: {shown:#?}", failures.len());
 }
 
-/// Lets calls of a workload fail, one after the other.
-fn fail_calls(workload: &Workload, most: usize, only: Option<Fault>) -> Figures {
-    let recording = record(workload);
-    let (_kept, base) = folder();
-    workload.prepare(&base);
-    let (calls, _) = run(workload, &recording, &base, None).expect("a run without a fault");
-    let faults = only.map_or_else(|| faults(&calls, most), |fault| vec![fault]);
-    let mut figures = Figures { calls: calls.len(), ..Figures::default() };
-    for fault in faults {
-        figures.faults += 1;
-        match run(workload, &recording, &base, Some(fault)) {
-            Ok((_, was_noticed)) => figures.unnoticed += usize::from(!was_noticed),
-            Err(what) => {
-                let Fault { at, failure, is_lasting } = fault;
-                let lasts = if is_lasting { "on" } else { "once" };
-                let call = calls.get(at);
-                let replay =
-                    format!("ANNALS_RIG_FAULT={}/{at}/{failure:?}/{lasts} ({call:?})", workload.name);
-                figures.failures.push(format!("{replay}: {what}"));
-            }
+/// A workload whose calls are known, and what is there before it.
+struct Prepared {
+    workload: &'static Workload,
+    recording: Recording,
+    _kept: tempfile::TempDir,
+    base: PathBuf,
+    calls: Vec<Call>,
+    faults: Vec<Fault>,
+}
+
+impl Prepared {
+    fn of(workload: &'static Workload, most: usize, only: Option<Fault>) -> Self {
+        let recording = record(workload);
+        let (kept, base) = folder();
+        workload.prepare(&base);
+        let (calls, _) = run(workload, &recording, &base, None).expect("a run without a fault");
+        let faults = only.map_or_else(|| faults(&calls, most), |fault| vec![fault]);
+        Self { workload, recording, _kept: kept, base, calls, faults }
+    }
+
+    fn each(&self) -> impl Iterator<Item = (&Self, Fault)> {
+        self.faults.iter().map(move |fault| (self, *fault))
+    }
+
+    /// Lets a call fail; answers whether somebody noticed, or what harm it did.
+    fn fail(&self, fault: Fault) -> Result<bool, String> {
+        let noticed =
+            run(self.workload, &self.recording, &self.base, Some(fault)).map(|(_, noticed)| noticed);
+        noticed.map_err(|what| {
+            let Fault { at, failure, is_lasting } = fault;
+            let (name, lasts) = (self.workload.name, if is_lasting { "on" } else { "once" });
+            format!("ANNALS_RIG_FAULT={name}/{at}/{failure:?}/{lasts} ({:?}): {what}", self.calls.get(at))
+        })
+    }
+}
+
+impl Figures {
+    fn add(&mut self, outcome: Result<bool, String>) {
+        self.faults += 1;
+        match outcome {
+            Ok(was_noticed) => self.unnoticed += usize::from(!was_noticed),
+            Err(what) => self.failures.push(what),
         }
     }
-    figures
 }
 
 /// The faults to try: each call in each way it can fail, once, and from then on where it is the disk itself that fails

@@ -195,6 +195,8 @@ def main():
     differing = 0
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
+        # The SDK keeps long outputs in a folder of its own below the working folder.
+        os.chdir(scratch)
         desk = Desk(scratch, f"http://127.0.0.1:{server.server_port}/v1")
         made = record(desk)
         desk.does("export", "--all", "--to", str(scratch / "out"))

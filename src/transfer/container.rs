@@ -41,7 +41,7 @@ pub(super) fn read(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()
 }
 
 fn open(path: &Path) -> Result<BufReader<File>> {
-    Ok(BufReader::with_capacity(1 << 16, File::open(path).map_err(Error::io("reading", path))?))
+    Ok(BufReader::with_capacity(1 << 16, open_file(path).map_err(Error::io("reading", path))?))
 }
 
 fn is_array(path: &Path) -> Result<bool> {

@@ -8,6 +8,7 @@ use super::layout;
 use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
 use crate::event::json::{Object, Raw};
+use crate::store::open_file;
 
 /// How deep folders are searched below the one that was named.
 const DEPTH_MAX: usize = 16;
@@ -302,7 +303,7 @@ fn holds_events(path: &Path) -> bool {
 fn peek(path: &Path) -> Option<String> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
-    fs::File::open(path).ok()?.take(PEEK_BYTES).read_to_end(&mut bytes).ok()?;
+    open_file(path).ok()?.take(PEEK_BYTES).read_to_end(&mut bytes).ok()?;
     let valid = match std::str::from_utf8(&bytes) {
         Ok(_) => bytes.len(),
         Err(error) => error.valid_up_to(),

@@ -12,13 +12,14 @@ use annals::doctor::{Doctor, DoctorOptions};
 use annals::event::foreign::{ForeignFormat, Provenance, Record};
 use annals::event::json::Object;
 use annals::replay::{Memory, Moment, Point};
-use annals::store::{BaseStateChange, EventQuery, StoredEvent};
+use annals::store::{BaseStateChange, EventQuery, StoredEvent, TITLE_BYTES_MAX};
 use annals::transfer::{
     Copier, CopyOptions, ExportReport, Exporter, Format, ImportOptions, ImportReport, ImportStatus, Importer,
     SourceFormat, discover,
 };
 use annals::{ConversationId, Error, Expected, Sequence, Store};
 use rusqlite::Connection;
+use serde_json::json;
 
 use crate::support::events::pause;
 use crate::support::folder::{self, assert_same};
@@ -442,6 +443,32 @@ fn the_report_names_what_has_no_counterpart_and_what_is_wrong() {
     );
     let stored = store.problems(&conversation(DAMAGED)).unwrap();
     assert_eq!(stored.len(), problems.len());
+}
+
+#[test]
+fn a_title_that_is_too_long_stays_in_its_log() {
+    let long = "x".repeat(TITLE_BYTES_MAX + 1);
+    let titles = [
+        (SESSION, json!({"type": "custom-title", "customTitle": long, "sessionId": SESSION})),
+        (
+            THREAD,
+            json!({"timestamp": "2026-03-04T11:00:00.000Z", "type": "event_msg",
+                   "payload": {"type": "thread_name_updated", "thread_name": long}}),
+        ),
+    ];
+    for (id, line) in titles {
+        let scratch = Scratch::new();
+        let (_, from) = session_files().into_iter().find(|(known, _)| *known == id).unwrap();
+        let path = scratch.path(from.file_name().unwrap().to_str().unwrap());
+        let text = std::fs::read_to_string(&from).unwrap();
+        std::fs::write(&path, format!("{}\n{line}\n", text.trim_end())).unwrap();
+        let store = Store::in_memory(&still()).unwrap();
+        let report = report(&import(&store, &path), id);
+        assert!(report.problems.iter().any(|problem| problem.problem.contains("title")), "{report:?}");
+        let row = store.conversation(&conversation(id)).unwrap();
+        assert!(row.title.is_none_or(|title| title.len() < 1000), "{id}");
+        assert!(export(&store, id, &scratch.path("out")).events > 0);
+    }
 }
 
 #[test]

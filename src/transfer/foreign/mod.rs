@@ -31,7 +31,7 @@ use std::path::Path;
 use crate::error::Result;
 use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, Sequence};
-use crate::store::{ArrivingFile, Container, LogCopy, Origin, Problem, Store, Surroundings};
+use crate::store::{ArrivingFile, Container, LogCopy, Origin, Problem, Store, Surroundings, TITLE_BYTES_MAX};
 use database::Session;
 use intake::Counts;
 use session_file::SessionFile;
@@ -163,6 +163,17 @@ fn settle(
 ) -> Result<ImportReport> {
     let Arrived { counts, mut problems, files, about, container } = arrived;
     problems.splice(0..0, std::mem::take(&mut report.problems));
+    let title = about.title.filter(|title| {
+        let fits = title.len() <= TITLE_BYTES_MAX;
+        if !fits {
+            problems.push(Problem {
+                path: log.folder(),
+                problem: format!("its title has {} bytes, {TITLE_BYTES_MAX} are taken", title.len()),
+                action: "kept in the log as it came; the conversation has no title from it".into(),
+            });
+        }
+        fits
+    });
     let before = match stored_format(store, id)? {
         Some(_) => store.origin(id)?,
         None => None,
@@ -181,7 +192,7 @@ fn settle(
         base_state: None,
         files,
         problems: problems.clone(),
-        title: about.title,
+        title,
         tags: None,
         created_at: first_time(store, id)?,
         parent: own(about.parent),
@@ -199,6 +210,7 @@ fn settle(
         None => ImportStatus::Partial,
         Some(before) => {
             let same = report.added == 0
+                && !store.is_unfinished(id)?
                 && before.container == around.origin.container
                 && changed_files(store, id, &around.files)?.is_empty();
             if same {

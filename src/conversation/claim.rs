@@ -3,26 +3,52 @@
 //! A run holds a lock on a file of its own in the folder `FILE-runs` beside the store's. The system lets go of it with
 //! the process, however that ends, so that nobody waits for the dead; what is left of the file says nothing. A
 //! store in memory is its process' own and needs none.
+//!
+//! Until then the file says who holds it: `PID SINCE`, the latter in microseconds since 1970.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{ConversationError, Result};
-use crate::ids::ConversationId;
+use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
 
 /// How often a lock is asked for that a mere look may stand in the way of, and how long is waited in between.
 const ATTEMPTS: usize = 20;
 const BETWEEN: Duration = Duration::from_millis(5);
 
+/// The most that is read of what a lock's file says.
+const RUNNER_BYTES_MAX: u64 = 64;
+
 /// How often the folder is made anew that others take away. Each time another run has ended meanwhile.
 const MAKINGS_MAX: usize = 10_000;
 
+/// The process that runs a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Runner {
+    /// Its number at the system.
+    pub process: u32,
+    /// When the run began.
+    pub since: Timestamp,
+}
+
+impl Runner {
+    fn own() -> Self {
+        Self { process: std::process::id(), since: Timestamp::now() }
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (process, since) = text.trim().split_once(' ')?;
+        Some(Self { process: process.parse().ok()?, since: Timestamp(since.parse().ok()?) })
+    }
+}
+
 /// The right to run; let go of when it is dropped.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(crate) struct Claim {
     /// The lock and its file; none for a store in memory.
     held: Option<(File, PathBuf)>,
 }
@@ -38,7 +64,12 @@ impl Claim {
         for _ in 0..ATTEMPTS {
             let file = open(&path).map_err(failed)?;
             match file.try_lock() {
-                Ok(()) if is_still(&file, &path) => return Ok(Some(Self { held: Some((file, path)) })),
+                Ok(()) if is_still(&file, &path) => {
+                    let Runner { process, since } = Runner::own();
+                    // For people; the lock holds without it, on a full disk too.
+                    let _unsaid = file.set_len(0).and_then(|()| write!(&file, "{process} {}", since.0));
+                    return Ok(Some(Self { held: Some((file, path)) }));
+                }
                 // Its former holder took it away between the two.
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => tokio::time::sleep(BETWEEN).await,
@@ -66,6 +97,18 @@ impl Drop for Claim {
 pub(super) fn is_taken(store: &Store, id: &ConversationId) -> bool {
     let Some(file) = place(store, id).and_then(|path| File::open(path).ok()) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// Who runs the conversation, where it is run: the inner `None` is a runner that did not say who it is.
+pub(super) fn runner(store: &Store, id: &ConversationId) -> Option<Option<Runner>> {
+    let file = File::open(place(store, id)?).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => {}
+        Ok(()) | Err(TryLockError::Error(_)) => return None,
+    }
+    let mut text = String::new();
+    let read = file.take(RUNNER_BYTES_MAX).read_to_string(&mut text);
+    Some(read.ok().and_then(|_| Runner::read(&text)))
 }
 
 /// Where the lock of a conversation is; its id may be any text, a file's name may not.

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Semaphore;
 
+use super::claim::{Claim, Runner};
 use super::{ConversationError, Result};
 use crate::ids::ConversationId;
 use crate::llm::{Client, ClientOptions, LlmError, Settings, Transport};
@@ -53,6 +54,18 @@ impl Host {
     #[must_use]
     pub fn is_run(&self, conversation: &ConversationId) -> bool {
         super::claim::is_taken(&self.store, conversation)
+    }
+
+    /// Who runs the conversation, in this process or any other that has the file open; the inner `None` where that is not
+    /// known.
+    #[must_use]
+    pub fn runner(&self, conversation: &ConversationId) -> Option<Option<Runner>> {
+        super::claim::runner(&self.store, conversation)
+    }
+
+    /// Keeps every process from running the conversation for as long as what it answers lives; `None` where it is run.
+    pub(crate) async fn claim(&self, conversation: &ConversationId) -> Result<Option<Claim>> {
+        Claim::take(&self.store, conversation).await
     }
 
     /// Runs `work` on a thread that may wait. It runs to its end also where nobody waits for the answer any more.

@@ -53,6 +53,8 @@ use std::sync::{Arc, Mutex, RwLock, Weak};
 
 pub use any::{AnyConversation, Workspace};
 pub use builder::{Builder, ModelMaker};
+pub(crate) use claim::Claim;
+pub use claim::Runner;
 pub use equip::has_tool;
 pub use error::{ConversationError, Result};
 pub use fork::{ForkMetrics, ForkOptions};

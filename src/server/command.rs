@@ -123,6 +123,7 @@ async fn navigate(
     let unknown = || Failure::not_found(format!("Unknown event_id: {}", event.unwrap_or_default()));
     let target = event.map(|event| EventId::new(event.to_owned()).map_err(|_| unknown())).transpose()?;
     let session = session(&app, &id).await.map_err(named)?;
+    app.sessions().refuse_elsewhere(&id).await?;
     session.conversation.navigate_to(target.as_ref()).await?;
     let stored = app.ask(move |store| Stored::read(store, &id)).await?;
     Ok(Json(stored.info(Skills::Hidden, Runtime::Untold)))

@@ -145,6 +145,9 @@ async fn change(
     };
     let tags = members.get("tags").filter(|tags| !tags.is_null()).map(tags).transpose()?;
     let known = id.clone();
+    app.ask(move |store| store.conversation(&known)).await?;
+    app.sessions().refuse_elsewhere(&id).await?;
+    let known = id.clone();
     app.ask(move |store| {
         store.conversation(&known)?;
         title.map_or(Ok(()), |title| store.set_title(&known, Some(&title)))
@@ -199,6 +202,7 @@ pub(super) fn tags(value: &Value) -> Result<BTreeMap<String, String>, Failure> {
 async fn delete(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
     let known = id.clone();
     let stored = app.ask(move |store| Stored::read(store, &known)).await?;
+    app.sessions().refuse_elsewhere(&id).await?;
     app.announce_deletion(&stored);
     app.sessions().delete(&app, &id).await?;
     app.bash.forget(&id).await;

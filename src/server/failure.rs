@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::conversation::ConversationError;
+use crate::conversation::{ConversationError, Runner};
 use crate::error::Error;
 use crate::llm::LlmError;
 
@@ -67,6 +67,15 @@ impl Failure {
     /// 409 with a text.
     pub fn conflict(text: impl Into<String>) -> Self {
         Self::Refused(StatusCode::CONFLICT, text.into())
+    }
+
+    /// 409: another process runs it.
+    pub fn runs_elsewhere(runner: Option<Runner>) -> Self {
+        let who = runner.map(|runner| format!(" (process {}, since {} UTC)", runner.process, runner.since));
+        let who = who.unwrap_or_default();
+        Self::conflict(format!(
+            "Conversation is run by another process{who}. Ask that one, or wait until it is idle."
+        ))
     }
 
     /// 409: it runs already.

@@ -17,7 +17,7 @@ use super::meta::Meta;
 use super::opening::Opening;
 use super::plan::Plan;
 use super::session::Session;
-use crate::conversation::Conversation;
+use crate::conversation::{Claim, Conversation};
 use crate::ids::ConversationId;
 use crate::state::ExecutionStatus;
 use crate::store::{ConversationFilter, Order};
@@ -125,7 +125,26 @@ impl Sessions {
         self.open(app, &id).await.map(|_| ())
     }
 
-    /// Ends what runs, lets go of it and deletes it; nobody opens it in between.
+    /// Refuses what is not to be done to a conversation that another process runs: 409, with which and since when.
+    pub async fn refuse_elsewhere(&self, id: &ConversationId) -> Result<(), Failure> {
+        let place = self.place(id);
+        let open = place.lock().await;
+        if open.as_ref().is_some_and(|session| session.conversation.is_running()) {
+            return Ok(());
+        }
+        self.claim(id).await.map(drop)
+    }
+
+    /// Keeps every process from running the conversation while what it answers lives; 409 where one does.
+    async fn claim(&self, id: &ConversationId) -> Result<Claim, Failure> {
+        let host = &self.opening.host;
+        match host.claim(id).await? {
+            Some(claim) => Ok(claim),
+            None => Err(Failure::runs_elsewhere(host.runner(id).flatten())),
+        }
+    }
+
+    /// Ends what runs, lets go of it and deletes it; nobody opens it in between, and no other process runs it.
     pub async fn delete(&self, app: &App, id: &ConversationId) -> Result<(), Failure> {
         let place = self.place(id);
         let mut open = place.lock().await;
@@ -134,6 +153,7 @@ impl Sessions {
             session.conversation.interrupt().await?;
             session.conversation.close().await?;
         }
+        let _claim = self.claim(id).await?;
         let known = id.clone();
         app.ask(move |store| store.delete(&known)).await.map(|_| ())
     }

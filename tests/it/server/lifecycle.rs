@@ -191,3 +191,34 @@ async fn what_defined_agents_servers_are_started_with_is_sealed() {
     let again = Served::on(server.scratch.clone(), |config| config).await;
     assert_eq!(again.say(&id, "Hi").await, "finished");
 }
+
+#[tokio::test]
+async fn what_one_server_runs_another_on_the_same_file_leaves_alone() {
+    let server = Served::start().await;
+    let model = model_runs("while [ ! -e gate ]; do sleep 0.05; done");
+    let id = server.conversation(&model).await;
+    begin(&server, &id).await;
+    let other = Served::on(server.scratch.clone(), |config| config).await;
+    let before = server.store.conversation(&ConversationId::new(&id).unwrap()).unwrap().title;
+    for (method, path, body) in [
+        ("DELETE", root(&id), None),
+        ("PATCH", root(&id), Some(json!({"title": "Mine now", "tags": {"mine": "now"}}))),
+        ("POST", format!("{}/navigate", root(&id)), Some(json!({"event_id": null}))),
+        ("POST", format!("{}/run", root(&id)), Some(json!({}))),
+    ] {
+        let (status, detail) = other.request(method, &path, body).await.refusal();
+        assert_eq!(status, 409, "{method} {path}: {detail}");
+        if !path.ends_with("/run") {
+            let who = format!("process {}, since 20", std::process::id());
+            assert!(detail.as_str().unwrap().contains(&who), "{method} {path}: {detail}");
+        }
+    }
+    let row = server.store.conversation(&ConversationId::new(&id).unwrap()).unwrap();
+    assert_eq!(row.title, before);
+    std::fs::write(server.path("work/gate"), "").unwrap();
+    until(async || server.rest(&id).await == "finished").await;
+    // An idle one is either's.
+    other.request("PATCH", &root(&id), Some(json!({"title": "Ours"}))).await.ok();
+    other.request("DELETE", &root(&id), None).await.ok();
+    assert_eq!(server.get(&root(&id)).await.status, 404);
+}

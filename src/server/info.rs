@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::event::json::Raw;
 use crate::ids::ConversationId;
 use crate::secret::document::{self, Form};
+use crate::state::Stats;
 use crate::state::base::BaseDocument;
 use crate::store::{Conversation, Store};
 
@@ -139,7 +140,7 @@ impl Stored {
             "agent_state": self.or("agent_state", json!({})),
             "hook_config": self.or("hook_config", Value::Null),
             "title": self.row.title.as_ref().filter(|_| self.row.is_titled),
-            "metrics": null,
+            "metrics": self.metrics(),
             "created_at": meta.or("created_at", self.row.created_at.to_rfc3339().into()),
             "updated_at": self.row.updated_at.to_rfc3339(),
             "forked_from_conversation_id": self.row.forked_from,
@@ -156,6 +157,16 @@ impl Stored {
             "tool_module_qualnames": meta.or("tool_module_qualnames", json!({})),
             "runtime_info": runtime.to_json(),
         })
+    }
+
+    /// What its model calls cost together, without the single ones; null before the first.
+    fn metrics(&self) -> Value {
+        let text = self.value("stats").unwrap_or_default().to_string();
+        let stats = Raw::parse(&text).map(Stats::read).unwrap_or_default();
+        if stats.usage_to_metrics.is_empty() {
+            return Value::Null;
+        }
+        serde_json::to_value(stats.combined().snapshot()).unwrap_or_default()
     }
 
     /// The snapshot of the sockets: the whole state, secrets as stars.

@@ -179,6 +179,11 @@ async fn a_question_is_answered_without_a_trace() {
     // Its price is in the figures by the time it is answered, and no event says so.
     assert_ne!(spent().await.get("ask-agent-llm"), None);
     assert_eq!(server.kinds(&id).await, before);
+    // Together: the sum of both uses, without the single calls.
+    let (metrics, uses) = (server.get(&root(&id)).await.ok()["metrics"].clone(), spent().await);
+    let prompt = |metrics: &Value| metrics["accumulated_token_usage"]["prompt_tokens"].as_u64().unwrap();
+    let sum: u64 = uses.as_object().unwrap().values().map(prompt).sum();
+    assert!(sum > 0 && prompt(&metrics) == sum && metrics.get("costs").is_none(), "{metrics}");
     assert_eq!((ask(json!({})).await.status, ask(json!({"question": 1})).await.status), (422, 422));
     // The model has nothing left to say.
     let failed = ask(json!({"question": "And now?"})).await;

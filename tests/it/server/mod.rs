@@ -2,12 +2,14 @@
 
 mod access;
 mod bash;
+mod begin;
 mod choices;
 mod commands;
 mod conversations;
 mod events;
 mod files;
 mod git;
+mod kept;
 mod lifecycle;
 mod plugins;
 mod settings;

@@ -81,6 +81,12 @@ pub(super) async fn check_known(app: &Arc<App>, id: &str) -> Result<(), Failure>
     by_id(app, id).await.map(|_| ())
 }
 
+/// The id of the profile that is active, which is made where none is.
+pub(super) async fn active(app: &Arc<App>) -> Result<Option<String>, Failure> {
+    ensure_active(app).await?;
+    Ok(Document::load(app).await?.pointer("active_agent_profile_id").map(str::to_owned))
+}
+
 /// The kind of agent and the names of secrets of the profile of that id.
 pub(super) async fn by_id(app: &Arc<App>, id: &str) -> Result<Value, Failure> {
     let (store, wanted) = (store(app), id.to_owned());

@@ -28,6 +28,7 @@ mod failure;
 mod file;
 mod fork;
 mod gate;
+mod gateway;
 mod git;
 mod goal;
 mod hub;
@@ -123,6 +124,7 @@ pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .merge(probes::routes())
         .merge(metrics::routes())
+        .merge(gateway::routes(&app))
         .merge(openapi::routes())
         .merge(page::routes())
         .nest("/api", api.merge(files))

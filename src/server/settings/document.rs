@@ -180,6 +180,11 @@ impl Document {
         self.get("agent_settings")
     }
 
+    /// The settings of conversations.
+    pub fn conversation_settings(&self) -> &Value {
+        self.get("conversation_settings")
+    }
+
     /// Settings of agents as they are where nobody chose any, with the servers that are there.
     pub fn reset_agent(&mut self) {
         let servers = self.agent_settings().get("mcp_config").cloned().unwrap_or_else(|| json!({}));

@@ -8,6 +8,7 @@ mod commands;
 mod conversations;
 mod events;
 mod files;
+mod gateway;
 mod git;
 mod kept;
 mod lifecycle;

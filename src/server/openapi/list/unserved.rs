@@ -5,7 +5,7 @@ use crate::server::openapi::operation::{Group, delete, get, patch, post};
 const CANVAS: &str = "Extensions of the reference's browser application are that application's business.";
 const OAUTH: &str =
     "Annals logs in nowhere on somebody's behalf; give a model its key, or an MCP server its token.";
-const FACADE: &str = "Models are asked elsewhere; this server runs conversations.";
+const FACADE: &str = "Chats are served, at /v1/chat/completions.";
 const DORMANT: &str = "This server is not dormant: it is configured when it is started.";
 
 pub(in crate::server::openapi) const OTHERS: Group = Group {
@@ -13,8 +13,11 @@ pub(in crate::server::openapi) const OTHERS: Group = Group {
     operations: &[
         get("/api/init", "Whether a dormant server was configured").not_found(DORMANT),
         post("/api/init", "Configures a dormant server").not_found(DORMANT),
-        get("/v1/models", "Models in OpenAI's words").absent(FACADE),
-        post("/v1/chat/completions", "A chat in OpenAI's words").absent(FACADE),
+        get("/v1/models", "Profiles as models in OpenAI's words").answers("Anything"),
+        post("/v1/chat/completions", "A turn of a conversation as a chat in OpenAI's words")
+            .takes("Anything")
+            .answers_or("Anything", "text/event-stream")
+            .refuses(&[400, 404, 409, 429, 504]),
         post("/v1/responses", "A response in OpenAI's words").absent(FACADE),
         get("/api/vscode/url", "An editor's address: there is none").answers("Anything"),
         get("/api/vscode/status", "Whether it runs: it does not").answers("Anything"),

@@ -92,6 +92,7 @@ pub(super) fn configured(database: &Path, given: &Given, session_keys: Vec<Strin
             .or(runs)
             .unwrap_or(RUNS_MAX),
         idle_max: idle.and_then(|idle| Duration::try_from_secs_f64(idle).ok()).or_else(idle_max),
+        runtime_idle_timeout: seconds("OH_RUNTIME_IDLE_TIMEOUT_SECONDS"),
         settings_dir: settings_dir(database),
         webhooks,
         session_keys,
@@ -225,8 +226,15 @@ fn webhooks() -> Result<Vec<WebhookSpec>> {
 
 /// How long a conversation stays open that nobody uses: the reference's variable, in seconds.
 fn idle_max() -> Option<Duration> {
-    let Ok(text) = std::env::var("OH_CONVERSATION_IDLE_TTL_SECONDS") else { return Some(IDLE_MAX) };
-    let seconds: Option<f64> = text.trim().parse().ok();
+    match std::env::var_os("OH_CONVERSATION_IDLE_TTL_SECONDS") {
+        Some(_) => seconds("OH_CONVERSATION_IDLE_TTL_SECONDS"),
+        None => Some(IDLE_MAX),
+    }
+}
+
+/// A variable that holds a number of seconds; `None` where it holds none.
+fn seconds(name: &str) -> Option<Duration> {
+    let seconds: Option<f64> = std::env::var(name).ok()?.trim().parse().ok();
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 

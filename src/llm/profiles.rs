@@ -23,6 +23,9 @@ const VERSION: u64 = 1;
 /// The longest name, in characters.
 const NAME_CHARACTERS_MAX: usize = 64;
 
+/// What settings are called that are no profile yet.
+const NAMELESS: &str = "(unsaved)";
+
 /// A folder of profiles.
 #[derive(Debug, Clone)]
 pub struct Profiles {
@@ -258,6 +261,15 @@ impl Profiles {
             return Err(ProfileError::Exists(new.to_owned()));
         }
         fs::rename(from, to).map_err(file("renaming a profile"))
+    }
+
+    /// Settings with the key and the address of the connection that they name.
+    ///
+    /// # Errors
+    /// [`ProfileError::NoConnection`] where it is not there.
+    pub fn connected(&self, mut settings: Settings, cipher: Option<&Cipher>) -> Result<Settings> {
+        self.connect(NAMELESS, &mut settings, cipher)?;
+        Ok(settings)
     }
 
     fn path(&self, name: &str) -> Result<PathBuf> {

@@ -67,7 +67,12 @@ fn shown(level: &str, definition: &Definition) -> Value {
         Condensing::Never => json!({"kind": "NoOpCondenser"}),
         Condensing::As(condenser) => condenser.to_value(),
     };
-    let servers = json(&definition.mcp_config);
+    let mut servers = json(&definition.mcp_config);
+    for server in servers.iter_mut().filter_map(Value::as_object_mut).flat_map(serde_json::Map::values_mut) {
+        if let Some(server) = server.as_object_mut() {
+            server.entry("enabled").or_insert(Value::Bool(true));
+        }
+    }
     json!({
         "name": definition.name, "description": definition.description, "model": definition.model,
         "color": definition.color, "tools": definition.tools, "skills": definition.skills,

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::App;
 use super::failure::Failure;
 use super::request::{self, Params};
+use super::shape;
 use crate::hook;
 use crate::llm::Models;
 use crate::untrusted;
@@ -88,15 +89,17 @@ async fn model_names(params: Params) -> Json<Value> {
 async fn verified() -> Json<Value> {
     let mut models: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (provider, model) in Models::default().list() {
-        models.entry(provider).or_default().push(model);
+        let own = model.strip_prefix(&format!("{provider}/")).map(str::to_owned).unwrap_or(model);
+        models.entry(provider).or_default().push(own);
     }
     Json(json!({ "models": models }))
 }
 
 /// The hooks of a workspace's file; none where there is no file, or none that can be read.
 async fn hooks_of(body: Bytes) -> Result<Json<Value>, Failure> {
-    let members = request::object(&body)?;
-    let config = match request::text(&members, "project_dir")? {
+    let mut members = Value::Object(request::object(&body)?);
+    shape::check("HooksRequest", &mut members, &["body"])?;
+    let config = match members.get("project_dir").and_then(Value::as_str) {
         Some(folder) if !folder.is_empty() => read_hooks(Path::new(folder)).await,
         Some(_) | None => None,
     };
@@ -107,5 +110,6 @@ async fn read_hooks(folder: &Path) -> Option<Value> {
     let path = folder.join(".openhands").join("hooks.json");
     let text = tokio::task::spawn_blocking(move || untrusted::read_text(&path, HOOKS_BYTES_MAX)).await;
     let config = hook::Config::parse(&text.ok()?.ok()?).ok()?;
-    serde_json::from_str(&config.to_json()).ok()
+    // A file without hooks is like none.
+    serde_json::from_str(&config.to_json()).ok().filter(|_| !config.is_empty())
 }

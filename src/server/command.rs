@@ -143,6 +143,12 @@ pub(super) fn named_as(text: &'static str) -> impl Fn(Failure) -> Failure {
 }
 
 async fn final_response(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
+    Ok(Json(json!({"response": last_word(&app, &id).await?})))
+}
+
+/// The agent's last word; empty where it has said nothing.
+pub(super) async fn last_word(app: &App, id: &ConversationId) -> Result<String, Failure> {
+    let id = id.clone();
     let response = app.ask(move |store| {
         let moment = Moment::new(store, &id, Point::End)?;
         let branch = moment.branch()?;
@@ -159,7 +165,7 @@ async fn final_response(State(app): State<Arc<App>>, PathId(id): PathId) -> Resu
         }
         Ok(response.unwrap_or_default())
     });
-    Ok(Json(json!({"response": response.await?})))
+    response.await
 }
 
 /// What an event says as the agent's last word: a finish action's message, or what the agent said.

@@ -41,6 +41,9 @@ pub struct Config {
     pub lookup_origins: Vec<String>,
     /// How long a conversation stays open that nobody uses; for ever where there is none.
     pub idle_max: Option<Duration>,
+    /// After how long without use the machine that the server is on is taken down, as clients are told; the server itself
+    /// does nothing about it.
+    pub runtime_idle_timeout: Option<Duration>,
     /// The home folder of whoever runs the server.
     pub home_dir: Option<PathBuf>,
     /// The folder whose skills, memory, agents and plugins conversations have; without it they have none.
@@ -66,6 +69,7 @@ impl Default for Config {
             telemetry: None,
             lookup_origins: Vec::new(),
             idle_max: Some(IDLE_MAX),
+            runtime_idle_timeout: None,
             home_dir: None,
             person_dir: None,
             public_extensions_dir: None,

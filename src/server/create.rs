@@ -12,11 +12,13 @@ use serde_json::{Map, Value, json};
 use super::App;
 use super::conversations::{made, skills, tags};
 use super::failure::{Failure, Problem};
+use super::info::Skills;
+use super::launch;
 use super::message;
 use super::meta::{Meta, now};
 use super::plan::{self, ITERATIONS_MAX, Plan};
 use super::request::{self, Params, conversation_id};
-use super::session::Busy;
+use super::session::{Busy, Session};
 use super::worktree;
 use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::conversation::UserMessage;
@@ -47,16 +49,35 @@ pub(super) async fn create(
     params: Params,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let skills = skills(&params)?;
-    let mut wanted = Wanted::of(&request::object(&body)?, app.config().cipher.as_ref())?;
+    start(&app, request::object(&body)?, skills(&params)?).await
+}
+
+/// Begins what a request's body asks for, or attaches to the conversation of that id.
+pub(super) async fn start(
+    app: &Arc<App>,
+    mut body: Map<String, Value>,
+    skills: Skills,
+) -> Result<Response, Failure> {
+    if body.get("workspace").is_none_or(Value::is_null) {
+        return Err(missing("workspace"));
+    }
+    let named = named_id(&body)?;
+    let mut is_known = false;
+    if let Some(known) = named.clone() {
+        is_known = app.ask(move |store| store.contains(&known)).await?;
+    }
+    if let Some(id) = named.filter(|_| is_known && body.contains_key("agent_profile_id")) {
+        // Its profile may have gone since.
+        return made(app, &id, StatusCode::OK, skills).await;
+    }
+    launch::settle(app, &mut body).await?;
+    let mut wanted = Wanted::of(&body, app.config().cipher.as_ref())?;
     let id = wanted.id.clone();
-    let known = id.clone();
-    let is_known = app.ask(move |store| store.contains(&known)).await?;
     if is_known {
-        return made(&app, &id, StatusCode::OK, skills).await;
+        return made(app, &id, StatusCode::OK, skills).await;
     }
     if let Some(parent) = wanted.parent.clone() {
-        wanted.check_parent(&app, &parent).await?;
+        wanted.check_parent(app, &parent).await?;
     }
     // A slot is there for the run that may follow; without one nothing is kept.
     drop(app.sessions().slot()?);
@@ -71,21 +92,45 @@ pub(super) async fn create(
         wanted.plan.working_dir = folder;
     }
     let meta = Meta::of(wanted.meta).with("created_at", now());
-    let Some(session) = app.sessions().create(&app, &id, meta, wanted.plan).await? else {
-        return made(&app, &id, StatusCode::OK, skills).await;
+    let Some(session) = app.sessions().create(app, &id, meta, wanted.plan).await? else {
+        return made(app, &id, StatusCode::OK, skills).await;
     };
-    if let Some(parent) = wanted.parent {
+    let begun = begin(app, &session, wanted.parent, wanted.message, skills).await;
+    drop(session);
+    if begun.is_err() {
+        // What is refused leaves nothing; the reason that counts is the first.
+        let _stays = app.sessions().delete(app, &id).await;
+    }
+    begun
+}
+
+/// What belongs to the making of a conversation once it is there: its parent, and what is said first.
+async fn begin(
+    app: &Arc<App>,
+    session: &Arc<Session>,
+    parent: Option<ConversationId>,
+    message: Option<UserMessage>,
+    skills: Skills,
+) -> Result<Response, Failure> {
+    let id = session.conversation.id();
+    if let Some(parent) = parent {
         let child = id.clone();
         app.ask(move |store| store.set_parent(&child, &parent)).await?;
     }
-    let answer = made(&app, &id, StatusCode::CREATED, skills).await?;
-    session.publish_state(&app).await;
-    app.announce(&id).await;
-    if let Some(message) = wanted.message {
-        session.say(&app, message).await?;
-        session.start(&app, Busy::FollowUp)?;
+    let answer = made(app, id, StatusCode::CREATED, skills).await?;
+    session.publish_state(app).await;
+    app.announce(id).await;
+    if let Some(message) = message {
+        session.say(app, message).await?;
+        session.start(app, Busy::FollowUp)?;
     }
     Ok(answer)
+}
+
+/// The id that a request names.
+fn named_id(body: &Map<String, Value>) -> Result<Option<ConversationId>, Failure> {
+    let id = request::text(body, "conversation_id")?;
+    id.map(|id| conversation_id(id, &["body", "conversation_id"])).transpose()
 }
 
 /// Makes the folder to work in, and a repository of it where it is in none.
@@ -106,10 +151,7 @@ impl Wanted {
         let working_dir = workspace.get("working_dir").and_then(Value::as_str).ok_or_else(|| {
             Problem::new("missing", &["body", "workspace", "working_dir"], "Field required")
         })?;
-        let id = match request::text(body, "conversation_id")? {
-            Some(id) => conversation_id(id, &["body", "conversation_id"])?,
-            None => ConversationId::mint(),
-        };
+        let id = named_id(body)?.unwrap_or_else(ConversationId::mint);
         if let Some(runtime) = given("conversation_runtime").filter(|runtime| *runtime != "local") {
             let _other = runtime;
             return Err(Failure::unprocessable("This server only runs local conversations"));
@@ -120,7 +162,7 @@ impl Wanted {
         bounded(body, "prompt", PROMPT_CHARACTERS_MAX)?;
         bounded(body, "observability_span_name", SPAN_NAME_BYTES_MAX)?;
         let tags = given("tags").map_or_else(|| Ok(Default::default()), tags)?;
-        let agent = agent(given("agent").or(given("agent_settings")), opening)?;
+        let agent = agent(given("agent"), opening)?;
         let policy = given("confirmation_policy").map_or(Ok(Policy::Never), policy)?;
         let analyzer = given("security_analyzer").map(analyzer).transpose()?;
         let hooks = given("hook_config").map(|config| hook::Config::parse(&config.to_string())).transpose();

@@ -35,16 +35,17 @@ impl<'c> Exposure<'c> {
                      Cannot return encrypted secrets.";
                 Failure::Refused(StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
             }),
-            Some(_) => Err(Failure::bad(
-                "Invalid X-Expose-Secrets header value. Valid values are: 'encrypted', 'plaintext'.",
-            )),
+            Some(other) => Err(Failure::bad(format!(
+                "Invalid X-Expose-Secrets header value: '{other}'. Valid values are: 'encrypted', 'plaintext'."
+            ))),
         }
     }
 
-    /// The form of a document that is opened already; `None` for as it is.
-    pub fn form(self) -> Option<Form<'c>> {
+    /// The form of a document that is opened already; `None` for as it is. `hidden` is that of one whose secrets are not
+    /// to be seen.
+    pub fn form(self, hidden: Form<'c>) -> Option<Form<'c>> {
         match self {
-            Self::Hidden => Some(Form::Null),
+            Self::Hidden => Some(hidden),
             Self::Sealed(cipher) => Some(Form::Stored(Some(cipher))),
             Self::Plain => None,
         }

@@ -22,6 +22,8 @@ pub enum Failure {
     Later(String),
     /// The request does not have the shape that it should: what is wrong, place by place.
     Schema(Vec<Problem>),
+    /// What a conversation is to begin with is not there: 422 with an object that says what.
+    Launch(Value),
     /// The server failed. The text is for the caller and holds no secret.
     Internal(String),
 }
@@ -31,19 +33,21 @@ pub enum Failure {
 pub struct Problem {
     /// Which rule: `missing`, `uuid_parsing`, `greater_than_equal`, ..; the reference's words.
     pub kind: &'static str,
-    /// Where: `body`, `query` or `path`, then the way to it.
-    pub place: Vec<String>,
+    /// Where: `body`, `query` or `path`, then the way to it: names, and numbers in lists.
+    pub place: Vec<Value>,
     /// What is wrong, for people.
     pub message: String,
     /// What was there; null where it may be a secret.
     pub input: Value,
+    /// The figures of the rule, where it has some.
+    pub context: Option<Value>,
 }
 
 impl Problem {
     /// A problem at a place; `message` for people.
     pub fn new(kind: &'static str, place: &[&str], message: impl Into<String>) -> Self {
-        let place = place.iter().map(|step| (*step).to_owned()).collect();
-        Self { kind, place, message: message.into(), input: Value::Null }
+        let place = place.iter().map(|step| Value::from(*step)).collect();
+        Self { kind, place, message: message.into(), input: Value::Null, context: None }
     }
 
     /// With what was there, where showing it gives nothing away.
@@ -98,10 +102,14 @@ impl Failure {
     pub fn told(&self) -> String {
         match self {
             Self::Refused(_, text) | Self::Later(text) | Self::Internal(text) => text.clone(),
+            Self::Launch(detail) => detail["message"].as_str().unwrap_or_default().to_owned(),
             Self::Schema(problems) => {
-                let texts = problems
-                    .iter()
-                    .map(|problem| format!("{}: {}", problem.place.join("."), problem.message));
+                let texts = problems.iter().map(|problem| {
+                    let steps = problem.place.iter();
+                    let steps =
+                        steps.map(|step| step.as_str().map_or_else(|| step.to_string(), str::to_owned));
+                    format!("{}: {}", steps.collect::<Vec<_>>().join("."), problem.message)
+                });
                 texts.collect::<Vec<_>>().join("; ")
             }
         }
@@ -191,10 +199,17 @@ impl IntoResponse for Failure {
                 let detail: Vec<Value> = problems
                     .into_iter()
                     .map(|problem| {
-                        let Problem { kind, place, message, input } = problem;
-                        json!({"type": kind, "loc": place, "msg": message, "input": input})
+                        let Problem { kind, place, message, input, context } = problem;
+                        let mut told = json!({"type": kind, "loc": place, "msg": message, "input": input});
+                        if let Some(context) = context {
+                            told["ctx"] = context;
+                        }
+                        told
                     })
                     .collect();
+                (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({ "detail": detail }))).into_response()
+            }
+            Self::Launch(detail) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({ "detail": detail }))).into_response()
             }
             Self::Internal(text) => {

@@ -79,6 +79,11 @@ impl Stored {
         self.value(name).unwrap_or(default)
     }
 
+    /// What its models took, by use.
+    pub fn stats(&self) -> Value {
+        self.or("stats", json!({"usage_to_metrics": {}}))
+    }
+
     /// The agent with its secrets in that form.
     fn agent(&self, form: Form<'_>, skills: Skills) -> Value {
         let placeholder = || json!({"llm": {"model": "unknown"}, "tools": [], "kind": "Agent"});
@@ -135,7 +140,7 @@ impl Stored {
             "blocked_messages": self.or("blocked_messages", json!({})),
             "last_user_message_id": self.or("last_user_message_id", Value::Null),
             "leaf_event_id": self.row.leaf_event_id,
-            "stats": self.or("stats", json!({"usage_to_metrics": {}})),
+            "stats": self.stats(),
             "secret_registry": registry,
             "agent_state": self.or("agent_state", json!({})),
             "hook_config": self.or("hook_config", Value::Null),

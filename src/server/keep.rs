@@ -29,14 +29,25 @@ pub(super) async fn change<T: Send + 'static>(
     name: &'static str,
     change: impl FnOnce(&mut Map<String, Value>) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let folder = app.config().settings_dir.clone();
+    let file = name.rsplit('/').next().unwrap_or(name);
+    change_under(app, name, format!(".{file}.lock"), change).await
+}
+
+/// The same under a lock of that name, beside the file.
+pub(super) async fn change_under<T: Send + 'static>(
+    app: &Arc<App>,
+    name: &'static str,
+    lock: String,
+    change: impl FnOnce(&mut Map<String, Value>) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let path = app.config().settings_dir.join(name);
     blocking(move || {
-        fs::create_dir_all(&folder).map_err(failed)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(failed)?;
         // The reference waits for the same one.
-        let lock = File::options().create(true).append(true).open(folder.join(format!(".{name}.lock")));
+        let lock = File::options().create(true).append(true).open(folder.join(lock));
         let lock = lock.map_err(failed)?;
         lock.lock().map_err(failed)?;
-        let path = folder.join(name);
         let mut members = load(&path)?;
         let value = change(&mut members)?;
         let text =
@@ -47,7 +58,7 @@ pub(super) async fn change<T: Send + 'static>(
     .await
 }
 
-fn load(path: &Path) -> Result<Map<String, Value>, Failure> {
+pub(super) fn load(path: &Path) -> Result<Map<String, Value>, Failure> {
     match untrusted::read(path, FILE_BYTES_MAX) {
         Ok(text) => serde_json::from_slice(&text).map_err(|_| Failure::internal(UNREADABLE)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Map::new()),
@@ -56,7 +67,7 @@ fn load(path: &Path) -> Result<Map<String, Value>, Failure> {
 }
 
 /// Puts a file in its place whole.
-fn write(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.tmp", uuid::Uuid::new_v4().simple()));
     let mut options = File::options();
     options.write(true).create_new(true);
@@ -74,11 +85,11 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// What the file system objects to, without a path: callers have no use for it.
-fn failed(error: io::Error) -> Failure {
+pub(super) fn failed(error: io::Error) -> Failure {
     Failure::internal(format!("a settings file cannot be used: {}", error.kind()))
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Failure::internal("a worker ended unexpectedly"))?

@@ -11,11 +11,9 @@ use crate::event::{Content, ImageContent, Text};
 /// # Errors
 /// What is wrong, below `place`; another role than `user` is refused, as only people speak here.
 pub(super) fn parse(value: &Value, place: &[&str]) -> Result<UserMessage, Failure> {
-    let at = |steps: &[&str]| -> Vec<String> {
-        ["body"].iter().chain(place).chain(steps).map(|step| (*step).to_owned()).collect()
-    };
     let problem = |kind: &'static str, steps: &[&str], message: &str| {
-        Failure::from(Problem { kind, place: at(steps), message: message.to_owned(), input: Value::Null })
+        let steps: Vec<&str> = ["body"].iter().chain(place).chain(steps).copied().collect();
+        Failure::from(Problem::new(kind, &steps, message))
     };
     let members = value.as_object().ok_or_else(|| {
         problem(

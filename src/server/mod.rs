@@ -5,6 +5,7 @@
 //! is refused). Nothing is loaded at the start; a request costs what it reads. Source of every shape:
 //! `api.md`.
 
+mod agent_profiles;
 mod agents;
 mod annals;
 mod app;
@@ -16,6 +17,7 @@ mod catalog;
 mod child;
 mod command;
 mod config;
+mod connections;
 mod conversations;
 mod cors;
 mod create;
@@ -26,15 +28,19 @@ mod failure;
 mod file;
 mod fork;
 mod gate;
+mod gateway;
 mod git;
 mod goal;
 mod hub;
 mod info;
 mod keep;
+mod launch;
 mod listen;
 mod message;
 mod meta;
+mod meta_profiles;
 mod metrics;
+mod named;
 mod openapi;
 mod opening;
 mod origin;
@@ -50,12 +56,15 @@ mod scope;
 mod session;
 mod sessions;
 mod settings;
+mod shape;
 mod skills;
 mod socket;
 mod stall;
+mod standins;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod title;
+mod tries;
 mod webhook;
 mod wire;
 mod workspace;
@@ -95,8 +104,12 @@ pub fn router(app: Arc<App>) -> Router {
         .nest("/conversations/{conversation_id}/git", git::routes())
         .nest("/settings", settings::routes())
         .nest("/profiles", profiles::routes())
+        .nest("/agent-profiles", agent_profiles::routes())
+        .nest("/meta-profiles", meta_profiles::routes())
+        .merge(standins::routes())
+        .merge(tries::routes())
         .merge(catalog::tools())
-        .nest("/llm", catalog::models())
+        .nest("/llm", catalog::models().merge(connections::routes()))
         .nest("/hooks", catalog::hooks())
         .nest("/workspaces", workspaces::routes())
         .nest("/auth", workspace::keys())
@@ -111,6 +124,7 @@ pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .merge(probes::routes())
         .merge(metrics::routes())
+        .merge(gateway::routes(&app))
         .merge(openapi::routes())
         .merge(page::routes())
         .nest("/api", api.merge(files))

@@ -16,6 +16,18 @@ use super::page;
 /// The version of the reference whose interface this is.
 const SDK_VERSION: &str = "1.58.0";
 
+/// What of the interface came late, and is served; the reference's words.
+const CAPABILITIES: [&str; 8] = [
+    "conversation_runtime_routes_v1",
+    "profile_secret_scope_v1",
+    "idempotent_conversation_create_v1",
+    "tool_catalog_v1",
+    "agent_profile_draft_materialize_v1",
+    "agent_launch_pipeline_v1",
+    "profile_public_skills_v1",
+    "skill_catalog_v1",
+];
+
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/health", get(ok))
@@ -48,7 +60,8 @@ async fn info(State(app): State<Arc<App>>) -> Json<Value> {
         "uptime": seconds(app.started()),
         "idle_time": seconds(app.last_activity()),
         "title": "Annals",
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": SDK_VERSION,
+        "annals_version": env!("CARGO_PKG_VERSION"),
         "sdk_version": SDK_VERSION,
         "tools_version": SDK_VERSION,
         "workspace_version": SDK_VERSION,
@@ -56,10 +69,10 @@ async fn info(State(app): State<Arc<App>>) -> Json<Value> {
         "build_git_ref": "unknown",
         "python_version": "",
         "usable_tools": catalog::usable(&app),
-        "runtime_idle_timeout_seconds": null,
+        "runtime_idle_timeout_seconds": app.config().runtime_idle_timeout.map(|idle| idle.as_secs()),
         "conversation_runtime": "local",
         "available_conversation_runtimes": [],
-        "capabilities": ["idempotent_conversation_create_v1", "tool_catalog_v1", "skill_catalog_v1"],
+        "capabilities": CAPABILITIES,
         "app_backend_ingress_url": null,
         "max_foreground_terminal_timeout_seconds": null,
         "docs": "/docs",

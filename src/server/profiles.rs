@@ -13,14 +13,17 @@ use serde_json::{Value, json};
 use super::App;
 use super::exposure::Exposure;
 use super::failure::{Failure, Problem};
+use super::launch;
+use super::named::{check_name, own};
 use super::request;
 use super::settings;
-use crate::event::json::Raw;
+use super::shape;
 use crate::llm::Settings;
 use crate::llm::profiles::{Keys, ProfileError, Profiles};
+use crate::secret::{Form, Held};
 
 /// The most profiles; the reference's number.
-const PROFILES_MAX: usize = 50;
+pub(super) const PROFILES_MAX: usize = 50;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -50,7 +53,7 @@ impl App {
     }
 
     /// Does something with the profiles on a thread that may block.
-    async fn with_profiles<T: Send + 'static>(
+    pub(super) async fn with_profiles<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Profiles) -> Result<T, ProfileError> + Send + 'static,
     ) -> Result<T, Failure> {
@@ -58,6 +61,30 @@ impl App {
         let done = tokio::task::spawn_blocking(move || work(&profiles)).await;
         done.map_err(|_| Failure::internal("a worker ended unexpectedly"))?.map_err(refused)
     }
+}
+
+impl App {
+    /// Whether there is a profile of that name.
+    pub(super) async fn has_profile(self: &Arc<Self>, name: &str) -> Result<bool, Failure> {
+        let known = own(name).to_owned();
+        self.with_profiles(move |profiles| Ok(profiles.list()?.contains(&known))).await
+    }
+}
+
+/// A secret that was left out when it was kept is none.
+fn without_lost(mut settings: Settings) -> Settings {
+    let secrets = [
+        &mut settings.api_key,
+        &mut settings.aws_access_key_id,
+        &mut settings.aws_secret_access_key,
+        &mut settings.aws_session_token,
+    ];
+    for secret in secrets {
+        if *secret == Some(Held::Lost) {
+            *secret = None;
+        }
+    }
+    settings
 }
 
 async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
@@ -82,10 +109,12 @@ async fn one(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Failure> {
+    check_name(&name, &["path", "name"])?;
     let exposure = Exposure::of(&headers, app.config().cipher.as_ref())?;
     let (known, cipher) = (name.clone(), app.config().cipher.clone());
     let settings = app.with_profiles(move |profiles| profiles.load(&known, cipher.as_ref())).await?;
-    let text = match exposure.form() {
+    let settings = without_lost(settings);
+    let text = match exposure.form(Form::Redacted) {
         Some(form) => settings.to_json(form),
         None => settings.to_plain_json(),
     };
@@ -98,15 +127,18 @@ async fn save(
     Path(name): Path<String>,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let members = request::object(&body)?;
-    let llm =
-        members.get("llm").ok_or_else(|| Problem::new("missing", &["body", "llm"], "Field required"))?;
-    let text = llm.to_string();
-    let problem = |error: &dyn std::fmt::Display| {
-        Failure::from(Problem::new("value_error", &["body", "llm"], format!("Value error, {error}")))
-    };
-    let raw = Raw::parse(&text).map_err(|error| problem(&error))?;
-    let mut settings = Settings::from_raw(raw).map_err(|error| problem(&error))?;
+    check_name(&name, &["path", "name"])?;
+    let mut members = Value::Object(request::object(&body)?);
+    let llm = members.get("llm").is_some_and(|llm| !llm.is_object()).then(|| members["llm"].clone());
+    if let Some(llm) = llm {
+        let message = "Input should be a valid dictionary or object to extract fields from";
+        let problem = Problem::new("model_attributes_type", &["body", "llm"], message);
+        return Err(problem.with_input(shape::told(&llm)).into());
+    }
+    shape::check("SaveProfileRequest", &mut members, &["body"])?;
+    launch::check_llm(&members["llm"], &["body", "llm"])?;
+    let mut settings = Settings::parse(&members["llm"].to_string())
+        .map_err(|error| Failure::unprocessable(error.to_string()))?;
     let keeps_keys = members.get("include_secrets") != Some(&Value::Bool(false));
     let (known, cipher) = (name.clone(), app.config().cipher.clone());
     app.with_profiles(move |profiles| {
@@ -126,6 +158,7 @@ async fn save(
 }
 
 async fn delete(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, Failure> {
+    check_name(&name, &["path", "name"])?;
     let known = name.clone();
     app.with_profiles(move |profiles| profiles.delete(&known)).await?;
     settings::Document::change(&app, {
@@ -141,8 +174,10 @@ async fn rename(
     Path(name): Path<String>,
     body: Bytes,
 ) -> Result<Json<Value>, Failure> {
-    let members = request::object(&body)?;
-    let new = request::required(&members, "new_name")?.to_owned();
+    check_name(&name, &["path", "name"])?;
+    let mut members = Value::Object(request::object(&body)?);
+    shape::check("RenameProfileRequest", &mut members, &["body"])?;
+    let new = members["new_name"].as_str().unwrap_or_default().to_owned();
     let (from, to) = (name.clone(), new.clone());
     app.with_profiles(move |profiles| profiles.rename(&from, &to)).await?;
     let to = new.clone();
@@ -155,6 +190,7 @@ async fn rename(
 }
 
 async fn activate(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, Failure> {
+    check_name(&name, &["path", "name"])?;
     let (known, cipher) = (name.clone(), app.config().cipher.clone());
     let settings = app.with_profiles(move |profiles| profiles.load(&known, cipher.as_ref())).await?;
     let llm: Value = serde_json::from_str(&settings.to_plain_json()).unwrap_or_default();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use super::App;
@@ -28,6 +28,8 @@ pub(super) struct Session {
     /// Whether the first message is to give it a title.
     wants_title: AtomicBool,
     used: Mutex<Instant>,
+    /// Rung when a run has ended.
+    over: Notify,
 }
 
 /// Whether a run is under way, and whether another is to follow it.
@@ -71,6 +73,7 @@ impl Session {
             run: Mutex::new(Run::None),
             wants_title: AtomicBool::new(titled && !spoken),
             used: Mutex::new(Instant::now()),
+            over: Notify::new(),
         }
     }
 
@@ -87,6 +90,17 @@ impl Session {
     /// Whether anything goes on in it.
     pub fn is_busy(&self) -> bool {
         self.conversation.is_running() || !matches!(*self.lock(), Run::None)
+    }
+
+    /// Waits until nothing goes on in it.
+    pub async fn ended(&self) {
+        loop {
+            let over = self.over.notified();
+            if !self.is_busy() {
+                return;
+            }
+            over.await;
+        }
     }
 
     /// Whether it was running in a process that is no more.
@@ -196,6 +210,7 @@ impl Session {
         drop(slot);
         self.touch();
         self.publish_state(app).await;
+        self.over.notify_waiters();
     }
 
     /// Whether a message waits that no run has seen.

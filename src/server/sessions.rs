@@ -104,13 +104,27 @@ impl Sessions {
         if is_known.await? {
             return Ok(None);
         }
-        let conversation = self.opening.open(app, id, plan).await?;
+        let opened = self.opening.open(app, id, plan).await;
         let known = id.clone();
-        let stored = app.ask(move |store| {
-            meta.write(store, &known)?;
-            Stored::read(store, &known)
-        });
-        let session = Arc::new(Session::new(conversation, &stored.await?));
+        let made = match opened {
+            Ok(conversation) => {
+                let stored = app.ask(move |store| {
+                    meta.write(store, &known)?;
+                    Stored::read(store, &known)
+                });
+                stored.await.map(|stored| Session::new(conversation, &stored))
+            }
+            Err(failure) => Err(failure),
+        };
+        let session = match made {
+            Ok(session) => Arc::new(session),
+            Err(failure) => {
+                // What was begun is not there; the reason that counts is the first.
+                let gone = id.clone();
+                let _never_began = app.ask(move |store| store.delete(&gone)).await;
+                return Err(failure);
+            }
+        };
         *open = Some(Arc::clone(&session));
         Ok(Some(session))
     }

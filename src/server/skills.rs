@@ -16,6 +16,7 @@ use super::App;
 use super::extensions::{self, blocking};
 use super::failure::{Failure, Problem};
 use super::request;
+use super::shape;
 use crate::plugin::{Marketplace, Marketplaces, Plugin, Registration, skills_of_person};
 use crate::skill::{self, Folder, Names, Skill, Trigger};
 
@@ -57,9 +58,14 @@ async fn read(work: impl FnOnce() -> Folder + Send + 'static) -> Result<Vec<Skil
 /// The skills that a request wants; of one name the last of: the sandbox's, marketplaces', public ones, a person's, the
 /// project's.
 async fn find(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
-    let members = request::object(&body)?;
+    let mut members = Value::Object(request::object(&body)?);
+    shape::check("SkillsRequest", &mut members, &["body"])?;
+    if members.get("sandbox_config").is_some_and(|sandbox| !sandbox.is_null() && !sandbox.is_object()) {
+        let message = "Input should be a valid dictionary or object to extract fields from";
+        return Err(Problem::new("model_attributes_type", &["body", "sandbox_config"], message).into());
+    }
     let wants = |name: &str| members.get(name).and_then(Value::as_bool).unwrap_or(true);
-    let project = request::text(&members, "project_dir")?.filter(|folder| !folder.is_empty());
+    let project = members.get("project_dir").and_then(Value::as_str).filter(|folder| !folder.is_empty());
     let project = project.map(PathBuf::from).filter(|_| wants("load_project"));
     let project = match project {
         Some(folder) => read(move || skill::project(&folder)).await?,
@@ -153,10 +159,14 @@ async fn public(app: &App) -> Result<Vec<Skill>, Failure> {
     .await
 }
 
+/// The public skills, and the person's own.
+pub(super) async fn offered(app: &App) -> Result<(Vec<Skill>, Vec<Skill>), Failure> {
+    Ok((public(app).await?, own(app).await?))
+}
+
 /// The skills that any agent may be given.
 async fn catalog(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
-    let mut skills = public(&app).await?;
-    let own = own(&app).await?;
+    let (mut skills, own) = offered(&app).await?;
     let names: Vec<String> = own.iter().map(|skill| skill.name.clone()).collect();
     merge(&mut skills, own);
     let skills: Vec<Value> = skills

@@ -10,9 +10,10 @@ use axum::routing::{get, post};
 use serde_json::{Map, Value, json};
 
 use super::App;
-use super::failure::{Failure, Problem};
+use super::failure::Failure;
 use super::keep;
 use super::request::{self, Params};
+use super::shape;
 
 const FILE: &str = "workspaces.json";
 
@@ -27,7 +28,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
 
 fn shown(members: &Map<String, Value>) -> Json<Value> {
     let list = |name: &str| members.get(name).cloned().unwrap_or_else(|| json!([]));
-    Json(json!({"workspaces": list("workspaces"), "workspace_parents": list("workspace_parents")}))
+    Json(json!({"workspaces": list("workspaces"), "workspaceParents": list("workspace_parents")}))
 }
 
 async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
@@ -49,24 +50,11 @@ async fn append(
     member: &'static str,
     kept: &'static str,
 ) -> Result<Json<Value>, Failure> {
-    let members = request::object(body)?;
-    let entries = match members.get(member) {
-        Some(Value::Array(entries)) => entries.clone(),
-        Some(_) => {
-            return Err(Problem::new("list_type", &["body", member], "Input should be a valid list").into());
-        }
-        None => return Err(Problem::new("missing", &["body", member], "Field required").into()),
-    };
-    for (number, entry) in entries.iter().enumerate() {
-        for field in ["name", "path"] {
-            if !entry.get(field).is_some_and(Value::is_string) {
-                let number = number.to_string();
-                return Err(
-                    Problem::new("missing", &["body", member, &number, field], "Field required").into()
-                );
-            }
-        }
-    }
+    let form = if member == "parents" { "AddWorkspaceParentsRequest" } else { "AddWorkspacesRequest" };
+    let mut body = Value::Object(request::object(body)?);
+    shape::check(form, &mut body, &["body"])?;
+    shape::complete(form, &mut body);
+    let entries = body[member].as_array().cloned().unwrap_or_default();
     keep::change(app, FILE, move |members| {
         let list = members.entry(kept).or_insert_with(|| json!([]));
         let list = list.as_array_mut().ok_or_else(|| Failure::conflict("Workspaces file is corrupted"))?;
@@ -84,15 +72,20 @@ async fn append(
 }
 
 async fn remove(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
-    take(&app, &params, "workspaces").await
+    take(&app, &params, "workspaces", "Workspace not found").await
 }
 
 async fn remove_parent(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
-    take(&app, &params, "workspace_parents").await
+    take(&app, &params, "workspace_parents", "Workspace parent not found").await
 }
 
 /// Removes the entry of a path.
-async fn take(app: &Arc<App>, params: &Params, kept: &'static str) -> Result<Json<Value>, Failure> {
+async fn take(
+    app: &Arc<App>,
+    params: &Params,
+    kept: &'static str,
+    missing: &str,
+) -> Result<Json<Value>, Failure> {
     let path = params.required("path")?.to_owned();
     let deleted = keep::change(app, FILE, move |members| {
         let Some(list) = members.get_mut(kept).and_then(Value::as_array_mut) else { return Ok(false) };
@@ -100,9 +93,5 @@ async fn take(app: &Arc<App>, params: &Params, kept: &'static str) -> Result<Jso
         list.retain(|entry| entry.get("path").and_then(Value::as_str) != Some(&path));
         Ok(list.len() < before)
     });
-    if deleted.await? {
-        Ok(Json(json!({"deleted": true})))
-    } else {
-        Err(Failure::not_found("Workspace not found"))
-    }
+    if deleted.await? { Ok(Json(json!({"deleted": true}))) } else { Err(Failure::not_found(missing)) }
 }

@@ -15,7 +15,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::App;
-use super::failure::Failure;
+use super::failure::{Failure, Problem};
 use super::percent;
 use super::request::{Params, Steps};
 use super::scope::Scope;
@@ -24,6 +24,9 @@ use run::{GitError, Repository};
 
 const COMMITS_MAX: u64 = 200;
 const COMMITS: u64 = 50;
+
+/// How long the name of a commit may be.
+const SHA_CHARACTERS: std::ops::RangeInclusive<usize> = 4..=64;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -74,13 +77,26 @@ async fn diff(scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
 
 async fn commits(scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
     let limit = params.number("limit", 1, COMMITS_MAX, COMMITS)? as usize;
-    let repository = Repository::at(&path(&scope, &params).await?).await?;
-    Ok(Json(commits::newest(&repository, limit).await?))
+    match Repository::at(&path(&scope, &params).await?).await {
+        Ok(repository) => Ok(Json(commits::newest(&repository, limit).await?)),
+        // A folder that is no repository has no commits.
+        Err(GitError::NoRepository(_)) => Ok(Json(json!({"commits": [], "has_more": false}))),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn commit_changes(scope: Scope, steps: Steps, params: Params) -> Result<Json<Value>, Failure> {
-    let repository = Repository::at(&path(&scope, &params).await?).await?;
-    Ok(Json(changes::of_commit(&repository, steps.get("sha")).await?.to_json()))
+    let sha = steps.get("sha");
+    if !(SHA_CHARACTERS.contains(&sha.len()) && sha.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        let message = "String should match pattern '^[0-9a-fA-F]{4,64}$'";
+        let problem = Problem::new("string_pattern_mismatch", &["path", "sha"], message);
+        return Err(problem.with_input(sha).into());
+    }
+    match Repository::at(&path(&scope, &params).await?).await {
+        Ok(repository) => Ok(Json(changes::of_commit(&repository, sha).await?.to_json())),
+        Err(GitError::NoRepository(_)) => Ok(Json(json!([]))),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Makes a repository of a folder that is in none. Without git, or where it refuses, the folder stays as it is.
@@ -153,7 +169,10 @@ pub(super) async fn described(folder: &std::path::Path) -> Vec<(&'static str, St
         ("x-archive-repo-remote", &["config", "--get", "remote.origin.url"]),
     ];
     for (name, question) in questions {
-        if let Ok(answer) = repository.text(question).await {
+        let answer = repository.text(question).await;
+        // A HEAD that is no branch's is said to be none.
+        let answer = if name == "x-archive-branch" { answer.or(Ok("DETACHED".to_owned())) } else { answer };
+        if let Ok::<_, GitError>(answer) = answer {
             told.push((name, percent::encoded(&without_credentials(&answer))));
         }
     }
@@ -166,7 +185,9 @@ fn without_credentials(address: &str) -> String {
         Some((scheme, rest)) => {
             let end = rest.find('/').unwrap_or(rest.len());
             let host = rest[..end].rsplit_once('@').map_or(&rest[..end], |(_, host)| host);
-            format!("{scheme}://{host}{}", &rest[end..])
+            // What follows a question mark or a hash can hold a token as well.
+            let path = rest[end..].split(['?', '#']).next().unwrap_or_default();
+            format!("{scheme}://{}{path}", host.split(['?', '#']).next().unwrap_or_default())
         }
         None => address.to_owned(),
     }
@@ -182,5 +203,7 @@ mod tests {
         assert_eq!(told, "https://github.com/a/b@c.git");
         assert_eq!(without_credentials("git@github.com:a/b.git"), "git@github.com:a/b.git");
         assert_eq!(without_credentials("https://u:p@h"), "https://h");
+        assert_eq!(without_credentials("https://h/a.git?token=T"), "https://h/a.git");
+        assert_eq!(without_credentials("https://h?token=T"), "https://h");
     }
 }

@@ -63,16 +63,15 @@ mod tests {
     fn what_is_left_out_says_why_and_what_nobody_has_is_not_found() {
         let status = |method: &str, path: &str| match refusal(method, path) {
             Some(Failure::Refused(status, text)) => Some((status.as_u16(), text)),
-            Some(Failure::Later(_) | Failure::Schema(_) | Failure::Internal(_)) | None => None,
+            Some(Failure::Later(_) | Failure::Schema(_) | Failure::Launch(_) | Failure::Internal(_))
+            | None => None,
         };
-        let (code, text) = status("GET", "/api/vscode/status").unwrap();
-        assert_eq!(
-            (code, &*text),
-            (501, "Annals does not serve this. Annals brings no editor and no desktop.")
-        );
+        let (code, text) = status("POST", "/api/llm/subscription/openai/device/start").unwrap();
+        assert_eq!(code, 501);
+        assert!(text.starts_with("Annals does not serve this. Annals logs in nowhere"), "{text}");
         assert_eq!(status("GET", "/api/init").unwrap().0, 404);
-        assert_eq!(status("GET", "/api/conversations/7/vscode/url").unwrap().0, 501);
-        assert_eq!(status("DELETE", "/api/canvas-extensions/installed/x").unwrap().0, 501);
+        assert_eq!(status("GET", "/api/mcp/oauth/status/7").unwrap().0, 501);
+        assert_eq!(status("POST", "/api/canvas-extensions/install").unwrap().0, 501);
         for (method, path) in
             [("PUT", "/api/vscode/status"), ("GET", "/api/vscode/status/x"), ("GET", "/api/nothing")]
         {

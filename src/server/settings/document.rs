@@ -5,23 +5,19 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::event::json::Raw;
-use crate::llm::Settings;
 use crate::secret::document::agent;
 use crate::secret::{Cipher, Form};
 use crate::server::App;
 use crate::server::exposure::Exposure;
 use crate::server::failure::Failure;
 use crate::server::keep;
+use crate::server::launch;
+use crate::server::shape;
 
 const FILE: &str = "settings.json";
 
-/// The versions of the file and of its parts that are written; the reference's of 1.58.
+/// The version of the file that is written; the reference's of 1.58.
 const VERSION: u64 = 1;
-const AGENT_VERSION: u64 = 9;
-
-/// The model where nobody chose one; the reference's.
-const MODEL: &str = "gpt-5.6";
-
 /// The settings, secrets as they are.
 #[derive(Debug, Clone)]
 pub(in crate::server) struct Document(Map<String, Value>);
@@ -65,13 +61,23 @@ impl Document {
         if let (Some(cipher), Some(settings)) = (cipher, members.get_mut("agent_settings")) {
             *settings = in_form(settings, Form::Open(cipher));
         }
+        if let Some(settings) = members.get_mut("agent_settings") {
+            // What cannot be raised to this version is shown as it is.
+            let mut raised = settings.clone();
+            if launch::check_settings(&mut raised, &["agent_settings"]).is_ok() {
+                *settings = raised;
+            }
+        }
+        if let Some(settings) = members.get_mut("conversation_settings") {
+            shape::complete("ConversationSettings", settings);
+        }
         Self(members)
     }
 
     /// The answer of the route.
     pub fn to_json(&self, exposure: Exposure<'_>) -> Value {
         let settings = self.get("agent_settings");
-        let shown = match exposure.form() {
+        let shown = match exposure.form(Form::Redacted) {
             Some(form) => in_form(settings, form),
             None => settings.clone(),
         };
@@ -116,21 +122,47 @@ impl Document {
         Ok(())
     }
 
-    /// Merges a part with what differs: objects within objects, null takes an inner entry away.
+    /// Merges a part with what differs: objects within objects, null takes an entry away. Settings of another kind of
+    /// agent begin afresh, and so do those of another kind of condenser.
     ///
     /// # Errors
-    /// 400 where what comes of it is no settings.
+    /// 422 where what comes of it is no settings.
     pub fn merge(&mut self, part: &str, diff: &Value) -> Result<(), Failure> {
-        let diff = diff.as_object().ok_or_else(|| Failure::bad(format!("{part} must be an object")))?;
         let place = self.0.entry(part).or_insert_with(|| json!({}));
-        for (name, value) in diff {
-            match place.as_object_mut() {
+        let turns = |place: &Value, diff: &Value, name: &str| {
+            diff.get(name).is_some_and(|kind| !kind.is_null() && place.get(name) != Some(kind))
+        };
+        match part {
+            "agent_settings" => {
+                if turns(place, diff, "agent_kind") {
+                    *place = json!({});
+                }
+                if let (Some(before), Some(chosen)) = (place.get_mut("condenser"), diff.get("condenser"))
+                    && turns(before, chosen, "condenser_kind")
+                {
+                    let enabled = before.get("enabled").cloned().unwrap_or(Value::Bool(true));
+                    *before = json!({ "enabled": enabled });
+                }
+                merge_into(place, diff);
+                blank_keys(place);
+                launch::check_settings(place, &["body", "agent_settings_diff"]).map_err(invalid)
+            }
+            "conversation_settings" => {
                 // Of the fields themselves none can be taken away.
-                Some(members) => merge_into(members.entry(name.clone()).or_insert(Value::Null), value),
-                None => return Err(Failure::bad(format!("{part} is no object"))),
+                for (name, value) in diff.as_object().into_iter().flatten() {
+                    if let Some(members) = place.as_object_mut() {
+                        merge_into(members.entry(name.clone()).or_insert(Value::Null), value);
+                    }
+                }
+                shape::complete("ConversationSettings", place);
+                shape::check("ConversationSettings", place, &["body", "conversation_settings_diff"])
+                    .map_err(invalid)
+            }
+            _ => {
+                merge_into(place, diff);
+                Ok(())
             }
         }
-        self.check()
     }
 
     /// Sets a pointer; null clears it.
@@ -138,20 +170,27 @@ impl Document {
         self.0.insert(name.to_owned(), value.clone());
     }
 
-    fn check(&self) -> Result<(), Failure> {
-        let settings = self.get("agent_settings");
-        if let Some(llm) = settings.get("llm") {
-            Settings::parse(&llm.to_string()).map_err(|error| Failure::bad(error.to_string()))?;
-        }
-        let conversation = self.get("conversation_settings");
-        let iterations = conversation.get("max_iterations");
-        if iterations.is_some_and(|number| number.as_u64().is_none_or(|number| number == 0)) {
-            return Err(Failure::bad("max_iterations must be a whole number of at least 1"));
-        }
-        if conversation.get("confirmation_mode").is_some_and(|mode| !mode.is_boolean()) {
-            return Err(Failure::bad("confirmation_mode must be true or false"));
-        }
-        Ok(())
+    /// What a pointer points at.
+    pub fn pointer(&self, name: &str) -> Option<&str> {
+        self.get(name).as_str()
+    }
+
+    /// The settings of agents, secrets as they are.
+    pub fn agent_settings(&self) -> &Value {
+        self.get("agent_settings")
+    }
+
+    /// The settings of conversations.
+    pub fn conversation_settings(&self) -> &Value {
+        self.get("conversation_settings")
+    }
+
+    /// Settings of agents as they are where nobody chose any, with the servers that are there.
+    pub fn reset_agent(&mut self) {
+        let servers = self.agent_settings().get("mcp_config").cloned().unwrap_or_else(|| json!({}));
+        let mut fresh = shape::default("OpenHandsAgentSettings");
+        fresh["mcp_config"] = servers;
+        self.0.insert("agent_settings".to_owned(), fresh);
     }
 
     fn get(&self, name: &str) -> &Value {
@@ -186,29 +225,26 @@ fn merge_into(place: &mut Value, diff: &Value) {
     }
 }
 
+/// Blank keys are none.
+fn blank_keys(settings: &mut Value) {
+    for name in ["api_key", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"] {
+        if let Some(key) = settings.pointer_mut(&format!("/llm/{name}"))
+            && key.as_str().is_some_and(|key| key.trim().is_empty())
+        {
+            *key = Value::Null;
+        }
+    }
+}
+
+/// The reference does not say what is wrong: it could be a secret.
+fn invalid(_: Failure) -> Failure {
+    Failure::unprocessable("Settings validation failed")
+}
+
 fn defaults() -> Map<String, Value> {
-    let llm: Value = serde_json::from_str(&Settings::new(MODEL).to_plain_json()).unwrap_or_default();
     let members = json!({
-        "agent_settings": {
-            "schema_version": AGENT_VERSION,
-            "agent_kind": "openhands",
-            "agent": "CodeActAgent",
-            "llm": llm,
-            "tools": null,
-            "tool_concurrency_limit": 1,
-            "mcp_config": {},
-            "agent_context": {
-                "skills": [], "system_message_suffix": null, "user_message_suffix": null,
-                "load_user_skills": false, "load_public_skills": false, "load_project_skills": false,
-                "load_memory": false, "disabled_skills": [], "secrets": null,
-            },
-            "condenser": {
-                "condenser_kind": "llm_summarizing", "enabled": true, "max_size": 240, "keep_first": 2,
-            },
-        },
-        "conversation_settings": {
-            "schema_version": 1, "max_iterations": 500, "confirmation_mode": false, "security_analyzer": "llm",
-        },
+        "agent_settings": shape::default("OpenHandsAgentSettings"),
+        "conversation_settings": shape::default("ConversationSettings"),
         "active_profile": null,
         "active_agent_profile_id": null,
         "active_meta_profile": null,
@@ -233,10 +269,26 @@ mod tests {
         document.merge("agent_settings", &diff).unwrap();
         assert_eq!(
             document.get("agent_settings")["mcp_config"],
-            json!({"a": {"url": "http://a", "headers": {"Y": "2"}}})
+            json!({"a": {"url": "http://a", "headers": {"Y": "2"}, "enabled": true}})
         );
         assert!(document.merge("conversation_settings", &json!({"max_iterations": 0})).is_err());
         assert!(document.merge("agent_settings", &json!({"llm": {"temperature": "hot"}})).is_err());
+    }
+
+    #[test]
+    fn another_kind_begins_afresh() {
+        let mut document = Document::opened(Map::new(), None);
+        document.merge("agent_settings", &json!({"condenser": {"max_size": 300}})).unwrap();
+        document.merge("agent_settings", &json!({"condenser": {"condenser_kind": "no_op"}})).unwrap();
+        let condenser = |document: &Document| document.agent_settings()["condenser"].clone();
+        assert_eq!(condenser(&document), json!({"condenser_kind": "no_op", "enabled": true}));
+        document
+            .merge("agent_settings", &json!({"condenser": {"condenser_kind": "llm_summarizing"}}))
+            .unwrap();
+        assert_eq!(condenser(&document)["max_size"], json!(240));
+        document.merge("agent_settings", &json!({"agent_kind": "acp", "acp_server": "codex"})).unwrap();
+        assert_eq!(document.agent_settings()["agent_kind"], json!("acp"));
+        assert!(document.agent_settings().get("llm").is_none());
     }
 
     #[test]
@@ -245,7 +297,7 @@ mod tests {
         let mut document = Document::opened(Map::new(), Some(&cipher));
         document.merge("agent_settings", &json!({"llm": {"api_key": "sk-123"}})).unwrap();
         let shown = |exposure| document.to_json(exposure)["agent_settings"]["llm"]["api_key"].clone();
-        assert_eq!(shown(Exposure::Hidden), Value::Null);
+        assert_eq!(shown(Exposure::Hidden), json!("**********"));
         assert_eq!(shown(Exposure::Plain), json!("sk-123"));
         let sealed = shown(Exposure::Sealed(&cipher));
         assert_eq!(cipher.open(sealed.as_str().unwrap()).unwrap().expose(), "sk-123");

@@ -2,8 +2,9 @@
 
 mod document;
 mod secrets;
+mod servers;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -15,13 +16,21 @@ use serde_json::Value;
 pub(super) use document::Document;
 
 use super::App;
+use super::agent_profiles;
 use super::exposure::Exposure;
 use super::failure::Failure;
+use super::meta_profiles;
 use super::profiles;
 use super::request;
+use super::shape;
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/", get(read).patch(change)).merge(secrets::routes())
+    Router::new()
+        .route("/", get(read).patch(change))
+        .route("/agent-schema", get(agent_form))
+        .route("/conversation-schema", get(conversation_form))
+        .merge(servers::routes())
+        .merge(secrets::routes())
 }
 
 async fn read(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Json<Value>, Failure> {
@@ -34,8 +43,10 @@ async fn change(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, Failure> {
-    let exposure = Exposure::of(&headers, app.config().cipher.as_ref())?;
-    let members = request::object(&body)?;
+    // What is changed is answered without secrets, whatever the header says; a wrong word is still one.
+    let _checked = Exposure::of(&headers, app.config().cipher.as_ref())?;
+    let mut members = Value::Object(request::object(&body)?);
+    shape::check("SettingsUpdateRequest", &mut members, &["body"])?;
     let parts = [
         ("agent_settings_diff", "agent_settings"),
         ("conversation_settings_diff", "conversation_settings"),
@@ -54,10 +65,18 @@ async fn change(
              active_profile, active_agent_profile_id, or active_meta_profile must be provided",
         ));
     }
+    let named = |wanted: &str| {
+        pointers.iter().find_map(|(name, value)| if *name == wanted { value.as_str() } else { None })
+    };
+    if let Some(id) = named("active_agent_profile_id") {
+        agent_profiles::check_known(&app, id).await?;
+    }
+    if let Some(name) = named("active_meta_profile") {
+        meta_profiles::load(&app, name).await?;
+    }
     // A profile that is named lends its model, unless the request brings one.
-    let named =
-        pointers.iter().find_map(|(name, value)| (*name == "active_profile").then(|| value.as_str())?);
-    let llm = match named {
+    let brings = diffs.iter().any(|(part, diff)| *part == "agent_settings" && diff.get("llm").is_some());
+    let llm = match named("active_profile").filter(|_| !brings) {
         Some(profile) => {
             let settings = app.profiles()?.load(profile, app.config().cipher.as_ref());
             let settings = settings.map_err(profiles::refused)?;
@@ -75,5 +94,18 @@ async fn change(
         }
         diffs.iter().try_for_each(|(part, diff)| document.merge(part, diff))
     });
-    Ok(Json(document.await?.to_json(exposure)))
+    Ok(Json(document.await?.to_json(Exposure::Hidden)))
+}
+
+/// The forms that settings are asked for with; the reference's.
+static FORMS: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("forms.json")).expect("the forms are JSON: a test reads them")
+});
+
+async fn agent_form() -> Json<Value> {
+    Json(FORMS["agent"].clone())
+}
+
+async fn conversation_form() -> Json<Value> {
+    Json(FORMS["conversation"].clone())
 }

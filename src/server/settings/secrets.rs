@@ -12,9 +12,10 @@ use serde_json::{Map, Value, json};
 
 use crate::secret::{Cipher, REDACTED, Secret};
 use crate::server::App;
+use crate::server::agent_profiles;
 use crate::server::failure::Failure;
 use crate::server::keep;
-use crate::server::request;
+use crate::server::request::{self, Params};
 
 const FILE: &str = "secrets.json";
 
@@ -44,11 +45,20 @@ fn stored(members: &Map<String, Value>) -> Option<&Map<String, Value>> {
     members.get(SECRETS)?.as_object()
 }
 
-async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
+async fn list(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
+    let profile = match params.get("agent_profile_id") {
+        Some(id) => {
+            let profile = agent_profiles::by_id(&app, id).await;
+            Some(profile.map_err(|_| Failure::not_found("Agent profile not found"))?)
+        }
+        None => None,
+    };
+    let allowed = profile.as_ref().and_then(|profile| profile.get("secret_refs")?.as_array());
     let members = keep::read(&app, FILE).await?;
     let secrets: Vec<Value> = stored(&members)
         .into_iter()
         .flatten()
+        .filter(|(name, _)| allowed.is_none_or(|allowed| allowed.contains(&json!(name))))
         .map(|(name, secret)| json!({"name": name, "description": secret.get("description")}))
         .collect();
     Ok(Json(json!({ "secrets": secrets })))

@@ -209,7 +209,9 @@ pub(super) async fn said(
     }
     let invalid = |failure: Failure| match &failure {
         Failure::Refused(StatusCode::NOT_FOUND, _) => ("ValueError", "inactive_service".to_owned()),
-        Failure::Refused(..) | Failure::Later(_) | Failure::Internal(_) => ("ValueError", failure.told()),
+        Failure::Refused(..) | Failure::Later(_) | Failure::Launch(_) | Failure::Internal(_) => {
+            ("ValueError", failure.told())
+        }
         Failure::Schema(_) => ("ValidationError", failure.told()),
     };
     if value.get("role").is_none() {

@@ -84,20 +84,14 @@ async fn a_workspaces_skills_and_hooks_are_found() {
 #[tokio::test]
 async fn what_is_absent_says_so() {
     let server = Served::start().await;
-    for path in [
-        "/api/vscode/url",
-        "/api/agent-profiles",
-        "/api/meta-profiles/x",
-        "/api/canvas-extensions/installed",
-        "/api/llm/provider-connections",
-        "/api/llm/subscription/openai/status",
-        "/api/mcp/oauth/status/x",
-        "/api/settings/agent-schema",
-        "/api/git/repositories/search",
-        "/v1/models",
-        "/api/conversations/7b0ea2a3-0f3f-4f55-9b6a-2f3d0f3b0d11/vscode/url",
+    for (method, path) in [
+        ("GET", "/api/mcp/oauth/status/x"),
+        ("POST", "/api/llm/subscription/openai/device/start"),
+        ("POST", "/api/canvas-extensions/install"),
+        ("POST", "/api/skills/sync"),
+        ("POST", "/v1/responses"),
     ] {
-        let answer = server.get(path).await;
+        let answer = server.request(method, path, None).await;
         assert_eq!(answer.status, 501, "{path}");
         assert!(answer.json()["detail"].as_str().is_some_and(|why| why.len() > 20), "{path}");
     }

@@ -37,7 +37,7 @@ async fn what_cannot_be_made_is_refused_and_leaves_nothing() {
     let (server, model) = (Served::start().await, model(&[]));
     let refused = [
         (json!({"workspace": null}), "missing"),
-        (json!({"agent": null}), "missing"),
+        (json!({"agent": null}), "value_error"),
         (json!({"agent": {"kind": "Agent"}}), "missing"),
         (json!({"conversation_id": "nope"}), "uuid_parsing"),
         (json!({"max_iterations": 0}), "greater_than_equal"),

@@ -84,15 +84,25 @@ async fn what_git_cannot_mean_is_refused() {
         format!("changes?path={path}&ref=--output=/tmp/x"),
         format!("diff?path={path}/none"),
         format!("diff?path={path}/new.txt&ref=HEAD&commit=HEAD"),
-        format!("commits?path={}", bare.display()),
-        format!("commits/--all/changes?path={path}"),
+        format!("commits/abcdef1/changes?path={path}"),
     ] {
         assert_eq!(server.get(&format!("/api/git/{query}")).await.status, 400, "{query}");
+    }
+    let none = server.get(&format!("/api/git/commits?path={}", bare.display())).await.ok();
+    assert_eq!(none, json!({"commits": [], "has_more": false}));
+    let none = server.get(&format!("/api/git/commits/abcdef1/changes?path={}", bare.display())).await.ok();
+    assert_eq!(none, json!([]));
+    for sha in ["--all", "abc", "zzzz"] {
+        assert_eq!(
+            server.get(&format!("/api/git/commits/{sha}/changes?path={path}")).await.status,
+            422,
+            "{sha}"
+        );
     }
     assert_eq!(server.get("/api/git/changes").await.status, 422);
     assert_eq!(server.get(&format!("/api/git/commits?path={path}&limit=0")).await.status, 422);
     let id = server.conversation(&model).await;
-    for route in ["changes", "diff", "commits", "commits/HEAD/changes"] {
+    for route in ["changes", "diff", "commits", "commits/abcdef1/changes"] {
         for outside in [format!("{path}/.."), bare.display().to_string(), "/etc/passwd".into()] {
             let answer = server.get(&format!("/api/conversations/{id}/git/{route}?path={outside}")).await;
             assert_eq!(

@@ -2,12 +2,15 @@
 
 mod access;
 mod bash;
+mod begin;
 mod choices;
 mod commands;
 mod conversations;
 mod events;
 mod files;
+mod gateway;
 mod git;
+mod kept;
 mod lifecycle;
 mod plugins;
 mod settings;

@@ -1,6 +1,6 @@
 //! What people set once for all conversations.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::caller::{KEY, Served};
 
@@ -20,7 +20,7 @@ async fn settings_are_changed_part_by_part() {
     let llm = json!({"llm": {"model": "openai/m", "api_key": "sk-settings-1"}});
     let changed =
         change(json!({"agent_settings_diff": llm, "misc_settings_diff": {"a": {"b": 1}}})).await.ok();
-    assert_eq!(changed["agent_settings"]["llm"]["api_key"], Value::Null);
+    assert_eq!(changed["agent_settings"]["llm"]["api_key"], json!("**********"));
     change(json!({"conversation_settings_diff": {"max_iterations": 7}})).await.ok();
     let all = server.get("/api/settings").await.ok();
     assert_eq!(
@@ -36,13 +36,20 @@ async fn settings_are_changed_part_by_part() {
     let sealed = exposed(&server, "/api/settings", "encrypted").await.ok();
     assert!(sealed["agent_settings"]["llm"]["api_key"].as_str().unwrap().starts_with("gAAAAA"));
     assert_eq!(exposed(&server, "/api/settings", "everything").await.status, 400);
+    assert_eq!(change(json!({})).await.status, 400);
     for wrong in [
-        json!({}),
         json!({"agent_settings_diff": []}),
+        json!({"agent_settings_diff": {"llm": {"temperature": "hot"}}}),
+        json!({"agent_settings_diff": {"tool_concurrency_limit": 0}}),
         json!({"conversation_settings_diff": {"max_iterations": 0}}),
+        json!({"active_agent_profile_id": "x"}),
+        json!({"active_profile": "../x"}),
     ] {
-        assert_eq!(change(wrong).await.status, 400);
+        assert_eq!(change(wrong.clone()).await.status, 422, "{wrong}");
     }
+    let unknown = json!({"active_agent_profile_id": "7f6bc8a4-0000-4000-8000-000000000000"});
+    assert_eq!(change(unknown).await.status, 404);
+    assert_eq!(change(json!({"active_meta_profile": "none"})).await.status, 404);
     let file = std::fs::read_to_string(server.path("settings/settings.json")).unwrap();
     assert!(!file.contains("sk-settings-1"), "what is kept is sealed");
 }
@@ -103,7 +110,10 @@ async fn profiles_are_saved_renamed_activated_and_deleted() {
         (201, json!({"name": "fast", "message": "Profile 'fast' saved"}))
     );
     let one = server.get("/api/profiles/fast").await.ok();
-    assert_eq!((&one["config"]["model"], &one["config"]["api_key"]), (&json!("openai/fast"), &Value::Null));
+    assert_eq!(
+        (&one["config"]["model"], &one["config"]["api_key"]),
+        (&json!("openai/fast"), &json!("**********"))
+    );
     assert_eq!(one["api_key_set"], json!(true));
     let plain = exposed(&server, "/api/profiles/fast", "plaintext").await.ok();
     assert_eq!(plain["config"]["api_key"], json!("sk-profile-1"));
@@ -125,8 +135,10 @@ async fn profiles_are_saved_renamed_activated_and_deleted() {
         assert_eq!(answer.refusal(), (404, json!("Profile 'quick' not found")), "{path}");
     }
     for name in ["..%2fsecrets", ".hidden", "a%20b"] {
-        assert_eq!(server.get(&format!("/api/profiles/{name}")).await.status, 400, "{name}");
+        assert_eq!(server.get(&format!("/api/profiles/{name}")).await.status, 422, "{name}");
     }
+    let renamed = server.post("/api/profiles/x/rename", json!({"new_name": ""})).await;
+    assert_eq!(renamed.refusal().1[0]["type"], json!("string_too_short"));
     assert_eq!(server.post("/api/profiles/x", json!({})).await.status, 422);
     assert_eq!(
         server.post("/api/profiles/x", json!({"llm": {"temperature": "hot", "model": "m"}})).await.status,
@@ -138,13 +150,14 @@ async fn profiles_are_saved_renamed_activated_and_deleted() {
 async fn workspaces_are_kept_once_each() {
     let server = Served::start().await;
     let add = async |path: &str, body| server.post(&format!("/api/workspaces{path}"), body).await;
-    let one = json!({"name": "One", "path": "/one"});
+    let parent = json!({"id": "2", "name": "All", "path": "/one"});
+    let one = json!({"id": "1", "name": "One", "path": "/one", "parentPath": null});
     let list = add("", json!({"workspaces": [one, one]})).await.ok();
-    assert_eq!(list, json!({"workspaces": [one], "workspace_parents": []}));
-    add("/parents", json!({"parents": [one]})).await.ok();
+    assert_eq!(list, json!({"workspaces": [one], "workspaceParents": []}));
+    add("/parents", json!({"parents": [parent]})).await.ok();
     assert_eq!(
         server.get("/api/workspaces").await.ok(),
-        json!({"workspaces": [one], "workspace_parents": [one]})
+        json!({"workspaces": [one], "workspaceParents": [parent]})
     );
     for path in ["/api/workspaces?path=/one", "/api/workspaces/parents?path=/one"] {
         assert_eq!(server.request("DELETE", path, None).await.ok(), json!({"deleted": true}));

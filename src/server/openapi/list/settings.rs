@@ -12,15 +12,19 @@ pub(in crate::server::openapi) const SETTINGS: Group = Group {
         put("/api/settings/secrets", "Stores a secret").takes("StoredSecret").answers("Anything"),
         get("/api/settings/secrets/{name}", "A secret's value").sends("text/plain").refuses(&[404]),
         delete("/api/settings/secrets/{name}", "Forgets a secret").answers("Anything").refuses(&[404]),
-        get("/api/settings/agent-schema", "The form of an agent's settings")
+        get("/api/settings/agent-schema", "The form of an agent's settings").answers("Anything"),
+        get("/api/settings/conversation-schema", "The form of a conversation's settings").answers("Anything"),
+        post("/api/settings/mcp/{settings_key}", "Adds an MCP server")
+            .takes("Anything")
+            .makes("Anything")
+            .refuses(&[409]),
+        patch("/api/settings/mcp/{settings_key}", "Changes an MCP server")
+            .takes("Anything")
             .answers("Anything")
-            .absent(NOT_YET),
-        get("/api/settings/conversation-schema", "The form of a conversation's settings")
+            .refuses(&[404]),
+        delete("/api/settings/mcp/{settings_key}", "Removes an MCP server")
             .answers("Anything")
-            .absent(NOT_YET),
-        post("/api/settings/mcp/{settings_key}", "Adds an MCP server").absent(NOT_YET),
-        patch("/api/settings/mcp/{settings_key}", "Changes an MCP server").absent(NOT_YET),
-        delete("/api/settings/mcp/{settings_key}", "Removes an MCP server").absent(NOT_YET),
+            .refuses(&[404]),
         get("/api/workspaces", "Folders that are kept in mind"),
         post("/api/workspaces", "Keeps folders in mind"),
         delete("/api/workspaces", "Forgets a folder"),
@@ -43,34 +47,38 @@ pub(in crate::server::openapi) const PROFILES: Group = Group {
         post("/api/profiles/{name}/activate", "Makes one the settings' own")
             .answers("Anything")
             .refuses(&[404]),
-        post("/api/profiles/{name}/validate", "Tries one")
-            .answers("Anything")
-            .refuses(&[404])
-            .absent(NOT_YET),
-        get("/api/agent-profiles", "Lists the profiles of agents").answers("Anything").absent(NOT_YET),
-        get("/api/agent-profiles/{name}", "Shows one").answers("Anything").refuses(&[404]).absent(NOT_YET),
-        post("/api/agent-profiles/{name}", "Saves one").takes("Anything").makes("Anything").absent(NOT_YET),
-        delete("/api/agent-profiles/{name}", "Deletes one")
-            .answers("Anything")
-            .refuses(&[404])
-            .absent(NOT_YET),
+        post("/api/profiles/{name}/validate", "Tries one").takes("SaveProfile").answers("Anything"),
+        get("/api/agent-profiles", "Lists the profiles of agents").answers("Anything"),
+        get("/api/agent-profiles/{name}", "Shows one").answers("Anything").refuses(&[404]),
+        post("/api/agent-profiles/{name}", "Saves one").takes("Anything").makes("Anything").refuses(&[409]),
+        delete("/api/agent-profiles/{name}", "Deletes one").answers("Anything"),
         post("/api/agent-profiles/{name}/rename", "Gives one another name")
             .takes("Rename")
             .answers("Anything")
-            .absent(NOT_YET),
-        post("/api/agent-profiles/{profile_id}/activate", "Makes one the one in use")
+            .refuses(&[404, 409]),
+        post("/api/agent-profiles/{name}/activate", "Makes the one of that id the one in use")
             .answers("Anything")
-            .absent(NOT_YET),
+            .refuses(&[404]),
         post("/api/agent-profiles/{name}/materialize", "Shows what one would begin with")
+            .may_take("Anything")
             .answers("Anything")
-            .absent(NOT_YET),
-        get("/api/meta-profiles", "Lists the profiles of profiles").answers("Anything").absent(NOT_YET),
-        get("/api/meta-profiles/{name}", "Shows one").answers("Anything").absent(NOT_YET),
-        post("/api/meta-profiles/{name}", "Saves one").takes("Anything").makes("Anything").absent(NOT_YET),
-        delete("/api/meta-profiles/{name}", "Deletes one").answers("Anything").absent(NOT_YET),
+            .refuses(&[404]),
+        get("/api/meta-profiles", "Lists the profiles of profiles").answers("Anything"),
+        get("/api/meta-profiles/{name}", "Shows one").answers("Anything").refuses(&[404]),
+        post("/api/meta-profiles/{name}", "Saves one").takes("Anything").makes("Anything").refuses(&[409]),
+        delete("/api/meta-profiles/{name}", "Deletes one").answers("Anything"),
         post("/api/meta-profiles/{name}/activate", "Makes one the one in use")
             .answers("Anything")
-            .absent(NOT_YET),
+            .refuses(&[404]),
+        get("/api/llm/provider-connections", "Lists keys that profiles share").answers("Anything"),
+        post("/api/llm/provider-connections", "Adds one").takes("Anything").makes("Anything").refuses(&[409]),
+        patch("/api/llm/provider-connections/{connection_id}", "Changes one")
+            .takes("Anything")
+            .answers("Anything")
+            .refuses(&[404]),
+        delete("/api/llm/provider-connections/{connection_id}", "Removes one that no profile uses")
+            .answers("Anything")
+            .refuses(&[404, 409]),
     ],
 };
 
@@ -89,7 +97,7 @@ pub(in crate::server::openapi) const EXTENSIONS: Group = Group {
             .takes("Anything")
             .answers("Anything")
             .absent(NOT_YET),
-        post("/api/mcp/test", "Tries an MCP server").takes("Anything").answers("Anything").absent(NOT_YET),
+        post("/api/mcp/test", "Tries an MCP server").takes("Anything").answers("Anything"),
         post("/api/hooks", "Reads a workspace's hooks").takes("Anything").answers("Anything"),
         post("/api/sub-agents", "Lists a workspace's sub-agents").takes("Anything").answers("Anything"),
         post("/api/skills", "Reads skills and merges them").takes("Anything").answers("Anything"),

@@ -1,6 +1,5 @@
 //! Commands, files and repositories of the machine (`api.md` section 8).
 
-use super::unserved::DESKTOP;
 use crate::server::openapi::operation::{Group, Kind, Parameter, delete, get, may, must, post};
 
 const PATH: Parameter = must("path", Kind::Text, "an absolute path");
@@ -96,8 +95,9 @@ pub(in crate::server::openapi) const GIT: Group = Group {
             .query(&[PATH])
             .answers("Anything")
             .refuses(&[400]),
-        get("/api/git/repositories/search", "Repositories that a provider's token sees")
-            .absent("Annals keeps no tokens of code hosts; ask the host itself."),
+        get("/api/git/repositories/search", "Repositories that a provider's token sees: there is no token")
+            .query(&[must("provider", Kind::Text, "the code host")])
+            .answers("Anything"),
     ],
 };
 
@@ -123,8 +123,10 @@ pub(in crate::server::openapi) const SCOPED: Group = Group {
         get("/api/conversations/{conversation_id}/git/diff", "A file before and now"),
         get("/api/conversations/{conversation_id}/git/commits", "The newest commits"),
         get("/api/conversations/{conversation_id}/git/commits/{sha}/changes", "Files of a commit"),
-        get("/api/conversations/{conversation_id}/vscode/url", "An editor's address").absent(DESKTOP),
-        get("/api/conversations/{conversation_id}/vscode/status", "Whether it runs").absent(DESKTOP),
+        get("/api/conversations/{conversation_id}/vscode/url", "An editor's address: there is none")
+            .answers("Anything"),
+        get("/api/conversations/{conversation_id}/vscode/status", "Whether it runs: it does not")
+            .answers("Anything"),
         get("/api/conversations/{conversation_id}/workspace", "A page of the workspace"),
         get("/api/conversations/{conversation_id}/workspace/{file_path}", "A file of the workspace"),
         post("/api/auth/workspace-session", "Gives out a cookie for them"),

@@ -1,0 +1,133 @@
+"""What a person does in Agent Canvas: looks, opens, says, follows, lets pass and refuses, and changes settings."""
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from playwright.sync_api import expect
+
+from stage import KEY
+
+BOX = "[contenteditable=true]"
+
+
+@pytest.fixture
+def begun(canvas, annals, model):
+    """The application with a model to ask, behind its first questions."""
+    llm = {"model": "openai/gpt-4o", "base_url": model.url, "api_key": "sk-test", "num_retries": 0}
+    annals.ask("/api/profiles/quick", {"llm": llm})
+    annals.ask("/api/profiles/quick/activate", {})
+
+    def begin(path="/"):
+        page = canvas.open()
+        page.get_by_role("button", name="Confirm preferences").click(timeout=120_000)
+        page.get_by_text("Skip for now").click()
+        expect(page.get_by_text("Let's Start Building!")).to_be_visible()
+        if path != "/":
+            page.goto(annals.url + path)
+        return page
+
+    return begin
+
+
+def say(page, text):
+    page.locator(BOX).first.click()
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
+def turn(page, switch):
+    """Turns a switch, whose box is hidden behind its picture."""
+    switch = page.get_by_test_id(switch)
+    switch.wait_for(state="attached")
+    switch.evaluate("(box) => box.click()")
+
+
+def save(page):
+    with page.expect_response(lambda answer: answer.request.method == "PATCH" and answer.url.endswith("/api/settings")) as told:
+        page.get_by_test_id("save-button").click()
+    assert told.value.ok, told.value.text()
+
+
+def wait_for(condition, seconds=20):
+    end = time.time() + seconds
+    while not condition():
+        assert time.time() < end, "it did not come to pass"
+        time.sleep(.05)
+
+
+def call(command, risk="LOW"):
+    return {"text": "Looking.", "calls": [("terminal", {"command": command, "security_risk": risk})]}
+
+
+def test_a_conversation_is_begun_followed_and_found_again(begun, canvas, annals, model):
+    model.play(call("echo from-canvas"), {"hold": "last", "text": "Finished."})
+    page = begun()
+    say(page, "Say hello")
+    page.wait_for_url(re.compile(r"/conversations/[0-9a-f-]{36}"))
+    expect(page.get_by_text("Ran echo from-canvas")).to_be_visible()
+    model.release("last")
+    expect(page.get_by_text("Finished.")).to_be_visible()
+    identifier = page.url.rsplit("/", 1)[-1]
+    info = annals.ask(f"/api/conversations/{identifier}")
+    assert [tool["name"] for tool in info["agent"]["tools"]][:3] == ["terminal", "file_editor", "task_tracker"], info["agent"]
+    model.play({"text": "Resumed."})
+    say(page, "Again")
+    expect(page.get_by_text("Resumed.")).to_be_visible()
+    page.goto(annals.url)
+    page.locator(f"a[href*='{identifier}']").first.click()
+    expect(page.get_by_text("Ran echo from-canvas")).to_be_visible()
+    expect(page.get_by_text("Resumed.")).to_be_visible()
+    assert ("POST", "/api/conversations", 201) in canvas.asked
+
+
+@pytest.mark.parametrize("button, shown", [("action-confirm-button", "Ran echo asked"), ("action-reject-button", None)])
+def test_a_call_waits_for_the_person(begun, annals, model, button, shown):
+    model.play(call("echo asked", "HIGH"), {"text": "Agreed."})
+    identifier = annals.conversation(model, policy="AlwaysConfirm")
+    page = begun(f"/conversations/{identifier}")
+    say(page, "Ask me first")
+    page.get_by_test_id(button).click()
+    if shown:
+        expect(page.get_by_text(shown)).to_be_visible()
+        expect(page.get_by_text("Agreed.")).to_be_visible()
+    else:
+        expect(page.get_by_test_id(button)).to_have_count(0)
+        events = f"/api/annals/conversations/{identifier}/events?limit=100"
+        wait_for(lambda: "UserRejectObservation" in [event["event"]["kind"] for event in annals.ask(events)["events"]])
+
+
+def test_settings_are_changed_and_hold(begun, annals, model):
+    page = begun("/settings/verification")
+    turn(page, "sdk-settings-confirmation_mode")
+    save(page)
+    assert annals.ask("/api/settings")["conversation_settings"]["confirmation_mode"] is True
+    page.reload()
+    expect(page.get_by_test_id("sdk-settings-confirmation_mode")).to_be_checked()
+    page.goto(annals.url + "/settings/condenser")
+    turn(page, "sdk-settings-condenser.enabled")
+    save(page)
+    assert annals.ask("/api/settings")["agent_settings"]["condenser"]["enabled"] is False
+    for path, text in [("agents", "Available Profiles"), ("llm", "Provider connections"), ("app", "Git Username")]:
+        page.goto(f"{annals.url}/settings/{path}")
+        expect(page.get_by_text(text).first).to_be_visible()
+
+
+def test_nothing_that_it_asks_is_left_out(annals):
+    """The addresses that the application's program names, asked: none of them answers 501."""
+    paths = [
+        "/api/agent-profiles", "/api/canvas-extensions/installed", "/api/llm/provider-connections", "/api/llm/models",
+        "/api/llm/providers", "/api/llm/subscription/openai/models", "/api/llm/subscription/openai/status", "/api/meta-profiles",
+        "/api/plugins/installed", "/api/profiles", "/api/settings/agent-schema", "/api/settings/conversation-schema",
+        "/api/skills/installed", "/api/tools/", "/api/vscode/status", "/api/vscode/url", "/api/workspaces",
+    ]
+    for path in paths:
+        request = urllib.request.Request(annals.url + path, headers={"X-Session-API-Key": KEY})
+        try:
+            with urllib.request.urlopen(request) as answer:
+                json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{path}: {error.code}") from error

@@ -5,6 +5,8 @@
 
 mod actor;
 mod admin_log;
+#[cfg(all(feature = "server", unix))]
+mod anew;
 mod answer;
 mod archive;
 mod arguments;

@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::budget::Pressure;
 use super::gate::Gate;
 use super::stall::Stall;
 
@@ -49,7 +50,12 @@ const FAREWELL: Duration = Duration::from_millis(2500);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `router` on `listener` until `ending` is told; requests under way are answered then, for a while.
-pub(super) async fn run(listener: TcpListener, router: Router, ending: CancellationToken) {
+pub(super) async fn run(
+    listener: TcpListener,
+    router: Router,
+    pressure: Pressure,
+    ending: CancellationToken,
+) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {
@@ -59,6 +65,7 @@ pub(super) async fn run(listener: TcpListener, router: Router, ending: Cancellat
         };
         match taken {
             Ok((stream, permit)) => {
+                let stream = Stall::new(stream, Gate::default(), pressure.clone());
                 connections.spawn(connection(stream, permit, router.clone(), ending.clone()));
             }
             // Of one connection, or of all of them for a moment.
@@ -85,13 +92,12 @@ async fn take(
 
 /// One connection, to its end; sockets that come of it are counted by themselves.
 async fn connection(
-    stream: TcpStream,
+    stream: Stall<TcpStream>,
     permit: OwnedSemaphorePermit,
     router: Router,
     ending: CancellationToken,
 ) {
-    let gate = Gate::default();
-    let known = gate.clone();
+    let known = stream.gate().clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Patient::body);
         request.extensions_mut().insert(known.clone());
@@ -102,7 +108,7 @@ async fn connection(
         .header_read_timeout(HEAD_PATIENCE)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(Stall::new(stream, gate)), service)
+        .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::pin!(served);
     // A connection that breaks has nobody to tell.

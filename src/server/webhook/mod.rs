@@ -67,7 +67,7 @@ impl Webhooks {
 /// Queues an event: with its nulls, as these have it. Pieces of replies are not told.
 fn tell(deliveries: &[Arc<Delivery>], conversation: &ConversationId, frame: &Frame) {
     let text = match frame {
-        Frame::Durable { text, .. } | Frame::Transient(text) => text,
+        Frame::Durable { text, .. } | Frame::Transient(text) => text.as_str(),
         Frame::Piece(_) => return,
     };
     // What was shown is an event that can be read.

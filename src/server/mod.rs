@@ -44,6 +44,7 @@ mod percent;
 mod piece;
 mod plan;
 mod plugins;
+mod private;
 mod probes;
 mod profiles;
 mod request;

@@ -126,6 +126,9 @@ pub(super) fn listen(
     said: impl FnOnce(&Store, &str) -> Result<()>,
 ) -> Result<u8> {
     let failed = |source| Error::Serve { address: asked, source };
+    // The last to go: what all else has left behind goes with it.
+    #[cfg(target_os = "linux")]
+    let _sweeper = super::sweep::Sweeper::start();
     close_environment().map_err(failed)?;
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     let served = runtime.block_on(async {

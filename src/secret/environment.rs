@@ -1,4 +1,5 @@
-//! What programs that are started here find in their environment: never what the server was given for itself alone.
+//! What programs that are started here find in their environment: never what the server was given for itself alone, and
+//! a mark that says who started them.
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
@@ -57,6 +58,9 @@ const TRAVEL: [&str; 18] = [
     "no_proxy",
 ];
 
+/// The variable that every program bears that is started here, and hands on to those that it starts.
+pub const MARK: &str = "ANNALS_STARTED_BY";
+
 /// The variable by which the C library of most systems is told, at a program's start, how to keep memory.
 pub const TUNABLES: &str = "GLIBC_TUNABLES";
 
@@ -98,6 +102,7 @@ pub fn withhold(command: &mut Command) {
         Some(theirs) => command.env(TUNABLES, theirs),
         None => command,
     };
+    bear_mark(command);
 }
 
 /// What [`TUNABLES`] is to say for a server, where it says something else. What a person says of the same stays.
@@ -121,6 +126,24 @@ pub fn clear(command: &mut Command, reach: Reach) {
     };
     let kept: Vec<(OsString, OsString)> = std::env::vars_os().filter(|(name, _)| may(name)).collect();
     command.env_clear().envs(kept);
+    bear_mark(command);
+}
+
+/// Marks a program as one that this process started, so that it can be ended with it.
+pub fn bear_mark(command: &mut Command) {
+    if let Some(mark) = mark() {
+        command.env(MARK, mark);
+    }
+}
+
+/// What the programs bear that this process starts: its number, and when it began, so that no other process of this
+/// machine ever marks the same. `None` where the system does not tell.
+#[must_use]
+pub fn mark() -> Option<String> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Behind the name, which may have any letters in it: the 20th field is when it began (proc(5)).
+    let began = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
+    Some(format!("{}-{began}", std::process::id()))
 }
 
 #[cfg(test)]

@@ -60,6 +60,7 @@ mod golden;
 mod guide;
 mod hostile;
 mod hostile_bytes;
+mod hostile_children;
 mod hostile_files;
 #[cfg(feature = "agent")]
 mod llm_chat;

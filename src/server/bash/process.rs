@@ -75,7 +75,7 @@ async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let deadline = tokio::time::sleep(Duration::from_secs(command.timeout));
     tokio::pin!(deadline);
-    let mut is_late = false;
+    let (mut is_late, mut is_stopped) = (false, false);
     let mut kill_at: Option<tokio::time::Instant> = None;
     let mut buffers = (vec![0; BUFFER_BYTES], vec![0; BUFFER_BYTES]);
     let mut status: Option<std::io::Result<ExitStatus>> = None;
@@ -99,7 +99,8 @@ async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<
                 signal(group, Signal::Term);
                 kill_at = Some(tokio::time::Instant::now() + GRACE);
             },
-            () = stop(&mut told), if kill_at.is_none() => {
+            () = stop(&mut told), if kill_at.is_none() || !is_stopped => {
+                is_stopped = true;
                 signal(group, Signal::Term);
                 kill_at = Some(tokio::time::Instant::now() + GRACE);
             },
@@ -115,6 +116,10 @@ async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<
         if stdout.len() > PIECE_BYTES || stderr.len() > PIECE_BYTES {
             pieces.show(std::mem::take(&mut stdout), std::mem::take(&mut stderr), None);
         }
+    }
+    if is_late || is_stopped {
+        // What it left behind, and what does not heed the request.
+        signal(group, Signal::Kill);
     }
     let code = match status {
         Some(Ok(status)) if !is_late => code(status),

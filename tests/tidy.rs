@@ -102,7 +102,7 @@ const CRATES: &[(&[&str], &[&str])] = &[
         &["src/cli/"],
     ),
     (&["reqwest"], &["src/llm/", "src/remote/", "src/tool/mcp/address.rs"]),
-    (&["futures_util", "tokio_tungstenite"], &["src/remote/"]),
+    (&["futures_util", "tokio_tungstenite"], &["src/remote/", "src/server/"]),
     (&["rustls", "rustls_platform_verifier"], &["src/llm/"]),
     (&["aho_corasick", "fernet", "zeroize"], &["src/secret/"]),
     (&["ed25519_dalek", "getrandom"], &["src/audit/proof/key.rs"]),

@@ -38,9 +38,9 @@ pub(super) fn run(place: &Place<'_>, command: &Events, output: &Output) -> Resul
     Ok(DONE)
 }
 
-/// The payload as it is stored, and a line break where it has none of its own.
+/// The payload as it is stored, and a line break where it has none of its own; on a terminal with escapes that say the same.
 fn raw(event: &StoredEvent, output: &Output) -> Result<()> {
-    output.raw(event.payload.as_bytes())?;
+    output.json_text(&event.payload)?;
     if event.payload.ends_with('\n') { Ok(()) } else { output.raw(b"\n") }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn line(event: &StoredEvent, output: &Output) -> Result<()> {
     });
     let mut text = around.to_string();
     text.truncate(text.len() - 1);
-    output.line(format!("{text},\"payload\":{payload}}}"))
+    output.json_text(&format!("{text},\"payload\":{payload}}}\n"))
 }
 
 /// The payload on one line, otherwise as it is (a line break within JSON is white space, strings escape

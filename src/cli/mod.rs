@@ -5,6 +5,8 @@
 
 mod actor;
 mod admin_log;
+#[cfg(all(feature = "server", unix))]
+mod anew;
 mod answer;
 mod archive;
 mod arguments;
@@ -47,6 +49,8 @@ mod settings;
 mod show;
 mod state;
 mod stats;
+#[cfg(all(feature = "server", target_os = "linux"))]
+mod sweep;
 mod tail;
 mod transcript;
 mod upgrade;
@@ -74,6 +78,10 @@ const FAILED: u8 = 2;
 /// Runs the program with the arguments it was given.
 #[must_use]
 pub fn main() -> ExitCode {
+    #[cfg(all(feature = "server", target_os = "linux"))]
+    if let Some(swept) = sweep::is_asked() {
+        return swept;
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
-use crate::visualizer::{Colour, Line, Span, Style};
+use crate::visualizer::{Colour, Line, Span, Style, escaped};
 
 pub(super) use crate::visualizer::one_line;
 
@@ -57,7 +57,13 @@ impl Output {
 
     /// Prints a JSON value on one line.
     pub(super) fn value(&self, value: &Value) -> Result<()> {
-        self.line(value.to_string())
+        self.json_text(&value.to_string()).and_then(|()| self.raw(b"\n"))
+    }
+
+    /// Prints JSON as it is; on a terminal with escapes for what would drive it, which say the same.
+    pub(super) fn json_text(&self, text: &str) -> Result<()> {
+        let text = if self.is_terminal { escaped(text) } else { Cow::Borrowed(text) };
+        self.raw(text.as_bytes())
     }
 
     /// Prints an error, and what to do about it.

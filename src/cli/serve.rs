@@ -9,6 +9,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
+#[cfg(unix)]
+use super::anew;
 use super::arguments::{Extras, Serve};
 use super::keys::Given;
 use super::print::{Output, count, plural, tell};
@@ -27,8 +29,15 @@ const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const PORT: u16 = 8000;
 
 pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result<u8> {
+    #[cfg(unix)]
+    let typed = anew::keys(&command.api_keys, command.handed_keys)?;
+    #[cfg(not(unix))]
+    let typed = command.api_keys.clone();
     let table = Table::read(command.config.as_deref())?;
-    let command = table.beneath(command);
+    let mut command = table.beneath(command);
+    if !typed.is_empty() {
+        command.api_keys = typed;
+    }
     let (host, port) = (command.host.unwrap_or(HOST), command.port.unwrap_or(PORT));
     let extras = command.extras.unwrap_or(Extras::All);
     let given = Given::read()?;
@@ -118,6 +127,9 @@ pub(super) fn listen(
     said: impl FnOnce(&Store, &str) -> Result<()>,
 ) -> Result<u8> {
     let failed = |source| Error::Serve { address: asked, source };
+    // The last to go: what all else has left behind goes with it.
+    #[cfg(target_os = "linux")]
+    let _sweeper = super::sweep::Sweeper::start();
     close_environment().map_err(failed)?;
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     let served = runtime.block_on(async {

@@ -71,6 +71,8 @@ impl Table {
             host: typed.host.or(self.host),
             port: typed.port.or(self.port),
             api_keys: or(&typed.api_keys, &self.api_keys),
+            #[cfg(unix)]
+            handed_keys: typed.handed_keys,
             origins: or(&typed.origins, &self.allow_origins),
             hosts: or(&typed.hosts, &self.allow_hosts),
             lookup_origins: or(&typed.lookup_origins, &self.lookup_origins),

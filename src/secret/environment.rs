@@ -1,4 +1,5 @@
-//! What programs that are started here find in their environment: never what the server was given for itself alone.
+//! What programs that are started here find in their environment: never what the server was given for itself alone, and
+//! a mark that says who started them.
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
@@ -57,6 +58,16 @@ const TRAVEL: [&str; 18] = [
     "no_proxy",
 ];
 
+/// The variable that every program bears that is started here, and hands on to those that it starts.
+pub const MARK: &str = "ANNALS_STARTED_BY";
+
+/// The variable by which the C library of most systems is told, at a program's start, how to keep memory.
+pub const TUNABLES: &str = "GLIBC_TUNABLES";
+
+/// What a server tells it: a block of 128 KiB or more goes back to the system when it is let go of. Left alone, the library
+/// keeps blocks of up to 32 MiB once one was let go of, in as many heaps as there are threads.
+const TUNABLE: &str = "glibc.malloc.mmap_threshold=131072";
+
 /// Whether a program may go to the network for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
@@ -82,6 +93,29 @@ pub fn withhold(command: &mut Command) {
             command.env_remove(name);
         }
     }
+    let theirs = std::env::var_os(TUNABLES).and_then(|text| {
+        let text = text.into_string().ok()?;
+        text.strip_suffix(TUNABLE).map(|before| before.trim_end_matches(':').to_owned())
+    });
+    match theirs.as_deref() {
+        Some("") => command.env_remove(TUNABLES),
+        Some(theirs) => command.env(TUNABLES, theirs),
+        None => command,
+    };
+    bear_mark(command);
+}
+
+/// What [`TUNABLES`] is to say for a server, where it says something else. What a person says of the same stays.
+#[must_use]
+pub fn tuned(said: Option<OsString>) -> Option<OsString> {
+    if !cfg!(all(target_os = "linux", target_env = "gnu")) {
+        return None;
+    }
+    match said.unwrap_or_default().into_string() {
+        Ok(said) if said.is_empty() => Some(TUNABLE.into()),
+        Ok(said) if !said.contains("glibc.malloc.mmap_threshold") => Some(format!("{said}:{TUNABLE}").into()),
+        Ok(_) | Err(_) => None,
+    }
 }
 
 /// Leaves a program a few plain variables and nothing else.
@@ -92,11 +126,38 @@ pub fn clear(command: &mut Command, reach: Reach) {
     };
     let kept: Vec<(OsString, OsString)> = std::env::vars_os().filter(|(name, _)| may(name)).collect();
     command.env_clear().envs(kept);
+    bear_mark(command);
+}
+
+/// Marks a program as one that this process started, so that it can be ended with it.
+pub fn bear_mark(command: &mut Command) {
+    if let Some(mark) = mark() {
+        command.env(MARK, mark);
+    }
+}
+
+/// What the programs bear that this process starts: its number, and when it began, so that no other process of this
+/// machine ever marks the same. `None` where the system does not tell.
+#[must_use]
+pub fn mark() -> Option<String> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Behind the name, which may have any letters in it: the 20th field is when it began (proc(5)).
+    let began = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
+    Some(format!("{}-{began}", std::process::id()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_own;
+    use super::{is_own, tuned};
+
+    #[test]
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    fn what_a_person_says_of_memory_stays() {
+        let ours = "glibc.malloc.mmap_threshold=131072";
+        assert_eq!(tuned(None), Some(ours.into()));
+        assert_eq!(tuned(Some("a=1".into())), Some(format!("a=1:{ours}").into()));
+        assert_eq!(tuned(Some("glibc.malloc.mmap_threshold=1".into())), None);
+    }
 
     #[test]
     fn every_name_that_bears_a_key_of_the_servers_is_its_own() {

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::annals::Gates;
 use super::bash::Histories;
+use super::budget::Budgets;
 use super::config::Config;
 use super::failure::Failure;
 use super::hub::Hub;
@@ -41,6 +42,7 @@ pub struct App {
     hub: Hub,
     sessions: Sessions,
     annals: Gates,
+    budgets: Budgets,
     metrics: Metrics,
     webhooks: Webhooks,
     /// Ended when the server is to end.
@@ -70,6 +72,7 @@ impl App {
             started: now,
             last_activity: Mutex::new(now),
             annals: Gates::default(),
+            budgets: Budgets::default(),
             metrics: Metrics::default(),
             bash: Histories::default(),
         })
@@ -170,6 +173,11 @@ impl App {
     /// Who may ask for what takes long.
     pub(super) fn annals(&self) -> &Gates {
         &self.annals
+    }
+
+    /// How many bytes clients may have in memory.
+    pub(super) fn budgets(&self) -> &Budgets {
+        &self.budgets
     }
 
     /// What is counted.

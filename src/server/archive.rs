@@ -16,6 +16,7 @@ use super::App;
 use super::failure::Failure;
 use super::file::attachment;
 use super::git;
+use super::private::Private;
 use super::request::Params;
 use super::scope::Scope;
 use crate::secret::environment;
@@ -115,7 +116,8 @@ async fn tar(folder: &Path, excluded: &[String]) -> Result<Body, Failure> {
         (Some(parent), Some(name)) => (parent, PathBuf::from(name)),
         _ => return Err(Failure::bad("the root of the file system is too much for one archive")),
     };
-    let place = std::env::temp_dir().join(format!(".annals-{}.tar.gz", uuid::Uuid::new_v4().simple()));
+    let private = Private::new().map_err(failed)?;
+    let place = private.path().join("tar.gz");
     let mut command = Command::new("tar");
     environment::clear(command.as_std_mut(), environment::Reach::Here);
     command.arg("-czf").arg(&place).arg("-C").arg(parent);
@@ -136,7 +138,5 @@ async fn tar(folder: &Path, excluded: &[String]) -> Result<Body, Failure> {
             Err(Failure::internal(format!("the archive cannot be made: {words}")))
         }
     };
-    // It stays readable for whoever has it open, and is gone with them.
-    let _never_made = tokio::fs::remove_file(&place).await;
     Ok(Body::from_stream(ReaderStream::new(opened?)))
 }

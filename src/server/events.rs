@@ -12,6 +12,8 @@ use chrono::{DateTime, Local, NaiveDateTime};
 use serde_json::Value;
 
 use super::App;
+use super::annals::Stream;
+use super::budget::{self, Charge, Door, PAGE_BYTES_MAX, Read};
 use super::failure::{Failure, Problem, success};
 use super::message;
 use super::request::{self, Params, PathId};
@@ -25,8 +27,9 @@ use crate::store::{EventQuery, Store, StoredEvent};
 /// The most events of one page.
 const PAGE_MAX: u64 = 100;
 
-/// How many events are looked through at once for a text.
+/// How many events are looked through at once for a text, and the bytes with which that ends.
 const LOOK_THROUGH: usize = 500;
+const LOOK_THROUGH_BYTES: usize = 4 << 20;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -37,7 +40,11 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/{event_id}", get(one))
 }
 
+/// What is written of a page besides its events: the members' names, and the id of the next.
+const PAGE_FRAME_BYTES: usize = 1 << 10;
+
 /// Which events are wanted.
+#[derive(Clone)]
 struct Wanted {
     query: EventQuery,
     /// Only messages with this text somewhere, in lower case.
@@ -67,28 +74,58 @@ impl Wanted {
         self.body.as_ref().is_none_or(|body| said(event).to_lowercase().contains(body))
     }
 
-    /// The next events that fit, one more than `limit` where there are more.
+    /// The next events that fit, as many as have their place; behind them the first of the next page, where there is one.
     fn take(
         &self,
         store: &Store,
         conversation: &ConversationId,
         limit: usize,
-    ) -> Result<Vec<StoredEvent>, Error> {
-        let (mut query, mut found) = (self.query.clone(), Vec::new());
-        let step = if self.body.is_some() { LOOK_THROUGH } else { limit + 1 };
+        charge: &mut Charge,
+    ) -> Result<Read<Found>, Error> {
+        let (mut query, mut found, mut bytes) = (self.query.clone(), Vec::new(), 0);
         loop {
-            let page = store.events(conversation, &query, step)?;
-            found.extend(page.events.into_iter().filter(|event| self.fits(event)));
-            found.truncate(limit + 1);
+            let step = if self.body.is_some() { LOOK_THROUGH } else { limit - found.len() };
+            let mut door = Door::new(charge, PAGE_BYTES_MAX.saturating_sub(bytes), found.is_empty());
+            let page = store.events_while(conversation, &query, step, |bytes| door.admits(bytes))?;
+            let is_full = match door.refused() {
+                Some(short) if page.events.is_empty() && found.is_empty() => return Ok(Read::Short(short)),
+                refused => refused.is_some() && page.events.is_empty(),
+            };
+            for event in page.events {
+                if self.fits(&event) {
+                    bytes += event.payload.len();
+                    found.push(event);
+                } else {
+                    charge.shrink(event.payload.len() * budget::COPIES);
+                }
+            }
+            if found.len() > limit {
+                let next = Some(found.swap_remove(limit).id);
+                found.truncate(limit);
+                return Ok(Read::Done(Found { events: found, bytes, next }));
+            }
             match page.next {
-                Some(next) if found.len() <= limit => {
+                Some(next) if is_full || (self.body.is_none() && found.len() == limit) => {
+                    let next = Some(store.event_id(conversation, next)?);
+                    return Ok(Read::Done(Found { events: found, bytes, next }));
+                }
+                Some(next) => {
                     let bound = if query.descending { &mut query.to } else { &mut query.from };
                     *bound = Some(next);
                 }
-                Some(_) | None => return Ok(found),
+                None => return Ok(Read::Done(Found { events: found, bytes, next: None })),
             }
         }
     }
+}
+
+/// Events of a page.
+struct Found {
+    events: Vec<StoredEvent>,
+    /// What their payloads have.
+    bytes: usize,
+    /// The first of the next page.
+    next: Option<EventId>,
 }
 
 /// A time of a query as events carry theirs: local, without a zone. One without a zone is local already.
@@ -141,40 +178,62 @@ async fn search(
     PathId(id): PathId,
     params: Params,
 ) -> Result<Response, Failure> {
-    let mut wanted = Wanted::of(&params)?;
+    let wanted = Wanted::of(&params)?;
     let limit = params.number("limit", 1, PAGE_MAX, PAGE_MAX)? as usize;
     let page_id = params.get("page_id").map(str::to_owned);
     let conversation = id.clone();
-    let body = app.ask(move |store| {
+    let read = move |store: &Store, charge: &mut Charge| {
         // An unknown cursor begins at the beginning.
-        let cursor = page_id.and_then(|page_id| EventId::new(page_id).ok());
-        match cursor.map(|cursor| store.event(&conversation, &cursor)).transpose() {
-            Ok(Some(first)) if wanted.query.descending => wanted.query.to = Some(first.sequence),
-            Ok(Some(first)) => wanted.query.from = Some(first.sequence),
+        let cursor = page_id.as_ref().and_then(|page_id| EventId::new(page_id.clone()).ok());
+        let mut wanted = wanted.clone();
+        match cursor.map(|cursor| store.sequence(&conversation, &cursor)).transpose() {
+            Ok(Some(first)) if wanted.query.descending => wanted.query.to = Some(first),
+            Ok(Some(first)) => wanted.query.from = Some(first),
             Ok(None) | Err(Error::UnknownEvent { .. }) => {}
             Err(error) => return Err(error),
         }
-        let mut found = wanted.take(store, &conversation, limit)?;
-        let next = if found.len() > limit { found.pop() } else { None };
+        let found = match wanted.take(store, &conversation, limit, charge)? {
+            Read::Done(found) => found,
+            Read::Short(bytes) => return Ok(Read::Short(bytes)),
+        };
         let provenance = provenance(store, &conversation)?;
-        let items = found.iter().filter_map(|event| wire::shown(event, provenance, Nulls::Omitted).ok());
-        let next = next.map_or(Value::Null, |event| Value::from(event.id.as_str()));
-        Ok(format!(r#"{{"items":{},"next_page_id":{next}}}"#, array(items)))
-    });
-    body.await.map(text).map_err(named(&id))
+        let mut text = String::with_capacity(found.bytes + found.events.len() + PAGE_FRAME_BYTES);
+        text.push_str(r#"{"items":["#);
+        let begin = text.len();
+        // Each is let go of as soon as it is written.
+        for event in found.events {
+            if let Ok(shown) = wire::shown(&event, provenance, Nulls::Omitted) {
+                text.push_str(if text.len() > begin { "," } else { "" });
+                text.push_str(&shown);
+            }
+        }
+        let next = found.next.map_or(Value::Null, |id| Value::from(id.as_str()));
+        text.push_str(&format!(r#"],"next_page_id":{next}}}"#));
+        Ok(Read::Done(text))
+    };
+    let (page, charge) = budget::within(&app, &app.budgets().pages, read).await.map_err(named(&id))?;
+    Ok(held(charge.hold(page)))
 }
 
 async fn count(State(app): State<Arc<App>>, PathId(id): PathId, params: Params) -> Result<Response, Failure> {
     let wanted = Wanted::of(&params)?;
     let conversation = id.clone();
+    let looked = if wanted.body.is_some() { LOOK_THROUGH_BYTES } else { 0 };
+    let charge = app.budgets().pages.take(looked).await?;
     let count = app.ask(move |store| {
+        let _charge = charge;
         if wanted.body.is_none() {
             return store.count_events(&conversation, &wanted.query);
         }
         let mut count = 0;
         let mut query = EventQuery { descending: false, ..wanted.query.clone() };
         loop {
-            let page = store.events(&conversation, &query, LOOK_THROUGH)?;
+            let mut looked = 0;
+            let page = store.events_while(&conversation, &query, LOOK_THROUGH, |bytes| {
+                let is_first = looked == 0;
+                looked += bytes;
+                is_first || looked <= LOOK_THROUGH_BYTES
+            })?;
             count += page.events.iter().filter(|event| wanted.fits(event)).count() as u64;
             match page.next {
                 Some(next) => query.from = Some(next),
@@ -191,8 +250,13 @@ async fn one(
     Path((_, event_id)): Path<(String, String)>,
 ) -> Result<Response, Failure> {
     let conversation = id.clone();
-    let found = app.ask(move |store| read(store, &conversation, &event_id)).await.map_err(named(&id))?;
-    found.map(text).ok_or_else(|| Failure::not_found("Not Found"))
+    let read = move |store: &Store, charge: &mut Charge| {
+        let Some(text) = read(store, &conversation, &event_id)? else { return Ok(Read::Done(None)) };
+        let bytes = text.len() * budget::COPIES;
+        Ok(if charge.grow(bytes) { Read::Done(Some(text)) } else { Read::Short(bytes) })
+    };
+    let (found, charge) = budget::within(&app, &app.budgets().pages, read).await.map_err(named(&id))?;
+    found.map(|text| held(charge.hold(text))).ok_or_else(|| Failure::not_found("Not Found"))
 }
 
 async fn batch(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> Result<Response, Failure> {
@@ -210,14 +274,64 @@ async fn batch(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> 
         };
         named_ids.push(id.to_owned());
     }
-    let (ids, conversation) = (named_ids, id.clone());
-    let events = app.ask(move |store| {
-        let events: Result<Vec<_>, Error> = ids.iter().map(|id| read(store, &conversation, id)).collect();
+    several(app, &id, named_ids).await.map_err(named(&id))
+}
+
+/// The events of these ids, `null` for those that are not there: at once, or one after the other where they are large.
+async fn several(app: Arc<App>, id: &ConversationId, ids: Vec<String>) -> Result<Response, Failure> {
+    let (conversation, all) = (id.clone(), ids.clone());
+    let read = move |store: &Store, charge: &mut Charge| {
         // Without a single id nobody has asked yet whether there is such a conversation.
         store.conversation(&conversation)?;
-        Ok(array(events?.into_iter().map(|event| event.unwrap_or_else(|| "null".to_owned()))))
-    });
-    events.await.map(text).map_err(named(&id))
+        let mut texts: Vec<String> = Vec::with_capacity(all.len());
+        let mut door = Door::new(charge, PAGE_BYTES_MAX, true);
+        for id in &all {
+            let text = read(store, &conversation, id)?.unwrap_or_else(|| "null".to_owned());
+            if !door.admits(text.len()) {
+                return match door.refused() {
+                    Some(short) if texts.is_empty() => Ok(Read::Short(short)),
+                    // They are sent as they are read.
+                    Some(_) | None => Ok(Read::Done(None)),
+                };
+            }
+            texts.push(text);
+        }
+        Ok(Read::Done(Some(array(texts.into_iter()))))
+    };
+    match budget::within(&app, &app.budgets().pages, read).await? {
+        (Some(whole), charge) => Ok(held(charge.hold(whole))),
+        (None, charge) => {
+            drop(charge);
+            let (body, stream) = Stream::new();
+            let conversation = id.clone();
+            // Whoever is gone needs no answer; one that is cut off is no JSON.
+            tokio::spawn(async move { drop(one_by_one(&app, conversation, ids, stream).await) });
+            Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+        }
+    }
+}
+
+async fn one_by_one(
+    app: &App,
+    conversation: ConversationId,
+    ids: Vec<String>,
+    mut stream: Stream,
+) -> std::io::Result<()> {
+    let mut before = "[";
+    for id in ids {
+        let conversation = conversation.clone();
+        let read = move |store: &Store, charge: &mut Charge| {
+            let text = read(store, &conversation, &id)?.unwrap_or_else(|| "null".to_owned());
+            let bytes = text.len() * budget::COPIES;
+            Ok(if charge.grow(bytes) { Read::Done(text) } else { Read::Short(bytes) })
+        };
+        let came = budget::within(app, &app.budgets().pages, read).await;
+        let (text, _charge) = came.map_err(|_| std::io::Error::other("the log cannot be read now"))?;
+        stream.write(before.as_bytes()).await?;
+        stream.write(text.as_bytes()).await?;
+        before = ",";
+    }
+    stream.write(b"]").await
 }
 
 /// A person says something; with `run` the agent goes on.
@@ -275,7 +389,10 @@ fn read(store: &Store, conversation: &ConversationId, id: &str) -> Result<Option
         return Ok(None);
     };
     match store.event(conversation, &id) {
-        Ok(event) => Ok(wire::shown(&event, Provenance::Imported, Nulls::Written).ok()),
+        Ok(event) => {
+            let shown = wire::shown(&event, Provenance::Imported, Nulls::Written);
+            Ok(shown.ok().map(std::borrow::Cow::into_owned))
+        }
         Err(Error::UnknownEvent { .. }) => Ok(None),
         Err(error) => Err(error),
     }
@@ -296,5 +413,10 @@ pub(super) fn array(items: impl Iterator<Item = String>) -> String {
 
 /// A JSON text as an answer.
 pub(super) fn text(json: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
+}
+
+/// A JSON text that is charged until it has been sent.
+pub(super) fn held(json: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }

@@ -22,6 +22,7 @@ use super::App;
 use super::archive;
 use super::command::named;
 use super::failure::{Failure, Problem, success};
+use super::private::Private;
 use super::request::{Params, Steps, conversation_id};
 use super::scope::Scope;
 use super::zip;
@@ -64,11 +65,12 @@ async fn trajectory(State(app): State<Arc<App>>, scope: Scope, steps: Steps) -> 
     let id = conversation_id(steps.get("trajectory_id"), &["path", "conversation_id"])?;
     scope.check_conversation(&id)?;
     let name = id.folder_name();
-    let folder = std::env::temp_dir().join(format!(".annals-{}", uuid::Uuid::new_v4().simple()));
-    let (to, known) = (folder.clone(), name.clone());
+    let known = name.clone();
     let packed = app.ask(move |store| {
-        let report = Exporter::new(store, Format::OpenHands).export(&id, &to, &mut |_| ())?;
-        let place = to.join("zip");
+        let within = |source| Error::Io { doing: "making a folder", path: std::env::temp_dir(), source };
+        let private = Private::new().map_err(within)?;
+        let report = Exporter::new(store, Format::OpenHands).export(&id, private.path(), &mut |_| ())?;
+        let place = private.path().join("zip");
         let failed = |source| Error::Io { doing: "packing a conversation", path: place.clone(), source };
         let mut out = std::io::BufWriter::new(std::fs::File::create(&place).map_err(failed)?);
         hide_secrets(&report.path).map_err(failed)?;
@@ -77,8 +79,6 @@ async fn trajectory(State(app): State<Arc<App>>, scope: Scope, steps: Steps) -> 
         std::fs::File::open(&place).map_err(failed)
     });
     let packed = packed.await.map_err(named);
-    // The archive stays readable for whoever has it open, and is gone with them.
-    let _never_made = fs::remove_dir_all(&folder).await;
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_DISPOSITION, attachment(&format!("{name}.zip"))),

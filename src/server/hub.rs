@@ -4,13 +4,17 @@
 //! Events come from the log itself, whichever process appended them, in order and once. What is not in the log
 //! (snapshots, pieces of replies) is [`published`](Hub::publish) behind an event: nobody hears it before that event.
 //! A listener that is too far behind is told so and has to begin again.
+//!
+//! What waits to be heard is bounded in bytes, over all listeners: the oldest is let go of ([`Heard`]). An event can be
+//! read from the log instead; who needed anything else was too far behind.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::{broadcast, watch};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::wire::{self, Nulls, Provenance};
 use crate::error::Error;
@@ -20,7 +24,13 @@ use crate::store::{FeedEvent, Store, StoredEvent};
 /// How many frames a listener may be behind.
 const LAG_MAX: usize = 4096;
 
-/// How many events are taken from the log at once.
+/// How many bytes wait for those who are behind, over all conversations: 32 MiB.
+const BACKLOG_BYTES_MAX: usize = 32 << 20;
+
+/// How many frames are looked through at least before those that all have heard are forgotten.
+const BACKLOG_FRAMES: usize = 1024;
+
+/// How many events are taken from the log at once; no more once they have 4 MiB.
 const PAGE: usize = 256;
 
 /// How long one wait lasts; it is then looked whether anybody is still there.
@@ -37,12 +47,21 @@ pub(super) enum Frame {
         /// Its place.
         sequence: Sequence,
         /// It, as clients read it.
-        text: Arc<str>,
+        text: Utf8Bytes,
     },
     /// An event that is in no log: a snapshot.
-    Transient(Arc<str>),
+    Transient(Utf8Bytes),
     /// A piece of a reply on its way.
     Piece(Arc<Piece>),
+}
+
+impl Frame {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Durable { text, .. } | Self::Transient(text) => text.len(),
+            Self::Piece(piece) => piece.session.len() + piece.event.as_ref().map_or(0, |event| event.len()),
+        }
+    }
 }
 
 /// A piece of a reply on its way, or what becomes of it.
@@ -50,10 +69,95 @@ pub(super) enum Frame {
 pub(super) struct Piece {
     /// The event that will hold the whole.
     pub item_id: String,
+    /// What becomes of it.
+    pub step: Step,
     /// The frame of the session socket.
-    pub session: Value,
+    pub session: Utf8Bytes,
     /// The frame of the event socket, where it has one.
-    pub event: Option<String>,
+    pub event: Option<Utf8Bytes>,
+}
+
+/// What becomes of a reply on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It goes on.
+    Delta,
+    /// It begins anew.
+    Aborted,
+}
+
+/// A frame as it waits for its listeners; it may have been let go of before all of them have heard it.
+#[derive(Debug)]
+pub(super) struct Heard {
+    /// Where an event of the log stands: it can be read there.
+    pub sequence: Option<Sequence>,
+    /// How long it is.
+    pub bytes: usize,
+    frame: Mutex<Option<Frame>>,
+    /// What waits, of all frames.
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Heard {
+    fn new(frame: Frame, waiting: &Arc<AtomicUsize>) -> Self {
+        let sequence = match &frame {
+            Frame::Durable { sequence, .. } => Some(*sequence),
+            Frame::Transient(_) | Frame::Piece(_) => None,
+        };
+        let bytes = frame.bytes();
+        waiting.fetch_add(bytes, Ordering::Relaxed);
+        Self { sequence, bytes, frame: Mutex::new(Some(frame)), waiting: Arc::clone(waiting) }
+    }
+
+    /// The frame, where it was not let go of.
+    pub fn frame(&self) -> Option<Frame> {
+        self.lock().clone()
+    }
+
+    fn let_go(&self) {
+        if self.lock().take().is_some() {
+            self.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Frame>> {
+        self.frame.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Heard {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// The frames that wait for somebody, the oldest first.
+#[derive(Default)]
+struct Backlog {
+    frames: VecDeque<Weak<Heard>>,
+    /// How many bytes those have that are still there.
+    bytes: Arc<AtomicUsize>,
+    /// How many frames there may be before it is looked which of them all have heard.
+    look_at: usize,
+}
+
+impl Backlog {
+    /// A frame that is about to wait; the oldest ones are let go of where there are too many bytes.
+    fn add(&mut self, frame: Frame) -> Arc<Heard> {
+        let heard = Arc::new(Heard::new(frame, &self.bytes));
+        self.frames.push_back(Arc::downgrade(&heard));
+        while self.bytes.load(Ordering::Relaxed) > BACKLOG_BYTES_MAX {
+            let Some(oldest) = self.frames.pop_front() else { break };
+            if let Some(oldest) = oldest.upgrade() {
+                oldest.let_go();
+            }
+        }
+        if self.frames.len() > self.look_at.max(BACKLOG_FRAMES) {
+            self.frames.retain(|frame| frame.strong_count() > 0);
+            self.look_at = self.frames.len() * 2;
+        }
+        heard
+    }
 }
 
 /// Somebody who hears everything.
@@ -69,6 +173,7 @@ struct Shared {
     taps: RwLock<Vec<Tap>>,
     /// How far the log is known to go.
     news: watch::Sender<Position>,
+    backlog: Mutex<Backlog>,
 }
 
 struct Topic {
@@ -76,7 +181,7 @@ struct Topic {
     next: u64,
     /// What waits for the events before it.
     waiting: Vec<(u64, Frame)>,
-    listeners: broadcast::Sender<Frame>,
+    listeners: broadcast::Sender<Arc<Heard>>,
 }
 
 impl Topic {
@@ -96,6 +201,7 @@ impl Hub {
             topics: Mutex::default(),
             taps: RwLock::default(),
             news: watch::Sender::new(after),
+            backlog: Mutex::default(),
         });
         let (watched, store) = (Arc::downgrade(&shared), store.clone());
         let thread = std::thread::Builder::new().name("annals-hub".into());
@@ -130,7 +236,7 @@ impl Hub {
         &self,
         store: &Store,
         conversation: &ConversationId,
-    ) -> Result<(broadcast::Receiver<Frame>, u64), Error> {
+    ) -> Result<(broadcast::Receiver<Arc<Heard>>, u64), Error> {
         // Under the lock nothing is handed out: what is not in this length has not been passed over.
         let mut topics = self.topics();
         let length = store.conversation(conversation)?.event_count;
@@ -161,9 +267,7 @@ impl Hub {
         let mut topics = self.topics();
         match topics.get_mut(conversation) {
             Some(topic) if topic.next < after => topic.waiting.push((after, frame.clone())),
-            Some(topic) => {
-                let _nobody = topic.listeners.send(frame.clone());
-            }
+            Some(topic) => self.send(topic, frame.clone()),
             None => {}
         }
         self.tell(conversation, &frame);
@@ -225,20 +329,22 @@ impl Hub {
         // What is no event at all is passed over, as in a page.
         let frame = wire::shown(event, provenance, Nulls::Omitted)
             .ok()
-            .map(|text| Frame::Durable { sequence: event.sequence, text: text.into() });
+            .map(|text| Frame::Durable { sequence: event.sequence, text: text.into_owned().into() });
         let mut topics = self.topics();
         if let Some(topic) = topics.get_mut(conversation)
             && event.sequence.0 >= topic.next
         {
             topic.next = event.sequence.0 + 1;
-            let _nobody = frame.clone().map(|frame| topic.listeners.send(frame));
+            if let Some(frame) = frame.clone() {
+                self.send(topic, frame);
+            }
             let next = topic.next;
             let (now, later) =
                 std::mem::take(&mut topic.waiting).into_iter().partition(|(after, _)| *after <= next);
             topic.waiting = later;
             let now: Vec<(u64, Frame)> = now;
             for (_, frame) in now {
-                let _nobody = topic.listeners.send(frame);
+                self.send(topic, frame);
             }
         }
         drop(topics);
@@ -247,7 +353,38 @@ impl Hub {
         }
     }
 
+    /// Has a frame wait for those who listen.
+    fn send(&self, topic: &Topic, frame: Frame) {
+        if topic.listeners.receiver_count() > 0 {
+            let mut backlog = self.0.backlog.lock().unwrap_or_else(PoisonError::into_inner);
+            let _nobody = topic.listeners.send(backlog.add(frame));
+        }
+    }
+
     fn topics(&self) -> MutexGuard<'_, HashMap<ConversationId, Topic>> {
         self.0.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes_and_the_oldest_is_let_go_of() {
+        let mut backlog = Backlog::default();
+        let text = Utf8Bytes::from("x".repeat(10 << 20));
+        let frame = |sequence| Frame::Durable { sequence: Sequence(sequence), text: text.clone() };
+        let waiting: Vec<Arc<Heard>> = (0..5).map(|n| backlog.add(frame(n))).collect();
+        let there: Vec<bool> = waiting.iter().map(|heard| heard.frame().is_some()).collect();
+        assert_eq!(there, [false, false, true, true, true]);
+        assert_eq!(waiting[0].sequence, Some(Sequence(0)));
+        drop(waiting);
+        assert_eq!(backlog.bytes.load(Ordering::Relaxed), 0);
+        // What all have heard does not stay.
+        for n in 0..10 * BACKLOG_FRAMES as u64 {
+            drop(backlog.add(Frame::Durable { sequence: Sequence(n), text: "x".into() }));
+        }
+        assert!(backlog.frames.len() <= BACKLOG_FRAMES + 1);
     }
 }

@@ -3,15 +3,17 @@
 //! A connection that says nothing, or a letter a second, is closed; so that whoever opens many of them does not keep
 //! others out for long.
 
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::Request;
+use axum::http::{HeaderValue, Request, header};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -24,6 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::budget::Pressure;
 use super::gate::Gate;
 use super::stall::Stall;
 
@@ -35,6 +38,10 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a body may pause.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How much of a body that nobody wanted is taken, so that its connection can be kept: 64 KiB, where they come at once.
+const UNREAD_BYTES_MAX: usize = 64 << 10;
+const UNREAD_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How much of a head is looked at before it is given up, in bytes. What comes with one read may be as much again.
 const HEAD_BYTES_MAX: usize = 32 << 10;
@@ -49,7 +56,12 @@ const FAREWELL: Duration = Duration::from_millis(2500);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `router` on `listener` until `ending` is told; requests under way are answered then, for a while.
-pub(super) async fn run(listener: TcpListener, router: Router, ending: CancellationToken) {
+pub(super) async fn run(
+    listener: TcpListener,
+    router: Router,
+    pressure: Pressure,
+    ending: CancellationToken,
+) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {
@@ -59,6 +71,7 @@ pub(super) async fn run(listener: TcpListener, router: Router, ending: Cancellat
         };
         match taken {
             Ok((stream, permit)) => {
+                let stream = Stall::new(stream, Gate::default(), pressure.clone());
                 connections.spawn(connection(stream, permit, router.clone(), ending.clone()));
             }
             // Of one connection, or of all of them for a moment.
@@ -85,24 +98,32 @@ async fn take(
 
 /// One connection, to its end; sockets that come of it are counted by themselves.
 async fn connection(
-    stream: TcpStream,
+    stream: Stall<TcpStream>,
     permit: OwnedSemaphorePermit,
     router: Router,
     ending: CancellationToken,
 ) {
-    let gate = Gate::default();
-    let known = gate.clone();
+    let known = stream.gate().clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let mut request = request.map(Patient::body);
+        let unread = Unread::default();
+        let mut request = request.map(|body| Patient::body(body, unread.clone()));
         request.extensions_mut().insert(known.clone());
-        TowerToHyperService::new(router.clone()).call(request)
+        let answered = TowerToHyperService::new(router.clone()).call(request);
+        async move {
+            let mut response = answered.await?;
+            // What is left of a refused request stands before the next one: a client has to know that there is none.
+            if !unread.is_taken().await {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(Stall::new(stream, gate)), service)
+        .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::pin!(served);
     // A connection that breaks has nobody to tell.
@@ -116,18 +137,52 @@ async fn connection(
     drop(permit);
 }
 
+/// What is left of a body that nobody wanted to the end.
+#[derive(Clone, Default)]
+struct Unread(Arc<Mutex<Option<Incoming>>>);
+
+impl Unread {
+    fn rest(&self) -> MutexGuard<'_, Option<Incoming>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is left, where it is little and comes at once; whether nothing is left then.
+    async fn is_taken(&self) -> bool {
+        let Some(mut rest) = self.rest().take() else { return true };
+        let mut n_bytes = 0;
+        let taken = async {
+            while n_bytes <= UNREAD_BYTES_MAX {
+                match poll_fn(|context| Pin::new(&mut rest).poll_frame(context)).await {
+                    Some(Ok(frame)) => n_bytes += frame.data_ref().map_or(0, Bytes::len),
+                    Some(Err(_)) => return false,
+                    None => return true,
+                }
+            }
+            false
+        };
+        tokio::time::timeout(UNREAD_PATIENCE, taken).await.unwrap_or(false)
+    }
+}
+
 /// A body that may not pause for long.
 struct Patient {
-    inner: Incoming,
+    inner: Option<Incoming>,
     deadline: Pin<Box<Sleep>>,
+    unread: Unread,
 }
 
 impl Patient {
-    fn body(inner: Incoming) -> Body {
+    fn body(inner: Incoming, unread: Unread) -> Body {
         if inner.is_end_stream() {
             return Body::empty();
         }
-        Body::new(Self { inner, deadline: Box::pin(tokio::time::sleep(BODY_PATIENCE)) })
+        Body::new(Self { inner: Some(inner), deadline: Box::pin(tokio::time::sleep(BODY_PATIENCE)), unread })
+    }
+}
+
+impl Drop for Patient {
+    fn drop(&mut self) {
+        *self.unread.rest() = self.inner.take().filter(|inner| !inner.is_end_stream());
     }
 }
 
@@ -139,7 +194,11 @@ impl HttpBody for Patient {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) {
+        let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
+        if let Poll::Ready(frame) = Pin::new(inner).poll_frame(context) {
+            if frame.is_none() {
+                self.inner = None;
+            }
             self.deadline.as_mut().reset(Instant::now() + BODY_PATIENCE);
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
@@ -149,10 +208,10 @@ impl HttpBody for Patient {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.inner.as_ref().is_none_or(HttpBody::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), HttpBody::size_hint)
     }
 }

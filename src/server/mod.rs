@@ -13,6 +13,7 @@ mod archive;
 mod aside;
 mod auth;
 mod bash;
+mod budget;
 mod catalog;
 mod child;
 mod command;
@@ -49,6 +50,7 @@ mod percent;
 mod piece;
 mod plan;
 mod plugins;
+mod private;
 mod probes;
 mod profiles;
 mod request;
@@ -172,7 +174,8 @@ pub async fn serve(
         // What does not come to rest is ended with everything else.
         let _late = tokio::time::timeout(END, app.rest()).await;
     };
-    tokio::join!(listen::run(listener, router(Arc::clone(&app)), app.ending().clone()), resting);
+    let pressure = app.budgets().pressure();
+    tokio::join!(listen::run(listener, router(Arc::clone(&app)), pressure, app.ending().clone()), resting);
     // What is left of it is recovered when it is opened again.
     let _late = tokio::time::timeout(END, app.close()).await;
     // Both have heard of the end.

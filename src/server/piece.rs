@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 
-use super::hub::{Frame, Hub, Piece};
+use super::hub::{Frame, Hub, Piece, Step};
 use crate::conversation::DeltaCallback;
 use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::llm::Delta;
@@ -30,7 +30,7 @@ fn piece(orders: &Mutex<HashMap<String, u64>>, item: &EventId, delta: &Delta) ->
             orders.remove(&item_id);
             let session =
                 json!({"type": "item_aborted", "item_id": item_id, "attempt": 0, "reason": "retry"});
-            return Piece { item_id, session, event: None };
+            return Piece { item_id, step: Step::Aborted, session: session.to_string().into(), event: None };
         }
     };
     // Only the item under way is of interest.
@@ -47,5 +47,6 @@ fn piece(orders: &Mutex<HashMap<String, u64>>, item: &EventId, delta: &Delta) ->
         "id": EventId::mint().as_str(), "timestamp": Timestamp::now().to_naive_local(), "source": "agent",
         field: content, "kind": "StreamingDeltaEvent",
     });
-    Piece { item_id, session, event: Some(event.to_string()) }
+    let (session, event) = (session.to_string().into(), Some(event.to_string().into()));
+    Piece { item_id, step: Step::Delta, session, event }
 }

@@ -3,8 +3,11 @@
 //! What a client cannot parse makes it refuse a whole page (`api.md` section 14, 6), so an event of another age or
 //! origin is shown as the nearest that it can. The log keeps what was written, and `/api/annals/` shows that.
 
+use std::borrow::Cow;
+
 use crate::event::upcast::loadable;
 use crate::event::{DecodeError, Event, Given};
+use crate::ids::Sequence;
 use crate::store::StoredEvent;
 
 /// Whether members that are null are written.
@@ -33,14 +36,30 @@ pub(super) fn shown(
     event: &StoredEvent,
     provenance: Provenance,
     nulls: Nulls,
-) -> Result<String, DecodeError> {
+) -> Result<Cow<'_, str>, DecodeError> {
     if provenance == Provenance::Own && nulls == Nulls::Omitted {
-        return Ok(event.payload.clone());
+        return Ok(Cow::Borrowed(&event.payload));
     }
     let given = Given { id: Some(&event.id), ..Given::default() };
     let (event, _) = loadable(&Event::read(&event.payload, &given)?);
     Ok(match nulls {
-        Nulls::Omitted => event.dump(),
-        Nulls::Written => event.dump_with_nulls(),
+        Nulls::Omitted => event.dump().into(),
+        Nulls::Written => event.dump_with_nulls().into(),
     })
+}
+
+/// The place of an event, and its JSON text: the one that was stored where it needs no second look.
+///
+/// # Errors
+/// As [`shown`].
+pub(super) fn into_shown(
+    event: StoredEvent,
+    provenance: Provenance,
+    nulls: Nulls,
+) -> Result<(Sequence, String), DecodeError> {
+    let other = match shown(&event, provenance, nulls)? {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(text) => Some(text),
+    };
+    Ok((event.sequence, other.unwrap_or(event.payload)))
 }

@@ -33,6 +33,9 @@ const FROM: &str = concat!(
     " FROM event WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3"
 );
 
+/// The payload bytes with which a page ends, however few its events are: 4 MiB.
+const PAGE_BYTES: usize = 4 << 20;
+
 /// How often the file is asked whether another process has changed it.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -120,7 +123,12 @@ impl Store {
         Ok(true)
     }
 
-    fn page_after(&self, cursor: &Cursor, limit: i64) -> Result<Vec<FeedEvent>> {
+    fn page_after(
+        &self,
+        cursor: &Cursor,
+        limit: i64,
+        admits: &mut impl FnMut(usize) -> bool,
+    ) -> Result<Vec<FeedEvent>> {
         let doing = "reading the feed";
         self.read(|db| {
             let mut payloads = Payloads::new(db);
@@ -132,12 +140,12 @@ impl Store {
                             Ok((row.get::<_, String>(14)?, log::stored(row)?))
                         })
                         .doing(doing)?;
-                    rows.map(|row| {
+                    let events = rows.map(|row| {
                         let (id, event) = row.doing(doing)?;
                         let event = payloads.whole(event)?;
                         Ok(FeedEvent { conversation: ConversationId::new(&id)?, event })
-                    })
-                    .collect()
+                    });
+                    admitted(events, admits)
                 }
                 Cursor::Conversation { id, from } => {
                     let key = catalogue::key(db, id)?;
@@ -145,11 +153,11 @@ impl Store {
                     let rows = statement
                         .query_map(params![key, engine::place(from.0), limit], log::stored)
                         .doing(doing)?;
-                    rows.map(|row| {
+                    let events = rows.map(|row| {
                         let event = payloads.whole(row.doing(doing)?)?;
                         Ok(FeedEvent { conversation: id.clone(), event })
-                    })
-                    .collect()
+                    });
+                    admitted(events, admits)
                 }
             }
         })
@@ -157,18 +165,42 @@ impl Store {
 }
 
 impl Follower {
-    /// The next events, at most `limit`; waits up to `timeout` for the first of them and is empty when
-    /// none came. Nothing is held in memory between calls but the place reached.
+    /// The next events, at most `limit`, and no more once they have 4 MiB; waits up to `timeout` for the first of them and
+    /// is empty when none came. Nothing is held in memory between calls but the place reached.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`] where the one that is followed is not there (any more).
     pub fn next_page(&mut self, limit: usize, timeout: Duration) -> Result<Vec<FeedEvent>> {
+        let mut bytes = 0;
+        self.next_page_while(limit, timeout, |more| {
+            let is_first = bytes == 0;
+            bytes += more;
+            is_first || bytes <= PAGE_BYTES
+        })
+    }
+
+    /// The next events for as long as `admits` lets them in, which is asked with the bytes of each one's payload. Where it
+    /// refuses the first, the page is empty at once.
+    ///
+    /// # Errors
+    /// As [`next_page`](Self::next_page).
+    pub fn next_page_while(
+        &mut self,
+        limit: usize,
+        timeout: Duration,
+        mut admits: impl FnMut(usize) -> bool,
+    ) -> Result<Vec<FeedEvent>> {
         let deadline = Instant::now().checked_add(timeout); // none: for ever
         let limit = limit.clamp(1, PAGE_MAX) as i64;
         loop {
             // As in `wait_beyond`.
             let seen = self.store.0.signal.rings();
-            let page = self.store.page_after(&self.cursor, limit)?;
+            let mut is_refused = false;
+            let mut asked = |bytes| {
+                is_refused = !admits(bytes);
+                !is_refused
+            };
+            let page = self.store.page_after(&self.cursor, limit, &mut asked)?;
             if let Some(last) = page.last() {
                 match &mut self.cursor {
                     Cursor::Everything { after } => *after = last.event.position,
@@ -176,7 +208,7 @@ impl Follower {
                 }
                 return Ok(page);
             }
-            if !self.store.wait_for_ring(seen, deadline)? {
+            if is_refused || !self.store.wait_for_ring(seen, deadline)? {
                 return Ok(page);
             }
         }
@@ -191,6 +223,22 @@ impl Follower {
             Cursor::Conversation { from, .. } => from.0,
         }
     }
+}
+
+/// The events before the first that is not let in.
+fn admitted(
+    events: impl Iterator<Item = Result<FeedEvent>>,
+    admits: &mut impl FnMut(usize) -> bool,
+) -> Result<Vec<FeedEvent>> {
+    let mut page = Vec::new();
+    for event in events {
+        let event = event?;
+        if !admits(event.event.payload.len()) {
+            break;
+        }
+        page.push(event);
+    }
+    Ok(page)
 }
 
 /// The thread that notices other processes' commits; started by the first follower that waits.

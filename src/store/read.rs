@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, Rows, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, Rows, params, params_from_iter};
 
 use super::archive::Payloads;
 use super::engine::{self, Doing as _};
@@ -21,6 +21,8 @@ const BY_ID: &str = concat!(
     log::columns!(),
     " FROM event WHERE conversation = (SELECT key FROM conversation WHERE id = ?1) AND id = ?2"
 );
+const ID_AT: &str = "SELECT id FROM event WHERE conversation = ?1 AND sequence = ?2";
+const PLACE_OF: &str = "SELECT sequence FROM event WHERE conversation = ?1 AND id = ?2";
 const IDS_LIKE: &str =
     "SELECT id FROM event WHERE conversation = ?1 AND id >= ?2 AND id < ?3 ORDER BY id LIMIT 6";
 /// The two kinds that `event_by_rare_kind` leaves out are counted by the catalogue.
@@ -92,6 +94,18 @@ fn is_rare(kind: &str) -> bool {
 }
 
 impl EventQuery {
+    /// Everything from a place on.
+    #[must_use]
+    pub fn since(sequence: Sequence) -> Self {
+        Self { from: Some(sequence), ..Self::default() }
+    }
+
+    /// The event at a place.
+    #[must_use]
+    pub fn only(sequence: Sequence) -> Self {
+        Self { to: Some(sequence), ..Self::since(sequence) }
+    }
+
     /// Whether it asks for nothing, or for nothing but kinds.
     fn names_only_kinds(&self) -> bool {
         Self { kinds: Vec::new(), descending: false, ..self.clone() } == Self::default()
@@ -153,6 +167,21 @@ impl Store {
         query: &EventQuery,
         limit: usize,
     ) -> Result<EventPage> {
+        self.events_while(conversation, query, limit, |_| true)
+    }
+
+    /// The same page for as long as `admits` lets the next event in, which is asked with the bytes of its payload. A page
+    /// without events that says where the next one begins is one whose first event was not let in.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`].
+    pub fn events_while(
+        &self,
+        conversation: &ConversationId,
+        query: &EventQuery,
+        limit: usize,
+        admits: impl FnMut(usize) -> bool,
+    ) -> Result<EventPage> {
         let limit = limit.clamp(1, PAGE_MAX);
         let (condition, mut values) = query.condition(conversation);
         values.push(Value::from(limit as i64 + 1));
@@ -163,8 +192,8 @@ impl Store {
             let doing = "reading a page of events";
             let mut statement = db.prepare_cached(&sql).doing(doing)?;
             let mut rows = statement.query(params_from_iter(values)).doing(doing)?;
-            let page = read_page(&mut rows, limit, &mut Payloads::new(db))?;
-            if page.events.is_empty() {
+            let page = read_page(&mut rows, limit, &mut Payloads::new(db), admits)?;
+            if page.events.is_empty() && page.next.is_none() {
                 catalogue::key(db, conversation)?; // or there is no such conversation
             }
             Ok(page)
@@ -255,6 +284,41 @@ impl Store {
         })
     }
 
+    /// The place of the event of this id, read without the event.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], [`Error::UnknownEvent`].
+    pub fn sequence(&self, conversation: &ConversationId, id: &EventId) -> Result<Sequence> {
+        self.read(|db| {
+            let key = catalogue::key(db, conversation)?;
+            let found: Option<i64> = db
+                .prepare_cached(PLACE_OF)
+                .and_then(|mut statement| {
+                    statement.query_row(params![key, id.as_str()], |row| row.get(0)).optional()
+                })
+                .doing("reading an event's place")?;
+            let found = found.ok_or_else(|| log::not_found(conversation, id.as_str()))?;
+            Ok(Sequence(found.cast_unsigned()))
+        })
+    }
+
+    /// The id of the event at a place, read without the event.
+    ///
+    /// # Errors
+    /// [`Error::UnknownConversation`], [`Error::UnknownEvent`].
+    pub fn event_id(&self, conversation: &ConversationId, sequence: Sequence) -> Result<EventId> {
+        self.read(|db| {
+            let key = catalogue::key(db, conversation)?;
+            let found: Option<String> = db
+                .prepare_cached(ID_AT)
+                .and_then(|mut statement| {
+                    statement.query_row(params![key, engine::place(sequence.0)], |row| row.get(0)).optional()
+                })
+                .doing("reading an event's id")?;
+            Ok(EventId::new(found.ok_or_else(|| log::not_found(conversation, &sequence.0.to_string()))?)?)
+        })
+    }
+
     /// The only event whose id is `prefix` or begins with it.
     ///
     /// # Errors
@@ -295,8 +359,13 @@ impl Store {
     }
 }
 
-/// Takes up to `limit` events; of the one behind them only its place is read.
-fn read_page(rows: &mut Rows<'_>, limit: usize, payloads: &mut Payloads<'_>) -> Result<EventPage> {
+/// Takes up to `limit` events that are let in; of the one behind them only its place is kept.
+fn read_page(
+    rows: &mut Rows<'_>,
+    limit: usize,
+    payloads: &mut Payloads<'_>,
+    mut admits: impl FnMut(usize) -> bool,
+) -> Result<EventPage> {
     let doing = "reading a page of events";
     let mut events = Vec::with_capacity(limit.min(1000));
     while let Some(row) = rows.next().doing(doing)? {
@@ -304,7 +373,11 @@ fn read_page(rows: &mut Rows<'_>, limit: usize, payloads: &mut Payloads<'_>) -> 
             let next = Some(Sequence(row.get::<_, i64>(1).doing(doing)?.cast_unsigned()));
             return Ok(EventPage { events, next });
         }
-        events.push(payloads.whole(log::stored(row).doing(doing)?)?);
+        let event = payloads.whole(log::stored(row).doing(doing)?)?;
+        if !admits(event.payload.len()) {
+            return Ok(EventPage { events, next: Some(event.sequence) });
+        }
+        events.push(event);
     }
     Ok(EventPage { events, next: None })
 }
@@ -409,6 +482,31 @@ mod tests {
         for step in reads {
             assert!(step.contains("USING COVERING INDEX event_by_rare_kind"), "{step}");
         }
+    }
+
+    #[test]
+    fn a_page_ends_before_the_first_event_that_is_not_let_in() {
+        let store = Store::in_memory(&Options::default()).unwrap();
+        let id = ConversationId::new("c").unwrap();
+        let event = |n: usize| NewEvent::parse(format!(r#"{{"id":"e{n}","kind":"PauseEvent"}}"#)).unwrap();
+        store.append(&id, Expected::Any, &[event(0), event(1), event(2)]).unwrap();
+        let query = EventQuery::default();
+        let ids = |page: &EventPage| -> Vec<String> {
+            page.events.iter().map(|event| event.id.as_str().to_owned()).collect()
+        };
+        let mut asked = Vec::new();
+        let page = store
+            .events_while(&id, &query, 10, |bytes| {
+                asked.push(bytes);
+                asked.len() < 3
+            })
+            .unwrap();
+        assert_eq!((ids(&page), page.next), (vec!["e0".into(), "e1".into()], Some(Sequence(2))));
+        assert_eq!(asked, [30; 3]);
+        let page = store.events_while(&id, &query, 10, |_| false).unwrap();
+        assert_eq!((ids(&page), page.next), (vec![], Some(Sequence(0))));
+        assert_eq!(store.event_id(&id, Sequence(2)).unwrap().as_str(), "e2");
+        assert!(matches!(store.event_id(&id, Sequence(3)), Err(Error::UnknownEvent { .. })));
     }
 
     #[test]

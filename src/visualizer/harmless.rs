@@ -48,6 +48,34 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// JSON that says the same, with nothing in it that drives a terminal or is not seen: such characters are escaped. Between
+/// its strings only white space can be one.
+///
+/// ```
+/// use annals::visualizer::escaped;
+///
+/// assert_eq!(escaped("[\"bell\u{7}\u{9b}2J\u{202e}\"]"), r#"["bell\u0007\u009b2J\u202e"]"#);
+/// ```
+#[must_use]
+pub fn escaped(json: &str) -> Cow<'_, str> {
+    if !json.chars().any(is_suspect) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 32);
+    for character in json.chars() {
+        match character {
+            '\r' => out.push(' '),
+            hidden if is_suspect(hidden) => {
+                for unit in hidden.encode_utf16(&mut [0; 2]) {
+                    out.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            shown => out.push(shown),
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// `text` in one line of at most `width` columns: harmless, with single spaces, cut with `…`.
 #[must_use]
 pub fn one_line(text: &str, width: usize) -> String {
@@ -175,5 +203,17 @@ mod tests {
         assert_eq!(one_line("ab cd", 4), "ab …");
         assert_eq!(one_line("日本語", 5), "日本…");
         assert_eq!(one_line("", 4), "");
+    }
+
+    #[test]
+    fn escaped_json_says_the_same_and_drives_nothing() {
+        let every: String =
+            (0..0x11_0000).filter_map(char::from_u32).filter(|letter| is_suspect(*letter)).collect();
+        let text = format!("{every}\u{9b}2J\u{1b}]0;title\u{7}\tplain\n\u{e9}");
+        let json = serde_json::json!({"text": text}).to_string();
+        let shown = escaped(&json);
+        assert!(!shown.chars().any(is_suspect));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap()["text"], text);
+        assert_eq!(escaped("{\r\n \"a\": 1}"), "{ \n \"a\": 1}");
     }
 }

@@ -34,7 +34,7 @@ mod said;
 mod style;
 mod usage;
 
-pub use harmless::{harmless, one_line};
+pub use harmless::{escaped, harmless, one_line};
 pub use layout::{columns, cut};
 pub use observation::task_line;
 pub use style::{Colour, Line, Span, Style};

@@ -18,28 +18,28 @@ use crate::support::model_server::{Answer, Content, End, ModelServer};
 /// Puts something at a path where a file is looked for.
 type Put<'a> = &'a dyn Fn(&Path);
 
-const KEY: &str = "session-key-0123456789";
+pub const KEY: &str = "session-key-0123456789";
 const CANARY: &str = "canary-of-the-server";
 
 /// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long the end may take, whatever is going on.
 const END: Duration = Duration::from_secs(8);
 
-struct Hostile {
+pub struct Hostile {
     folder: tempfile::TempDir,
-    child: Child,
-    url: String,
-    client: Client,
+    pub child: Child,
+    pub url: String,
+    pub client: Client,
 }
 
 impl Hostile {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         Self::with(&[("OH_SESSION_API_KEYS", &format!("[\"{KEY}\"]"))]).await
     }
 
-    async fn with(variables: &[(&str, &str)]) -> Self {
+    pub async fn with(variables: &[(&str, &str)]) -> Self {
         // The client could speak TLS and wants to know with what, though nothing here does.
         let _there_already = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
@@ -50,11 +50,11 @@ impl Hostile {
         Self { folder, child, url, client: Client::builder().no_proxy().build().unwrap() }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> (StatusCode, Value) {
+    pub async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> (StatusCode, Value) {
         let mut asked = self.client.request(method, format!("{}{path}", self.url));
         asked = asked.header("x-session-api-key", KEY).timeout(PATIENCE);
         if let Some(body) = body {
@@ -64,16 +64,16 @@ impl Hostile {
         (answer.status(), answer.json().await.unwrap_or_default())
     }
 
-    async fn get(&self, path: &str) -> (StatusCode, Value) {
+    pub async fn get(&self, path: &str) -> (StatusCode, Value) {
         self.ask(Method::GET, path, None).await
     }
 
-    async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
+    pub async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
         self.ask(Method::POST, path, Some(body)).await
     }
 
     /// A conversation with this model in a folder of its own, and `more` in what is asked for.
-    async fn conversation(&self, model: &ModelServer, folder: &Path, more: Value) -> String {
+    pub async fn conversation(&self, model: &ModelServer, folder: &Path, more: Value) -> String {
         std::fs::create_dir_all(folder).unwrap();
         let mut wanted = json!({
             "agent": {
@@ -96,7 +96,7 @@ impl Hostile {
     }
 
     /// A message and a run. Nobody waits for the answer.
-    fn say(&self, id: &str) {
+    pub fn say(&self, id: &str) {
         let message = json!({"role": "user", "content": [{"type": "text", "text": "Go"}], "run": true});
         let asked = self.client.post(format!("{}/api/conversations/{id}/events", self.url));
         let asked = asked.header("x-session-api-key", KEY).header("content-type", "application/json");
@@ -105,7 +105,7 @@ impl Hostile {
     }
 
     /// Holds it to answer at once, again and again while `work` goes on.
-    async fn healthy_during(&self, work: impl Future<Output = ()>) {
+    pub async fn healthy_during(&self, work: impl Future<Output = ()>) {
         let asking = async {
             loop {
                 let asked = self.client.get(format!("{}/health", self.url)).timeout(Duration::from_secs(5));
@@ -120,14 +120,23 @@ impl Hostile {
     }
 
     /// What it holds in memory, in MiB.
-    fn memory(&self) -> u64 {
+    pub fn memory(&self) -> u64 {
+        self.figure("VmRSS:")
+    }
+
+    /// The most that it ever held in memory, in MiB.
+    pub fn peak(&self) -> u64 {
+        self.figure("VmHWM:")
+    }
+
+    fn figure(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
     }
 
     /// Tells it to end and waits until it has.
-    async fn end(mut self) {
+    pub async fn end(mut self) {
         let pid = Pid::from_raw(self.child.id().unwrap().cast_signed()).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
         let ended = tokio::time::timeout(END, self.child.wait()).await;
@@ -135,7 +144,7 @@ impl Hostile {
     }
 }
 
-fn command(folder: &Path, variables: &[(&str, &str)]) -> Command {
+pub fn command(folder: &Path, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.join("home"));
     command.env("OH_MAX_CONCURRENT_RUNS", "100").envs(variables.iter().copied());

@@ -59,6 +59,8 @@ mod fuzz_server;
 mod golden;
 mod guide;
 mod hostile;
+mod hostile_bytes;
+mod hostile_children;
 mod hostile_files;
 #[cfg(feature = "agent")]
 mod llm_chat;

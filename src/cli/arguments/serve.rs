@@ -18,8 +18,8 @@ use super::run::Extras;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     annals serve\n  \
-    annals --db team.db serve --port 8000 --api-key \"$KEY\"\n  \
-    annals serve --host 0.0.0.0 --api-key \"$KEY\"\n  \
+    SESSION_API_KEY=$KEY annals --db team.db serve --port 8000\n  \
+    SESSION_API_KEY=$KEY annals serve --host 0.0.0.0\n  \
     annals serve --config server.toml     [serve] port = 8000, api_keys = [..], max_concurrent_runs = 20, ..\n  \
     OH_CONVERSATIONS_PATH=workspace/conversations annals serve --import-folders   in the reference's place")]
 pub(in crate::cli) struct Serve {
@@ -33,9 +33,15 @@ pub(in crate::cli) struct Serve {
     /// The port to listen on; 0 takes a free one and says which [default: 8000]
     #[arg(long, short, env = "PORT")]
     pub port: Option<u16>,
-    /// A session key that clients have to show; may be given several times
+    /// A session key that clients have to show; may be given several times. Better is the variable SESSION_API_KEY, or
+    /// `api_keys` in the file of settings: what is typed is seen by every user of the machine until the program has started
+    /// itself anew without it
     #[arg(long = "api-key", value_name = "KEY")]
     pub api_keys: Vec<String>,
+    /// Where keys that were typed are handed over when the program starts itself anew
+    #[cfg(unix)]
+    #[arg(long, hide = true)]
+    pub handed_keys: Option<u32>,
     /// An origin of pages in a browser that may call; may be given several times
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     pub origins: Vec<String>,

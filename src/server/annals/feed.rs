@@ -2,8 +2,8 @@
 //!
 //! Each carries its position as its id, so a client that comes back says where it was (`Last-Event-ID`) and goes on
 //! there, without a gap or a repetition. Nobody's place is kept here: a feed reads the log from its own position, and
-//! the hub only says that there is more. At most a page of events is in memory; who takes nothing for half a minute is
-//! left, and comes back to where it was. Source of the format: the HTML standard, section 9.2.
+//! the hub only says that there is more. What a feed has in memory is bounded in bytes, for each and for all; who takes
+//! nothing for half a minute is left, and comes back to where it was. Source of the format: the HTML standard, section 9.2.
 
 use std::io;
 use std::sync::Arc;
@@ -20,12 +20,16 @@ use super::log::payload;
 use super::stream::Stream;
 use crate::ids::Position;
 use crate::server::App;
+use crate::server::budget::{self, Charge, Door, Read, STEP_BYTES_MAX};
 use crate::server::failure::{Failure, Problem};
 use crate::server::request::Params;
-use crate::store::FeedEvent;
+use crate::store::{FeedEvent, Store};
 
 /// How many events are read at once.
 const PAGE: usize = 100;
+
+/// What stands before a payload at most, as a rule.
+const HEAD_BYTES: usize = 64;
 
 /// How long nothing may be said: proxies close what is silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -81,13 +85,24 @@ async fn follow(
         // Marked before reading: what is committed between the two then wakes the wait at once.
         news.mark_unchanged();
         let from = after;
-        let page = app.ask(move |store| store.follow(from).next_page(PAGE, Duration::ZERO)).await;
-        let page = page.map_err(|_| io::Error::other("the log cannot be read now"))?;
-        for event in &page {
-            stream.write(frame(event).as_bytes()).await?;
+        let read = move |store: &Store, charge: &mut Charge| {
+            let mut door = Door::new(charge, STEP_BYTES_MAX, true);
+            let page =
+                store.follow(from).next_page_while(PAGE, Duration::ZERO, |bytes| door.admits(bytes))?;
+            Ok(match door.refused() {
+                Some(short) if page.is_empty() => Read::Short(short),
+                Some(_) | None => Read::Done(page),
+            })
+        };
+        let page = budget::within(app, &app.budgets().listeners, read).await;
+        let (page, charge) = page.map_err(|_| io::Error::other("the log cannot be read now"))?;
+        let is_empty = page.is_empty();
+        for event in page {
             after = event.event.position;
+            stream.write(frame(event).as_bytes()).await?;
         }
-        if page.is_empty() {
+        drop(charge);
+        if is_empty {
             match timeout(HEARTBEAT, news.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Ok(()),
@@ -98,7 +113,7 @@ async fn follow(
 }
 
 /// An event as one of the stream: its position is its id.
-fn frame(FeedEvent { conversation, event }: &FeedEvent) -> String {
+fn frame(FeedEvent { conversation, event }: FeedEvent) -> String {
     let head = format!(
         r#"{{"position":{},"conversation":{},"sequence":{},"recorded_at":"{}","event":"#,
         event.position.0,
@@ -106,14 +121,15 @@ fn frame(FeedEvent { conversation, event }: &FeedEvent) -> String {
         event.sequence.0,
         event.recorded_at.to_rfc3339(),
     );
-    let mut text = format!("id: {}\n", event.position.0);
+    let payload = payload(&event);
+    let mut text = String::with_capacity(payload.len() + head.len() + HEAD_BYTES);
+    text.push_str(&format!("id: {}\ndata: {head}", event.position.0));
     // A payload may have line breaks between its members: each line of it is one of the event's.
-    for line in (head + &payload(event) + "}").split(['\n', '\r']) {
-        text.push_str("data: ");
+    for (number, line) in payload.split(['\n', '\r']).enumerate() {
+        text.push_str(if number > 0 { "\ndata: " } else { "" });
         text.push_str(line);
-        text.push('\n');
     }
-    text.push('\n');
+    text.push_str("}\n\n");
     text
 }
 

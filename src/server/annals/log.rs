@@ -15,10 +15,11 @@ use crate::event::json::Raw;
 use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::server::App;
-use crate::server::events::{array, text};
+use crate::server::budget::{self, Charge, Door, PAGE_BYTES_MAX, Read};
+use crate::server::events::{array, held};
 use crate::server::failure::{Failure, Problem};
 use crate::server::request::Params;
-use crate::store::{Append, Appended, EventQuery, StoredEvent};
+use crate::store::{Append, Appended, EventQuery, Store, StoredEvent};
 
 /// The largest body of an append: any event, and some more.
 pub(super) const APPEND_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
@@ -115,16 +116,38 @@ pub(super) async fn page(
         descending: params.flag("descending")?,
         ..EventQuery::default()
     };
-    let page = ask(&app, move |store| -> Result<String> {
-        let id = store.resolve(&id)?;
-        let page = store.events(&id, &query, limit)?;
-        let next = page.next.map_or(Value::Null, |next| json!(next.0));
-        Ok(format!(
-            r#"{{"events":{},"next":{next}}}"#,
-            array(page.events.iter().map(|event| stored(event, texts)))
-        ))
-    });
-    page.await.map(text)
+    let read = move |store: &Store, charge: &mut Charge| {
+        // What is not there is told by its name.
+        Ok(match read_page(store, &id, &query, limit, texts, charge) {
+            Ok(Read::Done(page)) => Read::Done(Ok(page)),
+            Ok(Read::Short(bytes)) => Read::Short(bytes),
+            Err(error) => Read::Done(Err(named(error))),
+        })
+    };
+    let (page, charge) = budget::within(&app, &app.budgets().pages, read).await?;
+    Ok(held(charge.hold(page?)))
+}
+
+/// The page as JSON text, as far as it has its place.
+fn read_page(
+    store: &Store,
+    id: &str,
+    query: &EventQuery,
+    limit: usize,
+    texts: Option<usize>,
+    charge: &mut Charge,
+) -> Result<Read<String>> {
+    let id = store.resolve(id)?;
+    let mut door = Door::new(charge, PAGE_BYTES_MAX, true);
+    let page = store.events_while(&id, query, limit, |bytes| door.admits(bytes))?;
+    if let (Some(short), true) = (door.refused(), page.events.is_empty()) {
+        return Ok(Read::Short(short));
+    }
+    let next = page.next.map_or(Value::Null, |next| json!(next.0));
+    let mut text = array(page.events.into_iter().map(|event| stored(&event, texts)));
+    text.insert_str(0, r#"{"events":"#);
+    text.push_str(&format!(r#","next":{next}}}"#));
+    Ok(Read::Done(text))
 }
 
 /// A stored event with its place, its payload byte for byte; or with texts of at most so many characters.

@@ -20,6 +20,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 pub(super) use gates::Gates;
+pub(super) use stream::Stream;
 
 use super::App;
 use super::failure::Failure;

@@ -14,7 +14,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where an answer is written to.
-pub(super) struct Stream(DuplexStream);
+pub(in crate::server) struct Stream(DuplexStream);
 
 impl Stream {
     /// A body, and where what it holds is written to. It ends when this is dropped.

@@ -84,6 +84,16 @@ impl BashEvent {
         }
     }
 
+    /// How many bytes were asked for, or printed.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Command(command) => command.command.len(),
+            Self::Output(output) => {
+                [&output.stdout, &output.stderr].into_iter().flatten().map(String::len).sum()
+            }
+        }
+    }
+
     pub fn to_json(&self) -> Value {
         let time = |time: &DateTime<Utc>| time.to_rfc3339_opts(SecondsFormat::Micros, true);
         match self {

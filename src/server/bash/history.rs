@@ -1,13 +1,15 @@
-//! What was run and what it printed, in order, bounded.
+//! What was run and what it printed, in order, bounded. Who listens has nothing besides: what is forgotten before they
+//! heard it shows that they are too far behind.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::{broadcast, watch};
 use uuid::Uuid;
 
+use super::histories::Total;
 use super::{BashEvent, BashOutput};
 
 /// The most events that are kept.
@@ -49,14 +51,22 @@ pub(in crate::server) struct History(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    listeners: broadcast::Sender<BashEvent>,
+    listeners: broadcast::Sender<Weak<BashEvent>>,
     /// The most bytes of output that are kept; the oldest go first.
     bytes_max: usize,
+    /// What it has together with others.
+    total: Arc<Total>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.total.less(self.state.get_mut().unwrap_or_else(PoisonError::into_inner).bytes);
+    }
 }
 
 #[derive(Default)]
 struct State {
-    events: VecDeque<BashEvent>,
+    events: VecDeque<Arc<BashEvent>>,
     bytes: usize,
     /// Commands that run, with the way to stop them.
     running: HashMap<Uuid, watch::Sender<Stop>>,
@@ -71,28 +81,52 @@ pub(super) enum Stop {
     Yes,
 }
 
+impl State {
+    /// Forgets the oldest event; how many bytes it had.
+    fn forget_oldest(&mut self) -> Option<usize> {
+        let oldest = self.events.pop_front()?;
+        if let BashEvent::Output(BashOutput { command_id, exit_code: Some(_), .. }) = &*oldest {
+            self.ended.remove(command_id);
+        }
+        self.bytes -= oldest.bytes();
+        Some(oldest.bytes())
+    }
+}
+
 impl History {
     /// Nothing was run yet.
-    pub fn new(bytes_max: usize) -> Self {
+    pub(super) fn new(bytes_max: usize, total: &Arc<Total>) -> Self {
         let (listeners, _) = broadcast::channel(LISTENER_LAG);
-        Self(Arc::new(Shared { state: Mutex::default(), listeners, bytes_max }))
+        Self(Arc::new(Shared { state: Mutex::default(), listeners, bytes_max, total: Arc::clone(total) }))
     }
 
     /// Keeps an event and tells those who listen.
     pub fn add(&self, event: BashEvent) {
+        let event = Arc::new(event);
         let mut state = self.lock();
-        state.bytes += bytes(&event);
-        state.events.push_back(event.clone());
+        state.bytes += event.bytes();
+        self.0.total.more(self, event.bytes());
+        state.events.push_back(Arc::clone(&event));
         while state.bytes > self.0.bytes_max || state.events.len() > EVENTS_MAX {
-            let Some(oldest) = state.events.pop_front() else { break };
-            state.bytes -= bytes(&oldest);
-            if let BashEvent::Output(BashOutput { command_id, exit_code: Some(_), .. }) = oldest {
-                state.ended.remove(&command_id);
-            }
+            let Some(bytes) = state.forget_oldest() else { break };
+            self.0.total.less(bytes);
         }
         drop(state);
+        self.0.total.keep();
         // Nobody listens as a rule.
-        let _nobody = self.0.listeners.send(event);
+        let _nobody = self.0.listeners.send(Arc::downgrade(&event));
+    }
+
+    /// Forgets its oldest event, for others.
+    pub(super) fn give_way(&self) {
+        if let Some(bytes) = self.lock().forget_oldest() {
+            self.0.total.less(bytes);
+        }
+    }
+
+    /// It, for somebody who does not keep it.
+    pub(super) fn watched(&self) -> Watched {
+        Watched(Arc::downgrade(&self.0))
     }
 
     /// How many listen.
@@ -101,7 +135,7 @@ impl History {
     }
 
     /// Events from now on.
-    pub fn listen(&self) -> broadcast::Receiver<BashEvent> {
+    pub fn listen(&self) -> broadcast::Receiver<Weak<BashEvent>> {
         self.0.listeners.subscribe()
     }
 
@@ -149,38 +183,45 @@ impl History {
         let _still_dying = tokio::time::timeout(PATIENCE, ended).await;
     }
 
-    /// A page: the events, and the place of the first of the next.
+    /// A page: the events, as long as `admits` lets the next one in, and the place of the first of the next page.
     pub(super) fn page(
         &self,
         wanted: &Wanted,
         first: Option<Uuid>,
         limit: usize,
-    ) -> (Vec<BashEvent>, Option<Uuid>) {
+        mut admits: impl FnMut(usize) -> bool,
+    ) -> (Vec<Arc<BashEvent>>, Option<Uuid>) {
         let state = self.lock();
         let fitting = state.events.iter().filter(|event| wanted.fits(event));
-        let mut ordered: Vec<&BashEvent> = fitting.collect();
+        let mut ordered: Vec<&Arc<BashEvent>> = fitting.collect();
         if wanted.descending {
             ordered.reverse();
         }
         let from = first.and_then(|id| ordered.iter().position(|event| event.id() == id)).unwrap_or_default();
-        let next = ordered.get(from + limit).map(|event| event.id());
-        (ordered.into_iter().skip(from).take(limit).cloned().collect(), next)
+        let mut page = Vec::new();
+        for event in &ordered[from..] {
+            if page.len() >= limit || !admits(event.bytes()) {
+                return (page, Some(event.id()));
+            }
+            page.push(Arc::clone(event));
+        }
+        (page, None)
     }
 
-    /// All events.
-    pub fn all(&self) -> Vec<BashEvent> {
-        self.lock().events.iter().cloned().collect()
+    /// All events, for as long as they are kept.
+    pub fn all(&self) -> Vec<Weak<BashEvent>> {
+        self.lock().events.iter().map(Arc::downgrade).collect()
     }
 
     /// The event of that id.
-    pub(super) fn get(&self, id: Uuid) -> Option<BashEvent> {
+    pub(super) fn get(&self, id: Uuid) -> Option<Arc<BashEvent>> {
         self.lock().events.iter().find(|event| event.id() == id).cloned()
     }
 
     /// Forgets everything; how many events that were.
     pub(super) fn clear(&self) -> usize {
         let mut state = self.lock();
-        state.bytes = 0;
+        self.0.total.less(std::mem::take(&mut state.bytes));
         state.ended.clear();
         std::mem::take(&mut state.events).len()
     }
@@ -190,11 +231,12 @@ impl History {
     }
 }
 
-fn bytes(event: &BashEvent) -> usize {
-    match event {
-        BashEvent::Command(command) => command.command.len(),
-        BashEvent::Output(output) => {
-            [&output.stdout, &output.stderr].into_iter().flatten().map(String::len).sum()
-        }
+/// A history that somebody else keeps.
+pub(super) struct Watched(Weak<Shared>);
+
+impl Watched {
+    /// It, where it is still there.
+    pub fn history(&self) -> Option<History> {
+        self.0.upgrade().map(History)
     }
 }

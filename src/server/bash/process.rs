@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use chrono::Utc;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 use super::history::Stop;
@@ -19,14 +19,22 @@ use crate::server::failure::Failure;
 /// What may gather before it is shown: 1 MiB of one stream.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// How much is read of a stream at once: 64 KiB.
+const BUFFER_BYTES: usize = 64 << 10;
+
 /// Between the request to end and the end.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Begins a command in a folder, the server's own where there is none; its outputs go to the history.
+/// Begins a command in a folder, the server's own where there is none; its outputs go to the history. The last of them
+/// is what comes of it here.
 ///
 /// # Errors
 /// 429 where as many commands run as may.
-pub(super) fn start(history: &History, command: &BashCommand, folder: Option<&Path>) -> Result<(), Failure> {
+pub(super) fn start(
+    history: &History,
+    command: &BashCommand,
+    folder: Option<&Path>,
+) -> Result<oneshot::Receiver<BashOutput>, Failure> {
     let (history, command) = (history.clone(), command.clone());
     let folder = folder.map(Path::to_path_buf);
     let told = history.begin(command.id).ok_or_else(|| {
@@ -34,8 +42,10 @@ pub(super) fn start(history: &History, command: &BashCommand, folder: Option<&Pa
         Failure::Refused(StatusCode::TOO_MANY_REQUESTS, text.to_owned())
     })?;
     history.add(BashEvent::Command(command.clone()));
+    let (tell_last, last) = oneshot::channel();
     tokio::spawn(async move {
-        let mut pieces = Pieces { history: history.clone(), command_id: command.id, order: 0 };
+        let mut pieces =
+            Pieces { history: history.clone(), command_id: command.id, order: 0, last: Some(tell_last) };
         match spawn(&command, folder.as_deref()) {
             Ok(child) => run(child, &command, told, &mut pieces).await,
             Err(error) => {
@@ -44,7 +54,7 @@ pub(super) fn start(history: &History, command: &BashCommand, folder: Option<&Pa
         }
         history.end(command.id);
     });
-    Ok(())
+    Ok(last)
 }
 
 fn spawn(command: &BashCommand, folder: Option<&Path>) -> std::io::Result<Child> {
@@ -65,9 +75,9 @@ async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let deadline = tokio::time::sleep(Duration::from_secs(command.timeout));
     tokio::pin!(deadline);
-    let mut is_late = false;
+    let (mut is_late, mut is_stopped) = (false, false);
     let mut kill_at: Option<tokio::time::Instant> = None;
-    let mut buffers = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    let mut buffers = (vec![0; BUFFER_BYTES], vec![0; BUFFER_BYTES]);
     let mut status: Option<std::io::Result<ExitStatus>> = None;
     while status.is_none() || streams.0.is_some() || streams.1.is_some() {
         tokio::select! {
@@ -89,7 +99,8 @@ async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<
                 signal(group, Signal::Term);
                 kill_at = Some(tokio::time::Instant::now() + GRACE);
             },
-            () = stop(&mut told), if kill_at.is_none() => {
+            () = stop(&mut told), if kill_at.is_none() || !is_stopped => {
+                is_stopped = true;
                 signal(group, Signal::Term);
                 kill_at = Some(tokio::time::Instant::now() + GRACE);
             },
@@ -105,6 +116,10 @@ async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<
         if stdout.len() > PIECE_BYTES || stderr.len() > PIECE_BYTES {
             pieces.show(std::mem::take(&mut stdout), std::mem::take(&mut stderr), None);
         }
+    }
+    if is_late || is_stopped {
+        // What it left behind, and what does not heed the request.
+        signal(group, Signal::Kill);
     }
     let code = match status {
         Some(Ok(status)) if !is_late => code(status),
@@ -168,12 +183,14 @@ struct Pieces {
     history: History,
     command_id: Uuid,
     order: u64,
+    /// Who waits for the last of them.
+    last: Option<oneshot::Sender<BashOutput>>,
 }
 
 impl Pieces {
     fn show(&mut self, stdout: Vec<u8>, stderr: Vec<u8>, exit_code: Option<i64>) {
         let text = |bytes: Vec<u8>| (!bytes.is_empty()).then(|| String::from_utf8_lossy(&bytes).into_owned());
-        self.history.add(BashEvent::Output(BashOutput {
+        let output = BashOutput {
             id: Uuid::new_v4(),
             timestamp: Utc::now(),
             command_id: self.command_id,
@@ -181,7 +198,13 @@ impl Pieces {
             exit_code,
             stdout: text(stdout),
             stderr: text(stderr),
-        }));
+        };
+        let last = self.last.take_if(|last| exit_code.is_some() && !last.is_closed());
+        let copy = last.map(|last| (last, output.clone()));
+        self.history.add(BashEvent::Output(output));
+        if let Some((last, output)) = copy {
+            let _nobody_waits = last.send(output);
+        }
         self.order += 1;
     }
 }

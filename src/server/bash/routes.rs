@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::history::Wanted;
-use super::{BashCommand, BashEvent, process};
+use super::{BashCommand, BashEvent, BashOutput, process};
 use crate::ids::Timestamp;
 use crate::server::App;
+use crate::server::budget::{Door, PAGE_BYTES_MAX};
+use crate::server::events::{array, held};
 use crate::server::failure::{Failure, Problem, success};
 use crate::server::request::{self, Params, Steps};
 use crate::server::scope::Scope;
@@ -52,47 +56,32 @@ fn command(members: &Map<String, Value>) -> Result<BashCommand, Failure> {
     })
 }
 
-/// Begins a command of a body, or of a socket's frame.
+/// Begins a command of a body, or of a socket's frame; the last of its outputs comes when it has ended.
 pub(in crate::server) async fn begin(
     app: &App,
     scope: &Scope,
     members: &Map<String, Value>,
-) -> Result<BashCommand, Failure> {
+) -> Result<(BashCommand, oneshot::Receiver<BashOutput>), Failure> {
     let command = command(members)?;
     let folder = scope.folder(command.cwd.as_deref(), app).await?;
     app.touch();
-    process::start(&scope.history(app), &command, folder.as_deref())?;
-    Ok(command)
+    let last = process::start(&scope.history(app), &command, folder.as_deref())?;
+    Ok((command, last))
 }
 
 async fn start(State(app): State<Arc<App>>, scope: Scope, body: Bytes) -> Result<Json<Value>, Failure> {
-    let command = begin(&app, &scope, &request::object(&body)?).await?;
+    let (command, _last) = begin(&app, &scope, &request::object(&body)?).await?;
     Ok(Json(BashEvent::Command(command).to_json()))
 }
 
 async fn execute(State(app): State<Arc<App>>, scope: Scope, body: Bytes) -> Result<Json<Value>, Failure> {
-    let history = scope.history(&app);
-    let mut events = history.listen();
-    let command = begin(&app, &scope, &request::object(&body)?).await?;
-    let last = |event: &BashEvent| match event {
-        BashEvent::Output(output) => output.command_id == command.id && output.exit_code.is_some(),
-        BashEvent::Command(_) => false,
-    };
-    loop {
-        match events.recv().await {
-            Ok(event) if last(&event) => return Ok(Json(event.to_json())),
-            Ok(_) => {}
-            // Too far behind: it may be among what was missed.
-            Err(_) => {
-                if let Some(event) = history.all().into_iter().find(last) {
-                    return Ok(Json(event.to_json()));
-                }
-            }
-        }
-    }
+    let (_, last) = begin(&app, &scope, &request::object(&body)?).await?;
+    // It always comes: the task of a command ends with it.
+    let last = last.await.map_err(|_| Failure::internal("the command was lost"))?;
+    Ok(Json(BashEvent::Output(last).to_json()))
 }
 
-async fn search(State(app): State<Arc<App>>, scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
+async fn search(State(app): State<Arc<App>>, scope: Scope, params: Params) -> Result<Response, Failure> {
     let order = [("TIMESTAMP", false), ("TIMESTAMP_DESC", true)];
     let wanted = Wanted {
         kind: params
@@ -109,9 +98,26 @@ async fn search(State(app): State<Arc<App>>, scope: Scope, params: Params) -> Re
     };
     let limit = params.number("limit", 1, 100, 100)? as usize;
     let first = params.get("page_id").and_then(|id| Uuid::try_parse(id).ok());
-    let (items, next) = scope.history(&app).page(&wanted, first, limit);
-    let items: Vec<Value> = items.iter().map(BashEvent::to_json).collect();
-    Ok(Json(json!({"items": items, "next_page_id": next.map(|id| id.simple().to_string())})))
+    let budget = &app.budgets().pages;
+    let history = scope.history(&app);
+    let mut charge = budget.free();
+    let (items, next) = loop {
+        let mut door = Door::new(&mut charge, PAGE_BYTES_MAX, true);
+        let page = history.page(&wanted, first, limit, |bytes| door.admits(bytes));
+        match door.refused() {
+            // Not even the first has its place: it is waited for.
+            Some(short) if page.0.is_empty() => {
+                drop(charge);
+                charge = budget.take(short).await?;
+            }
+            Some(_) | None => break page,
+        }
+    };
+    let mut text = array(items.into_iter().map(|event| event.to_json().to_string()));
+    let next = next.map_or(Value::Null, |id| Value::from(id.simple().to_string()));
+    text.insert_str(0, r#"{"items":"#);
+    text.push_str(&format!(r#","next_page_id":{next}}}"#));
+    Ok(held(charge.hold(text)))
 }
 
 /// Several by id; the ids come as a list in the body, as the reference has it, or in the query.

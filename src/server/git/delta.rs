@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::base::{self, EMPTY_TREE};
 use super::run::{GitError, Repository};
+use crate::server::private::Private;
 
 /// A patch and what it applies to.
 pub(in crate::server) struct Delta {
@@ -23,10 +24,9 @@ pub(super) async fn since(
     // On a commit that was checked out by itself that one is meant, not where its branch has gone since.
     let is_detached = repository.text(&["symbolic-ref", "--quiet", "HEAD"]).await.is_err();
     let base = base::base(&repository, named.or(is_detached.then_some("HEAD"))).await?;
-    let index = std::env::temp_dir().join(format!(".annals-{}.index", uuid::Uuid::new_v4().simple()));
-    let patch = patch(&repository.with_index(&index), &base, excluded).await;
-    let _never_made = tokio::fs::remove_file(&index).await;
-    Ok(Delta { patch: patch?, base: (base != EMPTY_TREE).then_some(base) })
+    let place = Private::new().map_err(|error| GitError::Start(error.into()))?;
+    let patch = patch(&repository.with_index(&place.path().join("index")), &base, excluded).await?;
+    Ok(Delta { patch, base: (base != EMPTY_TREE).then_some(base) })
 }
 
 async fn patch(repository: &Repository, base: &str, excluded: &[String]) -> Result<Vec<u8>, GitError> {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use axum::Extension;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::wire::{Said, Socket};
 use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::server::App;
 use crate::server::auth;
@@ -20,9 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest frame that is taken: a message with pictures.
 const FRAME_BYTES_MAX: usize = 16 << 20;
-
-/// How much may wait to be written to one socket.
-const WRITE_BYTES_MAX: usize = 16 << 20;
 
 /// How many may listen to one conversation.
 pub(super) const LISTENERS_MAX: usize = 50;
@@ -37,9 +34,6 @@ pub(super) const RESTARTS: u16 = 1012;
 
 /// What whoever has yet to show a key may say, in bytes: a key and what is around it.
 const STRANGER_BYTES_MAX: u64 = 16 << 10;
-
-/// How much is read from a socket at once. The library's own default is eight times that, for each of them.
-const READ_BYTES: usize = 16 << 10;
 
 /// What is known of a caller before the socket opens.
 #[derive(Debug, Clone)]
@@ -56,9 +50,9 @@ pub(super) fn seat(app: &App) -> Result<OwnedSemaphorePermit, Failure> {
         .ok_or_else(|| Failure::Refused(StatusCode::SERVICE_UNAVAILABLE, "Too many sockets".to_owned()))
 }
 
-/// A socket whose frames are no longer than they may be, and that is not written to without bound.
-pub(super) fn bounded(upgrade: WebSocketUpgrade, caller: &Caller) -> WebSocketUpgrade {
-    let frame_bytes_max = match caller {
+/// How long a frame of a caller may be.
+pub(super) fn frame_bytes_max(caller: &Caller) -> usize {
+    match caller {
         Caller::Known => FRAME_BYTES_MAX,
         Caller::Unknown(Some(gate)) => {
             gate.narrow(STRANGER_BYTES_MAX);
@@ -66,12 +60,7 @@ pub(super) fn bounded(upgrade: WebSocketUpgrade, caller: &Caller) -> WebSocketUp
         }
         // A listener of the host's own: what bounds a stranger bounds it for good.
         Caller::Unknown(None) => STRANGER_BYTES_MAX as usize,
-    };
-    upgrade
-        .read_buffer_size(READ_BYTES)
-        .max_message_size(frame_bytes_max)
-        .max_frame_size(frame_bytes_max)
-        .max_write_buffer_size(WRITE_BYTES_MAX)
+    }
 }
 
 /// Looks for a key in the query and the headers; a wrong one refuses the handshake.
@@ -92,15 +81,15 @@ pub(super) fn knock(
 }
 
 /// Lets a caller in, or closes the socket: whoever is unknown has to say a key first.
-pub(super) async fn enter(app: &App, caller: Caller, socket: &mut WebSocket) -> Option<()> {
+pub(super) async fn enter(app: &App, caller: Caller, socket: &mut Socket) -> Option<()> {
     let gate = match caller {
         Caller::Known => return Some(()),
         Caller::Unknown(gate) => gate,
     };
-    let first = tokio::time::timeout(PATIENCE, socket.recv()).await;
+    let first = tokio::time::timeout(PATIENCE, socket.hear()).await;
     let key = match first {
-        Ok(Some(Ok(Message::Text(text)))) => auth_frame(text.as_str()).flatten(),
-        Ok(_) | Err(_) => None,
+        Ok(Said::Text(text)) => auth_frame(text.as_str()).flatten(),
+        Ok(Said::Gone | Said::Other) | Err(_) => None,
     };
     if key.is_some_and(|key| auth::is_known(app, Some(&key))) {
         if let Some(gate) = gate {
@@ -108,7 +97,7 @@ pub(super) async fn enter(app: &App, caller: Caller, socket: &mut WebSocket) -> 
         }
         return Some(());
     }
-    close(socket, UNAUTHORISED, "Authentication failed").await;
+    socket.close(UNAUTHORISED, "Authentication failed").await;
     None
 }
 
@@ -119,11 +108,6 @@ pub(super) fn auth_frame(text: &str) -> Option<Option<String>> {
     let is_one = members.get("type") == Some(&json!("auth"))
         && members.keys().all(|key| key == "type" || key == "session_api_key");
     is_one.then(|| members.get("session_api_key").and_then(Value::as_str).map(str::to_owned))
-}
-
-/// Closes with a code; the other side may be gone already.
-pub(super) async fn close(socket: &mut WebSocket, code: u16, reason: &'static str) {
-    let _gone = socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
 }
 
 /// The event that tells a caller what is wrong with a frame; it is in no log.

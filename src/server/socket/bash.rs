@@ -1,10 +1,9 @@
 //! `/sockets/bash-events`: commands and what they print, as it happens (`api.md` section 5.3).
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use axum::Extension;
 use axum::extract::State;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -12,9 +11,11 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::admission::{self, Caller, OVERLOADED, RESTARTS};
+use super::wire::{Said, Socket, Upgrade};
 use crate::ids::{EventId, Timestamp};
 use crate::server::App;
 use crate::server::bash::{self, BashEvent};
+use crate::server::budget;
 use crate::server::failure::Failure;
 use crate::server::gate::Gate;
 use crate::server::request::Params;
@@ -28,7 +29,7 @@ pub(super) async fn open(
     params: Params,
     headers: HeaderMap,
     gate: Option<Extension<Gate>>,
-    upgrade: WebSocketUpgrade,
+    upgrade: Upgrade,
 ) -> Result<Response, Failure> {
     let caller = admission::knock(&app, &params, &headers, gate)?;
     let forbidden = |_| Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
@@ -37,25 +38,25 @@ pub(super) async fn open(
         Some(_) => false,
         None => params.flag("resend_all").map_err(forbidden)?,
     };
-    let (upgrade, seat) = (admission::bounded(upgrade, &caller), admission::seat(&app)?);
-    Ok(upgrade.on_upgrade(move |socket| async move {
+    let (frame_bytes_max, seat) = (admission::frame_bytes_max(&caller), admission::seat(&app)?);
+    Ok(upgrade.serve(frame_bytes_max, move |socket| async move {
         let _seat = seat;
         serve(app, caller, resends, socket).await;
     }))
 }
 
-async fn serve(app: Arc<App>, caller: Caller, resends: bool, mut socket: WebSocket) {
+async fn serve(app: Arc<App>, caller: Caller, resends: bool, mut socket: Socket) {
     if admission::enter(&app, caller, &mut socket).await.is_none() {
         return;
     }
     let history = app.bash.whole();
     if history.listeners() >= LISTENERS_MAX {
-        return admission::close(&mut socket, OVERLOADED, "Too many connections").await;
+        return socket.close(OVERLOADED, "Too many connections").await;
     }
     let events = history.listen();
     if resends {
         for event in history.all() {
-            if socket.send(Message::Text(event.to_json().to_string().into())).await.is_err() {
+            if show(&app, &event, &mut socket).await.is_none() {
                 return;
             }
         }
@@ -64,36 +65,45 @@ async fn serve(app: Arc<App>, caller: Caller, resends: bool, mut socket: WebSock
     let _gone = follow(&app, events, &mut socket).await;
 }
 
-async fn follow(app: &App, mut events: Receiver<BashEvent>, socket: &mut WebSocket) -> Option<()> {
+/// Shows an event. Where it was forgotten before it could be shown, the other side is too far behind.
+async fn show(app: &App, event: &Weak<BashEvent>, socket: &mut Socket) -> Option<()> {
+    let bytes = event.upgrade().map_or(0, |event| event.bytes());
+    let charge = app.budgets().listeners.take(bytes * budget::COPIES).await;
+    let (Ok(_charge), Some(event)) = (charge, event.upgrade()) else {
+        socket.close(OVERLOADED, "slow_consumer").await;
+        return None;
+    };
+    let text = event.to_json().to_string();
+    drop(event);
+    socket.send(text).await
+}
+
+async fn follow(app: &App, mut events: Receiver<Weak<BashEvent>>, socket: &mut Socket) -> Option<()> {
     loop {
         tokio::select! {
             () = app.ending().cancelled() => {
-                admission::close(socket, RESTARTS, "the server ends").await;
+                socket.close(RESTARTS, "the server ends").await;
                 return None;
             }
             event = events.recv() => match event {
-                Ok(event) => send(socket, &event.to_json()).await?,
+                Ok(event) => show(app, &event, socket).await?,
                 Err(RecvError::Lagged(_)) => {
-                    admission::close(socket, OVERLOADED, "slow_consumer").await;
+                    socket.close(OVERLOADED, "slow_consumer").await;
                     return None;
                 }
                 Err(RecvError::Closed) => return None,
             },
-            said = socket.recv() => match said? {
-                Ok(Message::Text(text)) => {
+            said = socket.hear() => match said {
+                Said::Text(text) => {
                     if let Err((code, detail)) = run(app, text.as_str()).await {
-                        send(socket, &error(code, &detail)).await?;
+                        socket.send(error(code, &detail).to_string()).await?;
                     }
                 }
-                Ok(Message::Close(_)) | Err(_) => return None,
-                Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_)) => {}
+                Said::Gone => return None,
+                Said::Other => {}
             },
         }
     }
-}
-
-async fn send(socket: &mut WebSocket, value: &Value) -> Option<()> {
-    socket.send(Message::Text(value.to_string().into())).await.ok()
 }
 
 /// Begins the command of a frame. An authentication frame that nobody needs counts for nothing.

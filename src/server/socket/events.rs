@@ -4,27 +4,23 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::admission::{self, Caller, OVERLOADED, RESTARTS, UNKNOWN};
+use super::past::Past;
+use super::wire::{Said, Socket, Upgrade};
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
-use crate::server::events::provenance;
 use crate::server::failure::Failure;
 use crate::server::gate::Gate;
-use crate::server::hub::Frame;
+use crate::server::hub::{Frame, Heard};
 use crate::server::message;
 use crate::server::request::{Params, PathId};
 use crate::server::session::{Busy, snapshot};
-use crate::server::wire::{self, Nulls};
 use crate::store::EventQuery;
-
-/// How many events are read at once for a resend.
-const PAGE: usize = 200;
 
 /// What is sent again of what happened before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,29 +52,29 @@ pub(super) async fn open(
     params: Params,
     headers: HeaderMap,
     gate: Option<Extension<Gate>>,
-    upgrade: WebSocketUpgrade,
+    upgrade: Upgrade,
 ) -> Result<Response, Failure> {
     let caller = admission::knock(&app, &params, &headers, gate)?;
     let forbidden = |_| Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let PathId(id) = id.map_err(forbidden)?;
     let resend = Resend::of(&params)?;
-    let (upgrade, seat) = (admission::bounded(upgrade, &caller), admission::seat(&app)?);
-    Ok(upgrade.on_upgrade(move |socket| async move {
+    let (frame_bytes_max, seat) = (admission::frame_bytes_max(&caller), admission::seat(&app)?);
+    Ok(upgrade.serve(frame_bytes_max, move |socket| async move {
         let _seat = seat;
         serve(app, id, caller, resend, socket).await;
     }))
 }
 
-async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, resend: Resend, mut socket: WebSocket) {
+async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, resend: Resend, mut socket: Socket) {
     if admission::enter(&app, caller, &mut socket).await.is_none() {
         return;
     }
     if !admission::has_room(&app, &id) {
-        return admission::close(&mut socket, OVERLOADED, "Too many connections for this conversation").await;
+        return socket.close(OVERLOADED, "Too many connections for this conversation").await;
     }
     let (hub, known) = (app.hub().clone(), id.clone());
     let Ok((frames, length)) = app.ask(move |store| hub.listen(store, &known)).await else {
-        return admission::close(&mut socket, UNKNOWN, "Conversation not found").await;
+        return socket.close(UNKNOWN, "Conversation not found").await;
     };
     let mut listener = Listener { app, id, socket, frames, next: length };
     // Whoever is gone needs no answer.
@@ -90,8 +86,8 @@ async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, resend: Resend
 struct Listener {
     app: Arc<App>,
     id: ConversationId,
-    socket: WebSocket,
-    frames: Receiver<Frame>,
+    socket: Socket,
+    frames: Receiver<Arc<Heard>>,
     /// The next sequence that was not sent.
     next: u64,
 }
@@ -100,36 +96,40 @@ impl Listener {
     /// The whole state, then what is to be sent again.
     async fn begin(&mut self, resend: Resend) -> Option<()> {
         let (state, _) = snapshot(&self.app, &self.id).await.ok()?;
-        self.send(state).await?;
+        self.socket.send(state).await?;
         let Resend::All { since } = resend else { return Some(()) };
+        let Some(last) = self.next.checked_sub(1).map(Sequence) else { return Some(()) };
         let mut from = Some(Sequence(0));
         while let Some(first) = from {
-            let (id, since, end) = (self.id.clone(), since.clone(), self.next);
-            let page = self.app.ask(move |store| {
-                let query = EventQuery {
-                    from: Some(first),
-                    to: end.checked_sub(1).map(Sequence),
-                    timestamp_from: since,
-                    ..EventQuery::default()
-                };
-                if end == 0 {
-                    return Ok((Vec::new(), None));
-                }
-                let page = store.events(&id, &query, PAGE)?;
-                let provenance = provenance(store, &id)?;
-                let shown = page
-                    .events
-                    .iter()
-                    .filter_map(|event| wire::shown(event, provenance, Nulls::Omitted).ok());
-                Ok((shown.collect::<Vec<String>>(), page.next))
-            });
-            let (texts, next) = page.await.ok()?;
-            for text in texts {
-                self.send(text).await?;
+            let query = EventQuery {
+                from: Some(first),
+                to: Some(last),
+                timestamp_from: since.clone(),
+                ..EventQuery::default()
+            };
+            let past = self.past(query).await?;
+            from = past.next;
+            let (events, _charge) = past.into_parts();
+            for (_, text) in events {
+                self.socket.send(text).await?;
             }
-            from = next;
         }
         Some(())
+    }
+
+    /// A step of what was before; who has to wait for it for too long is left.
+    async fn past(&mut self, query: EventQuery) -> Option<Past> {
+        match Past::read(&self.app, &self.id, query).await {
+            Ok(past) => Some(past),
+            Err(Failure::Later(_)) => self.leave().await,
+            Err(Failure::Refused(..) | Failure::Schema(_) | Failure::Internal(_)) => None,
+        }
+    }
+
+    /// Closes the socket of somebody who is too far behind.
+    async fn leave<T>(&mut self) -> Option<T> {
+        self.socket.close(OVERLOADED, "slow_consumer").await;
+        None
     }
 
     /// What happens, until somebody hangs up.
@@ -138,39 +138,53 @@ impl Listener {
         loop {
             tokio::select! {
                 () = ending.cancelled() => {
-                    admission::close(&mut self.socket, RESTARTS, "the server ends").await;
+                    self.socket.close(RESTARTS, "the server ends").await;
                     return None;
                 }
                 frame = self.frames.recv() => match frame {
-                    Ok(frame) => self.tell(frame).await?,
-                    Err(RecvError::Lagged(_)) => {
-                        admission::close(&mut self.socket, OVERLOADED, "slow_consumer").await;
-                        return None;
-                    }
+                    Ok(heard) => self.tell(heard).await?,
+                    Err(RecvError::Lagged(_)) => return self.leave().await,
                     Err(RecvError::Closed) => return None,
                 },
-                said = self.socket.recv() => match said? {
-                    Ok(Message::Text(text)) => self.hear(text.as_str()).await?,
-                    Ok(Message::Close(_)) | Err(_) => return None,
-                    // A ping is answered by the protocol itself.
-                    Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_)) => {}
+                said = self.socket.hear() => match said {
+                    Said::Text(text) => self.hear(text.as_str()).await?,
+                    Said::Gone => return None,
+                    Said::Other => {}
                 },
             }
         }
     }
 
-    async fn tell(&mut self, frame: Frame) -> Option<()> {
-        match frame {
-            Frame::Durable { sequence, text } if sequence.0 >= self.next => {
+    async fn tell(&mut self, heard: Arc<Heard>) -> Option<()> {
+        if heard.sequence.is_some_and(|sequence| sequence.0 < self.next) {
+            return Some(());
+        }
+        let charge = self.app.budgets().listeners.take(heard.bytes).await;
+        let Ok(charge) = charge else { return self.leave().await };
+        let (sequence, frame) = (heard.sequence, heard.frame());
+        drop(heard);
+        match (frame, sequence) {
+            (Some(Frame::Durable { sequence, text }), _) => {
                 self.next = sequence.0 + 1;
-                self.send(text.to_string()).await
+                self.socket.send(text).await
             }
-            Frame::Durable { .. } => Some(()),
-            Frame::Transient(text) => self.send(text.to_string()).await,
-            Frame::Piece(piece) => match piece.event.clone() {
-                Some(event) => self.send(event).await,
+            (Some(Frame::Transient(text)), _) => self.socket.send(text).await,
+            (Some(Frame::Piece(piece)), _) => match piece.event.clone() {
+                Some(event) => self.socket.send(event).await,
                 None => Some(()),
             },
+            (None, Some(sequence)) => {
+                // It has its own when it is read.
+                drop(charge);
+                self.next = sequence.0 + 1;
+                let past = self.past(EventQuery::only(sequence)).await?;
+                let (events, _charge) = past.into_parts();
+                for (_, text) in events {
+                    self.socket.send(text).await?;
+                }
+                Some(())
+            }
+            (None, None) => self.leave().await,
         }
     }
 
@@ -178,12 +192,8 @@ impl Listener {
     async fn hear(&mut self, text: &str) -> Option<()> {
         match said(&self.app, &self.id, text).await {
             Ok(()) => Some(()),
-            Err((code, detail)) => self.send(admission::server_error(code, &detail)).await,
+            Err((code, detail)) => self.socket.send(admission::server_error(code, &detail)).await,
         }
-    }
-
-    async fn send(&mut self, text: String) -> Option<()> {
-        self.socket.send(Message::Text(text.into())).await.ok()
     }
 }
 

@@ -3,7 +3,9 @@
 mod admission;
 mod bash;
 mod events;
+mod past;
 mod session;
+mod wire;
 
 use std::sync::Arc;
 

@@ -5,27 +5,28 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::admission::{self, Caller, OVERLOADED, RESTARTS, UNKNOWN};
 use super::events::said;
+use super::past::Past;
+use super::wire::{Said, Socket, Upgrade};
 use crate::ids::{ConversationId, Sequence};
 use crate::server::App;
-use crate::server::events::provenance;
 use crate::server::failure::Failure;
 use crate::server::gate::Gate;
-use crate::server::hub::Frame;
+use crate::server::hub::{Frame, Heard, Piece, Step};
 use crate::server::request::{Params, PathId};
 use crate::server::session::snapshot;
-use crate::server::wire::{self, Nulls};
 use crate::store::EventQuery;
 
-const PAGE: usize = 200;
+/// The longest event that is copied into its frame: 32 KiB.
+const WHOLE_BYTES_MAX: usize = 32 << 10;
 
 /// The largest frame: 4 MiB.
 const FRAME_BYTES_MAX: usize = 4 << 20;
@@ -36,30 +37,30 @@ pub(super) async fn open(
     params: Params,
     headers: HeaderMap,
     gate: Option<Extension<Gate>>,
-    upgrade: WebSocketUpgrade,
+    upgrade: Upgrade,
 ) -> Result<Response, Failure> {
     let caller = admission::knock(&app, &params, &headers, gate)?;
     let forbidden = || Failure::Refused(StatusCode::FORBIDDEN, "Forbidden".to_owned());
     let PathId(id) = id.map_err(|_| forbidden())?;
     let after =
         params.get("after_seq").map(|text| text.parse::<i64>().map_err(|_| forbidden())).transpose()?;
-    let (upgrade, seat) = (admission::bounded(upgrade, &caller), admission::seat(&app)?);
-    Ok(upgrade.on_upgrade(move |socket| async move {
+    let (frame_bytes_max, seat) = (admission::frame_bytes_max(&caller), admission::seat(&app)?);
+    Ok(upgrade.serve(frame_bytes_max, move |socket| async move {
         let _seat = seat;
         serve(app, id, caller, after, socket).await;
     }))
 }
 
-async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, after: Option<i64>, mut socket: WebSocket) {
+async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, after: Option<i64>, mut socket: Socket) {
     if admission::enter(&app, caller, &mut socket).await.is_none() {
         return;
     }
     if !admission::has_room(&app, &id) {
-        return admission::close(&mut socket, OVERLOADED, "Too many connections for this conversation").await;
+        return socket.close(OVERLOADED, "Too many connections for this conversation").await;
     }
     let (hub, known) = (app.hub().clone(), id.clone());
     let Ok((frames, length)) = app.ask(move |store| hub.listen(store, &known)).await else {
-        return admission::close(&mut socket, UNKNOWN, "Conversation not found").await;
+        return socket.close(UNKNOWN, "Conversation not found").await;
     };
     let mut listener = Listener { app, id, socket, frames, next: length, items: HashSet::new() };
     if listener.begin(after, length).await.is_some() {
@@ -70,8 +71,8 @@ async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, after: Option<
 struct Listener {
     app: Arc<App>,
     id: ConversationId,
-    socket: WebSocket,
-    frames: Receiver<Frame>,
+    socket: Socket,
+    frames: Receiver<Arc<Heard>>,
     next: u64,
     /// The replies on their way that the other side was told of.
     items: HashSet<String>,
@@ -88,25 +89,31 @@ impl Listener {
         self.send(sync.to_string()).await?;
         let mut first = (from < length).then_some(Sequence(from));
         while let Some(start) = first {
-            let id = self.id.clone();
-            let page = self.app.ask(move |store| {
-                let query =
-                    EventQuery { from: Some(start), to: Some(Sequence(length - 1)), ..EventQuery::default() };
-                let page = store.events(&id, &query, PAGE)?;
-                let provenance = provenance(store, &id)?;
-                let shown = page.events.iter().filter_map(|event| {
-                    Some((event.sequence, wire::shown(event, provenance, Nulls::Omitted).ok()?))
-                });
-                Ok((shown.collect::<Vec<_>>(), page.next))
-            });
-            let (events, next) = page.await.ok()?;
+            let past =
+                self.past(EventQuery { to: Some(Sequence(length - 1)), ..EventQuery::since(start) }).await?;
+            first = past.next;
+            let (events, _charge) = past.into_parts();
             for (sequence, text) in events {
-                self.durable(sequence, &text).await?;
+                self.durable(sequence, text).await?;
             }
-            first = next;
         }
         let (state, _) = snapshot(&self.app, &self.id).await.ok()?;
-        self.send(format!(r#"{{"type":"transient","event":{state}}}"#)).await
+        self.transient(state.into()).await
+    }
+
+    /// A step of what was before; who has to wait for it for too long is left.
+    async fn past(&mut self, query: EventQuery) -> Option<Past> {
+        match Past::read(&self.app, &self.id, query).await {
+            Ok(past) => Some(past),
+            Err(Failure::Later(_)) => self.leave().await,
+            Err(Failure::Refused(..) | Failure::Schema(_) | Failure::Internal(_)) => None,
+        }
+    }
+
+    /// Closes the socket of somebody who is too far behind.
+    async fn leave<T>(&mut self) -> Option<T> {
+        self.socket.close(OVERLOADED, "slow_consumer").await;
+        None
     }
 
     async fn follow(&mut self) -> Option<()> {
@@ -114,64 +121,103 @@ impl Listener {
         loop {
             tokio::select! {
                 () = ending.cancelled() => {
-                    admission::close(&mut self.socket, RESTARTS, "the server ends").await;
+                    self.socket.close(RESTARTS, "the server ends").await;
                     return None;
                 }
                 frame = self.frames.recv() => match frame {
-                    Ok(frame) => self.tell(frame).await?,
-                    Err(RecvError::Lagged(_)) => {
-                        admission::close(&mut self.socket, OVERLOADED, "slow_consumer").await;
-                        return None;
-                    }
+                    Ok(heard) => self.tell(heard).await?,
+                    Err(RecvError::Lagged(_)) => return self.leave().await,
                     Err(RecvError::Closed) => return None,
                 },
-                heard = self.socket.recv() => match heard? {
-                    Ok(Message::Text(text)) => {
+                heard = self.socket.hear() => match heard {
+                    Said::Text(text) => {
                         if let Err((code, detail)) = said(&self.app, &self.id, text.as_str()).await {
                             self.send(json!({"type": "error", "code": code, "detail": detail}).to_string()).await?;
                         }
                     }
-                    Ok(Message::Close(_)) | Err(_) => return None,
-                    Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_)) => {}
+                    Said::Gone => return None,
+                    Said::Other => {}
                 },
             }
         }
     }
 
-    async fn tell(&mut self, frame: Frame) -> Option<()> {
-        match frame {
-            Frame::Durable { sequence, text } if sequence.0 >= self.next => {
+    async fn tell(&mut self, heard: Arc<Heard>) -> Option<()> {
+        if heard.sequence.is_some_and(|sequence| sequence.0 < self.next) {
+            return Some(());
+        }
+        let charge = self.app.budgets().listeners.take(heard.bytes).await;
+        let Ok(charge) = charge else { return self.leave().await };
+        let (sequence, frame) = (heard.sequence, heard.frame());
+        drop(heard);
+        match (frame, sequence) {
+            (Some(Frame::Durable { sequence, text }), _) => {
                 self.next = sequence.0 + 1;
-                self.durable(sequence, &text).await
+                self.durable(sequence, text).await
             }
-            Frame::Durable { .. } => Some(()),
-            Frame::Transient(text) => self.send(format!(r#"{{"type":"transient","event":{text}}}"#)).await,
-            Frame::Piece(piece) => {
-                let is_begin = piece.event.is_some() && self.items.insert(piece.item_id.clone());
-                if is_begin {
-                    let mut started = json!({"type": "item_started", "item_id": piece.item_id, "attempt": piece.session["attempt"]});
-                    if let Some(anchor) = self.next.checked_sub(1) {
-                        started["anchor_seq"] = json!(anchor);
-                    }
-                    self.send(started.to_string()).await?;
+            (Some(Frame::Transient(text)), _) => self.transient(text).await,
+            (Some(Frame::Piece(piece)), _) => self.piece(&piece).await,
+            (None, Some(sequence)) => {
+                // It has its own when it is read.
+                drop(charge);
+                self.next = sequence.0 + 1;
+                let past = self.past(EventQuery::only(sequence)).await?;
+                let (events, _charge) = past.into_parts();
+                for (sequence, text) in events {
+                    self.durable(sequence, text).await?;
                 }
-                if piece.session["type"] == "item_aborted" {
-                    self.items.remove(&piece.item_id);
-                }
-                self.send(piece.session.to_string()).await
+                Some(())
             }
+            (None, None) => self.leave().await,
         }
     }
 
-    async fn durable(&mut self, sequence: Sequence, text: &str) -> Option<()> {
-        self.send(format!(r#"{{"type":"durable","seq":{},"event":{text}}}"#, sequence.0)).await
+    async fn piece(&mut self, piece: &Piece) -> Option<()> {
+        let is_begin = piece.event.is_some() && self.items.insert(piece.item_id.clone());
+        if is_begin {
+            let mut started = json!({"type": "item_started", "item_id": piece.item_id, "attempt": 0});
+            if let Some(anchor) = self.next.checked_sub(1) {
+                started["anchor_seq"] = json!(anchor);
+            }
+            self.send(started.to_string()).await?;
+        }
+        if piece.step == Step::Aborted {
+            self.items.remove(&piece.item_id);
+        }
+        self.send(piece.session.clone()).await
     }
 
-    async fn send(&mut self, text: String) -> Option<()> {
+    async fn durable(&mut self, sequence: Sequence, text: Utf8Bytes) -> Option<()> {
+        self.framed(format!(r#"{{"type":"durable","seq":{},"event":"#, sequence.0), text).await
+    }
+
+    async fn transient(&mut self, text: Utf8Bytes) -> Option<()> {
+        self.framed(r#"{"type":"transient","event":"#.to_owned(), text).await
+    }
+
+    /// An event within a frame; what is small goes in one piece.
+    async fn framed(&mut self, mut head: String, text: Utf8Bytes) -> Option<()> {
+        if text.len() <= WHOLE_BYTES_MAX {
+            head.push_str(&text);
+            head.push('}');
+            return self.send(head).await;
+        }
+        if head.len() + text.len() >= FRAME_BYTES_MAX {
+            return self.refuse().await;
+        }
+        self.socket.send_parts([head.into(), text, "}".into()]).await
+    }
+
+    async fn send(&mut self, text: impl Into<Utf8Bytes>) -> Option<()> {
+        let text = text.into();
         if text.len() > FRAME_BYTES_MAX {
-            admission::close(&mut self.socket, OVERLOADED, "frame_too_large").await;
-            return None;
+            return self.refuse().await;
         }
-        self.socket.send(Message::Text(text.into())).await.ok()
+        self.socket.send(text).await
+    }
+
+    async fn refuse(&mut self) -> Option<()> {
+        self.socket.close(OVERLOADED, "frame_too_large").await;
+        None
     }
 }

@@ -13,6 +13,7 @@ use super::queue::Queue;
 use crate::ids::ConversationId;
 use crate::llm::{Plain, Transport};
 use crate::server::auth;
+use crate::server::budget::{Budget, COPIES};
 use crate::server::events::array;
 
 /// How long a request may take; the reference's figure.
@@ -21,8 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How much of an answer is read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// The most tellings of conversations that wait.
+/// The most tellings of conversations that wait, and the most bytes of them: 8 MiB.
 const ANNOUNCEMENTS_MAX: usize = 1000;
+const ANNOUNCEMENTS_BYTES_MAX: usize = 8 << 20;
+
+/// What all batches that are being told to one address may take: 16 MiB. A batch is there twice, as its events and as the
+/// body of its request.
+const TELLING_BYTES_MAX: usize = 16 << 20;
 
 /// One address.
 pub(super) struct Delivery {
@@ -32,6 +38,10 @@ pub(super) struct Delivery {
     /// The server's runtime: events come from a thread outside of it.
     runtime: tokio::runtime::Handle,
     waiting: Mutex<Waiting>,
+    /// The most bytes that wait, of all conversations.
+    bytes_max: usize,
+    /// What is being told.
+    telling: Budget,
     /// Told when something was queued.
     changed: Notify,
     /// Whether the server ends: nothing waits for more.
@@ -42,19 +52,52 @@ pub(super) struct Delivery {
 enum Next {
     Nothing,
     Later(Instant),
-    Batch(Vec<Arc<str>>),
+    /// A batch of so many bytes.
+    Now(usize),
 }
 
 #[derive(Default)]
 struct Waiting {
     events: HashMap<ConversationId, Queue>,
+    /// What all queues have.
+    bytes: usize,
     conversations: VecDeque<String>,
+    announcements_bytes: usize,
     /// Whether somebody is telling of conversations.
     is_announcing: bool,
 }
 
+impl Waiting {
+    /// Changes the queue of a conversation; then the oldest events of the fullest queues go, where all have too much.
+    fn change<T>(
+        &mut self,
+        conversation: &ConversationId,
+        bytes_max: usize,
+        change: impl FnOnce(&mut Queue) -> T,
+    ) -> T {
+        let queue = self.events.entry(conversation.clone()).or_default();
+        let before = queue.bytes();
+        let changed = change(queue);
+        self.bytes = self.bytes - before + queue.bytes();
+        while self.bytes > bytes_max {
+            let Some(fullest) = self.events.values_mut().max_by_key(|queue| queue.bytes()) else { break };
+            match fullest.drop_one() {
+                0 => break,
+                bytes => self.bytes -= bytes,
+            }
+        }
+        changed
+    }
+
+    /// Forgets a conversation's queue.
+    fn forget(&mut self, conversation: &ConversationId) {
+        self.bytes -= self.events.remove(conversation).map_or(0, |queue| queue.bytes());
+    }
+}
+
 impl Delivery {
-    pub fn new(spec: WebhookSpec, key: Option<&str>, transport: Transport) -> Self {
+    /// An address for which no more than so many bytes wait.
+    pub fn new(spec: WebhookSpec, key: Option<&str>, transport: Transport, bytes_max: usize) -> Self {
         let mut headers = spec.headers.clone();
         headers.extend(key.map(|key| (auth::HEADER.to_owned(), key.to_owned())));
         let runtime = tokio::runtime::Handle::current();
@@ -64,6 +107,8 @@ impl Delivery {
             transport,
             runtime,
             waiting: Mutex::default(),
+            bytes_max,
+            telling: Budget::new(TELLING_BYTES_MAX),
             changed: Notify::new(),
             hurries: AtomicBool::new(false),
         }
@@ -72,10 +117,10 @@ impl Delivery {
     /// Has an event told, soon.
     pub fn event(self: &Arc<Self>, conversation: &ConversationId, event: &Arc<str>) {
         let is_attended = {
-            let mut waiting = self.lock();
-            let queue = waiting.events.entry(conversation.clone()).or_default();
-            queue.push(Arc::clone(event), &self.spec, Instant::now());
-            std::mem::replace(&mut queue.is_attended, true)
+            self.lock().change(conversation, self.bytes_max, |queue| {
+                queue.push(Arc::clone(event), &self.spec, Instant::now());
+                std::mem::replace(&mut queue.is_attended, true)
+            })
         };
         self.changed.notify_waiters();
         if !is_attended {
@@ -87,9 +132,13 @@ impl Delivery {
     /// Has a conversation told, in its turn.
     pub fn announce(self: &Arc<Self>, info: String) {
         let mut waiting = self.lock();
+        waiting.announcements_bytes += info.len();
         waiting.conversations.push_back(info);
-        if waiting.conversations.len() > ANNOUNCEMENTS_MAX {
-            waiting.conversations.pop_front();
+        while waiting.conversations.len() > ANNOUNCEMENTS_MAX
+            || (waiting.announcements_bytes > ANNOUNCEMENTS_BYTES_MAX && waiting.conversations.len() > 1)
+        {
+            let oldest = waiting.conversations.pop_front();
+            waiting.announcements_bytes -= oldest.map_or(0, |info| info.len());
         }
         if !std::mem::replace(&mut waiting.is_announcing, true) {
             let delivery = Arc::clone(self);
@@ -117,6 +166,7 @@ impl Delivery {
             let next = {
                 let mut waiting = self.lock();
                 let next = waiting.conversations.pop_front();
+                waiting.announcements_bytes -= next.as_ref().map_or(0, String::len);
                 waiting.is_announcing = next.is_some();
                 next
             };
@@ -134,9 +184,9 @@ impl Delivery {
             tokio::pin!(changed);
             // From here on no change is missed.
             changed.as_mut().enable();
-            let batch = match self.next(conversation) {
+            let due = match self.next(conversation) {
                 Next::Nothing => return,
-                Next::Batch(batch) => batch,
+                Next::Now(bytes) => bytes,
                 Next::Later(due) => {
                     tokio::select! {
                         () = changed => {}
@@ -145,11 +195,19 @@ impl Delivery {
                     continue;
                 }
             };
+            // Until it has its turn the events stay in the queue, and the oldest may still go.
+            let telling = self.telling.wait(due.saturating_mul(COPIES)).await;
+            let batch = self.take(conversation);
+            if batch.is_empty() {
+                continue;
+            }
             let body = array(batch.iter().map(ToString::to_string));
-            if !self.post(&url, &body).await {
+            let is_told = self.post(&url, &body).await;
+            drop((body, telling));
+            if !is_told {
                 self.put_back(conversation, batch);
                 if self.hurries.load(Ordering::Acquire) {
-                    self.lock().events.remove(conversation);
+                    self.lock().forget(conversation);
                     return;
                 }
                 tokio::time::sleep(self.spec.retry_delay.max(self.spec.flush_delay)).await;
@@ -162,20 +220,25 @@ impl Delivery {
         let mut waiting = self.lock();
         let Some(queue) = waiting.events.get_mut(conversation) else { return Next::Nothing };
         let Some(due) = queue.due(&self.spec) else {
-            waiting.events.remove(conversation);
+            waiting.forget(conversation);
             return Next::Nothing;
         };
-        let now = Instant::now();
-        if now < due && !self.hurries.load(Ordering::Acquire) {
+        if Instant::now() < due && !self.hurries.load(Ordering::Acquire) {
             return Next::Later(due);
         }
-        Next::Batch(queue.take(&self.spec, now))
+        Next::Now(queue.batch_bytes(&self.spec))
     }
 
+    /// The next batch of a conversation.
+    fn take(&self, conversation: &ConversationId) -> Vec<Arc<str>> {
+        self.lock().change(conversation, self.bytes_max, |queue| queue.take(&self.spec, Instant::now()))
+    }
+
+    /// Puts a batch back that was not taken.
     fn put_back(&self, conversation: &ConversationId, batch: Vec<Arc<str>>) {
-        if let Some(queue) = self.lock().events.get_mut(conversation) {
+        self.lock().change(conversation, self.bytes_max, |queue| {
             queue.put_back(batch, &self.spec, Instant::now());
-        }
+        });
     }
 
     /// Posts, as often as it takes and may; whether it was taken.

@@ -1,6 +1,7 @@
 //! Telling others what happens: events and conversations, posted to addresses of the operator's (`api.md` section 10).
 //!
-//! Each address has bounded queues; what does not fit goes, the oldest first. Events of one conversation come in order, a
+//! What waits is bounded in events and bytes: for each conversation, each address, and all of them; what does not fit
+//! goes, the oldest first. Events of one conversation come in order, a
 //! batch after the other. What fails is tried again, then put back. Addresses come from the operator, never from a
 //! client, and redirections are not followed.
 
@@ -24,6 +25,10 @@ use delivery::Delivery;
 /// How long the end of the server waits for what is still to be told.
 const FAREWELL: Duration = Duration::from_secs(3);
 
+/// The most bytes of events that wait for one address, and for all of them.
+const ADDRESS_BYTES_MAX: usize = 64 << 20;
+const TOTAL_BYTES_MAX: usize = 128 << 20;
+
 /// All addresses that are told.
 pub(super) struct Webhooks {
     deliveries: Vec<Arc<Delivery>>,
@@ -32,7 +37,9 @@ pub(super) struct Webhooks {
 impl Webhooks {
     /// Tells these addresses, showing `key` where there is one, from now on.
     pub fn start(specs: &[WebhookSpec], key: Option<&str>, transport: &Transport, hub: &Hub) -> Self {
-        let deliver = |spec: &WebhookSpec| Arc::new(Delivery::new(spec.clone(), key, transport.clone()));
+        let bytes_max = ADDRESS_BYTES_MAX.min(TOTAL_BYTES_MAX / specs.len().max(1));
+        let deliver =
+            |spec: &WebhookSpec| Arc::new(Delivery::new(spec.clone(), key, transport.clone(), bytes_max));
         let deliveries: Vec<_> = specs.iter().map(deliver).collect();
         if !deliveries.is_empty() {
             let told = deliveries.clone();
@@ -67,7 +74,7 @@ impl Webhooks {
 /// Queues an event: with its nulls, as these have it. Pieces of replies are not told.
 fn tell(deliveries: &[Arc<Delivery>], conversation: &ConversationId, frame: &Frame) {
     let text = match frame {
-        Frame::Durable { text, .. } | Frame::Transient(text) => text,
+        Frame::Durable { text, .. } | Frame::Transient(text) => text.as_str(),
         Frame::Piece(_) => return,
     };
     // What was shown is an event that can be read.

@@ -29,19 +29,42 @@ impl Queue {
 
     /// Takes the next batch.
     pub fn take(&mut self, spec: &WebhookSpec, now: Instant) -> Vec<Arc<str>> {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        while let Some(event) = self.events.front() {
-            // A single event that is larger than a batch may be goes alone.
-            let is_full = bytes + event.len() > spec.batch_bytes_max;
-            if !batch.is_empty() && is_full {
-                break;
-            }
-            bytes += event.len();
-            batch.extend(self.events.pop_front());
-        }
+        let (n_events, bytes) = self.batch(spec);
+        let batch = self.events.drain(..n_events).collect();
         self.bytes -= bytes;
         self.since = (!self.events.is_empty()).then_some(now);
         batch
+    }
+
+    /// How many bytes the next batch has.
+    pub fn batch_bytes(&self, spec: &WebhookSpec) -> usize {
+        self.batch(spec).1
+    }
+
+    /// How many events the next batch has, and how many bytes. A single event that is larger than a batch may be goes
+    /// alone.
+    fn batch(&self, spec: &WebhookSpec) -> (usize, usize) {
+        let (mut n_events, mut bytes) = (0, 0);
+        for event in &self.events {
+            if n_events > 0 && bytes + event.len() > spec.batch_bytes_max {
+                break;
+            }
+            n_events += 1;
+            bytes += event.len();
+        }
+        (n_events, bytes)
+    }
+
+    /// How many bytes wait.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Lets go of the oldest event; how many bytes it had.
+    pub fn drop_one(&mut self) -> usize {
+        let bytes = self.events.pop_front().map_or(0, |event| event.len());
+        self.bytes -= bytes;
+        bytes
     }
 
     /// Puts a batch back that nobody took, before what came since.
@@ -64,7 +87,7 @@ impl Queue {
         while self.events.len() > spec.queue_events_max
             || (self.bytes > spec.queue_bytes_max && self.events.len() > 1)
         {
-            self.bytes -= self.events.pop_front().map_or(0, |event| event.len());
+            self.drop_one();
         }
     }
 }

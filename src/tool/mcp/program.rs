@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::Reach;
 use super::heard::{Fault, Heard};
+use crate::secret::environment;
 
 /// The variables that a server gets whatever its configuration says; no other of this program's.
 ///
@@ -79,6 +80,7 @@ pub(super) fn start(reach: &Reach, working_dir: &Path) -> Result<Program, String
     command.args(args).env_clear().kill_on_drop(true);
     command.envs(std::env::vars_os().filter(|(name, _)| INHERITED.iter().any(|known| name == known)));
     command.envs(env.iter().map(|(name, value)| (name, value)));
+    environment::bear_mark(command.as_std_mut());
     command.current_dir(cwd.as_ref().map_or_else(|| working_dir.to_owned(), |cwd| working_dir.join(cwd)));
     // What ends this program from the keyboard does not reach it; it is ended in its turn.
     #[cfg(unix)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals::server::Config;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::caller::{KEY, Served, model};
 
@@ -215,4 +215,72 @@ async fn who_says_nothing_is_shown_the_door() {
         assert!(ended.is_ok(), "the connection is still open");
     }
     assert_eq!(server.get("/health").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_after_a_refusal_or_said_to_be_closed() {
+    let server = Served::start().await;
+    let ask = async |stream: &mut TcpStream, body: usize, sent: usize| {
+        let head = format!(
+            "POST /api/conversations HTTP/1.1\r\nhost: {}\r\ncontent-length: {body}\r\n\r\n",
+            server.address
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&vec![b'x'; sent]).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"}") {
+            assert!(stream.read_buf(&mut answer).await.unwrap() > 0, "{}", String::from_utf8_lossy(&answer));
+        }
+        String::from_utf8(answer).unwrap()
+    };
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    for body in [0, 10, 60_000] {
+        let answer = ask(&mut stream, body, body).await;
+        assert!(answer.starts_with("HTTP/1.1 401") && !answer.contains("connection: close"), "{answer}");
+    }
+    // One that is too long, and one that does not come.
+    for sent in [100_000, 0] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let answer = ask(&mut stream, 1_000_000, sent).await;
+        assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("connection: close"), "{answer}");
+    }
+}
+
+#[test]
+fn vaults_that_hang_keep_no_reader_waiting() {
+    // A look-up that held a thread would hold all of them soon.
+    const THREADS: usize = 8;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).max_blocking_threads(THREADS).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let vault = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", vault.local_addr().unwrap());
+        let server = Served::with(|config| Config { runs_max: 4 * THREADS, ..config }).await;
+        let model = model(&[]);
+        let hook = json!([{"matcher": "*", "hooks": [{"type": "command", "command": "true"}]}]);
+        let mut held = Vec::new();
+        for _ in 0..3 * THREADS {
+            let mut wanted = server.wanted(&model);
+            wanted["secrets"] = json!({"L": {"kind": "LookupSecret", "url": url}});
+            wanted["hook_config"] = json!({"UserPromptSubmit": hook});
+            let id = server.post("/api/conversations", wanted).await.ok()["id"].as_str().unwrap().to_owned();
+            let message = json!({"role": "user", "content": [{"type": "text", "text": "Go"}], "run": true});
+            let message = message.to_string();
+            let mut asked = TcpStream::connect(server.address).await.unwrap();
+            let head = format!(
+                "POST /api/conversations/{id}/events HTTP/1.1\r\nhost: {}\r\nx-session-api-key: {KEY}\r\n\
+                 content-length: {}\r\n\r\n{message}",
+                server.address,
+                message.len(),
+            );
+            asked.write_all(head.as_bytes()).await.unwrap();
+            let (lookup, _) = vault.accept().await.unwrap();
+            held.push((asked, lookup));
+        }
+        for path in ["/api/conversations/count", "/api/conversations/search", "/health"] {
+            let asked = tokio::time::timeout(Duration::from_secs(10), server.get(path)).await;
+            assert_eq!(asked.expect("it is answered").status, 200, "{path}");
+        }
+    });
+    runtime.shutdown_background();
 }

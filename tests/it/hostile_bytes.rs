@@ -1,0 +1,194 @@
+//! Clients that take nothing, or ask for much, against `annals serve` as a process: what it holds for them is bounded in
+//! bytes, and others are served.
+#![cfg(all(feature = "cli", feature = "server", target_os = "linux"))]
+
+use futures_util::StreamExt as _;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::connect_async;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+
+use crate::hostile::{Hostile, KEY, PATIENCE};
+use crate::support::caller::until;
+
+/// The size of a large event: a screenshot, or the output of a command.
+const LARGE_BYTES: usize = 4 << 20;
+
+/// How many of them there are; bounded in nothing, one reader of all of them would take 240 MiB.
+const EVENTS: usize = 30;
+
+/// How many come while everybody listens.
+const LIVE: usize = 4;
+
+/// What the server may hold, in MiB, whatever its clients do.
+const MEMORY_MAX: u64 = 300;
+
+const TALK: &str = "00000000-0000-4000-8000-000000000007";
+
+/// Appends an event of so many bytes; it is written by hand, as it would take longer than the server takes.
+async fn append(server: &Hostile, talk: &str, number: usize, bytes: usize) {
+    let event = format!(
+        r#"{{"id":"event-{number}","kind":"PauseEvent","source":"user","padding":"{}"}}"#,
+        "x".repeat(bytes)
+    );
+    let asked = server.client.post(format!("{}/api/annals/conversations/{talk}/events", server.url));
+    let answer = asked.header("x-session-api-key", KEY).body(event).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+}
+
+/// The ids of the events in a text, in order.
+fn ids(text: &str) -> Vec<String> {
+    let found = text.split(r#""id":"event-"#).skip(1);
+    found.map(|rest| format!("event-{}", rest.split('"').next().unwrap())).collect()
+}
+
+/// The text of an answer.
+async fn read(server: &Hostile, method: Method, path: &str, body: Option<Value>) -> String {
+    let asked = server.client.request(method, format!("{}{path}", server.url)).timeout(PATIENCE);
+    let asked = asked.header("x-session-api-key", KEY).body(body.unwrap_or_default().to_string());
+    let answer = asked.send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{path}");
+    answer.text().await.unwrap()
+}
+
+/// A connection that asks, and takes no more than the beginning of the answer.
+async fn deaf(server: &Hostile, path: &str, more: &str) -> TcpStream {
+    let address = server.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nx-session-api-key: {KEY}\r\n{more}\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut begin = [0; 12];
+    tokio::time::timeout(PATIENCE, stream.read_exact(&mut begin)).await.unwrap().unwrap();
+    assert!(
+        matches!(&begin, b"HTTP/1.1 200" | b"HTTP/1.1 101"),
+        "{path}: {}",
+        String::from_utf8_lossy(&begin)
+    );
+    stream
+}
+
+const SOCKET: &str = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+                      sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+/// The ids of the events of all pages; none of them has more bytes than it may.
+async fn page_through(server: &Hostile, path: &str, next: &str, cursor: &str) -> Vec<String> {
+    let (mut all, mut at) = (Vec::new(), String::new());
+    loop {
+        let page = read(server, Method::GET, &format!("{path}?limit=100{at}"), None).await;
+        let found = ids(&page);
+        assert!(
+            !found.is_empty() && page.len() < (8 << 20) + 4096,
+            "{} events, {} bytes",
+            found.len(),
+            page.len()
+        );
+        all.extend(found);
+        let (_, next) = page.rsplit_once(next).unwrap();
+        let next = next.trim_start_matches("\":").trim_end_matches('}').trim_matches('"');
+        if next == "null" {
+            return all;
+        }
+        at = format!("&{cursor}={next}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_take_nothing_cost_little_and_keep_nobody_waiting() {
+    let server = Hostile::start().await;
+    for number in 0..EVENTS {
+        append(&server, TALK, number, LARGE_BYTES - 1024).await;
+    }
+    let all: Vec<String> = (0..EVENTS).map(|number| format!("event-{number}")).collect();
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        held.push(deaf(&server, &format!("/sockets/events/{TALK}?resend_all=true"), SOCKET).await);
+    }
+    for _ in 0..4 {
+        held.push(deaf(&server, &format!("/sockets/session/{TALK}?after_seq=-1"), SOCKET).await);
+        held.push(deaf(&server, "/sockets/bash-events", SOCKET).await);
+        held.push(deaf(&server, "/api/annals/feed?after=0", "").await);
+        held.push(deaf(&server, &format!("/api/conversations/{TALK}/events/search?limit=100"), "").await);
+        held.push(deaf(&server, &format!("/api/annals/conversations/{TALK}/events?limit=1000"), "").await);
+    }
+    // Everybody else goes on: pages, one after the other, to the last event.
+    let path = format!("/api/conversations/{TALK}/events/search");
+    assert_eq!(page_through(&server, &path, "next_page_id", "page_id").await, all);
+    let path = format!("/api/annals/conversations/{TALK}/events");
+    assert_eq!(page_through(&server, &path, "next", "from").await, all);
+    // Many by their ids, in one answer.
+    let path = format!("/api/conversations/{TALK}/events");
+    assert_eq!(ids(&read(&server, Method::GET, &path, Some(json!(all))).await), all);
+    // A socket hears everything again, and then what happens.
+    let address = format!("{}/sockets/events/{TALK}?resend_all=true", server.url.replace("http", "ws"));
+    let mut request = address.into_client_request().unwrap();
+    request.headers_mut().insert("x-session-api-key", KEY.parse().unwrap());
+    let (mut socket, _) = connect_async(request).await.unwrap();
+    let (mut heard, mut live): (Vec<String>, _) = (Vec::new(), 0);
+    while heard.len() < EVENTS + LIVE {
+        if heard.len() >= EVENTS && live < LIVE {
+            append(&server, TALK, EVENTS + live, LARGE_BYTES - 1024).await;
+            live += 1;
+        }
+        let frame = tokio::time::timeout(PATIENCE, socket.next()).await.expect("it is not kept waiting");
+        let Message::Text(text) = frame.unwrap().unwrap() else { continue };
+        heard.extend(ids(&text));
+    }
+    assert_eq!(heard, (0..EVENTS + LIVE).map(|number| format!("event-{number}")).collect::<Vec<_>>());
+    // A command that prints without end, beside those who listen to commands and take nothing.
+    let floods = json!({"command": "head -c 120000000 /dev/zero | tr '\\0' x"});
+    let (status, last) = server.post("/api/bash/execute_bash_command", floods).await;
+    assert_eq!((status.as_u16(), &last["exit_code"]), (200, &json!(0)));
+    let (_, page) = server.get("/api/bash/bash_events/search?limit=100").await;
+    let printed: usize = page["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|item| item["stdout"].as_str())
+        .map(str::len)
+        .sum();
+    assert!((1..=8 << 20).contains(&printed) && page["next_page_id"].is_string(), "{printed} bytes");
+    let peak = server.peak();
+    assert!(peak < MEMORY_MAX, "{peak} MiB");
+    drop(held);
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_that_hang_cost_little() {
+    // It takes connections and requests, and never answers.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let hanging = tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            held.push(stream);
+        }
+    });
+    let hooks = json!([{"base_url": url, "flush_delay": 0.0}, {"base_url": format!("{url}/b")}]).to_string();
+    let keys = format!("[\"{KEY}\"]");
+    let server = Hostile::with(&[("OH_SESSION_API_KEYS", &keys), ("OH_WEBHOOKS", &hooks)]).await;
+    for number in 0..8 * 6 {
+        let talk = format!("00000000-0000-4000-8000-0000000000{:02}", number % 8);
+        append(&server, &talk, number, LARGE_BYTES).await;
+    }
+    // What was appended has been handed out once a listener who came last has heard of it.
+    let talk = "00000000-0000-4000-8000-000000000099";
+    append(&server, talk, 0, 10).await;
+    let address = format!("{}/sockets/events/{talk}", server.url.replace("http", "ws"));
+    let mut request = address.into_client_request().unwrap();
+    request.headers_mut().insert("x-session-api-key", KEY.parse().unwrap());
+    let (mut socket, _) = connect_async(request).await.unwrap();
+    append(&server, talk, 1, 10).await;
+    until(async || match socket.next().await.unwrap().unwrap() {
+        Message::Text(text) => text.contains("event-1"),
+        _ => false,
+    })
+    .await;
+    let peak = server.peak();
+    assert!(peak < MEMORY_MAX, "{peak} MiB");
+    server.end().await;
+    hanging.abort();
+}

@@ -1,0 +1,322 @@
+//! What `annals serve` starts: it learns none of the server's keys, it ends with the server however that ends, and what is
+//! made on the way is nobody else's.
+#![cfg(all(feature = "cli", feature = "server", target_os = "linux"))]
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::hostile::{Hostile, KEY, PATIENCE, command};
+use crate::support::caller::until;
+use crate::support::model_server::{Answer, ModelServer};
+
+const CANARY: &str = "canary-of-the-server";
+
+/// An agent without a model's settings but those that reach nobody.
+fn agent(model: &ModelServer, more: Value) -> Value {
+    let mut agent = json!({
+        "kind": "Agent",
+        "llm": {"model": "openai/test", "base_url": format!("{}/v1", model.url()), "api_key": "k",
+            "usage_id": "agent", "num_retries": 0},
+        "tools": [{"name": "terminal"}],
+    });
+    for (name, value) in more.as_object().unwrap() {
+        agent[name] = value.clone();
+    }
+    agent
+}
+
+/// Puts a program before others of its name that writes down what it finds, and goes on as the other.
+fn disguise(folder: &Path, name: &str, notes: &str) {
+    let path = std::env::var("PATH").unwrap();
+    let real =
+        path.split(':').map(|folder| Path::new(folder).join(name)).find(|path| path.is_file()).unwrap();
+    std::fs::create_dir_all(folder).unwrap();
+    let place = folder.join(name);
+    std::fs::write(&place, format!("#!/bin/sh\n{notes}\nexec {} \"$@\"\n", real.display())).unwrap();
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn path_with(folder: &Path) -> String {
+    format!("{}:{}", folder.display(), std::env::var("PATH").unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_the_server_starts_learns_none_of_its_keys() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (notes, programs) = (scratch.path().join("notes"), scratch.path().join("programs"));
+    std::fs::create_dir(&notes).unwrap();
+    let into = |name: &str| format!("env > {0}.part && mv {0}.part {0}", notes.join(name).display());
+    // Git and tar get a few plain variables only, so they cannot say where they are.
+    disguise(&programs, "git", &into("git"));
+    disguise(&programs, "tar", &into("tar"));
+    let (keys, path) = (format!("[\"{KEY}\"]"), path_with(&programs));
+    let server = Hostile::with(&[
+        ("PATH", &path),
+        ("OH_SESSION_API_KEYS", &keys),
+        ("OH_SECRET_KEY", CANARY),
+        ("OH_PREVIOUS_SECRET_KEYS_0", CANARY),
+        ("OH_TELEMETRY_HTTP_TOKEN", CANARY),
+        ("OH_WEBHOOKS", "[]"),
+    ])
+    .await;
+    let work = server.path("work");
+    let skill = work.join(".agents/skills/canary");
+    std::fs::create_dir_all(&skill).unwrap();
+    let text = format!("---\nname: canary\ndescription: d\n---\nIt is !`{}` so.\n", into("skill"));
+    std::fs::write(skill.join("SKILL.md"), text).unwrap();
+    std::fs::write(work.join("file.txt"), "text").unwrap();
+    let terminal = json!({"command": into("terminal")}).to_string();
+    let invoke = json!({"name": "canary"}).to_string();
+    let model = ModelServer::start([
+        Answer::calls("", &[("c1", "terminal", &terminal)]),
+        Answer::calls("", &[("c2", "invoke_skill", &invoke)]),
+        Answer::text("Done."),
+    ]);
+    let hook = json!([{"matcher": "*", "hooks": [{"type": "command", "command": into("hook")}]}]);
+    let servers = json!({"mcpServers": {"m": {"command": "sh", "args": ["-c", into("mcp")]}}});
+    let more = json!({
+        "agent": agent(&model, json!({"mcp_config": servers, "agent_context": {"load_project_skills": true}})),
+        "hook_config": {"UserPromptSubmit": hook},
+    });
+    let id = server.conversation(&model, &work, more).await;
+    server.say(&id);
+    let nobody = ModelServer::start([]);
+    let acp = json!({"agent": {"kind": "ACPAgent", "acp_command": ["sh", "-c", into("acp")]}});
+    let id = server.conversation(&nobody, &server.path("acp"), acp).await;
+    server.say(&id);
+    let route = json!({"command": into("bash")});
+    assert_eq!(server.post("/api/bash/execute_bash_command", route).await.0, 200);
+    let folder = work.display();
+    server.get(&format!("/api/file/archive?format=tar.gz&path={folder}")).await;
+    server.get(&format!("/api/git/changes?path={folder}")).await;
+    let all = ["terminal", "hook", "mcp", "acp", "skill", "bash", "git", "tar"];
+    let there = async || all.iter().all(|name| notes.join(name).exists());
+    let seen = tokio::time::timeout(PATIENCE, until(there)).await;
+    assert!(seen.is_ok(), "{:?}", all.map(|name| (name, notes.join(name).exists())));
+    for child in all {
+        let environment = std::fs::read_to_string(notes.join(child)).unwrap();
+        assert!(environment.contains("PATH="), "{child}");
+        for secret in [KEY, CANARY, "OH_WEBHOOKS", "OH_SE", "OH_PREV", "OH_TEL"] {
+            assert!(!environment.contains(secret), "{child}: {environment}");
+        }
+    }
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_typed_key_is_in_no_command_line_and_no_child_inherits_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = ("typed-key-one-0123456789", "typed-key-two-0123456789");
+    let mut serve = command(folder.path(), &[]);
+    serve.args(["--api-key", first, &format!("--api-key={second}")]);
+    let mut child = serve.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
+    let url = line.trim().rsplit_once(" on ").expect("where it is").1.to_owned();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let path = format!("{url}/api/conversations/count");
+    assert_eq!(client.get(&path).send().await.unwrap().status(), 401);
+    for key in [first, second] {
+        assert_eq!(client.get(&path).header("x-session-api-key", key).send().await.unwrap().status(), 200);
+    }
+    // Whatever runs here: the server under its own number, what it started, and everything else.
+    let pid = child.id().unwrap();
+    let own = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+    assert!(own.contains("serve\0--port\0"), "{own:?}");
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let text = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        assert!(!text.contains("typed-key-"), "{text:?}");
+    }
+    // Nor is it in what a command gets: its environment, and what it inherits as open.
+    let looks =
+        "env; for open in /proc/self/fd/*; do [ -p \"$open\" ] && timeout 1 head -c 1000 \"$open\"; done; :";
+    let asked =
+        client.post(format!("{url}/api/bash/execute_bash_command")).header("x-session-api-key", first);
+    let answer = asked.body(json!({"command": looks}).to_string()).send().await.unwrap();
+    let printed = answer.text().await.unwrap();
+    assert!(printed.contains("PATH=") && !printed.contains("typed-key-"), "{printed}");
+    assert!(!printed.contains("GLIBC_TUNABLES"), "how the server keeps memory is its own affair: {printed}");
+    let said = command(folder.path(), &[]).arg("--help").output().await.unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("SESSION_API_KEY=$KEY annals serve") && !said.contains("--handed-keys"), "{said}");
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::TERM).unwrap();
+    assert!(child.wait().await.unwrap().success());
+}
+
+/// Whether a process lives whose number is in a file.
+fn lives(file: &Path) -> bool {
+    let pid = std::fs::read_to_string(file).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_started_ends_with_it_however_it_ends() {
+    for signal in [Signal::KILL, Signal::TERM] {
+        let server = Hostile::start().await;
+        let pids = server.path("pids");
+        std::fs::create_dir(&pids).unwrap();
+        let file = |name: &str| pids.join(name);
+        // In a session of its own, deaf to all that it may be deaf to.
+        let stays = |name: &str| {
+            let file = file(name).display().to_string();
+            format!(
+                "trap '' HUP TERM INT; echo $$ > {file}.part; mv {file}.part {file}; while :; do sleep 600; done"
+            )
+        };
+        let leaves = |name: &str| {
+            format!(
+                "setsid sh -c \"$(cat {})\" >/dev/null 2>&1 & exit 0",
+                file(&format!("{name}.sh")).display()
+            )
+        };
+        for name in ["bash-left", "terminal-left", "hook-left"] {
+            std::fs::write(file(&format!("{name}.sh")), stays(name)).unwrap();
+        }
+        let terminal = json!({"command": format!("({})", leaves("terminal-left"))}).to_string();
+        let stay = json!({"command": stays("terminal")}).to_string();
+        let model = ModelServer::start([
+            Answer::calls("", &[("c1", "terminal", &terminal)]),
+            Answer::calls("", &[("c2", "terminal", &stay)]),
+        ]);
+        let hook = json!([{"matcher": "*", "hooks": [{"type": "command", "command": leaves("hook-left")}]}]);
+        let servers = json!({"mcpServers": {"m": {"command": "sh", "args": ["-c", stays("mcp")]}}});
+        let talks = server
+            .conversation(&model, &server.path("work"), json!({"hook_config": {"UserPromptSubmit": hook}}))
+            .await;
+        server.say(&talks);
+        let nobody = ModelServer::start([]);
+        let with_server = json!({"agent": agent(&nobody, json!({"mcp_config": servers}))});
+        let waits = server.conversation(&nobody, &server.path("mcp"), with_server).await;
+        server.say(&waits);
+        for command in [stays("bash"), leaves("bash-left")] {
+            let started = server.post("/api/bash/start_bash_command", json!({"command": command})).await;
+            assert_eq!(started.0, 200);
+        }
+        let all = ["bash", "bash-left", "terminal", "terminal-left", "hook-left", "mcp"];
+        let there = async || all.iter().all(|name| file(name).exists());
+        let seen = tokio::time::timeout(PATIENCE, until(there)).await;
+        assert!(seen.is_ok(), "{:?}", all.map(|name| (name, file(name).exists())));
+        assert!(all.iter().all(|name| lives(&file(name))));
+        let copies: Vec<(&str, PathBuf)> = all.iter().map(|name| (*name, file(name))).collect();
+        if signal == Signal::TERM {
+            let kept = tempfile::tempdir().unwrap();
+            let copies: Vec<(&str, PathBuf)> =
+                copies.iter().map(|(name, file)| (*name, copied(file, kept.path()))).collect();
+            server.end().await;
+            for (name, file) in &copies {
+                assert!(!lives(file), "{name} is still there");
+            }
+        } else {
+            kill_process(Pid::from_raw(server.child.id().unwrap().cast_signed()).unwrap(), signal).unwrap();
+            // Nobody is left who could say when.
+            until(async || copies.iter().all(|(_, file)| !lives(file))).await;
+        }
+    }
+}
+
+fn copied(file: &Path, folder: &Path) -> PathBuf {
+    let to = folder.join(file.file_name().unwrap());
+    std::fs::copy(file, &to).unwrap();
+    to
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_stopped_leaves_nobody() {
+    let server = Hostile::start().await;
+    let file = server.path("left");
+    let left = format!("trap '' TERM; echo $$ > {0}.part; mv {0}.part {0}; exec sleep 600", file.display());
+    let command = json!({"command": format!("sh -c \"{}\" & wait", left.replace('$', "\\$"))});
+    let (_, started) = server.post("/api/bash/start_bash_command", command).await;
+    until(async || file.exists()).await;
+    let id = started["id"].as_str().unwrap();
+    let (status, _) = server.post(&format!("/api/bash/bash_commands/{id}/stop"), json!({})).await;
+    assert_eq!(status, 200);
+    until(async || !lives(&file)).await;
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_made_for_a_download_is_private_whatever_the_umask() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (temporary, programs) = (scratch.path().join("tmp"), scratch.path().join("programs"));
+    std::fs::create_dir(&temporary).unwrap();
+    let notes = scratch.path().join("notes");
+    // Who may enter what is there while it is made, down to what nobody else can reach.
+    let look = format!(
+        "find {} -mindepth 1 -maxdepth 1 -printf '%m %f\\n' >> {}",
+        temporary.display(),
+        notes.display()
+    );
+    disguise(&programs, "git", &look);
+    disguise(&programs, "tar", &look);
+    let own = env!("CARGO_BIN_EXE_annals");
+    let mut serve =
+        command(scratch.path(), &[("PATH", &path_with(&programs)), ("TMPDIR", temporary.to_str().unwrap())]);
+    serve.env("OH_SESSION_API_KEYS", format!("[\"{KEY}\"]"));
+    let inner = serve.as_std();
+    let (envs, cwd) = (inner.get_envs(), inner.get_current_dir().unwrap());
+    let mut shell = tokio::process::Command::new("sh");
+    shell.env_clear().envs(envs.filter_map(|(name, value)| Some((name, value?)))).current_dir(cwd);
+    shell.args(["-c", "umask 000; exec \"$0\" serve --port 0", own]).kill_on_drop(true);
+    let mut child = shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
+    let url = line.trim().rsplit_once(" on ").expect("where it is").1.to_owned();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let get = async |path: &str| {
+        let asked = client.get(format!("{url}{path}")).header("x-session-api-key", KEY).timeout(PATIENCE);
+        let answer = asked.send().await.unwrap();
+        (answer.status().as_u16(), answer.bytes().await.unwrap().len())
+    };
+    // A conversation that takes a while to write.
+    let talk = "00000000-0000-4000-8000-000000000001";
+    let event = |n: usize| json!({"id": format!("event-{n}"), "kind": "PauseEvent", "source": "user", "x": "y".repeat(2000)});
+    let events: Value = (0..2000).map(event).collect();
+    let asked =
+        client.post(format!("{url}/api/annals/conversations/{talk}/events")).header("x-session-api-key", KEY);
+    assert_eq!(asked.body(events.to_string()).send().await.unwrap().status(), 200);
+    let (ended, seen) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let watched = temporary.clone();
+    let watching = async {
+        while !ended.load(Ordering::Relaxed) {
+            for entry in std::fs::read_dir(&watched).unwrap().flatten() {
+                // What is gone by now cannot be looked at.
+                if let Ok(found) = entry.metadata() {
+                    assert_eq!(found.mode() & 0o077, 0, "{:?}", entry.path());
+                    seen.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let asking = async {
+        let (status, bytes) = get(&format!("/api/file/download-trajectory/{talk}")).await;
+        ended.store(true, Ordering::Relaxed);
+        assert!(status == 200 && bytes > 4_000_000, "{status}, {bytes} bytes");
+    };
+    tokio::join!(watching, asking);
+    assert!(seen.load(Ordering::Relaxed) > 0, "it was seen while it was made");
+    let work = scratch.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    std::fs::write(work.join("file.txt"), "text").unwrap();
+    let made = std::process::Command::new("git").args(["init", "-q"]).current_dir(&work).status().unwrap();
+    assert!(made.success());
+    for format in ["tar.gz", "git-delta"] {
+        let (status, bytes) =
+            get(&format!("/api/file/archive?format={format}&path={}", work.display())).await;
+        assert!(status == 200 && bytes > 0, "{format}: {status}");
+    }
+    let notes = std::fs::read_to_string(&notes).unwrap();
+    assert!(notes.lines().count() >= 2 && notes.lines().all(|line| line.starts_with("700 ")), "{notes}");
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "nothing stays");
+    kill_process(Pid::from_raw(child.id().unwrap().cast_signed()).unwrap(), Signal::TERM).unwrap();
+    assert!(child.wait().await.unwrap().success());
+}

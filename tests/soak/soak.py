@@ -125,7 +125,9 @@ class Client:
                     self.world.fault(f"{method} {path}: {error!r}")
                 if attempt == 2:
                     return 0, b""
-        if answer.status >= 500 and answer.status not in fine:
+        # 503 with a time to come back says that it has too much to do, which is true of a machine that has.
+        asks_to_wait = answer.status == 503 and answer.getheader("retry-after")
+        if answer.status >= 500 and answer.status not in fine and not asks_to_wait:
             self.world.fault(f"{method} {path}: {answer.status} {text[:200]!r}")
         return answer.status, text
 

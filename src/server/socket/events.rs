@@ -122,7 +122,9 @@ impl Listener {
         match Past::read(&self.app, &self.id, query).await {
             Ok(past) => Some(past),
             Err(Failure::Later(_)) => self.leave().await,
-            Err(Failure::Refused(..) | Failure::Schema(_) | Failure::Internal(_)) => None,
+            Err(Failure::Refused(..) | Failure::Schema(_) | Failure::Launch(_) | Failure::Internal(_)) => {
+                None
+            }
         }
     }
 

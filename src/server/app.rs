@@ -59,7 +59,7 @@ impl App {
     pub fn new(store: Store, config: Config) -> std::result::Result<Self, ConversationError> {
         let now = Instant::now();
         let hub = Hub::start(&store)?;
-        let opening = Opening::new(store.clone(), config.cipher.clone(), config.lookup_origins.clone())?;
+        let opening = Opening::new(store.clone(), &config)?;
         let key = config.session_keys.first().map(String::as_str);
         Ok(Self {
             webhooks: Webhooks::start(&config.webhooks, key, opening.transport(), &hub),

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::App;
+use super::config::Config;
 use super::failure::Failure;
 use super::piece;
 use super::plan::Plan;
+use super::settings::secrets;
 use crate::conversation::{Builder, Conversation, Host, ModelMaker, OnPause, StateUpdates};
 use crate::ids::ConversationId;
 use crate::llm::{Client, ClientOptions, LlmError, Model, Plain, Settings, Transport};
@@ -17,6 +19,9 @@ use crate::tool::Registry;
 
 /// How long looking a secret up may take; the reference's figure.
 const LOOKUP_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where the secrets lie that this server keeps, as clients name it.
+const OWN_SECRETS: &str = "/api/settings/secrets/";
 
 /// The longest value that is looked up, in bytes.
 const LOOKUP_BYTES_MAX: usize = 1 << 20;
@@ -36,15 +41,17 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Of conversations in this store. Secrets may be looked up at `lookup_origins` only, anywhere where there are none.
+    /// Of conversations in this store. Secrets may be looked up at the configured origins only, anywhere where there are
+    /// none, and always among those that this server keeps.
     ///
     /// # Errors
     /// [`LlmError`] where nothing can travel: there is no TLS.
-    pub fn new(store: Store, cipher: Option<Cipher>, lookup_origins: Vec<String>) -> Result<Self, LlmError> {
+    pub fn new(store: Store, config: &Config) -> Result<Self, LlmError> {
         let transport = Transport::new()?;
+        let cipher = config.cipher.clone();
         Ok(Self {
             models: ClientOptions::new(transport.clone()),
-            fetch: fetch(transport.clone(), lookup_origins),
+            fetch: fetch(transport.clone(), config),
             transport,
             host: Host::new(store),
             cipher,
@@ -100,12 +107,22 @@ impl Opening {
     }
 }
 
-/// How secrets are looked up: a GET whose answer is the value, from origins that are allowed.
-fn fetch(transport: Transport, origins: Vec<String>) -> Fetch {
+/// How secrets are looked up: a GET whose answer is the value, from origins that are allowed; one that this server keeps is
+/// read where it lies, under the path that clients know it by.
+fn fetch(transport: Transport, config: &Config) -> Fetch {
+    let (origins, folder) = (config.lookup_origins.clone(), config.settings_dir.clone());
+    let cipher = config.cipher.clone();
     Arc::new(move |url, headers| {
+        let own = url.strip_prefix(OWN_SECRETS).map(str::to_owned);
+        let (folder, cipher) = (folder.clone(), cipher.clone());
         let is_allowed = origins.is_empty() || origins.iter().any(|origin| is_within(&url, origin));
         let transport = transport.clone();
         Box::pin(async move {
+            if let Some(name) = own {
+                let read =
+                    tokio::task::spawn_blocking(move || secrets::read(&folder, &name, cipher.as_ref()));
+                return read.await.ok().flatten();
+            }
             if !is_allowed {
                 return None;
             }

@@ -1,7 +1,7 @@
 //! What people set once for all conversations (`api.md` section 9): settings, and secrets by name.
 
 mod document;
-mod secrets;
+pub(super) mod secrets;
 mod servers;
 
 use std::sync::{Arc, LazyLock};

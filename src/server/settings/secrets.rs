@@ -1,5 +1,6 @@
 //! Secrets by name, for whichever conversation looks them up: `secrets.json`, as the reference keeps it.
 
+use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -67,15 +68,24 @@ async fn list(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>
 async fn value(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Response, Failure> {
     check_name(&name)?;
     let members = keep::read(&app, FILE).await?;
-    let text = stored(&members).and_then(|secrets| secrets.get(&name)?.get("secret")?.as_str());
-    let cipher = app.config().cipher.as_ref();
-    let value = text.and_then(|text| match cipher {
+    let value = value_of(&members, &name, app.config().cipher.as_ref());
+    let value = value.ok_or_else(|| Failure::not_found("Secret not found"))?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], value).into_response())
+}
+
+fn value_of(members: &Map<String, Value>, name: &str, cipher: Option<&Cipher>) -> Option<String> {
+    let text = stored(members)?.get(name)?.get("secret")?.as_str()?;
+    match cipher {
         Some(cipher) if Cipher::is_token(text) => cipher.open(text).map(|secret| secret.expose().to_owned()),
         // A token that nobody can open is no value.
         _ => (!Cipher::is_token(text)).then(|| text.to_owned()),
-    });
-    let value = value.ok_or_else(|| Failure::not_found("Secret not found"))?;
-    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], value).into_response())
+    }
+}
+
+/// The value of a stored secret, read from the folder of the settings; waits for the disk.
+pub(in crate::server) fn read(folder: &FilePath, name: &str, cipher: Option<&Cipher>) -> Option<String> {
+    check_name(name).ok()?;
+    value_of(&keep::load(&folder.join(FILE)).ok()?, name, cipher)
 }
 
 async fn put(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::caller::Served;
+use crate::support::caller::{Served, model_runs};
 use crate::support::model_server::{Answer, ModelServer};
 
 const LLM: &str = r#"{"model": "openai/x", "api_key": "sk-begin-1", "base_url": "http://127.0.0.1:1/v1"}"#;
@@ -154,4 +154,24 @@ async fn a_stored_profile_begins_a_conversation() {
         (&detail["dangling_llm_profile_ref"], &detail["dangling_mcp_server_refs"]),
         (&json!("none"), &json!(["x"]))
     );
+}
+
+#[tokio::test]
+async fn a_secret_that_the_server_keeps_is_looked_up_where_it_lies() {
+    let server = Served::with(|config| annals::server::Config {
+        lookup_origins: vec!["https://vault.example".to_owned()],
+        ..config
+    })
+    .await;
+    let model = model_runs("test \"$GH_OWN\" = stored-value-9 && echo it-is-the-$((40 + 2))");
+    let secret = json!({"name": "GH_OWN", "value": "stored-value-9"});
+    server.request("PUT", "/api/settings/secrets", Some(secret)).await.ok();
+    let mut wanted = server.wanted(&model);
+    let lookup = |url: &str| json!({"kind": "LookupSecret", "url": url});
+    wanted["secrets"] = json!({"GH_OWN": lookup("/api/settings/secrets/GH_OWN"),
+        "NONE": lookup("/api/settings/secrets/../settings")});
+    let id = server.post("/api/conversations", wanted).await.ok()["id"].as_str().unwrap().to_owned();
+    assert_eq!(server.say(&id, "Is it?").await, "finished");
+    let events = server.get(&format!("/api/conversations/{id}/events/search")).await.text();
+    assert!(events.contains("it-is-the-42"), "{events}");
 }

@@ -358,6 +358,9 @@ mod tests {
             store.conversation(talk).unwrap();
             assert!(store.contains(talk).unwrap());
             store.children(talk).unwrap();
+            store.events_while(talk, &EventQuery::default(), 10, |_| true).unwrap();
+            assert_eq!(store.event_id(talk, Sequence(0)).unwrap(), EventId::new("a").unwrap());
+            assert_eq!(store.sequence(talk, &EventId::new("a").unwrap()).unwrap(), Sequence(0));
             store.resolve("ta").unwrap();
         });
     }

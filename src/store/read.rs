@@ -502,7 +502,7 @@ mod tests {
             })
             .unwrap();
         assert_eq!((ids(&page), page.next), (vec!["e0".into(), "e1".into()], Some(Sequence(2))));
-        assert_eq!(asked, [30; 3]);
+        assert_eq!(asked, [31; 3]);
         let page = store.events_while(&id, &query, 10, |_| false).unwrap();
         assert_eq!((ids(&page), page.next), (vec![], Some(Sequence(0))));
         assert_eq!(store.event_id(&id, Sequence(2)).unwrap().as_str(), "e2");

@@ -297,13 +297,11 @@ async fn the_document_and_its_page_need_no_key_and_load_nothing_from_elsewhere()
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_out_says_so() {
     let server = Served::start(&store()).await;
-    let absent = server.get("/api/vscode/status").await;
-    assert_eq!(
-        (absent.status.as_u16(), absent.json()["detail"].as_str().unwrap().contains("no editor")),
-        (501, true)
-    );
-    let elsewhere = server.get("/api/llm/provider-connections").await;
-    assert_eq!(elsewhere.status, 501);
+    let absent = server.get("/api/mcp/oauth/status/7").await;
+    let detail = absent.json()["detail"].as_str().unwrap().to_owned();
+    assert_eq!(absent.status, 501);
+    assert!(detail.starts_with("Annals does not serve this. ") && detail.len() > 40, "{detail}");
+    assert_eq!(server.post("/api/canvas-extensions/install", &json!({})).await.status, 501);
     assert_eq!(server.get("/api/nothing").await.status, 404);
     assert_eq!(server.post("/api/annals/stats", &json!({})).await.status, 405);
     server.end().await;

@@ -196,7 +196,8 @@ fn set(text: &str) -> Option<(Part, &str)> {
             }
             other => {
                 ranges.push((other, other));
-                previous = Some(other);
+                // The engine begins no range with a bracket that stands first.
+                previous = (!first || other != ']').then_some(other);
             }
         }
         first = false;

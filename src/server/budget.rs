@@ -16,11 +16,11 @@ use super::failure::Failure;
 use crate::error::Result;
 use crate::store::Store;
 
-/// What all pages of events and of commands may take that are being answered: 64 MiB.
-const PAGES_BYTES_MAX: usize = 64 << 20;
+/// What all pages of events and of commands may take that are being answered: 48 MiB.
+const PAGES_BYTES_MAX: usize = 48 << 20;
 
-/// What all that is being sent to sockets and feeds may take: 64 MiB.
-const LISTENERS_BYTES_MAX: usize = 64 << 20;
+/// What all that is being sent to sockets and feeds may take: 48 MiB.
+const LISTENERS_BYTES_MAX: usize = 48 << 20;
 
 /// The payload bytes after which a page ends: 8 MiB. A single event may have more.
 pub(super) const PAGE_BYTES_MAX: usize = 8 << 20;

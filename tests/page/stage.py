@@ -10,6 +10,8 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
+from playwright.sync_api import expect
+
 ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = ROOT / "tests/golden/conversations"
 ANNALS = os.environ.get("ANNALS") or ROOT / "target/debug/annals"
@@ -17,6 +19,13 @@ KEY = "a-key-of-the-tests"
 
 
 TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+
+
+def items(page):
+    """The numbers of the events that each item of the timeline shows, once every page of the log in sight has come: they
+    are asked for at once and come in any order."""
+    expect(page.locator(".pane .page-waiting")).to_have_count(0)
+    return page.locator(".pane .item").evaluate_all("(all) => all.map((one) => one.dataset.seqs.split(' ').map(Number))")
 
 
 def chromium():

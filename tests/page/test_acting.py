@@ -5,6 +5,8 @@ import time
 
 from playwright.sync_api import expect
 
+from stage import items
+
 # Keeps every state of the timeline that a person could have seen: the sequences of its cards, each time it changed.
 RECORD = """() => {
   window.__seen = [];
@@ -68,8 +70,7 @@ def test_a_run_is_followed_without_a_gap_or_a_repetition(annals, model, visit):
     last = states(page)[-1]
     page.reload()
     expect(page.locator(f".item[data-seqs~='{count - 1}']")).to_be_visible()
-    again = page.locator(".item").evaluate_all("(all) => all.map((one) => one.dataset.seqs.split(' ').map(Number))")
-    assert again == last
+    assert items(page) == last
 
 
 def test_what_happened_while_the_server_was_away_is_shown_once_it_is_back(annals, model, visit):

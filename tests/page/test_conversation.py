@@ -4,6 +4,8 @@ import re
 
 from playwright.sync_api import expect
 
+from stage import items
+
 
 def card(page, sequence):
     return page.locator(f".item[data-seqs~='{sequence}']")
@@ -29,7 +31,7 @@ def test_every_event_has_a_card_in_the_order_of_the_log(goldens, visit):
         page = watched.open(f"/c/{conversation}?event=0")
         count = goldens.ask(f"/api/annals/conversations/{conversation}")["event_count"]
         expect(page.locator(f".item[data-seqs~='{count - 1}']")).to_be_visible()
-        shown = page.locator(".item").evaluate_all("(all) => all.map((one) => one.dataset.seqs.split(' ').map(Number))")
+        shown = items(page)
         assert sorted(sum(shown, [])) == list(range(count)), name
         firsts = [min(one) for one in shown]
         assert firsts == sorted(firsts), name

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from hostile import transcript
-from stage import Annals
+from stage import Annals, items
 
 HARM = """() => ({
   ran: window.__ran ?? null,
@@ -69,7 +69,7 @@ def test_in_the_timeline_from_end_to_end(harmful, visit):
         unfold(page)
         page.wait_for_timeout(30)
         check(page)
-        seen.update(pane.locator(".item").evaluate_all("(all) => all.flatMap((one) => one.dataset.seqs.split(' ')).map(Number)"))
+        seen.update(sum(items(page), []))
         moved = pane.evaluate("(one) => { const from = one.scrollTop; one.scrollTop += one.clientHeight; return one.scrollTop - from; }")
         page.wait_for_timeout(30)
         if moved < 1 and len(seen) == len(harmful.events):

@@ -10,9 +10,9 @@ use super::history::Watched;
 use crate::ids::ConversationId;
 
 /// The most bytes of output that are kept: of the server's own commands, of a conversation's, and of all together.
-const WHOLE_BYTES_MAX: usize = 64 << 20;
+const WHOLE_BYTES_MAX: usize = 32 << 20;
 const SCOPED_BYTES_MAX: usize = 8 << 20;
-const TOTAL_BYTES_MAX: usize = 96 << 20;
+const TOTAL_BYTES_MAX: usize = 64 << 20;
 
 /// The most events of all histories together.
 const TOTAL_EVENTS_MAX: usize = 1_000_000;
@@ -119,6 +119,8 @@ mod tests {
     use super::super::{BashEvent, BashOutput};
     use super::*;
 
+    const PIECE_BYTES: usize = 4 << 20;
+
     #[test]
     fn all_histories_together_keep_so_many_bytes() {
         let histories = Histories::default();
@@ -129,7 +131,7 @@ mod tests {
                 command_id: Uuid::new_v4(),
                 order: 0,
                 exit_code: Some(0),
-                stdout: Some("x".repeat(4 << 20)),
+                stdout: Some("x".repeat(PIECE_BYTES)),
                 stderr: None,
             })
         };
@@ -138,11 +140,11 @@ mod tests {
             histories.of(&conversation).add(piece());
         }
         let kept: usize = histories.lock().values().map(|history| history.all().len()).sum();
-        assert_eq!((kept, histories.of(&first).all().len()), (24, 0));
+        assert_eq!((kept, histories.of(&first).all().len()), (TOTAL_BYTES_MAX / PIECE_BYTES, 0));
         for _ in 0..30 {
             histories.whole().add(piece());
         }
-        assert_eq!(histories.whole().all().len(), 16);
+        assert_eq!(histories.whole().all().len(), WHOLE_BYTES_MAX / PIECE_BYTES);
         assert_eq!(histories.total.lock().bytes, TOTAL_BYTES_MAX);
         histories.whole().clear();
         histories.lock().clear();

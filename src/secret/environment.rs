@@ -1,10 +1,10 @@
 //! What programs that are started here find in their environment: never what the server was given for itself alone, and
-//! a mark that says who started them.
+//! a mark that says who started them. Signals do to them what they do to any program.
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
-use super::is_secret_name;
+use super::{is_secret_name, signals};
 
 /// Variables that hold what only this program is to know, besides those that their names give away.
 ///
@@ -129,8 +129,10 @@ pub fn clear(command: &mut Command, reach: Reach) {
     bear_mark(command);
 }
 
-/// Marks a program as one that this process started, so that it can be ended with it.
+/// Marks a program as one that this process started, so that it can be ended with it. It ignores no signal that this process
+/// ignores.
 pub fn bear_mark(command: &mut Command) {
+    signals::pass_on_unignored();
     if let Some(mark) = mark() {
         command.env(MARK, mark);
     }

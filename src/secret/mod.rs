@@ -11,6 +11,7 @@ pub mod document;
 pub mod environment;
 pub mod mask;
 pub mod registry;
+mod signals;
 pub mod source;
 mod value;
 

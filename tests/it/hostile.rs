@@ -144,8 +144,10 @@ impl Hostile {
     }
 }
 
+/// The server in a folder of its own. As `nohup` and scripts start it: it ignores signals that its children shall not.
 pub fn command(folder: &Path, variables: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP QUIT; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_annals")]);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.join("home"));
     command.env("OH_MAX_CONCURRENT_RUNS", "100").envs(variables.iter().copied());
     command.current_dir(folder).args(["serve", "--port", "0"]).kill_on_drop(true);

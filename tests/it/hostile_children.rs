@@ -47,11 +47,14 @@ fn path_with(folder: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_the_server_starts_learns_none_of_its_keys() {
+async fn whatever_the_server_starts_learns_none_of_its_keys_and_ignores_no_signal() {
     let scratch = tempfile::tempdir().unwrap();
     let (notes, programs) = (scratch.path().join("notes"), scratch.path().join("programs"));
     std::fs::create_dir(&notes).unwrap();
-    let into = |name: &str| format!("env > {0}.part && mv {0}.part {0}", notes.join(name).display());
+    let into = |name: &str| {
+        let note = notes.join(name);
+        format!("{{ env; grep SigIgn /proc/self/status; }} > {0}.part && mv {0}.part {0}", note.display())
+    };
     // Git and tar get a few plain variables only, so they cannot say where they are.
     disguise(&programs, "git", &into("git"));
     disguise(&programs, "tar", &into("tar"));
@@ -102,6 +105,9 @@ async fn whatever_the_server_starts_learns_none_of_its_keys() {
     for child in all {
         let environment = std::fs::read_to_string(notes.join(child)).unwrap();
         assert!(environment.contains("PATH="), "{child}");
+        let ignored = environment.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+        let ignored = u64::from_str_radix(ignored, 16).unwrap();
+        assert_eq!(ignored & 0b111, 0, "{child} ignores HUP, INT or QUIT: {ignored:b}");
         for secret in [KEY, CANARY, "OH_WEBHOOKS", "OH_SE", "OH_PREV", "OH_TEL"] {
             assert!(!environment.contains(secret), "{child}: {environment}");
         }

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::base::Change;
 use super::live::{Live, StateUpdates, common};
+use super::say::Speaker;
 use super::step::spent;
 use super::{Conversation, ConversationError, Local, Result, load};
 use crate::agent::aside::Aside;
@@ -63,6 +64,21 @@ impl Goal {
     pub fn new(objective: impl Into<String>) -> Self {
         Self { objective: objective.into(), judge: None, rounds_max: 10 }
     }
+
+    /// How it goes, as it is told.
+    fn told(&self, status: &str, rounds: u64, verdict: Option<&Verdict>) -> Json {
+        let verdict = verdict.map(
+            |found| json!({ "score": found.score, "complete": found.complete, "missing": found.missing }),
+        );
+        Json::from(&json!({
+            "active": status == "running",
+            "status": status,
+            "iteration": rounds,
+            "max_iterations": self.rounds_max,
+            "objective": self.objective,
+            "verdict": verdict,
+        }))
+    }
 }
 
 impl GoalStatus {
@@ -79,7 +95,7 @@ impl GoalStatus {
 
 impl Conversation {
     /// Goes after a goal: says it, runs, has it judged and says what is left, until it is reached or the rounds are used
-    /// up. What a person says meanwhile ends it.
+    /// up. What a person says meanwhile ends it at once; a run that is under way goes on, and takes it up.
     ///
     /// # Errors
     /// [`ConversationError::Limit`] for no rounds or an empty objective; [`ConversationError::Model`] where the judge
@@ -136,9 +152,12 @@ impl Conversation {
         }
         let local = &self.0;
         let mut verdict = None;
-        local.tell(goal, "running", rounds, verdict.as_ref()).await?;
+        local.begin_goal(goal, rounds).await?;
         let status = loop {
-            let said = self.send_message(say).await?;
+            let said = match local.say_anew(say.into(), Speaker::Goal).await {
+                Err(ConversationError::NoGoal) => break GoalStatus::Interrupted,
+                said => said?,
+            };
             match self.run().await {
                 // An agent that goes in circles is judged by what it reached.
                 Ok(ExecutionStatus::Finished | ExecutionStatus::Stuck | ExecutionStatus::Idle) => {}
@@ -158,10 +177,14 @@ impl Conversation {
             if rounds >= goal.rounds_max {
                 break GoalStatus::Capped;
             }
-            local.tell(goal, "running", rounds, verdict.as_ref()).await?;
+            if !local.tell(goal, "running", rounds, verdict.as_ref()).await? {
+                break GoalStatus::Interrupted;
+            }
             say = judge::follow_up(rounds, if missing.is_empty() { UNSAID } else { &missing });
         };
-        local.tell(goal, status.as_str(), rounds, verdict.as_ref()).await?;
+        // What a person said has told of its end already.
+        let is_told = local.tell(goal, status.as_str(), rounds, verdict.as_ref()).await?;
+        let status = if is_told { status } else { GoalStatus::Interrupted };
         Ok(GoalOutcome { status, rounds, verdict })
     }
 }
@@ -187,21 +210,22 @@ impl Local {
         Ok(verdict)
     }
 
-    /// Tells how it goes, where state updates are on.
-    async fn tell(&self, goal: &Goal, status: &str, rounds: u64, verdict: Option<&Verdict>) -> Result<()> {
+    /// Tells that a goal is gone after from now on.
+    async fn begin_goal(&self, goal: &Goal, rounds: u64) -> Result<()> {
         let mut live = self.lock().await?;
-        let verdict = verdict.map(
-            |found| json!({ "score": found.score, "complete": found.complete, "missing": found.missing }),
-        );
-        live.tell_goal(Json::from(&json!({
-            "active": status == "running",
-            "status": status,
-            "iteration": rounds,
-            "max_iterations": goal.rounds_max,
-            "objective": goal.objective,
-            "verdict": verdict,
-        })));
+        live.tell_goal(goal.told("running", rounds, None));
         self.commit(&mut live).await
+    }
+
+    /// Tells how it goes, where state updates are on. Not of a goal that was given up: false.
+    async fn tell(&self, goal: &Goal, status: &str, rounds: u64, verdict: Option<&Verdict>) -> Result<bool> {
+        let mut live = self.lock().await?;
+        if live.has_given_up() {
+            return Ok(false);
+        }
+        live.tell_goal(goal.told(status, rounds, verdict));
+        self.commit(&mut live).await?;
+        Ok(true)
     }
 }
 
@@ -217,13 +241,23 @@ impl Live {
         self.goal = Some(value);
     }
 
+    /// Whether the goal that was last told of is gone after; nothing where there is none.
+    fn is_pursuing(&self) -> Option<bool> {
+        Some(self.goal.as_ref()?.raw().get("active").is_some_and(|active| active.text() == "true"))
+    }
+
+    /// Whether the goal that was last told of is no longer gone after.
+    pub fn has_given_up(&self) -> bool {
+        self.is_pursuing() == Some(false)
+    }
+
     /// A goal that nobody goes after any more is told to be interrupted.
     pub fn interrupt_goal(&mut self) {
+        if self.is_pursuing() != Some(true) {
+            return;
+        }
         let Some(goal) = self.goal.clone() else { return };
-        let is_active = goal.raw().get("active").is_some_and(|active| active.text() == "true");
-        if let serde_json::Value::Object(mut told) = goal.to_value()
-            && is_active
-        {
+        if let serde_json::Value::Object(mut told) = goal.to_value() {
             told.insert("active".to_owned(), false.into());
             told.insert("status".to_owned(), GoalStatus::Interrupted.as_str().into());
             self.tell_goal(Json::from(&serde_json::Value::Object(told)));

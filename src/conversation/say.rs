@@ -6,7 +6,7 @@ use super::base::Change;
 use super::commit::REBASES_MAX;
 use super::equip::Equipment;
 use super::live::{Live, common};
-use super::{Conversation, Local, Result, acp};
+use super::{Conversation, ConversationError, Local, Result, acp};
 use crate::event::{Content, Event, Message, MessageEvent, Role, Source, Text, TextContent};
 use crate::ids::EventId;
 use crate::state::ExecutionStatus;
@@ -35,29 +35,46 @@ impl From<String> for UserMessage {
 impl Conversation {
     /// Says something to the agent; answers the event's id. Nothing runs by it: see [`Conversation::run`].
     ///
-    /// It is taken in whatever the status is; what was finished or stuck is idle after it. While tools are at
+    /// It is taken in whatever the status is; what was finished or stuck is idle after it, and a goal that is gone after is
+    /// interrupted before it. While tools are at
     /// work it waits for them, as an answer has to stand next to its call. A run of another process hears of it at its
     /// next step.
     ///
     /// # Errors
     /// What getting ready and the store can meet. Nothing was said then.
     pub async fn send_message(&self, message: impl Into<UserMessage>) -> Result<EventId> {
-        self.0.refuse_closed()?;
-        let message = message.into();
+        self.0.say_anew(message.into(), Speaker::Person).await
+    }
+}
+
+/// Whose words are a message of source `user`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speaker {
+    /// A person's: they end a goal that is gone after.
+    Person,
+    /// Those of a goal, for as long as it is gone after: [`ConversationError::NoGoal`] then.
+    Goal,
+}
+
+impl Local {
+    /// Says something, again where others wrote meanwhile.
+    pub(super) async fn say_anew(&self, message: UserMessage, speaker: Speaker) -> Result<EventId> {
+        self.refuse_closed()?;
         let mut attempt = 0;
         loop {
-            match self.0.say(message.clone()).await {
+            match self.say(message.clone(), speaker).await {
                 // The run of another process wrote meanwhile.
                 Err(error) if error.is_conflict() && attempt < REBASES_MAX => attempt += 1,
                 outcome => return outcome,
             }
         }
     }
-}
 
-impl Local {
-    async fn say(&self, message: UserMessage) -> Result<EventId> {
+    async fn say(&self, message: UserMessage, speaker: Speaker) -> Result<EventId> {
         let mut live = self.lock_between().await?;
+        if speaker == Speaker::Goal && live.has_given_up() {
+            return Err(ConversationError::NoGoal);
+        }
         // A program takes long to come up: it does so with the first run.
         let equipment = match self.equipment() {
             Some(equipment) => equipment,
@@ -83,6 +100,9 @@ impl Local {
             live.set(Change::KnowledgeSkills([activated, called.names].concat()));
         }
         let id = event.common.id.clone();
+        if speaker == Speaker::Person {
+            live.interrupt_goal();
+        }
         equipment.push_user_message(&mut live, event).await;
         self.commit(&mut live).await?;
         Ok(id)

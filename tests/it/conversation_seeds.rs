@@ -190,3 +190,39 @@ async fn a_goal_that_is_not_reached_ends_after_its_rounds_and_an_interrupted_one
     let paused = stage.events().iter().filter(|event| matches!(event, Event::Pause(_))).count();
     assert_eq!((stage.terminal.commands().len(), paused), (1, 1));
 }
+
+#[tokio::test]
+async fn a_person_who_speaks_interrupts_a_goal_at_once() {
+    let goals = |stage: &Stage| -> Vec<String> {
+        stage
+            .kinds()
+            .into_iter()
+            .filter(|kind| kind.starts_with("goal ") || kind.contains("Message"))
+            .collect()
+    };
+    // While the agent is at work, and while the judge is.
+    for judging in [false, true] {
+        let gate = Gate::new();
+        let lines = match judging {
+            false => vec![Line::text("Done.").gate(&gate), Line::text("Hello to you.")],
+            true => vec![Line::text("Done."), verdict(true, "").gate(&gate), Line::text("Hello to you.")],
+        };
+        let stage = Stage::new(lines);
+        let conversation = stage.builder().state_updates(UPDATES).open().await.unwrap();
+        let pursuit = tokio::spawn({
+            let conversation = conversation.clone();
+            async move { conversation.run_goal(&Goal::new("Something")).await }
+        });
+        gate.reached().await;
+        conversation.send_message("Hello").await.unwrap();
+        let told = goals(&stage);
+        let [.., interrupted, _person] = &told[..] else { panic!("{told:?}") };
+        assert!(interrupted.contains(r#""status":"interrupted""#), "{judging}: {told:?}");
+        gate.open();
+        let outcome = pursuit.await.unwrap().unwrap();
+        assert_eq!(outcome.status, GoalStatus::Interrupted, "{judging}");
+        let said_once = goals(&stage).iter().filter(|kind| kind.contains("interrupted")).count();
+        assert_eq!(said_once, 1, "{judging}");
+        assert!(conversation.has_interrupted_goal().await.unwrap());
+    }
+}

@@ -57,6 +57,8 @@ mod upgrade;
 mod vacuum;
 mod verify;
 mod view;
+#[cfg(feature = "server")]
+mod watch_log;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

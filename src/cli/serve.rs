@@ -138,6 +138,8 @@ pub(super) fn listen(
         // Before anybody hears that it serves.
         let told = told_to_end().map_err(failed)?;
         said(&store, &format!("http://{address}"))?;
+        // It ends with the runtime.
+        let _watching = tokio::spawn(super::watch_log::watch(store.clone()));
         let app = App::new(store, config).map_err(|error| match error {
             ConversationError::Store(error) => error,
             other => failed(std::io::Error::other(other.to_string())),

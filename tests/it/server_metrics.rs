@@ -59,3 +59,45 @@ async fn a_key_may_come_as_a_bearers_token() {
     }
     server.end().await;
 }
+
+#[cfg(all(feature = "cli", target_os = "linux"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_keeps_the_log_is_named_in_the_figures_and_on_standard_error() {
+    use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+    use crate::hostile::{Hostile, KEY};
+
+    let mut server = Hostile::start().await;
+    let mut said = BufReader::new(server.child.stderr.take().unwrap()).lines();
+    let talk = "00000000-0000-4000-8000-000000000007";
+    let event = serde_json::json!({"id": "event-0", "kind": "PauseEvent", "source": "user"});
+    let (status, _) = server.post(&format!("/api/annals/conversations/{talk}/events"), event).await;
+    assert_eq!(status, 200);
+    let figures = async || {
+        let asked = server.client.get(format!("{}/metrics", server.url)).header("x-session-api-key", KEY);
+        asked.send().await.unwrap().text().await.unwrap()
+    };
+    assert_eq!(figure(&figures().await, "annals_wal_pinned"), 0.0);
+
+    let db = rusqlite::Connection::open(server.path("annals.db")).unwrap();
+    db.execute_batch("BEGIN").unwrap();
+    let _: i64 = db.query_row("SELECT count(*) FROM event", [], |row| row.get(0)).unwrap();
+    // What the log would have grown to; there is nothing in it that anybody reads.
+    let log = std::fs::File::options().write(true).open(server.path("annals.db-wal")).unwrap();
+    let bytes = log.metadata().unwrap().len();
+    log.set_len(400 << 20).unwrap();
+    let process = std::process::id().to_string();
+    let line = said.next_line().await.unwrap().expect("a warning");
+    let text = figures().await;
+    assert_eq!(figure(&text, "annals_wal_pinned"), 1.0);
+    if std::fs::read_to_string("/proc/locks").is_ok_and(|text| !text.is_empty()) {
+        assert!(line.contains("400 MiB") && line.contains(&process), "{line}");
+        assert!(text.contains(&format!("annals_wal_readers{{process=\"{process}\",name=")), "{text}");
+    }
+    drop(db);
+    log.set_len(bytes).unwrap();
+    let line = said.next_line().await.unwrap().expect("the end of it");
+    assert!(line.contains("begins anew"), "{line}");
+    assert!(!figures().await.contains("annals_wal_readers{"));
+    server.end().await;
+}

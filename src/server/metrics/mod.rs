@@ -89,6 +89,16 @@ async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
         "1 while a reader that does not end keeps the write-ahead log from beginning anew.",
         u64::from(log.is_pinned()),
     );
+    text.head(
+        "annals_wal_readers",
+        Kind::Gauge,
+        "1 for each process that read from the write-ahead log while it was kept from beginning anew.",
+    );
+    for reader in &log.readers {
+        let labels =
+            [("process", &*reader.process.to_string()), ("name", reader.name.as_deref().unwrap_or_default())];
+        text.line("annals_wal_readers", &labels, 1.0);
+    }
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::wire::{self, Nulls, Provenance};
@@ -36,6 +36,9 @@ const PAGE: usize = 256;
 /// How long one wait lasts; it is then looked whether anybody is still there.
 const WAIT: Duration = Duration::from_secs(1);
 
+/// How long an answer waits for those who listen: who takes nothing keeps nobody else.
+const HEARD_WITHIN: Duration = Duration::from_millis(100);
+
 /// How long to wait after the store failed.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -53,6 +56,20 @@ pub(super) enum Frame {
     Transient(Utf8Bytes),
     /// A piece of a reply on its way.
     Piece(Arc<Piece>),
+    /// Nothing that is sent: whoever drops it last has it ring.
+    Bell(Arc<Bell>),
+}
+
+/// Rings when all who had it have dropped it: what came before it has been sent then.
+#[derive(Debug)]
+pub(super) struct Bell(Option<oneshot::Sender<()>>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        if let Some(rings) = self.0.take() {
+            let _nobody_waits = rings.send(());
+        }
+    }
 }
 
 impl Frame {
@@ -60,6 +77,7 @@ impl Frame {
         match self {
             Self::Durable { text, .. } | Self::Transient(text) => text.len(),
             Self::Piece(piece) => piece.session.len() + piece.event.as_ref().map_or(0, |event| event.len()),
+            Self::Bell(_) => 0,
         }
     }
 }
@@ -102,7 +120,7 @@ impl Heard {
     fn new(frame: Frame, waiting: &Arc<AtomicUsize>) -> Self {
         let sequence = match &frame {
             Frame::Durable { sequence, .. } => Some(*sequence),
-            Frame::Transient(_) | Frame::Piece(_) => None,
+            Frame::Transient(_) | Frame::Piece(_) | Frame::Bell(_) => None,
         };
         let bytes = frame.bytes();
         waiting.fetch_add(bytes, Ordering::Relaxed);
@@ -273,6 +291,19 @@ impl Hub {
         self.tell(conversation, &frame);
     }
 
+    /// Waits until those who listen to a conversation have been sent its first `after` events, and what was published before;
+    /// 100 ms at the most.
+    pub async fn heard(&self, conversation: &ConversationId, after: u64) {
+        let (rings, rung) = oneshot::channel();
+        let frame = Frame::Bell(Arc::new(Bell(Some(rings))));
+        match self.topics().get_mut(conversation) {
+            Some(topic) if topic.next < after => topic.waiting.push((after, frame)),
+            Some(topic) => self.send(topic, frame),
+            None => return,
+        }
+        let _late = tokio::time::timeout(HEARD_WITHIN, rung).await;
+    }
+
     /// Lets somebody hear everything of everybody from now on. It must be quick: everybody else waits.
     pub fn tap(&self, tap: Tap) {
         self.0.taps.write().unwrap_or_else(PoisonError::into_inner).push(tap);
@@ -355,7 +386,13 @@ impl Hub {
 
     /// Has a frame wait for those who listen.
     fn send(&self, topic: &Topic, frame: Frame) {
-        if topic.listeners.receiver_count() > 0 {
+        if topic.listeners.receiver_count() == 0 {
+            return;
+        }
+        if let Frame::Bell(_) = frame {
+            // It has no bytes, and is not let go of before it was heard.
+            let _nobody = topic.listeners.send(Arc::new(Heard::new(frame, &Arc::default())));
+        } else {
             let mut backlog = self.0.backlog.lock().unwrap_or_else(PoisonError::into_inner);
             let _nobody = topic.listeners.send(backlog.add(frame));
         }

@@ -32,6 +32,7 @@ mod gate;
 mod gateway;
 mod git;
 mod goal;
+mod heard;
 mod hub;
 mod info;
 mod keep;
@@ -93,10 +94,13 @@ const BODY_BYTES_MAX: usize = 32 << 20;
 
 /// Everything that the server answers, for a host that brings its own listener.
 pub fn router(app: Arc<App>) -> Router {
-    let api = Router::new()
+    let conversations = Router::new()
         .nest("/conversations", conversations::routes())
         .nest("/conversations/{conversation_id}", command::routes())
         .nest("/conversations/{conversation_id}/events", events::routes())
+        .layer(from_fn_with_state(Arc::clone(&app), heard::before_the_answer));
+    let api = Router::new()
+        .merge(conversations)
         .nest("/bash", bash::routes())
         .nest("/file", file::routes().merge(file::discovery()))
         .nest("/git", git::routes())

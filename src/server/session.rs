@@ -20,6 +20,10 @@ use crate::conversation::{Conversation, Goal, UserMessage};
 use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::state::ExecutionStatus;
 
+/// How long the answer to the request for a run may take to be there. The state at its end is not sent sooner: the reference's
+/// client waits for that from the answer on, and for another 30 s where it came before.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(100);
+
 /// A conversation that is open here.
 pub(super) struct Session {
     /// The conversation.
@@ -193,6 +197,7 @@ impl Session {
 
     /// Runs, again where something new was said, and tells everybody how it ended.
     async fn run(&self, app: &App, slot: OwnedSemaphorePermit) {
+        let answered = tokio::time::sleep(ANSWERED_WITHIN);
         loop {
             let pursued = matches!(*self.lock(), Run::Goal { .. });
             let went_well = pursued || {
@@ -209,6 +214,10 @@ impl Session {
         }
         drop(slot);
         self.touch();
+        tokio::select! {
+            () = answered => {}
+            () = app.ending().cancelled() => {}
+        }
         self.publish_state(app).await;
         self.over.notify_waiters();
     }

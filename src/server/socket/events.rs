@@ -175,6 +175,10 @@ impl Listener {
                 Some(event) => self.socket.send(event).await,
                 None => Some(()),
             },
+            (Some(Frame::Bell(bell)), _) => {
+                drop(bell);
+                Some(())
+            }
             (None, Some(sequence)) => {
                 // It has its own when it is read.
                 drop(charge);

@@ -159,6 +159,10 @@ impl Listener {
             }
             (Some(Frame::Transient(text)), _) => self.transient(text).await,
             (Some(Frame::Piece(piece)), _) => self.piece(&piece).await,
+            (Some(Frame::Bell(bell)), _) => {
+                drop(bell);
+                Some(())
+            }
             (None, Some(sequence)) => {
                 // It has its own when it is read.
                 drop(charge);

@@ -75,7 +75,7 @@ impl Webhooks {
 fn tell(deliveries: &[Arc<Delivery>], conversation: &ConversationId, frame: &Frame) {
     let text = match frame {
         Frame::Durable { text, .. } | Frame::Transient(text) => text.as_str(),
-        Frame::Piece(_) => return,
+        Frame::Piece(_) | Frame::Bell(_) => return,
     };
     // What was shown is an event that can be read.
     let Ok(event) = Event::read(text, &Given::default()) else { return };

@@ -21,8 +21,9 @@ impl Store {
     /// [`Error::UnknownConversation`] where either is not here, and what writing can meet.
     pub fn set_parent(&self, conversation: &ConversationId, parent: &ConversationId) -> Result<()> {
         self.write(|db| {
+            let key = catalogue::key(db, conversation)?;
             catalogue::key(db, parent)?;
-            catalogue::set_parent(db, catalogue::key(db, conversation)?, parent)
+            catalogue::set_parent(db, key, parent)
         })
     }
 }

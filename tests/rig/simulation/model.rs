@@ -205,8 +205,9 @@ impl File {
             Call::SetFork { talk, from, at } => self.talk(talk)?.fork = Some((from.clone(), at.clone())),
             Call::SetParent { talk, parent } => {
                 self.talk(talk)?;
+                self.talk(parent)?;
                 if !self.is_above(talk, parent) {
-                    self.talk(talk)?.parent = self.talks.contains_key(parent).then(|| parent.clone());
+                    self.talk(talk)?.parent = Some(parent.clone());
                 }
             }
             Call::Delete { talk } | Call::Erase { talk } => {

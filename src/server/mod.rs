@@ -67,6 +67,7 @@ mod standins;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod title;
+mod together;
 mod tries;
 mod webhook;
 mod wire;

@@ -17,6 +17,7 @@ use super::meta::Meta;
 use super::opening::Opening;
 use super::plan::Plan;
 use super::session::Session;
+use super::together;
 use crate::conversation::{Claim, Conversation};
 use crate::ids::ConversationId;
 use crate::state::ExecutionStatus;
@@ -248,7 +249,7 @@ impl Sessions {
                 }
             });
         }
-        let _all = resting.join_all().await;
+        together::ended(resting).await;
     }
 
     /// Ends what still runs and lets go of everything: the server ends.
@@ -262,7 +263,7 @@ impl Sessions {
                 let _closed = session.conversation.close_within(HOOK_PATIENCE).await;
             });
         }
-        let _all = closing.join_all().await;
+        together::ended(closing).await;
     }
 
     fn place(&self, id: &ConversationId) -> Arc<Place> {

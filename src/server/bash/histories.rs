@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use super::History;
 use super::history::Watched;
 use crate::ids::ConversationId;
+use crate::server::together;
 
 /// The most bytes of output that are kept: of the server's own commands, of a conversation's, and of all together.
 const WHOLE_BYTES_MAX: usize = 32 << 20;
@@ -103,7 +104,7 @@ impl Histories {
         for history in scoped.into_iter().chain([self.whole.clone()]) {
             all.spawn(async move { history.stop_all().await });
         }
-        let _all = all.join_all().await;
+        together::ended(all).await;
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ConversationId, History>> {

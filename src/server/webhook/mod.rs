@@ -17,6 +17,7 @@ pub use spec::{WebhookError, WebhookSpec};
 use tokio::task::JoinSet;
 
 use super::hub::{Frame, Hub};
+use super::together;
 use crate::event::{Event, Given};
 use crate::ids::ConversationId;
 use crate::llm::Transport;
@@ -67,7 +68,7 @@ impl Webhooks {
             let delivery = Arc::clone(delivery);
             all.spawn(async move { delivery.flush().await });
         }
-        let _late = tokio::time::timeout(FAREWELL, all.join_all()).await;
+        let _late = tokio::time::timeout(FAREWELL, together::ended(all)).await;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use annals::ExecutionStatus::{Finished, Paused};
 use annals::agent::{Analyzer, Policy};
-use annals::conversation::{Goal, GoalStatus, RunOptions};
+use annals::conversation::{Conversation, Goal, GoalStatus, RunOptions};
 use annals::event::{Event, Json};
 use annals::llm::scripted::{Gate, Line};
 use annals::secret::{Cipher, Source};
@@ -225,4 +225,29 @@ async fn a_person_who_speaks_interrupts_a_goal_at_once() {
         assert_eq!(said_once, 1, "{judging}");
         assert!(conversation.has_interrupted_goal().await.unwrap());
     }
+}
+
+#[tokio::test]
+async fn a_conversation_is_loaded_as_it_was_left_under_the_seeds_names() {
+    let stage = Stage::new([command("c1", "one"), Line::text("Done."), Line::text("More.")]);
+    let conversation = stage.builder().open().await.unwrap();
+    let id = conversation.id().clone();
+    conversation.send_message("Go").await.unwrap();
+    conversation.run().await.unwrap();
+    let messages: Vec<_> = stage.events().iter().filter_map(annals::event::Event::to_llm_message).collect();
+    assert_eq!(messages.len(), stage.events().iter().filter(|event| event.is_llm_convertible()).count());
+    let folder = stage.base_state()["workspace"]["working_dir"].clone();
+    conversation.close().await.unwrap();
+    drop(conversation);
+    let loaded = Conversation::load(&stage.host, id).await.unwrap();
+    assert_eq!(loaded.derived().await.unwrap().iteration(), 2);
+    assert_eq!(loaded.status(), annals::AgentExecutionStatus::Finished);
+    assert_eq!(loaded.status().name(), "FINISHED");
+    assert_eq!("FINISHED".parse(), Ok(annals::AgentExecutionStatus::Finished));
+    assert_eq!(stage.base_state()["workspace"]["working_dir"], folder, "it works where it did");
+    let nobody = annals::ConversationId::new("nobody").unwrap();
+    let refused = Conversation::load(&stage.host, nobody).await.map(drop);
+    assert!(refused.unwrap_err().to_string().contains("nobody"));
+    let error = "asleep".parse::<annals::ExecutionStatus>().unwrap_err().to_string();
+    assert!(annals::ExecutionStatus::ALL.iter().all(|status| error.contains(status.as_str())), "{error}");
 }

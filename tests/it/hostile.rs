@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Client, Method, StatusCode};
@@ -28,7 +29,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const END: Duration = Duration::from_secs(8);
 
 pub struct Hostile {
-    folder: tempfile::TempDir,
+    folder: Arc<tempfile::TempDir>,
     pub child: Child,
     pub url: String,
     pub client: Client,
@@ -40,9 +41,18 @@ impl Hostile {
     }
 
     pub async fn with(variables: &[(&str, &str)]) -> Self {
+        Self::within(Arc::new(tempfile::tempdir().unwrap()), variables).await
+    }
+
+    /// Another server, of the same file.
+    pub async fn beside(&self) -> Self {
+        let keys = format!("[\"{KEY}\"]");
+        Self::within(Arc::clone(&self.folder), &[("OH_SESSION_API_KEYS", &keys)]).await
+    }
+
+    async fn within(folder: Arc<tempfile::TempDir>, variables: &[(&str, &str)]) -> Self {
         // The client could speak TLS and wants to know with what, though nothing here does.
         let _there_already = rustls::crypto::ring::default_provider().install_default();
-        let folder = tempfile::tempdir().unwrap();
         let mut child = command(folder.path(), variables).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
@@ -390,15 +400,21 @@ async fn no_child_of_the_server_has_its_keys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_at_sockets_are_cut_off_and_cost_nothing() {
-    const STRANGERS: usize = 60;
+    const STRANGERS: usize = 200;
+    const PATHS: [&str; 3] = [
+        "/sockets/bash-events",
+        "/sockets/events/00000000-0000-4000-8000-000000000007",
+        "/sockets/session/00000000-0000-4000-8000-000000000007",
+    ];
     const SAID_BYTES: usize = 15 << 20;
     let server = Hostile::start().await;
     let address = server.url.trim_start_matches("http://").to_owned();
     let mut strangers = Vec::new();
-    for _ in 0..STRANGERS {
+    for number in 0..STRANGERS {
         let mut stream = TcpStream::connect(&address).await.unwrap();
+        let path = PATHS[number % PATHS.len()];
         let head = format!(
-            "GET /sockets/bash-events HTTP/1.1\r\nhost: {address}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+            "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
              sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).await.unwrap();

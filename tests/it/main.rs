@@ -118,6 +118,7 @@ mod server_metrics;
 mod server_page;
 #[cfg(feature = "server")]
 mod server_questions;
+mod server_twice;
 #[cfg(feature = "agent")]
 mod skills;
 mod sql;

@@ -10,15 +10,19 @@ from stage import GOLDENS, Annals, Watched, chromium
 
 
 @pytest.fixture(scope="session")
-def browser():
+def start():
+    """Starts browsers, with arguments of their own besides."""
     arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--enable-precise-memory-info"]
-    if os.environ.get("PAGE_FOLDER"):
-        # What a test hands over counts as a page from elsewhere, which may not open sockets here.
-        arguments.append("--disable-features=LocalNetworkAccessChecks")
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium(), args=arguments)
-        yield browser
-        browser.close()
+        yield lambda *more: driver.chromium.launch(executable_path=chromium(), args=[*arguments, *more])
+
+
+@pytest.fixture(scope="session")
+def browser(start):
+    # What a test hands over counts as a page from elsewhere, which may not open sockets here.
+    browser = start(*(["--disable-features=LocalNetworkAccessChecks"] if os.environ.get("PAGE_FOLDER") else []))
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="session")

@@ -108,11 +108,15 @@ async fn two_servers_share_a_file_and_one_of_them_runs() {
     socket.hear_until(|frame| frame["kind"] == "ActionEvent").await;
     // What is said there reaches the run that goes on here.
     let said = json!({"role": "user", "content": [{"type": "text", "text": "Also this"}], "run": true});
-    other.post(&format!("{}/events", root(&id)), said).await.ok();
-    std::fs::write(one.path("work/gate"), "").unwrap();
-    let status = one.rest(&id).await;
-    assert_eq!(status, "finished", "{}", one.get(&format!("{}/events/search", root(&id))).await.text());
-    assert!(model.seen().last().unwrap().text.contains("Also this"));
+    let path = format!("{}/events", root(&id));
+    // It waits for the command, as its answer has to stand next to its call.
+    let saying = async { other.post(&path, said).await.ok() };
+    let opening = async { std::fs::write(one.path("work/gate"), "").unwrap() };
+    tokio::join!(saying, opening);
+    until(async || model.seen().last().unwrap().text.contains("Also this")).await;
+    for server in [&one, &other] {
+        until(async || server.rest(&id).await == "finished").await;
+    }
     let events = async |server: &Served| server.get(&format!("{}/events/search", root(&id))).await.ok();
     // What one reads later than the other may have grown in between.
     until(async || events(&one).await == events(&other).await).await;
@@ -138,6 +142,27 @@ async fn both_may_be_asked_for_one_id_and_it_is_made_once() {
     let mut statuses = asked.join_all().await;
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 201]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_that_are_made_at_once_are_all_made() {
+    const TOGETHER: usize = 16;
+    const EACH: usize = 16;
+    let (server, model) = (std::sync::Arc::new(Served::start().await), model(&[]));
+    let wanted = server.wanted(&model);
+    let mut asked = tokio::task::JoinSet::new();
+    for _ in 0..TOGETHER {
+        let (server, wanted) = (server.clone(), wanted.clone());
+        asked.spawn(async move {
+            for _ in 0..EACH {
+                let made = server.post("/api/conversations", wanted.clone()).await;
+                assert_eq!(made.status, 201, "{}", made.text());
+            }
+        });
+    }
+    asked.join_all().await;
+    let count = server.get("/api/conversations/count").await.ok();
+    assert_eq!(count, json!(TOGETHER * EACH));
 }
 
 #[tokio::test]

@@ -107,7 +107,7 @@ pub use conversation_state::ConversationState;
 pub use error::{Error, Expected, Result};
 pub use event::NewEvent;
 pub use ids::{ConversationId, EventId, Position, Sequence, Timestamp, Version};
-pub use state::ExecutionStatus;
+pub use state::{AgentExecutionStatus, ExecutionStatus};
 pub use store::{Options, Store};
 
 /// The examples of `README.md` are doctests.

@@ -6,22 +6,23 @@ use std::sync::{Arc, Mutex, RwLock};
 use tokio::sync::watch;
 
 use super::base::{Base, Sealing};
+use super::folder;
 use super::live::{Live, OnPause, StateUpdates};
 use super::load::{self, Stored};
+use super::tags::check_tags;
 use super::task::Tasks;
 use super::{Callback, Conversation, ConversationError, DeltaCallback, Guide, Host, Local, Result, Snapshot};
 use crate::agent::definition::{Definition, Definitions};
 use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::error::Expected;
-use crate::event::json::Raw;
-use crate::event::{Json, Text};
+use crate::event::Text;
 use crate::hook;
 use crate::ids::ConversationId;
 use crate::llm::{LlmError, Model, Settings};
 use crate::plugin::{AmbientPlugins, PluginSource, Server};
 use crate::secret::registry::Fetch;
 use crate::secret::{Cipher, Registry as Secrets, Source};
-use crate::state::base::{FieldChange, quoted};
+use crate::state::base::FieldChange;
 use crate::store::{Append, BaseStateChange, Store};
 use crate::stuck::Thresholds;
 use crate::tool::{self, Tool};
@@ -29,16 +30,13 @@ use crate::tool::{self, Tool};
 /// Makes the client of a model from its settings, whose secrets are open.
 pub type ModelMaker = Arc<dyn Fn(&Settings) -> Result<Arc<dyn Model>, LlmError> + Send + Sync>;
 
-/// The folder that a conversation works in where none is given: the reference's.
-const WORKSPACE: &str = "workspace/project";
-
 /// How a conversation is opened; see [`Conversation::builder`].
 #[must_use]
 pub struct Builder {
     pub(super) host: Option<Host>,
     pub(super) id: Option<ConversationId>,
     pub(super) agent: Option<AgentDocument>,
-    workspace: PathBuf,
+    workspace: Option<PathBuf>,
     pub(super) keep_dir: Option<PathBuf>,
     pub(super) max_iterations: u64,
     pub(super) policy: Option<Policy>,
@@ -88,7 +86,7 @@ impl Default for Builder {
             host: None,
             id: None,
             agent: None,
-            workspace: PathBuf::from(WORKSPACE),
+            workspace: None,
             keep_dir: None,
             max_iterations: 500,
             policy: None,
@@ -149,9 +147,10 @@ impl Builder {
         self
     }
 
-    /// The folder to work in, made where it is not there; `workspace/project` where none is given.
+    /// The folder to work in, made where it is not there; `workspace/project` where none is given, and for [`Builder::load`]
+    /// the one that the conversation had.
     pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.workspace = folder.into();
+        self.workspace = Some(folder.into());
         self
     }
 
@@ -329,6 +328,19 @@ impl Builder {
     /// [`ConversationError::NoAgent`] for a new conversation without one, [`ConversationError::Agent`] where the
     /// given one may not go on with it, [`ConversationError::Workspace`], and what the store can meet.
     pub async fn open(self) -> Result<Conversation> {
+        self.open_where(Missing::Make).await
+    }
+
+    /// Opens the conversation of this id as it was left: as [`Builder::open`], but it makes none, and where no folder is given
+    /// it works in the one that it had.
+    ///
+    /// # Errors
+    /// [`crate::Error::UnknownConversation`] where there is none, and as [`Builder::open`].
+    pub async fn load(self) -> Result<Conversation> {
+        self.open_where(Missing::Refuse).await
+    }
+
+    async fn open_where(mut self, missing: Missing) -> Result<Conversation> {
         if self.max_iterations == 0 {
             return Err(ConversationError::Limit { setting: "max_iterations" });
         }
@@ -338,9 +350,15 @@ impl Builder {
             None => Host::new(Store::in_memory(&crate::Options::default())?),
         };
         let id = self.id.clone().unwrap_or_else(ConversationId::mint);
-        let working_dir = make_folder(&self.workspace)?;
+        let stored = load::stored(&host, &id).await?;
+        if missing == Missing::Refuse {
+            let unknown = || crate::Error::UnknownConversation { conversation: id.to_string() };
+            let base = stored.as_ref().ok_or_else(unknown)?.base.as_ref();
+            self.workspace = self.workspace.or_else(|| folder::left_in(&base?.1));
+        }
+        let working_dir = folder::make(self.workspace.as_deref())?;
         let sealing = Sealing { cipher: self.cipher.clone(), registry: Secrets::new(self.fetch.clone()) };
-        let live = match load::stored(&host, &id).await? {
+        let live = match stored {
             Some(stored) => self.resume(&host, &id, stored, &working_dir, sealing).await?,
             None => self.create(&host, &id, &working_dir, sealing).await?,
         };
@@ -365,7 +383,7 @@ impl Builder {
             policy: self.policy.clone().unwrap_or_default(),
             analyzer: self.analyzer.clone(),
             tags: self.tags.clone(),
-            ..Base::new(agent, workspace(working_dir))
+            ..Base::new(agent, folder::workspace(working_dir))
         };
         let fields = base.written(id, &sealing);
         let change = BaseStateChange { expected: None, fields };
@@ -410,11 +428,11 @@ impl Builder {
                 policy: self.policy.clone().unwrap_or_default(),
                 analyzer: self.analyzer.clone(),
                 tags: self.tags.clone(),
-                ..Base::new(agent.clone(), workspace(working_dir))
+                ..Base::new(agent.clone(), folder::workspace(working_dir))
             },
             (None, None) => return Err(ConversationError::NoAgent),
         };
-        base.workspace = workspace(working_dir);
+        base.workspace = folder::workspace(working_dir);
         base.max_iterations = self.max_iterations;
         base.stuck_detection = self.parts.thresholds.is_some();
         base.persistence_dir = self.keep_dir.as_deref().map(text).or(base.persistence_dir);
@@ -463,33 +481,13 @@ impl Local {
     }
 }
 
-/// Makes the folder where it is not there; its absolute path.
-fn make_folder(folder: &Path) -> Result<PathBuf> {
-    let unusable = |source| ConversationError::Workspace { path: folder.to_owned(), source };
-    let path = std::path::absolute(folder).map_err(unusable)?;
-    std::fs::create_dir_all(&path).map_err(unusable)?;
-    Ok(path)
-}
-
-fn workspace(working_dir: &Path) -> Json {
-    let json =
-        format!(r#"{{"working_dir":{},"kind":"LocalWorkspace"}}"#, quoted(&working_dir.to_string_lossy()));
-    Json::from(Raw::checked(&json))
+/// What is to happen where there is no conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Make,
+    Refuse,
 }
 
 fn text(path: &Path) -> Text {
     path.to_string_lossy().as_ref().into()
-}
-
-/// The reference's rule for tags.
-pub(super) fn check_tags(tags: &[(String, String)]) -> Result<()> {
-    let is_fine = |(key, value): &&(String, String)| {
-        let letters =
-            !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        letters && value.chars().count() <= 256
-    };
-    match tags.iter().find(|tag| !is_fine(tag)) {
-        Some((key, _)) => Err(ConversationError::Tag { key: key.clone() }),
-        None => Ok(()),
-    }
 }

@@ -7,8 +7,8 @@
 use std::path::PathBuf;
 
 use super::base::Base;
-use super::builder::check_tags;
 use super::live::Live;
+use super::tags::check_tags;
 use super::{Conversation, ConversationError, Local, Result, load};
 use crate::agent::AgentDocument;
 use crate::error::Expected;

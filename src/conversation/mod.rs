@@ -20,6 +20,7 @@ mod control;
 mod equip;
 mod error;
 mod execute;
+mod folder;
 mod fork;
 mod goal;
 mod guide;
@@ -43,6 +44,7 @@ mod settings;
 mod skills;
 mod step;
 mod switch;
+mod tags;
 mod task;
 mod tool;
 
@@ -141,6 +143,14 @@ impl Conversation {
     /// Opens a conversation: [`Builder`] says how.
     pub fn builder() -> Builder {
         Builder::default()
+    }
+
+    /// Goes on with a conversation as it was left; [`Builder::load`] with more of one's own.
+    ///
+    /// # Errors
+    /// As [`Builder::load`].
+    pub async fn load(host: &Host, id: ConversationId) -> Result<Self> {
+        Self::builder().host(host).id(id).load().await
     }
 
     /// Its id.

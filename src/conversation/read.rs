@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Conversation, Result};
+use super::{Conversation, Result, load};
 use crate::event::{DecodeError, Event, Given, Json};
 use crate::ids::Sequence;
-use crate::state::Stats;
+use crate::state::{State, Stats};
 use crate::store::EventQuery;
 use crate::view::View;
 
@@ -59,6 +59,21 @@ impl Conversation {
         let state = self.0.host.call(move |store| store.base_state(&id)).await?;
         let text = state.map_or_else(|| "{}".to_owned(), |state| state.document.as_str().to_owned());
         Ok(Json::from(crate::event::json::Raw::checked(&text)))
+    }
+
+    /// What follows from the events of the branch alone: the iteration, the task list, what waits for an answer. Reads the
+    /// whole log.
+    ///
+    /// # Errors
+    /// What the store can meet.
+    pub async fn derived(&self) -> Result<State> {
+        let (id, mut derived) = (&self.0.id, State::new());
+        let unknown = || crate::Error::UnknownConversation { conversation: id.to_string() };
+        let stored = load::stored(&self.0.host, id).await?.ok_or_else(unknown)?;
+        for event in &stored.branch(id)? {
+            derived.apply(event);
+        }
+        Ok(derived)
     }
 
     /// What model calls took so far.

@@ -1,8 +1,8 @@
 //! What can be changed of a conversation while it goes on.
 
 use super::base::Change;
-use super::builder::check_tags;
 use super::plugins::RECORD;
+use super::tags::check_tags;
 use super::{Conversation, Result};
 use crate::agent::{Analyzer, Policy};
 use crate::event::Json;

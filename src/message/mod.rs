@@ -68,6 +68,14 @@ pub fn messages<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Vec<M
     Ok(messages)
 }
 
+impl Event {
+    /// Its message alone, as [`message()`] makes it; `None` for an event that no model sees. The name is seed 000's.
+    #[must_use]
+    pub fn to_llm_message(&self) -> Option<Message> {
+        message(self)
+    }
+}
+
 /// The message of one event alone; `None` for an event that no model sees.
 ///
 /// An action that is one of several in a reply has a part of the reply's message only.

@@ -19,4 +19,4 @@ pub use ledger::{Ledger, Spent, Usage};
 pub use metrics::{Metrics, Stats, TokenUsage};
 pub use pending::Pending;
 pub use record::ModelCall;
-pub use status::ExecutionStatus;
+pub use status::{AgentExecutionStatus, ExecutionStatus};

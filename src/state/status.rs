@@ -60,12 +60,21 @@ impl ExecutionStatus {
         }
     }
 
+    /// The name as seed 000 prints it, `WAITING_FOR_CONFIRMATION`; [`FromStr`] reads both.
+    #[must_use]
+    pub fn name(self) -> String {
+        self.as_str().to_ascii_uppercase()
+    }
+
     /// Whether a run has ended for good: finished, error or stuck.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Error | Self::Stuck)
     }
 }
+
+/// The name that seed 000 has for it.
+pub type AgentExecutionStatus = ExecutionStatus;
 
 impl fmt::Display for ExecutionStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,7 +85,8 @@ impl fmt::Display for ExecutionStatus {
 /// A text that names no status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not a status; there are idle, running, paused, waiting_for_confirmation, finished, error, stuck"
+    "{text:?} is not a status; there are idle, running, paused, waiting_for_confirmation, finished, error, stuck, \
+     deleting"
 )]
 pub struct UnknownStatus {
     /// The text.

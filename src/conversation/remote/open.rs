@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::request::parsed;
 use super::{Far, RemoteConversation};
 use crate::agent::AgentDocument;
-use crate::conversation::builder::check_tags;
+use crate::conversation::tags::check_tags;
 use crate::conversation::{AnyConversation, Builder, ConversationError, Result, Workspace};
 use crate::event::json::Raw;
 use crate::ids::ConversationId;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::request::secrets;
 use super::{RemoteConversation, unknown_event, unsupported};
 use crate::agent::{Analyzer, Policy};
-use crate::conversation::builder::check_tags;
+use crate::conversation::tags::check_tags;
 use crate::conversation::{ConversationError, ForkMetrics, ForkOptions, Result};
 use crate::event::Json;
 use crate::event::json::Raw;

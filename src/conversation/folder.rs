@@ -1,0 +1,34 @@
+//! The folder that a conversation works in.
+
+use std::path::{Path, PathBuf};
+
+use super::{ConversationError, Result};
+use crate::event::Json;
+use crate::event::json::Raw;
+use crate::state::BaseDocument;
+use crate::state::base::quoted;
+
+/// It, where none is given: the reference's.
+const WORKSPACE: &str = "workspace/project";
+
+/// Makes the folder where it is not there; its absolute path.
+pub(super) fn make(folder: Option<&Path>) -> Result<PathBuf> {
+    let folder = folder.unwrap_or(Path::new(WORKSPACE));
+    let unusable = |source| ConversationError::Workspace { path: folder.to_owned(), source };
+    let path = std::path::absolute(folder).map_err(unusable)?;
+    std::fs::create_dir_all(&path).map_err(unusable)?;
+    Ok(path)
+}
+
+/// The folder that a base state says its conversation works in.
+pub(super) fn left_in(document: &BaseDocument) -> Option<PathBuf> {
+    let folder = document.field("workspace")?.get("working_dir")?.as_text()?;
+    Some(PathBuf::from(&*folder))
+}
+
+/// How a base state says it.
+pub(super) fn workspace(working_dir: &Path) -> Json {
+    let json =
+        format!(r#"{{"working_dir":{},"kind":"LocalWorkspace"}}"#, quoted(&working_dir.to_string_lossy()));
+    Json::from(Raw::checked(&json))
+}

@@ -240,3 +240,47 @@ async fn a_server_that_ends_says_that_it_comes_back() {
         assert_eq!(end, (1012, "the server ends".to_owned()));
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_command_did_is_there_when_it_is_answered() {
+    use std::io::{Read as _, Write as _};
+
+    let (server, model) = (Served::start().await, model(&[]));
+    let id = server.conversation(&model).await;
+    let mut socket = std::net::TcpStream::connect(server.address).unwrap();
+    let head = format!(
+        "GET /sockets/events/{id} HTTP/1.1\r\nx-session-api-key: {KEY}\r\nhost: {}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        server.address
+    );
+    socket.write_all(head.as_bytes()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    // What has come by now; nothing is waited for.
+    let come = || {
+        let (mut socket, mut bytes) = (&socket, Vec::new());
+        let _would_block = socket.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let mut begin = String::new();
+    until(async || {
+        begin.push_str(&come());
+        begin.contains("full_state")
+    })
+    .await;
+    for round in 0..20 {
+        let kind = if round % 2 == 0 { "AlwaysConfirm" } else { "NeverConfirm" };
+        let policy = json!({"policy": {"kind": kind}});
+        server.post(&format!("/api/conversations/{id}/confirmation_policy"), policy).await.ok();
+        assert!(come().contains(kind), "{round}");
+        let words = format!("words-{round}");
+        let message = json!({"role": "user", "content": [{"type": "text", "text": words}]});
+        server.post(&format!("/api/conversations/{id}/events"), message).await.ok();
+        assert!(come().contains(&words), "{round}");
+    }
+    // Who takes nothing keeps nobody waiting for long: what is sent to them fills what the system holds.
+    let large = "x".repeat(1 << 20);
+    for _ in 0..12 {
+        let message = json!({"role": "user", "content": [{"type": "text", "text": large}]});
+        server.post(&format!("/api/conversations/{id}/events"), message).await.ok();
+    }
+}

@@ -18,6 +18,7 @@ pub(super) const ASSETS: &[Asset] = &[
     file("lib/sheet.js", include_bytes!("app/lib/sheet.js")),
     file("lib/theme.js", include_bytes!("app/lib/theme.js")),
     file("lib/ui.js", include_bytes!("app/lib/ui.js")),
+    file("lib/unseen.js", include_bytes!("app/lib/unseen.js")),
     file("main.js", include_bytes!("app/main.js")),
     file("style/answer.css", include_bytes!("app/style/answer.css")),
     file("style/base.css", include_bytes!("app/style/base.css")),

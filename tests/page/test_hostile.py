@@ -1,6 +1,7 @@
 """A hostile transcript is shown, and nothing of it runs, asks elsewhere, or breaks the page."""
 
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from playwright.sync_api import expect
@@ -17,14 +18,29 @@ HARM = """() => ({
     .filter((one) => one.getAttribute('src') !== 'page/main.js').map((one) => one.outerHTML.slice(0, 100)),
   handlers: [...document.querySelectorAll('*')].flatMap((one) => one.getAttributeNames()).filter((name) => name.startsWith('on')),
   pictures: [...document.querySelectorAll('img')].map((one) => one.src.slice(0, 40)).filter((src) => !/^(data:image\\/(png|jpeg|gif|webp)|blob:)/.test(src)),
+  unseen: (() => {
+    // Marks of direction, and control characters but tab and line ends; all texts, and what is read besides them.
+    const marks = /[\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]/;
+    const walk = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_ALL);
+    const found = marks.test(document.title) ? ['the title of the window'] : [];
+    for (let node = walk.currentNode; node; node = walk.nextNode()) {
+      const read = node.nodeType === 3 ? [node.data] : ['title', 'aria-label', 'alt', 'placeholder'].map((name) => node.getAttribute?.(name) ?? '');
+      if (read.some((text) => marks.test(text))) found.push((node.parentElement ?? node).outerHTML.slice(0, 120));
+    }
+    return found;
+  })(),
   wide: Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth),
   origin: location.pathname,
 })"""
 
 
+# A title, and the value of a tag.
+NAME = "a \u202eturned\u202c \u009b31mname\u0085 \u2066of\u2069 it"
+
+
 def check(page):
     assert page.evaluate(HARM) == {
-        "ran": None, "refused": [], "links": [], "elements": [], "handlers": [], "pictures": [], "wide": 0, "origin": "/"}
+        "ran": None, "refused": [], "links": [], "elements": [], "handlers": [], "pictures": [], "unseen": [], "wide": 0, "origin": "/"}
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +49,10 @@ def harmful(tmp_path_factory):
     annals.id = str(uuid.uuid4())
     annals.events = transcript()
     try:
+        # One whose names are hostile and which has no events.
+        nobody = SimpleNamespace(url="http://127.0.0.1:1")
+        annals.named = annals.conversation(nobody, tags={"tag": NAME})
+        annals.ask(f"/api/conversations/{annals.named}", {"title": NAME}, "PATCH")
         for first in range(0, len(annals.events), 20):
             annals.append(annals.id, annals.events[first:first + 20])
         yield annals
@@ -48,7 +68,11 @@ def unfold(page):
 def test_in_the_list_and_the_search(harmful, visit):
     watched = visit(harmful)
     page = watched.open("/conversations")
-    expect(page.locator("article.conversation")).to_have_count(1)
+    expect(page.locator("article.conversation")).to_have_count(2)
+    check(page)
+    watched.go(f"#/c/{harmful.named}")
+    expect(page.locator(".talk-head")).to_contain_text("U+202E")
+    expect(page.locator(".link-live")).to_be_visible()
     check(page)
     for words in ["script", "javascript", '"<script>"', "red", "everything turned"]:
         watched.go(f"#/search?q={words}")
@@ -78,7 +102,7 @@ def test_in_the_timeline_from_end_to_end(harmful, visit):
     # It still does what it is there for.
     page.keyboard.press("g")
     page.keyboard.press("c")
-    expect(page.locator("article.conversation")).to_have_count(1)
+    expect(page.locator("article.conversation")).to_have_count(2)
 
 
 def test_as_it_is_stored_and_as_the_model_saw_it(harmful, visit):

@@ -11,6 +11,7 @@ import { Guard } from './guard.js';
 import { Notes } from './notes.js';
 import { Problem, Waiting } from './pieces.js';
 import { Icon } from './icon.js';
+import { plain } from './text.js';
 
 const NAVIGATION = VIEWS.filter((view) => view.label);
 
@@ -78,7 +79,7 @@ export function Shell() {
   useEffect(() => {
     document.querySelector('.bar nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }, [view]);
-  useEffect(() => { document.title = view?.label ? `${view.label} · Annals` : 'Annals'; }, [view]);
+  useEffect(() => { document.title = view?.label ? `${plain(view.label)} · Annals` : 'Annals'; }, [view]);
   return html`
     <a class="skip" href="#main" onClick=${focusMain}>Skip to the content</a>
     <${Header} current=${current} onHelp=${() => setHelpOpen(true)} />

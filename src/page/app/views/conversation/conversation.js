@@ -3,6 +3,7 @@ import { html, cx, useEffect, useLayoutEffect, useMemo, useState, useSignal } fr
 import { useShortcuts } from '../../lib/keys.js';
 import { highlight, unhighlight, wordsOf } from '../../lib/highlight.js';
 import { Live } from '../../lib/live.js';
+import { plain } from '../../ui/text.js';
 import { Context, follow, numbered } from './context.js';
 import { BESIDE } from './group.js';
 import { Head } from './head.js';
@@ -111,7 +112,7 @@ export function Conversation({ head: first, events, query }) {
   }, []);
   useLayoutEffect(() => { follow(context, query); }, [query.event, query.at]);
   const head = context.head.value;
-  useEffect(() => { document.title = `${head.title ?? 'Conversation'} · Annals`; }, [head.title]);
+  useEffect(() => { document.title = `${plain(head.title ?? 'Conversation')} · Annals`; }, [head.title]);
   useShortcuts(shortcuts(context, { toggleSide: () => setSideOpen((old) => !old) }), [context]);
   useFound(context, query.find, numbered(query.event));
   const target = numbered(query.event) ?? numbered(query.at);

@@ -26,7 +26,7 @@ impl Limits {
 /// Prints an answer in the form that was asked for, and says on standard error where it was cut.
 pub(super) fn print(answer: &SqlAnswer, form: &Form, output: &Output) -> Result<()> {
     if form.csv {
-        output.raw(json::csv(answer).as_bytes())?;
+        output.text(&json::csv(answer))?;
     } else if output.json {
         output.value(&json::answer(answer))?;
     } else {

@@ -40,12 +40,21 @@ impl Output {
     /// Prints a line.
     pub(super) fn line(&self, text: impl AsRef<str>) -> Result<()> {
         let text = text.as_ref();
-        // Whatever is in it, also where it was not thought of: only this program's own styles reach a terminal.
-        let text = if self.is_terminal { styled_only(text) } else { Cow::Borrowed(text) };
-        self.raw(text.as_bytes()).and_then(|()| self.raw(b"\n"))
+        self.text(text).and_then(|()| self.raw(b"\n"))
     }
 
-    /// Prints bytes as they are.
+    /// Prints a text as it is, without a line's end.
+    pub(super) fn text(&self, text: &str) -> Result<()> {
+        self.raw(self.safe(text).as_bytes())
+    }
+
+    /// What may be printed of a text: whatever is in it, also where it was not thought of, only this program's own styles
+    /// reach a terminal.
+    pub(super) fn safe<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.is_terminal { styled_only(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// Prints bytes as they are: this program's own.
     pub(super) fn raw(&self, bytes: &[u8]) -> Result<()> {
         std::io::stdout().write_all(bytes).map_err(Error::io("writing to", "standard output"))
     }

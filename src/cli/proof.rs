@@ -59,7 +59,7 @@ pub(super) fn head(place: &Place<'_>, command: &HeadArguments, output: &Output) 
         value["text"] = json!(text);
         output.value(&value)?;
     } else {
-        output.raw(text.as_bytes())?;
+        output.text(&text)?;
         if key.is_none() {
             output.remark("not signed: whoever keeps it must be trusted (--sign KEYFILE)");
         }

@@ -17,6 +17,7 @@ mod cli_remote;
 mod cli_retention;
 mod cli_run;
 mod cli_serve;
+mod cli_terminal;
 mod concurrent;
 #[cfg(feature = "agent")]
 mod conversation_aside;

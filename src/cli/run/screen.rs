@@ -204,7 +204,7 @@ impl Screen {
     pub(super) fn line(&self, text: &str) {
         let mut state = self.lock();
         self.wipe(&mut state);
-        self.print(&format!("{text}\n"));
+        self.print(&format!("{}\n", self.output.safe(text)));
     }
 
     /// `text` as something small.

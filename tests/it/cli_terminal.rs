@@ -1,0 +1,249 @@
+//! The program on a real terminal, over conversations whose every text wants to drive it: nothing that is stored reaches it
+//! but as text.
+#![cfg(all(feature = "cli", feature = "agent", target_os = "linux"))]
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use pty_process::Size;
+use pty_process::blocking::Command;
+use serde_json::{Value, json};
+
+use crate::cli::Program;
+
+/// What a text has that means harm: sequences of 7 and of 8 bits, what goes back over what is there, and what turns the
+/// direction of reading.
+const HARM: &str = "a\u{1b}]0;owned\u{7}b\u{1b}[2Jc\u{9b}31md\u{202e}e\u{2066}f\u{85}g\rh\u{8}i\u{1b}]52;c;eA==\u{1b}\\j\u{90}k stored";
+
+/// Members whose values make an event what it is.
+const STRUCTURE: [&str; 14] = [
+    "id",
+    "kind",
+    "source",
+    "parent_id",
+    "timestamp",
+    "action_id",
+    "tool_call_id",
+    "llm_response_id",
+    "type",
+    "role",
+    "arguments",
+    "image_urls",
+    "command",
+    "security_risk",
+];
+
+/// What there is to type; `ID` and `OTHER` are conversations. What is not here changes things, waits, or shows nothing stored.
+const ASKED: [&[&str]; 46] = [
+    &["list"],
+    &["show", "ID"],
+    &["secrets", "ID"],
+    &["events", "ID"],
+    &["events", "ID", "--raw"],
+    &["transcript", "ID"],
+    &["tail", "--once", "-n", "1000"],
+    &["tail", "ID", "--once", "-n", "1000"],
+    &["search", "stored"],
+    &["state", "ID"],
+    &["state", "ID", "--at", "5"],
+    &["query", "SELECT * FROM tool_calls"],
+    &["query", "--csv", "SELECT * FROM transcript"],
+    &["query", "SELECT title, status, tags FROM conversations"],
+    &["query", "--csv", "SELECT title, status, tags FROM conversations"],
+    &["report"],
+    &["report", "commands"],
+    &["report", "files"],
+    &["report", "risks"],
+    &["report", "errors"],
+    &["report", "confirmations"],
+    &["view", "ID"],
+    &["messages", "ID"],
+    &["messages", "ID", "--wire", "chat"],
+    &["messages", "ID", "--wire", "responses"],
+    &["branches", "ID"],
+    &["diff", "ID", "3", "9"],
+    &["diff", "ID", "OTHER"],
+    &["stats"],
+    &["stats", "--by", "tool"],
+    &["stats", "--by", "kind"],
+    &["stats", "--by", "conversation"],
+    &["verify"],
+    &["verify", "ID"],
+    &["head"],
+    &["doctor"],
+    &["scan-secrets"],
+    &["redact", "ID", "--pattern", "stored", "--dry-run"],
+    &["admin-log", "--receipts"],
+    &["prune"],
+    &["rebuild"],
+    &["convert", "events.jsonl"],
+    &["show", "owned\u{1b}[2J"],
+    &["query", "SELECT '\u{9b}31m' FROM \"\u{1b}[2J\""],
+    &["report", "\u{1b}]0;owned\u{7}"],
+    &["import", "nowhere\u{1b}[2J"],
+];
+
+/// The commands that are asked nothing here, and why.
+const LEFT: [&str; 27] = [
+    // They run agents, and need a model.
+    "run",
+    "resume",
+    "send",
+    "approve",
+    "reject",
+    "ask",
+    "pause",
+    "fork",
+    // They show what a person set up, not what is stored.
+    "profiles",
+    "config",
+    "keys",
+    "completions",
+    "help",
+    // They change the file or make others; what they say is of their own.
+    "export",
+    "bundle",
+    "upgrade",
+    "backup",
+    "restore",
+    "merge",
+    "split",
+    "copy",
+    "delete",
+    "erase",
+    "archive",
+    "unarchive",
+    "vacuum",
+    // It draws a screen of its own: tests/it/drawing.rs.
+    "replay",
+];
+
+/// They go on until they are ended.
+const ENDLESS: [&str; 2] = ["open", "serve"];
+
+fn harm(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::from(format!("{HARM} {text}")),
+        Value::Array(all) => all.iter().map(harm).collect(),
+        Value::Object(members) => {
+            let harmed = |(name, value): (&String, &Value)| {
+                let kept = STRUCTURE.contains(&name.as_str()) || (name == "tool_calls" || name == "action");
+                (name.clone(), if kept { value.clone() } else { harm(value) })
+            };
+            Value::Object(members.iter().map(harmed).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// A golden with harm in every text, under another id.
+fn folder(program: &Program, golden: &str, id: &str) -> PathBuf {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/conversations").join(golden);
+    let to = program.folder.path().join(id);
+    std::fs::create_dir_all(to.join("events")).unwrap();
+    let mut base: Value =
+        serde_json::from_str(&std::fs::read_to_string(from.join("base_state.json")).unwrap()).unwrap();
+    base["id"] = json!(id);
+    base["title"] = json!(HARM);
+    base["execution_status"] = json!(HARM);
+    base["tags"] = json!({ HARM: HARM });
+    base["agent"]["llm"]["model"] = json!(HARM);
+    base["secret_registry"]["secret_sources"][HARM] =
+        json!({"kind": "StaticSecret", "description": HARM, "value": null});
+    std::fs::write(to.join("base_state.json"), base.to_string()).unwrap();
+    for file in std::fs::read_dir(from.join("events")).unwrap() {
+        let file = file.unwrap();
+        if !file.file_name().to_string_lossy().ends_with(".json") {
+            continue;
+        }
+        let event: Value = serde_json::from_str(&std::fs::read_to_string(file.path()).unwrap()).unwrap();
+        std::fs::write(to.join("events").join(file.file_name()), harm(&event).to_string()).unwrap();
+    }
+    to
+}
+
+/// What a command writes to a terminal that it has to itself.
+fn typed(program: &Program, arguments: &[String]) -> String {
+    let (mut pty, pts) = pty_process::blocking::open().unwrap();
+    pty.resize(Size::new(50, 200)).unwrap();
+    let command =
+        Command::new(env!("CARGO_BIN_EXE_annals")).args(arguments).current_dir(program.folder.path());
+    let command = command.env_remove("ANNALS_DB").env("TERM", "xterm-256color");
+    let mut child = command.spawn(pts).unwrap();
+    let mut written = Vec::new();
+    // The end is an error: the other side has gone.
+    let _gone = pty.read_to_end(&mut written);
+    child.wait().unwrap();
+    String::from_utf8_lossy(&written).into_owned()
+}
+
+/// A text without the program's own: colours, and what a figure of progress is drawn with. Those are `ESC [ digits and semicolons m`, `ESC [2K`, `ESC [ digits A`, `ESC [?25l` and
+/// `ESC [?25h`.
+fn without_own(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find("\u{1b}[") {
+        let after = &rest[at + 2..];
+        let length = after.bytes().take_while(|byte| byte.is_ascii_digit() || b";?".contains(byte)).count();
+        let (parameters, last) = (&after[..length], after.as_bytes().get(length).copied());
+        let is_own = match last {
+            Some(b'm') => !parameters.contains('?'),
+            Some(b'K') => parameters == "2" || parameters.is_empty(),
+            Some(b'A' | b'B' | b'G') => true,
+            Some(b'l' | b'h') => parameters == "?25",
+            _ => false,
+        };
+        out.push_str(&rest[..if is_own { at } else { at + 2 }]);
+        rest = if is_own { &after[length + 1..] } else { after };
+    }
+    (out + rest).replace("\r\n", "\n")
+}
+
+#[test]
+fn nothing_stored_drives_a_terminal_whatever_is_typed() {
+    let program = Program::new();
+    let (id, other) = ("0f0f0f0f-0000-4000-8000-000000000001", "0e0e0e0e-0000-4000-8000-000000000002");
+    for (golden, id) in [("coding-task", id), ("errors-and-stuck", other)] {
+        let folder = folder(&program, golden, id);
+        program.run(&["import", folder.to_str().unwrap()]);
+    }
+    let events = program.done(&["events", id, "--raw"]);
+    assert!(events.contains("stored"));
+    std::fs::write(program.folder.path().join("events.jsonl"), events).unwrap();
+    let mut seen = 0;
+    for asked in ASKED {
+        for json in [false, true] {
+            let arguments: Vec<String> = json
+                .then(|| "--json".to_owned())
+                .into_iter()
+                .chain(asked.iter().map(|word| word.replace("OTHER", other).replace("ID", id)))
+                .collect();
+            let written = without_own(&typed(&program, &arguments));
+            let is_harm = |c: &char| {
+                (c.is_control() && !['\n', '\t', '\r'].contains(c))
+                    || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            };
+            let found = written.chars().position(|c| is_harm(&c));
+            let around =
+                found.map(|at| written.chars().skip(at.saturating_sub(80)).take(160).collect::<String>());
+            assert_eq!(around, None, "{arguments:?}");
+            assert!(!written.contains("g\rh"), "{arguments:?}: what is there is written over");
+            seen += usize::from(written.contains("stored"));
+        }
+    }
+    assert!(seen > 50, "{seen} of them showed what was stored");
+}
+
+#[test]
+fn every_command_is_asked_or_left_for_a_reason() {
+    let help = Program::new().done(&["--help"]);
+    let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.len() > 40, "{names:?}");
+    for name in names {
+        let is_known = LEFT.contains(&name)
+            || ENDLESS.contains(&name)
+            || ASKED.iter().any(|asked| asked.first() == Some(&name));
+        assert!(is_known, "{name} is in no list of this file");
+    }
+}

@@ -148,7 +148,8 @@ impl Session {
         *run = Run::Running { again: false };
         drop(run);
         let (session, app) = (Arc::clone(self), Arc::clone(app));
-        tokio::spawn(async move { session.run(&app, slot).await });
+        let is_awaited = busy == Busy::Refuse;
+        tokio::spawn(async move { session.run(&app, slot, is_awaited).await });
         Ok(())
     }
 
@@ -183,7 +184,7 @@ impl Session {
                 let _unwritten = session.conversation.stop_goal().await;
                 session.conversation.wait().await;
             }
-            session.run(&app, slot).await;
+            session.run(&app, slot, false).await;
         });
         Ok(())
     }
@@ -195,8 +196,9 @@ impl Session {
         }
     }
 
-    /// Runs, again where something new was said, and tells everybody how it ended.
-    async fn run(&self, app: &App, slot: OwnedSemaphorePermit) {
+    /// Runs, again where something new was said, and tells everybody how it ended: not before the answer to whoever asked for
+    /// the run, where that is awaited.
+    async fn run(&self, app: &App, slot: OwnedSemaphorePermit, is_awaited: bool) {
         let answered = tokio::time::sleep(ANSWERED_WITHIN);
         loop {
             let pursued = matches!(*self.lock(), Run::Goal { .. });
@@ -214,9 +216,11 @@ impl Session {
         }
         drop(slot);
         self.touch();
-        tokio::select! {
-            () = answered => {}
-            () = app.ending().cancelled() => {}
+        if is_awaited {
+            tokio::select! {
+                () = answered => {}
+                () = app.ending().cancelled() => {}
+            }
         }
         self.publish_state(app).await;
         self.over.notify_waiters();

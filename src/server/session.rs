@@ -148,8 +148,7 @@ impl Session {
         *run = Run::Running { again: false };
         drop(run);
         let (session, app) = (Arc::clone(self), Arc::clone(app));
-        let is_awaited = busy == Busy::Refuse;
-        tokio::spawn(async move { session.run(&app, slot, is_awaited).await });
+        tokio::spawn(async move { session.run(&app, slot, busy).await });
         Ok(())
     }
 
@@ -184,7 +183,7 @@ impl Session {
                 let _unwritten = session.conversation.stop_goal().await;
                 session.conversation.wait().await;
             }
-            session.run(&app, slot, false).await;
+            session.run(&app, slot, Busy::FollowUp).await;
         });
         Ok(())
     }
@@ -196,9 +195,9 @@ impl Session {
         }
     }
 
-    /// Runs, again where something new was said, and tells everybody how it ended: not before the answer to whoever asked for
-    /// the run, where that is awaited.
-    async fn run(&self, app: &App, slot: OwnedSemaphorePermit, is_awaited: bool) {
+    /// Runs, again where something new was said, and tells everybody how it ended. A run that may be refused is one that a
+    /// client waits for: its end is told after the answer to the request.
+    async fn run(&self, app: &App, slot: OwnedSemaphorePermit, busy: Busy) {
         let answered = tokio::time::sleep(ANSWERED_WITHIN);
         loop {
             let pursued = matches!(*self.lock(), Run::Goal { .. });
@@ -216,7 +215,7 @@ impl Session {
         }
         drop(slot);
         self.touch();
-        if is_awaited {
+        if busy == Busy::Refuse {
             tokio::select! {
                 () = answered => {}
                 () = app.ending().cancelled() => {}

@@ -82,7 +82,7 @@ fn hand_over(keys: &[String], to: OwnedFd) -> io::Result<()> {
 /// The keys that were handed over; nothing is left in the pipe, which programs that are started here inherit.
 ///
 /// # Errors
-/// [`Error::Setting`] for a pipe that is none.
+/// [`Error::Setting`] where the descriptor is no pipe.
 fn handed(descriptor: u32) -> Result<Vec<String>> {
     let read = || -> io::Result<Vec<String>> {
         let mut text = String::new();

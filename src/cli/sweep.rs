@@ -31,7 +31,7 @@ impl Sweeper {
         sweeper.arg0("annals").arg(NAME).env_clear().current_dir("/").process_group(0);
         let child = sweeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Self(child.ok().and_then(|mut child| {
-            // One that hears of no mark ends by itself.
+            // Without a mark on its input it ends by itself.
             writeln!(child.stdin.as_mut()?, "{}", environment::mark().unwrap_or_default()).ok()?;
             Some(child)
         }))
@@ -59,7 +59,7 @@ pub(super) fn is_asked() -> Option<ExitCode> {
         let mut input = BufReader::new(std::io::stdin());
         let mut mark = String::new();
         if input.read_line(&mut mark).is_ok() && !mark.trim().is_empty() {
-            // The end of the input, or that it cannot be read, is the end of whoever wrote it.
+            // The input ends, or fails, when the process that wrote it has ended.
             let _end = input.read_to_end(&mut Vec::new());
             sweep(mark.trim());
         }
@@ -67,7 +67,7 @@ pub(super) fn is_asked() -> Option<ExitCode> {
     })
 }
 
-/// Ends every process that bears the mark, and what came from it, until there is none.
+/// Ends every process that bears the mark, and its children, until no such process is left.
 fn sweep(mark: &str) {
     for _ in 0..ROUNDS_MAX {
         let found = marked(mark);

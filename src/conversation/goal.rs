@@ -182,7 +182,7 @@ impl Conversation {
             }
             say = judge::follow_up(rounds, if missing.is_empty() { UNSAID } else { &missing });
         };
-        // What a person said has told of its end already.
+        // A person's message has recorded its end already.
         let is_told = local.tell(goal, status.as_str(), rounds, verdict.as_ref()).await?;
         let status = if is_told { status } else { GoalStatus::Interrupted };
         Ok(GoalOutcome { status, rounds, verdict })

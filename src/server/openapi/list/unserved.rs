@@ -9,7 +9,7 @@ const FACADE: &str = "Chats are served, at /v1/chat/completions.";
 const DORMANT: &str = "This server is not dormant: it is configured when it is started.";
 
 pub(in crate::server::openapi) const OTHERS: Group = Group {
-    name: "Left out, and what there is none of",
+    name: "Left out, or always answered as empty",
     operations: &[
         get("/api/init", "Whether a dormant server was configured").not_found(DORMANT),
         post("/api/init", "Configures a dormant server").not_found(DORMANT),
@@ -19,9 +19,9 @@ pub(in crate::server::openapi) const OTHERS: Group = Group {
             .answers_or("Anything", "text/event-stream")
             .refuses(&[400, 404, 409, 429, 504]),
         post("/v1/responses", "A response in OpenAI's words").absent(FACADE),
-        get("/api/vscode/url", "An editor's address: there is none").answers("Anything"),
+        get("/api/vscode/url", "An editor's address, always null").answers("Anything"),
         get("/api/vscode/status", "Whether it runs: it does not").answers("Anything"),
-        get("/api/llm/subscription/openai/models", "Models of a subscription: there is none")
+        get("/api/llm/subscription/openai/models", "Models of a subscription, always an empty list")
             .answers("Anything"),
         get("/api/llm/subscription/openai/status", "Whether one is logged in: it is not").answers("Anything"),
         post("/api/llm/subscription/openai/device/start", "Begins to log in").absent(OAUTH),
@@ -31,7 +31,7 @@ pub(in crate::server::openapi) const OTHERS: Group = Group {
         get("/api/mcp/oauth/status/{job_id}", "Asks whether it is done").absent(OAUTH),
         post("/api/mcp/oauth/callback/{job_id}", "Takes the answer").absent(OAUTH),
         post("/api/canvas-extensions/install", "Installs an extension").absent(CANVAS),
-        get("/api/canvas-extensions/installed", "Lists them: there are none").answers("Anything"),
+        get("/api/canvas-extensions/installed", "Lists them, always an empty list").answers("Anything"),
         get("/api/canvas-extensions/installed/{extension_name}", "Shows one")
             .answers("Anything")
             .refuses(&[404]),

@@ -123,7 +123,7 @@ pub(in crate::server::openapi) const SCOPED: Group = Group {
         get("/api/conversations/{conversation_id}/git/diff", "A file before and now"),
         get("/api/conversations/{conversation_id}/git/commits", "The newest commits"),
         get("/api/conversations/{conversation_id}/git/commits/{sha}/changes", "Files of a commit"),
-        get("/api/conversations/{conversation_id}/vscode/url", "An editor's address: there is none")
+        get("/api/conversations/{conversation_id}/vscode/url", "An editor's address, always null")
             .answers("Anything"),
         get("/api/conversations/{conversation_id}/vscode/status", "Whether it runs: it does not")
             .answers("Anything"),

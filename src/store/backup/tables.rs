@@ -34,14 +34,16 @@ pub(super) const WHOLE: &[&str] = &["archive_dictionary", "log"];
 /// Tables whose rows are in the order in which they were written, which nothing else tells.
 const ORDERED: &[&str] = &["base_state_change", "head_change", "problem"];
 
-const HAS: &str = "SELECT 1 FROM pragma_table_list(?1) WHERE schema = ?2";
 const COLUMNS: &str = "SELECT group_concat('\"' || name || '\"', ', ') FROM pragma_table_info(?1, ?2)";
 
 const DOING: &str = "looking at the tables of a backup";
 
 /// Whether an attached database has a table.
+///
+/// It asks the schema and not `pragma_table_list`, which prepares every view of every attached file first.
 pub(super) fn has(db: &Connection, schema: &str, table: &str) -> Result<bool> {
-    db.prepare_cached(HAS).and_then(|mut statement| statement.exists([table, schema])).doing(DOING)
+    let sql = format!("SELECT 1 FROM \"{schema}\".sqlite_schema WHERE type = 'table' AND name = ?1");
+    db.prepare_cached(&sql).and_then(|mut statement| statement.exists([table])).doing(DOING)
 }
 
 /// The names of a table's columns, as a statement lists them.

@@ -279,6 +279,12 @@ pub(in super::super) fn install() {
         // does not matter which of the two took a piece; and it refuses to change them once it is in use.
         let done = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) };
         INSTALLED.store(done == ffi::SQLITE_OK, Ordering::Relaxed);
+        if is_installed() {
+            // SAFETY: the engine takes one integer with this option, and is not in use yet. Its own count of all
+            // threads' memory is behind one lock, which every piece of every connection would wait for.
+            let _it_only_costs_where_it_stays_on =
+                unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int) };
+        }
     });
 }
 

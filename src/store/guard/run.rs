@@ -95,8 +95,8 @@ pub(super) fn run(
 
 /// Lets the engine look at the clock and the memory.
 pub(super) fn watch(db: &Connection, bounds: Bounds) -> Result<Meter> {
-    if engine::memory_bytes() == 0 {
-        // A connection is open, so this engine does not count what it uses.
+    if !heap::is_installed() && engine::memory_bytes() == 0 {
+        // A connection is open, so this engine does not count what it uses, and neither do we.
         let what =
             "the memory of a query cannot be limited here: SQLite keeps no memory statistics".to_owned();
         let hint = Some("compile it without SQLITE_DEFAULT_MEMSTATUS=0".to_owned());

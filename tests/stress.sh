@@ -12,6 +12,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 rounds=${1:-20} who=${2:-all} filter=${3:-}
+# Many tests wait for a process or for the disk.
+threads=${RUST_TEST_THREADS:-$((3 * $(nproc)))}
 base=${ANNALS_STRESS_DIR:-${TMPDIR:-/tmp}/annals stress}
 clone="$base/a clone of annals"
 scratch=${TMPDIR:-/tmp}/annals-stress
@@ -68,7 +70,7 @@ run() {
     [ "$person" = "$(id -un)" ] || as=(setpriv "--reuid=$person" "--regid=$person" --init-groups --)
     for program in "${programs[@]}"; do
         "${as[@]}" env -u ANNALS_DB "HOME=$base/home $person" "TMPDIR=$scratch-tmp-$person" "USER=$person" \
-            "CARGO_MANIFEST_DIR=$clone" "./$program" $filter </dev/null >>"$log" 2>&1 || code=1
+            "CARGO_MANIFEST_DIR=$clone" "RUST_TEST_THREADS=$threads" "./$program" $filter </dev/null >>"$log" 2>&1 || code=1
     done
     return "$code"
 }

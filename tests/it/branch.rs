@@ -5,7 +5,7 @@ use annals::tree::Tree;
 use annals::{Expected, NewEvent};
 use rusqlite::types::Value;
 
-use crate::golden;
+use crate::support::golden;
 use crate::support::{Scratch, conversation, number, rows};
 
 fn sequences(rows: &[Vec<Value>]) -> Vec<usize> {

@@ -6,7 +6,7 @@ use annals::event::{Event, Given, Unfamiliar, decode, upcast};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::golden;
+use crate::support::golden;
 
 /// The payloads, and what the SDK writes for each; `None` where it refuses one.
 static PAYLOADS: LazyLock<Vec<(String, Option<String>)>> = LazyLock::new(|| {

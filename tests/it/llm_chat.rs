@@ -201,11 +201,11 @@ async fn a_model_without_tools_calls_them_in_words() {
 
 #[test]
 fn tokens_are_counted_about_as_litellm_counts_them() {
-    let counts = crate::golden::read(&crate::golden::folder("llm").join("tokens.json"));
+    let counts = crate::support::golden::read(&crate::support::golden::folder("llm").join("tokens.json"));
     let model = annals::llm::Scripted::new([]);
     for case in counts.as_array().unwrap() {
         let name = case["conversation"].as_str().unwrap();
-        let path = crate::golden::folder("conversations").join(name).join("llm_requests.jsonl");
+        let path = crate::support::golden::folder("conversations").join(name).join("llm_requests.jsonl");
         let text = std::fs::read_to_string(path).unwrap();
         let last: serde_json::Value =
             serde_json::from_str(text.trim_end().split('\n').next_back().unwrap()).unwrap();

@@ -6,7 +6,7 @@ use annals::llm::{Call, Client, ClientOptions, Model, Request, Settings, ToolSch
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::golden;
+use crate::support::golden;
 use crate::support::model_server::{Answer, ModelServer};
 
 fn messages(golden: &Value, name: &str) -> Vec<Message> {

@@ -7,7 +7,7 @@ use annals::llm::Settings;
 use annals::secret::{Cipher, Form, Held};
 use serde_json::Value;
 
-use crate::golden;
+use crate::support::golden;
 
 fn written(settings: &Settings, form: Form<'_>) -> String {
     settings.to_json(form)

@@ -57,7 +57,6 @@ mod full;
 mod fuzz;
 #[cfg(feature = "server")]
 mod fuzz_server;
-mod golden;
 mod guide;
 mod hostile;
 mod hostile_bytes;

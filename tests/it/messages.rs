@@ -7,7 +7,7 @@ use annals::view::View;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::golden::{self, events};
+use crate::support::golden::{self, events};
 
 /// The flags that the cases were asked with, in the order of their making.
 const FLAGS: &[(&str, [bool; 5])] = &[

@@ -16,8 +16,8 @@ use annals::view::View;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::golden;
 use crate::log::{Log, steps, update};
+use crate::support::golden;
 
 /// A golden conversation as it lies in its folder.
 struct Conversation {

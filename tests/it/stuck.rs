@@ -6,8 +6,8 @@ use annals::stuck::{Detector, Pattern, Thresholds, Verdict, pattern};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::golden;
 use crate::log::{Log, steps};
+use crate::support::golden;
 
 fn thresholds(case: &Value) -> Thresholds {
     let default = Thresholds::default();

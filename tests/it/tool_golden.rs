@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::golden;
+use crate::support::golden;
 
 /// A workspace with tools in it.
 struct Bench {

@@ -9,8 +9,8 @@ use annals::view::{Condenser, History, Plan, Requirement, Tokens, View};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::golden::{self, events};
 use crate::log::{Log, named_apart, steps};
+use crate::support::golden::{self, events};
 
 fn tree(events: &[Event]) -> Tree {
     let mut tree = Tree::new();

@@ -15,6 +15,4 @@ mod lifecycle;
 mod plugins;
 mod settings;
 mod sockets;
-#[cfg(feature = "otel")]
-mod telemetry;
 mod webhooks;

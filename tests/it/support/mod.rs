@@ -5,6 +5,7 @@ pub mod caller;
 pub mod child;
 pub mod events;
 pub mod folder;
+pub mod golden;
 #[cfg(feature = "agent")]
 pub mod model_server;
 #[cfg(feature = "agent")]

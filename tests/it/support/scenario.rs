@@ -19,9 +19,9 @@ use annals::tool::{Context, Registry, Resources, Tool, ToolError};
 use annals::{ConversationId, EventId};
 use serde_json::{Map, Value};
 
+use super::golden;
 use super::stage::{Terminal, observation};
 use super::{Scratch, all_events};
-use crate::golden;
 
 /// Members that no two runs share, and those that belong to the host.
 const LEFT_OUT: &[&str] = &["timestamp", "full_output_save_dir", "hook_input", "message_id"];

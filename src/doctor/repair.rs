@@ -15,6 +15,7 @@ use crate::store::{
     APPLICATION_ID, Append, BaseStateChange, Head, Mending, Options, RebuildProgress, Repair, Store,
 };
 use crate::transfer::{Copier, CopyOptions, CopyReport, ImportOptions, ImportStatus, Importer};
+use crate::untrusted;
 
 /// What the model is told of a call that a crash cut short: the reference's own words, so that a model
 /// meets one wording whoever mended it.
@@ -162,7 +163,7 @@ impl Doctor<'_> {
 /// Whether a file is an Annals database, by its first bytes; other programs' are imported.
 fn is_annals(path: &Path) -> bool {
     let mut first = [0; 72];
-    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+    untrusted::open(path).and_then(|(mut file, _)| file.read_exact(&mut first)).is_ok()
         && first.starts_with(b"SQLite format 3\0")
         && first.ends_with(&APPLICATION_ID.to_be_bytes())
 }

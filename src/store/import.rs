@@ -5,9 +5,8 @@
 //! origin, a conversation counts as half imported, and the same folder completes it.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::admin::{self, ActKind, NewAct};
 use super::append::Head;
@@ -25,6 +24,7 @@ use crate::event::foreign::ForeignFormat;
 use crate::ids::{ConversationId, EventId, Sequence, Timestamp};
 use crate::state::BaseDocument;
 use crate::state::status::Effect;
+use crate::untrusted;
 
 /// An event on its way in from a file.
 #[derive(Debug, Clone)]
@@ -94,23 +94,6 @@ pub(crate) enum Door<'a> {
     Folder(&'a str),
     /// From another program's log, whose path this is.
     Log(&'a str, ForeignFormat),
-}
-
-/// Opens a file to read it, and nothing else: whatever was put in its place meanwhile, a pipe or a device, is refused
-/// without waiting for it.
-pub(crate) fn open_file(path: &Path) -> std::io::Result<File> {
-    let mut options = File::options();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-    }
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() {
-        return Ok(file);
-    }
-    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a file any more"))
 }
 
 impl Store {
@@ -255,7 +238,7 @@ fn attach_all(db: &Connection, key: i64, files: &[ArrivingFile]) -> Result<()> {
             attachment::attach(db, key, &new, &mut std::io::empty())?;
             continue;
         }
-        let mut content = open_file(&file.from).map_err(Error::io("reading", &file.from))?;
+        let (mut content, _) = untrusted::open(&file.from).map_err(Error::io("reading", &file.from))?;
         let bytes = match file.offset {
             Some(offset) => {
                 content.seek(SeekFrom::Start(offset)).map_err(Error::io("reading", &file.from))?;

@@ -97,7 +97,7 @@ pub use guard::{
 };
 pub use heads::{ChainHead, ChainLink, Heads};
 pub use history::HeadMove;
-pub(crate) use import::{Arrival, ArrivingFile, Door, LogCopy, Surroundings, open_file};
+pub(crate) use import::{Arrival, ArrivingFile, Door, LogCopy, Surroundings};
 pub use kept::Part;
 pub use list::{Conversation, ConversationFilter, ConversationPage, Order};
 pub use log::StoredEvent;

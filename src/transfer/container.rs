@@ -10,7 +10,8 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::event::PAYLOAD_BYTES_MAX;
 use crate::event::json::Raw;
-use crate::store::{Glue, open_file};
+use crate::store::Glue;
+use crate::untrusted;
 
 /// The longest line that is held in memory, its end included.
 const LINE_BYTES_MAX: u64 = PAYLOAD_BYTES_MAX as u64 + 2;
@@ -41,7 +42,8 @@ pub(super) fn read(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()
 }
 
 fn open(path: &Path) -> Result<BufReader<File>> {
-    Ok(BufReader::with_capacity(1 << 16, open_file(path).map_err(Error::io("reading", path))?))
+    let (file, _) = untrusted::open(path).map_err(Error::io("reading", path))?;
+    Ok(BufReader::with_capacity(1 << 16, file))
 }
 
 fn is_array(path: &Path) -> Result<bool> {
@@ -128,7 +130,7 @@ const GLUE_BYTES_MAX: usize = 4 << 10;
 /// An array is held in memory as a whole while its elements are shown.
 fn read_array(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) -> Result<Shape> {
     let mut bytes = Vec::new();
-    let mut file = open_file(path).map_err(Error::io("reading", path))?;
+    let (mut file, _) = untrusted::open(path).map_err(Error::io("reading", path))?;
     file.by_ref().take(ARRAY_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(Error::io("reading", path))?;
     if bytes.len() as u64 > ARRAY_BYTES_MAX {
         visit(0, Element::Other("the array is too large to be read at once; make one line of each event"))?;

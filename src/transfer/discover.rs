@@ -8,7 +8,7 @@ use super::layout;
 use crate::error::{Error, Result};
 use crate::event::foreign::ForeignFormat;
 use crate::event::json::{Object, Raw};
-use crate::store::open_file;
+use crate::untrusted;
 
 /// How deep folders are searched below the one that was named.
 const DEPTH_MAX: usize = 16;
@@ -303,7 +303,7 @@ fn holds_events(path: &Path) -> bool {
 fn peek(path: &Path) -> Option<String> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
-    open_file(path).ok()?.take(PEEK_BYTES).read_to_end(&mut bytes).ok()?;
+    untrusted::open(path).ok()?.0.take(PEEK_BYTES).read_to_end(&mut bytes).ok()?;
     let valid = match std::str::from_utf8(&bytes) {
         Ok(_) => bytes.len(),
         Err(error) => error.valid_up_to(),

@@ -9,7 +9,8 @@ use sha2::{Digest as _, Sha256};
 use super::layout;
 use crate::chain::Digest;
 use crate::error::{Error, Result};
-use crate::store::{ArrivingFile, Problem, open_file};
+use crate::store::{ArrivingFile, Problem};
+use crate::untrusted;
 
 /// A path as it is written down, to be found again.
 pub(super) fn in_full(path: &Path) -> String {
@@ -104,7 +105,7 @@ pub(super) fn measure(folder: &Path, path: &str, reason: Option<String>) -> Resu
     let mut hasher = Sha256::new();
     let mut bytes = 0;
     if !path.ends_with('/') {
-        let mut file = open_file(&from).map_err(Error::io("reading", &from))?;
+        let (mut file, _) = untrusted::open(&from).map_err(Error::io("reading", &from))?;
         let mut buffer = vec![0; 64 << 10];
         loop {
             let read = file.read(&mut buffer).map_err(Error::io("reading", &from))?;

@@ -15,7 +15,8 @@ use crate::event::json::Object;
 use crate::event::{NewEvent, PAYLOAD_BYTES_MAX};
 use crate::ids::EventId;
 use crate::state::base::{BaseDocument, DOCUMENT_BYTES_MAX};
-use crate::store::{ATTACHMENT_BYTES_MAX, ArrivingFile, Container, Glue, Origin, Problem, open_file};
+use crate::store::{ATTACHMENT_BYTES_MAX, ArrivingFile, Container, Glue, Origin, Problem};
+use crate::untrusted;
 
 /// A conversation on disk.
 pub(super) struct Source<'a> {
@@ -319,7 +320,7 @@ fn measured(
 /// A file's content, or its size where that is more than `max`.
 fn read_bounded(file: &Path, max: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
     let io = || Error::io("reading", file);
-    let mut content = open_file(file).map_err(io())?;
+    let (mut content, _) = untrusted::open(file).map_err(io())?;
     let size = content.metadata().map_err(io())?.len();
     if size > max {
         return Ok(Err(size));

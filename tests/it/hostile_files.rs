@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::mpsc::{TryRecvError, channel};
+use std::time::{Duration, Instant};
 
 use annals::store::{TAGS_BYTES_MAX, TITLE_BYTES_MAX};
 use annals::transfer::{Exporter, Format, ImportOptions, ImportReport, Importer, discover};
@@ -199,4 +201,60 @@ fn what_a_meta_file_brings_into_the_catalogue_is_bounded() {
     let (id, _) = import_one(&store, &scratch.path("in"));
     assert!(format!("{:?}", store.conversation(&id).unwrap()).len() < 2000);
     assert_sound(&store);
+}
+
+/// What takes a file's place for a moment: a pipe that nothing writes to, a device that never ends, nothing.
+fn take_the_place(path: &Path, aside: &Path, round: usize) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    let (kept, other) = (aside.join("kept"), aside.join("other"));
+    fs::hard_link(path, &kept).unwrap();
+    match round % 3 {
+        0 => mknodat(CWD, &other, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap(),
+        1 => std::os::unix::fs::symlink("/dev/zero", &other).unwrap(),
+        _ => std::os::unix::fs::symlink(aside.join("nothing"), &other).unwrap(),
+    }
+    fs::rename(&other, path).unwrap();
+    std::thread::yield_now();
+    fs::rename(&kept, path).unwrap();
+}
+
+/// Every kind of file that an import reads, in the format that reads it.
+#[test]
+fn what_takes_the_place_of_a_file_while_it_is_read_is_not_waited_for() {
+    const ROUNDS: usize = 30;
+    const PATIENCE: Duration = Duration::from_secs(300);
+    let scratch = Scratch::new();
+    let (whole, aside) = (scratch.path("in"), scratch.path("aside"));
+    fs::create_dir(&aside).unwrap();
+    for name in
+        ["conversations/hello-two-turns", "foreign/claude-code", "foreign/codex", "foreign/openhands-v0"]
+    {
+        folder::write(&whole.join(name), &folder::read(&folder::golden(name)));
+    }
+    let files: Vec<_> = folder::read(&whole).into_keys().map(|name| whole.join(name)).collect();
+    let (done, finished) = channel::<()>();
+    let reads = whole.clone();
+    // On its own, so that one that waits for ever does not keep the test from saying so.
+    let reader = std::thread::spawn(move || {
+        for _ in 0..ROUNDS {
+            let store = Store::in_memory(&still()).unwrap();
+            // It may find nothing that it knows, or a file that cannot be read: both are answers.
+            let _answer = Importer::new(&store, ImportOptions::default()).import(&reads, &mut |_| ());
+            assert_sound(&store);
+        }
+        drop(done);
+    });
+    let begun = Instant::now();
+    for round in 0.. {
+        if matches!(finished.try_recv(), Err(TryRecvError::Disconnected)) {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "an import waits for what is in the place of a file");
+        take_the_place(&files[round % files.len()], &aside, round / files.len() + round);
+    }
+    reader.join().unwrap();
+    let store = Store::in_memory(&still()).unwrap();
+    let reports = Importer::new(&store, ImportOptions::default()).import(&whole, &mut |_| ()).unwrap();
+    assert!(reports.len() > 3 && reports.iter().all(|report| report.id.is_some()), "{reports:?}");
 }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::event::PAYLOAD_BYTES_MAX;
-use crate::store::open_file;
+use crate::untrusted;
 
 /// The longest line that is held in memory, in bytes.
 const LINE_BYTES_MAX: u64 = PAYLOAD_BYTES_MAX as u64;
@@ -62,7 +62,7 @@ pub(super) fn read(path: &Path, visit: &mut dyn FnMut(Line) -> Result<bool>) -> 
 }
 
 fn read_bounded(path: &Path, bytes_max: u64, visit: &mut dyn FnMut(Line) -> Result<bool>) -> Result<String> {
-    let file = open_file(path).map_err(Error::io("reading", path))?;
+    let (file, _) = untrusted::open(path).map_err(Error::io("reading", path))?;
     let mut lines = Lines { reader: BufReader::with_capacity(1 << 16, file), offset: 0, bytes_max };
     let mut before = String::new();
     let mut number = 0;

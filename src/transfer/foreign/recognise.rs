@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::event::foreign::ForeignFormat;
 use crate::event::json::{Object, Raw};
-use crate::store::open_file;
+use crate::untrusted;
 
 /// How much of a file is looked at.
 const PEEK_BYTES: u64 = 1 << 20;
@@ -30,7 +30,7 @@ pub(in crate::transfer) enum Looks {
 /// What the file at `path` seems to be; one that cannot be read is nothing.
 pub(in crate::transfer) fn look(path: &Path) -> Looks {
     let mut bytes = Vec::new();
-    let read = open_file(path).and_then(|file| file.take(PEEK_BYTES).read_to_end(&mut bytes));
+    let read = untrusted::open(path).and_then(|(file, _)| file.take(PEEK_BYTES).read_to_end(&mut bytes));
     if read.is_err() {
         return Looks::Other;
     }

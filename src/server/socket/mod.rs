@@ -3,6 +3,7 @@
 mod admission;
 mod bash;
 mod events;
+mod listener;
 mod past;
 mod session;
 mod wire;

@@ -229,3 +229,64 @@ async fn no_git_route_runs_what_a_repository_names() {
     let left: Vec<_> = std::fs::read_dir(&marks).unwrap().map(|mark| mark.unwrap().file_name()).collect();
     assert_eq!(left, Vec::<std::ffi::OsString>::new(), "programs of the repository ran");
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_plugin_is_fetched_without_running_what_its_repository_names() {
+    let server = Served::with(|config| {
+        let home = config.conversations_dir.parent().map(|folder| folder.join("home"));
+        annals::server::Config { person_dir: home, ..config }
+    })
+    .await;
+    let (folder, marks) = (repository(&server), server.path("marks"));
+    let ext = format!("ext::sh -c 'touch {}/address; cat'", marks.display());
+    let outside = server.path("outside");
+    std::fs::write(&outside, "OUTSIDE").unwrap();
+    for (name, text) in [
+        (".plugin/plugin.json", r#"{"name":"bad"}"#.to_owned()),
+        ("skills/a.md", "A-TEXT".to_owned()),
+        (".gitattributes", "* filter=own diff=own merge=own ident\n*.long filter=long\n".to_owned()),
+        ("a.long", "as it is\n".to_owned()),
+        (".gitmodules", format!("[submodule \"sub\"]\n\tpath = sub\n\turl = {ext}\n\tupdate = !{ext}\n")),
+    ] {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    std::os::unix::fs::symlink(&outside, folder.join("skills/leak.md")).unwrap();
+    git(&folder, &["add", "."]);
+    git(&folder, &["commit", "-q", "-m", "a plugin"]);
+    let commit = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(&folder).output().unwrap();
+    let commit = String::from_utf8(commit.stdout).unwrap().trim().to_owned();
+    git(&folder, &["update-index", "--add", "--cacheinfo", &format!("160000,{commit},sub")]);
+    git(&folder, &["commit", "-q", "-m", "a repository within"]);
+    git(&folder, &["branch", "other"]);
+    hostile(&folder, &marks);
+    for reference in [None, Some("other"), Some(commit.as_str()), Some(&commit[..10])] {
+        let source = json!({"source": format!("file://{}", folder.display()), "ref": reference});
+        for route in ["/api/plugins/fetch", "/api/plugins/install"] {
+            let mut body = source.clone();
+            body["force"] = json!(true);
+            let answer = server.post(route, body).await;
+            assert!(answer.status < 300, "{route} {reference:?}: {}", answer.text());
+            assert!(!answer.text().contains("OUTSIDE"), "{}", answer.text());
+        }
+    }
+    for source in [
+        ext.clone(),
+        format!("file://{}/../x --upload-pack=touch${{IFS}}{}/option", folder.display(), marks.display()),
+        format!("--upload-pack=touch {}/option", marks.display()),
+        format!("-oProxyCommand=touch {}/proxy:x", marks.display()),
+        format!("ssh://-oProxyCommand=touch%20{}/", marks.display()),
+    ] {
+        let answer = server.post("/api/plugins/fetch", json!({"source": source})).await;
+        assert!((400..600).contains(&answer.status) && answer.status != 500, "{source}: {}", answer.text());
+    }
+    for reference in ["--upload-pack=touch", "-x", "+refs/*:refs/*", "ext::x"] {
+        let source = json!({"source": format!("file://{}", folder.display()), "ref": reference});
+        let answer = server.post("/api/plugins/fetch", source).await;
+        assert!((400..500).contains(&answer.status), "{reference}: {} {}", answer.status, answer.text());
+    }
+    let left: Vec<_> = std::fs::read_dir(&marks).unwrap().map(|mark| mark.unwrap().file_name()).collect();
+    assert_eq!(left, Vec::<std::ffi::OsString>::new(), "programs of the repository ran");
+}

@@ -55,9 +55,8 @@ async fn whatever_the_server_starts_learns_none_of_its_keys_and_ignores_no_signa
         let note = notes.join(name);
         format!("{{ env; grep SigIgn /proc/self/status; }} > {0}.part && mv {0}.part {0}", note.display())
     };
-    // Git and tar get a few plain variables only, so they cannot say where they are.
+    // Git gets a few plain variables only, so it cannot say where it is.
     disguise(&programs, "git", &into("git"));
-    disguise(&programs, "tar", &into("tar"));
     let (keys, path) = (format!("[\"{KEY}\"]"), path_with(&programs));
     let server = Hostile::with(&[
         ("PATH", &path),
@@ -96,9 +95,8 @@ async fn whatever_the_server_starts_learns_none_of_its_keys_and_ignores_no_signa
     let route = json!({"command": into("bash")});
     assert_eq!(server.post("/api/bash/execute_bash_command", route).await.0, 200);
     let folder = work.display();
-    server.get(&format!("/api/file/archive?format=tar.gz&path={folder}")).await;
     server.get(&format!("/api/git/changes?path={folder}")).await;
-    let all = ["terminal", "hook", "mcp", "acp", "skill", "bash", "git", "tar"];
+    let all = ["terminal", "hook", "mcp", "acp", "skill", "bash", "git"];
     let there = async || all.iter().all(|name| notes.join(name).exists());
     let seen = tokio::time::timeout(PATIENCE, until(there)).await;
     assert!(seen.is_ok(), "{:?}", all.map(|name| (name, notes.join(name).exists())));
@@ -262,7 +260,6 @@ async fn what_is_made_for_a_download_is_private_whatever_the_umask() {
         notes.display()
     );
     disguise(&programs, "git", &look);
-    disguise(&programs, "tar", &look);
     let own = env!("CARGO_BIN_EXE_annals");
     let mut serve =
         command(scratch.path(), &[("PATH", &path_with(&programs)), ("TMPDIR", temporary.to_str().unwrap())]);
@@ -289,39 +286,49 @@ async fn what_is_made_for_a_download_is_private_whatever_the_umask() {
     let asked =
         client.post(format!("{url}/api/annals/conversations/{talk}/events")).header("x-session-api-key", KEY);
     assert_eq!(asked.body(events.to_string()).send().await.unwrap().status(), 200);
-    let (ended, seen) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let watched = temporary.clone();
-    let watching = async {
-        while !ended.load(Ordering::Relaxed) {
-            for entry in std::fs::read_dir(&watched).unwrap().flatten() {
-                // What is gone by now cannot be looked at.
-                if let Ok(found) = entry.metadata() {
-                    assert_eq!(found.mode() & 0o077, 0, "{:?}", entry.path());
-                    seen.fetch_add(1, Ordering::Relaxed);
+    // Everything that is there while an answer is made, seen at least once.
+    let watched = async |path: String| {
+        let (ended, seen) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let watching = async {
+            while !ended.load(Ordering::Relaxed) {
+                for entry in std::fs::read_dir(&temporary).unwrap().flatten() {
+                    // What is gone by now cannot be looked at.
+                    if let Ok(found) = entry.metadata() {
+                        assert_eq!(found.mode() & 0o077, 0, "{:?}", entry.path());
+                        seen.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
+                tokio::task::yield_now().await;
             }
-            tokio::task::yield_now().await;
-        }
+        };
+        let asking = async {
+            let answer = get(&path).await;
+            ended.store(true, Ordering::Relaxed);
+            answer
+        };
+        let ((), (status, bytes)) = tokio::join!(watching, asking);
+        assert!(status == 200 && bytes > 4_000_000, "{path}: {status}, {bytes} bytes");
+        assert!(seen.load(Ordering::Relaxed) > 0, "{path} was seen while it was made");
     };
-    let asking = async {
-        let (status, bytes) = get(&format!("/api/file/download-trajectory/{talk}")).await;
-        ended.store(true, Ordering::Relaxed);
-        assert!(status == 200 && bytes > 4_000_000, "{status}, {bytes} bytes");
-    };
-    tokio::join!(watching, asking);
-    assert!(seen.load(Ordering::Relaxed) > 0, "it was seen while it was made");
+    watched(format!("/api/file/download-trajectory/{talk}")).await;
     let work = scratch.path().join("work");
     std::fs::create_dir(&work).unwrap();
+    // What does not become smaller.
+    let mut state = 1_u64;
+    let mut noise = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    std::fs::write(work.join("noise"), (0..5_000_000).map(|_| noise()).collect::<Vec<_>>()).unwrap();
+    watched(format!("/api/file/archive?format=tar.gz&path={}", work.display())).await;
+    std::fs::remove_file(work.join("noise")).unwrap();
     std::fs::write(work.join("file.txt"), "text").unwrap();
     let made = std::process::Command::new("git").args(["init", "-q"]).current_dir(&work).status().unwrap();
     assert!(made.success());
-    for format in ["tar.gz", "git-delta"] {
-        let (status, bytes) =
-            get(&format!("/api/file/archive?format={format}&path={}", work.display())).await;
-        assert!(status == 200 && bytes > 0, "{format}: {status}");
-    }
+    let (status, bytes) = get(&format!("/api/file/archive?format=git-delta&path={}", work.display())).await;
+    assert!(status == 200 && bytes > 0, "{status}");
     let notes = std::fs::read_to_string(&notes).unwrap();
-    assert!(notes.lines().count() >= 2 && notes.lines().all(|line| line.starts_with("700 ")), "{notes}");
+    assert!(notes.lines().count() >= 1 && notes.lines().all(|line| line.starts_with("700 ")), "{notes}");
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "nothing stays");
     kill_process(Pid::from_raw(child.id().unwrap().cast_signed()).unwrap(), Signal::TERM).unwrap();
     assert!(child.wait().await.unwrap().success());

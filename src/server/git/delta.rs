@@ -45,11 +45,17 @@ async fn patch(repository: &Repository, base: &str, excluded: &[String]) -> Resu
     run(diff).await
 }
 
-/// The pathspecs that leave out what a pattern matches, at any depth where it is one name.
+/// The pathspecs that leave out what a pattern matches, at any depth where it is one name. One that ends in a slash
+/// leaves out what is in a folder of that name, and no file.
 fn excluding(pattern: &str) -> Vec<String> {
-    if pattern.contains('/') {
-        vec![format!(":(exclude,glob){pattern}"), format!(":(exclude,glob){pattern}/**")]
-    } else {
-        vec![format!(":(exclude,glob)**/{pattern}"), format!(":(exclude,glob)**/{pattern}/**")]
+    let name = pattern.trim_end_matches('/');
+    if name.is_empty() {
+        return Vec::new();
     }
+    let start = if name.contains('/') { "" } else { "**/" };
+    let mut specs = vec![format!(":(exclude,glob){start}{name}/**")];
+    if name == pattern {
+        specs.push(format!(":(exclude,glob){start}{name}"));
+    }
+    specs
 }

@@ -158,12 +158,11 @@ pub(super) async fn delta(
     Ok(delta::since(folder, base, excluded).await?)
 }
 
-/// Headers that tell where a folder's repository stands; none where it is in none.
+/// Headers that tell where the repository in a folder stands; none where it cannot be looked at.
 pub(super) async fn described(folder: &std::path::Path) -> Vec<(&'static str, String)> {
     let Ok(repository) = Repository::at(folder).await else { return Vec::new() };
-    let mut told = Vec::new();
-    let questions: [(&'static str, &[&str]); 4] = [
-        ("x-archive-repo-root", &["rev-parse", "--show-toplevel"]),
+    let mut told = vec![("x-archive-repo-root", percent::encoded(&folder.to_string_lossy()))];
+    let questions: [(&'static str, &[&str]); 3] = [
         ("x-archive-branch", &["symbolic-ref", "--quiet", "--short", "HEAD"]),
         ("x-archive-head-commit", &["rev-parse", "--verify", "--quiet", "HEAD"]),
         ("x-archive-repo-remote", &["config", "--get", "remote.origin.url"]),

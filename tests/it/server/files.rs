@@ -1,5 +1,7 @@
 //! Files: up, down, packed, shown.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -155,37 +157,90 @@ async fn a_conversation_is_packed_without_its_secrets() {
     assert_eq!(foreign.status, 422);
 }
 
+/// What an archive of a folder holds: every name with its content, folders with none; and its manifest.
+async fn packed(server: &Served, folder: &Path, query: &str) -> (Vec<(String, String)>, Value) {
+    let answer =
+        server.get(&format!("/api/file/archive?path={}&format=tar.gz{query}", folder.display())).await;
+    let head = (answer.status, answer.header("content-type"));
+    assert_eq!(head, (200, Some("application/gzip")), "{}", answer.text());
+    // Read by the program that most people have.
+    let place = server.path("packed.tar.gz");
+    std::fs::write(&place, answer.bytes).unwrap();
+    let tar = |arguments: &[&str]| {
+        let done = std::process::Command::new("tar").args(arguments).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let place = place.to_str().unwrap();
+    let (mut entries, mut manifest) = (Vec::new(), Value::Null);
+    for name in tar(&["-tzf", place]).lines() {
+        let content = tar(&["-xzOf", place, "--no-recursion", name]);
+        match serde_json::from_str(&content) {
+            Ok(list) if name.ends_with("/archive_manifest.json") => manifest = list,
+            Ok(_) | Err(_) => entries.push((name.to_owned(), content)),
+        }
+    }
+    (entries, manifest)
+}
+
 #[tokio::test]
 async fn a_folder_is_packed_without_what_programs_made() {
     let server = Served::start().await;
     let folder = server.path("project");
-    for (name, content) in [("a.txt", "one"), ("target/b.bin", "two"), (".git/config", "token")] {
+    for (name, content) in [
+        ("a.txt", "one"),
+        ("build", "a file of that name"),
+        ("deep/target/b.bin", "two"),
+        ("deep/c.pyc", "three"),
+        (".git/config", "token"),
+        (".git/HEAD", "four"),
+        (".git/modules/x/logs/HEAD", "token"),
+    ] {
         let path = folder.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
-    let names = async |query: &str| {
-        let path = format!("/api/file/archive?path={}&format=tar.gz{query}", folder.display());
-        let packed = server.get(&path).await;
-        assert_eq!(
-            (packed.status, packed.header("content-type")),
-            (200, Some("application/gzip")),
-            "{}",
-            packed.text()
-        );
-        let place = server.path("packed.tar.gz");
-        std::fs::write(&place, packed.bytes).unwrap();
-        let listed = std::process::Command::new("tar").arg("-tzf").arg(&place).output().unwrap();
-        let text = String::from_utf8(listed.stdout).unwrap();
-        text.lines().filter(|name| !name.ends_with('/')).map(str::to_owned).collect::<Vec<_>>()
-    };
-    assert_eq!(names("").await, ["project/a.txt"]);
-    let whole = names("&use_default_excludes=false").await;
-    assert!(
-        whole.contains(&"project/target/b.bin".to_owned())
-            && !whole.contains(&"project/.git/config".to_owned())
+    std::fs::create_dir(folder.join("empty")).unwrap();
+    std::fs::write(server.path("outside.txt"), "outside").unwrap();
+    std::os::unix::fs::symlink(server.path("outside.txt"), folder.join("link.txt")).unwrap();
+    std::os::unix::fs::symlink(server.path(""), folder.join("link")).unwrap();
+    let entry = |name: &str, content: &str| (format!("project/{name}"), content.to_owned());
+    let (entries, manifest) = packed(&server, &folder, "").await;
+    let (a, build) = (entry("a.txt", "one"), entry("build", "a file of that name"));
+    let folders = [entry("", ""), entry("deep/", ""), entry("empty/", "")];
+    let wanted = [&folders[0], &a, &build, &folders[1], &folders[2]].map(Clone::clone);
+    assert_eq!(entries, wanted);
+    assert_eq!(
+        (&manifest["format"], &manifest["source"], &manifest["file_count"], &manifest["total_bytes"]),
+        (&json!("tar.gz"), &json!("project"), &json!(2), &json!(22))
     );
-    assert_eq!(names("&exclude=a.txt").await, [""; 0]);
+    assert_eq!(manifest["excludes"].as_array().unwrap().len(), 13);
+    let (entries, manifest) = packed(&server, &folder, "&use_default_excludes=false&exclude=deep/t*/").await;
+    let named: Vec<_> =
+        entries.iter().map(|(name, _)| name.as_str()).filter(|name| !name.ends_with('/')).collect();
+    assert_eq!(named, ["project/.git/HEAD", "project/a.txt", "project/build", "project/deep/c.pyc"]);
+    assert_eq!(manifest["excludes"], json!(["deep/t*/"]));
+    // A file of the list's name counts more than the list.
+    std::fs::write(folder.join("archive_manifest.json"), "mine").unwrap();
+    let (entries, manifest) = packed(&server, &folder, "&exclude=*.txt").await;
+    assert!(entries.contains(&entry("archive_manifest.json", "mine")) && !entries.contains(&a));
+    assert_eq!(manifest, Value::Null);
+}
+
+#[tokio::test]
+async fn the_one_repository_in_a_workspace_is_what_is_packed() {
+    let server = Served::start().await;
+    let (work, own) = (server.path("workspace"), server.path("workspace/group/own"));
+    std::fs::create_dir_all(own.join(".git")).unwrap();
+    std::fs::write(own.join("in.txt"), "in").unwrap();
+    std::fs::write(work.join("beside.txt"), "beside").unwrap();
+    let (entries, manifest) = packed(&server, &work, "").await;
+    assert_eq!(entries, [("own/", ""), ("own/in.txt", "in")].map(|(name, text)| (name.into(), text.into())));
+    assert_eq!(manifest["source"], "own");
+    // Of two, none is meant.
+    std::fs::create_dir_all(work.join("second/.git")).unwrap();
+    let (entries, _) = packed(&server, &work, "").await;
+    assert!(entries.iter().any(|(name, _)| name == "workspace/beside.txt"), "{entries:?}");
 }
 
 #[tokio::test]

@@ -377,4 +377,15 @@ mod tests {
             store.append(&ConversationId::new("new").unwrap(), Expected::Any, &[event("a")]).unwrap();
         });
     }
+
+    /// Sorted first, each step would look at all that is left: the cost of an event would grow with the log.
+    #[test]
+    fn projections_read_the_log_in_its_order_from_where_they_are() {
+        let stage = stage();
+        assert_indexed(&stage, "projections that follow", |store, talk| {
+            store.append(talk, Expected::Any, &[event("c")]).unwrap();
+            store.catch_up().unwrap();
+            store.search("nothing", &SearchFilter::default(), 1, &mut |_| ()).unwrap();
+        });
+    }
 }

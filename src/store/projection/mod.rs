@@ -44,7 +44,7 @@ const FORGET_IMPOSSIBLE: &str = "DELETE FROM projection WHERE position NOT BETWE
 const FORGET: &str = "DELETE FROM projection WHERE name = ?1";
 const FORGET_ALL: &str = "DELETE FROM projection";
 const EVENTS: &str = "SELECT position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, \
-     source, payload FROM event WHERE position > ?1 AND conversation IN (SELECT key FROM conversation) \
+     source, payload FROM event WHERE position > ?1 AND +conversation IN (SELECT key FROM conversation) \
      ORDER BY position LIMIT ?2";
 const EVENTS_OF: &str = "SELECT position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, \
      source, payload FROM event WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";

@@ -42,7 +42,7 @@ const LACKING: &str = "SELECT count(*), min(position) FROM temp.transcript_searc
      WHERE position NOT IN (SELECT id FROM main.transcript_search_docsize)";
 
 const EVENTS: &str = "SELECT position, kind, payload FROM event \
-     WHERE position > ?1 AND conversation IN (SELECT key FROM conversation) ORDER BY position LIMIT ?2";
+     WHERE position > ?1 AND +conversation IN (SELECT key FROM conversation) ORDER BY position LIMIT ?2";
 const INSERT: &str = "INSERT INTO transcript_search (rowid, text) VALUES (?1, ?2)";
 const DELETE: &str =
     "INSERT INTO transcript_search (transcript_search, rowid, text) VALUES ('delete', ?1, ?2)";

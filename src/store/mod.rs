@@ -439,7 +439,12 @@ impl Store {
     /// Runs `work` on a reading connection.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.0.presence.check_process()?;
-        self.0.presence.check_file()?;
+        if self.0.readers.state().idle_connections == 0 {
+            // A connection will be opened, by name.
+            self.0.presence.check_file()?;
+        } else {
+            self.0.presence.check_file_to_read()?;
+        }
         self.0.presence.check_unchanged()?;
         let db = self.0.readers.get().map_err(|error| self.no_reader(error))?;
         let done = work(&db);

@@ -2,16 +2,21 @@
 //!
 //! The engine keeps its files open and does not look at their names again. Whatever is written after a file was
 //! moved or removed goes where it may never be found, and after it was replaced, perhaps into another's file. So
-//! each group of appends is preceded and followed by a look at all three. Once one of them
-//! was seen to be another, the store acknowledges nothing more: another process may have worked with what was left.
+//! whatever is written is followed by a look at all three, and preceded by one unless it is an append and the last look
+//! was a moment ago. Once one of them was seen to be another, the store acknowledges nothing more: another process may
+//! have worked with what was left.
 //!
 //! A file that is read as one that nobody changes, because neither it nor its folder may be written here, is held to
 //! that: another user's program that writes to it is noticed, before and after each read.
 //!
 //! A name that cannot be looked at (a process that has given up its rights, say) tells nothing, and is let pass.
 
+mod folder;
+
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::place::Place;
 use crate::error::{Error, Result};
@@ -28,6 +33,14 @@ const PARTS: [(&str, &str, &str); 3] = [
 
 /// The part that is the log.
 const LOG: usize = 1;
+
+/// For how long a look need not be taken again before an append, which another look follows: what happened since the
+/// last could as well have happened right after a look.
+const FRESH: Duration = Duration::from_millis(10);
+
+/// For how long a look at the file counts for what is read from it: a fifth of the time of a small read is saved, and
+/// what the open file says could as well have been read a moment ago.
+const FRESH_TO_READ: Duration = Duration::from_millis(1);
 
 /// What a store has open, and by which process.
 pub(super) struct Presence {
@@ -46,10 +59,21 @@ struct Watched {
     path: PathBuf,
     /// In full, so that a change of the working folder is no change of place.
     paths: [PathBuf; 3],
-    /// What each was when it was first seen.
-    seen: Mutex<[Option<Identity>; 3]>,
+    seen: Mutex<Seen>,
     /// What was found to be another, for good.
     lost: OnceLock<Lost>,
+    /// When the file was looked at last, in nanoseconds since `begun`.
+    file_at: AtomicU64,
+    begun: Instant,
+}
+
+struct Seen {
+    /// What each was when it was first seen.
+    parts: [Option<Identity>; 3],
+    /// When all of them were looked at last.
+    at: Option<Instant>,
+    /// How their folder was then; as long as it stays so, none of its names goes elsewhere.
+    folder: Option<folder::Stamp>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -113,9 +137,26 @@ impl Presence {
         self.watched.as_ref().map_or(Ok(()), |watched| watched.check(1))
     }
 
+    /// The same before a connection that is open reads from it, unless it was looked at a moment ago.
+    pub(super) fn check_file_to_read(&self) -> Result<()> {
+        match &self.watched {
+            Some(watched) if !watched.file_was_just_looked_at() => watched.check(1),
+            _ => Ok(()),
+        }
+    }
+
     /// Looks at the file, its log and its shared memory.
     pub(super) fn check(&self) -> Result<()> {
         self.watched.as_ref().map_or(Ok(()), |watched| watched.check(PARTS.len()))
+    }
+
+    /// The same before an append, unless they were looked at a moment ago: [`Self::check`] follows, and an event that
+    /// is written and not acknowledged does no harm.
+    pub(super) fn check_before_append(&self) -> Result<()> {
+        match &self.watched {
+            Some(watched) if !watched.was_just_looked_at() => watched.check(PARTS.len()),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the log alone has lost its name, so that what it holds can still be moved into the file.
@@ -128,7 +169,7 @@ impl Presence {
     pub(super) fn begin_anew(&self) {
         if let Some(watched) = &self.watched {
             let mut seen = watched.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            *seen = [seen[0], None, None];
+            *seen = Seen { parts: [seen.parts[0], None, None], at: None, folder: None };
         }
     }
 
@@ -152,21 +193,40 @@ impl Watched {
             PathBuf::from(name)
         });
         let count = if writes { PARTS.len() } else { 1 };
-        let mut seen = [None; 3];
-        for (seen, path) in seen.iter_mut().zip(&paths).take(count) {
+        let mut parts = [None; 3];
+        for (seen, path) in parts.iter_mut().zip(&paths).take(count) {
             *seen = identify(path).ok();
         }
-        Self { path: path.to_owned(), paths, seen: Mutex::new(seen), lost: OnceLock::new() }
+        let seen = Mutex::new(Seen { parts, at: None, folder: None });
+        let (file_at, begun) = (AtomicU64::new(0), Instant::now());
+        Self { path: path.to_owned(), paths, seen, lost: OnceLock::new(), file_at, begun }
+    }
+
+    fn file_was_just_looked_at(&self) -> bool {
+        let age = self.nanoseconds().saturating_sub(self.file_at.load(Ordering::Relaxed));
+        self.lost.get().is_none() && u128::from(age) < FRESH_TO_READ.as_nanos()
+    }
+
+    /// Since it was opened; beyond 500 years it stays as it is.
+    fn nanoseconds(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn was_just_looked_at(&self) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lost.get().is_none() && seen.at.is_some_and(|at| at.elapsed() < FRESH)
     }
 
     fn check(&self, count: usize) -> Result<()> {
         if self.lost.get().is_none() {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            for part in 0..count {
-                let lost = match (identify(&self.paths[part]), seen[part]) {
+            let folder = if count == PARTS.len() { folder::Stamp::of(&self.paths[0]) } else { None };
+            let as_it_was = folder.is_some() && folder == seen.folder;
+            for part in if as_it_was { 0..0 } else { 0..count } {
+                let lost = match (identify(&self.paths[part]), seen.parts[part]) {
                     (Ok(there), Some(known)) if there == known => continue,
                     (Ok(there), None) => {
-                        seen[part] = Some(there);
+                        seen.parts[part] = Some(there);
                         continue;
                     }
                     (Err(error), Some(_)) if is_absence(&error) => Lost { part, is_gone: true },
@@ -175,6 +235,14 @@ impl Watched {
                 };
                 let _ = self.lost.set(lost);
                 break;
+            }
+            self.file_at.store(self.nanoseconds(), Ordering::Relaxed);
+            if count == PARTS.len() {
+                seen.at = Some(Instant::now());
+                let all_are_there = self.lost.get().is_none() && seen.parts.iter().all(Option::is_some);
+                if !as_it_was {
+                    seen.folder = folder.filter(|folder| all_are_there && folder.vouches_for(&self.paths));
+                }
             }
         }
         match self.lost.get() {
@@ -185,7 +253,9 @@ impl Watched {
 
     fn others_are_there(&self) -> bool {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        [0, 2].iter().all(|&part| seen[part].is_some() && identify(&self.paths[part]).ok() == seen[part])
+        let is_there =
+            |part: usize| seen.parts[part].is_some() && identify(&self.paths[part]).ok() == seen.parts[part];
+        is_there(0) && is_there(2)
     }
 }
 
@@ -198,7 +268,18 @@ fn is_absence(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-#[cfg(unix)]
+/// Asks for the number alone. Where the times of a file are asked for as well, Linux from 6.13 on makes the next write
+/// note a finer one, and the sync after it write the file's own record too: a fifth of the time of an append.
+#[cfg(target_os = "linux")]
+fn identify(path: &Path) -> std::io::Result<Identity> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    match statx(CWD, path, AtFlags::empty(), StatxFlags::INO) {
+        Ok(file) => Ok((u64::from(file.stx_dev_major) << 32 | u64::from(file.stx_dev_minor), file.stx_ino)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
 fn identify(path: &Path) -> std::io::Result<Identity> {
     use std::os::unix::fs::MetadataExt as _;
     let file = std::fs::metadata(path)?;
@@ -237,5 +318,82 @@ mod tests {
             assert!(matches!(presence.check_unchanged(), Err(Error::Moved { .. })));
             Presence::new(&place, false).check_unchanged().expect("no such promise");
         }
+    }
+
+    /// Goes on until the file system's clock has taken a step.
+    #[cfg(target_os = "linux")]
+    fn wait_for_a_step() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = folder::Stamp::of(&folder.path().join("name"));
+        while folder::Stamp::of(&folder.path().join("name")) == first {
+            std::fs::write(folder.path().join("name"), "").expect("written");
+            std::fs::remove_file(folder.path().join("name")).expect("removed");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_happens_to_a_name_shows_while_its_folder_vouches_for_it() {
+        type Harm = fn(&Path);
+        fn aside(path: &Path) -> PathBuf {
+            path.with_extension("aside")
+        }
+        let harms: [(&str, Harm); 5] = [
+            ("removed", |path| std::fs::remove_file(path).expect("removed")),
+            ("moved", |path| std::fs::rename(path, aside(path)).expect("moved")),
+            ("replaced", |path| {
+                std::fs::write(aside(path), "another").expect("written");
+                std::fs::rename(aside(path), path).expect("moved");
+            }),
+            ("made anew", |path| {
+                std::fs::rename(path, aside(path)).expect("moved");
+                std::fs::write(path, "another").expect("written");
+            }),
+            ("with its folder", |path| {
+                let folder = path.parent().expect("a folder");
+                std::fs::rename(folder, folder.with_extension("aside")).expect("moved");
+                std::fs::create_dir(folder).expect("made");
+            }),
+        ];
+        for (what, harm) in harms {
+            for part in 0..PARTS.len() {
+                let place = tempfile::tempdir().expect("a folder");
+                let file = place.path().join("inner/annals.db");
+                std::fs::create_dir(place.path().join("inner")).expect("made");
+                let watched = Watched::new(&file, true);
+                watched.paths.iter().for_each(|path| std::fs::write(path, "it").expect("written"));
+                watched.check(PARTS.len()).expect("all are there");
+                assert!(lock(&watched).folder.is_none(), "what was changed just now vouches for nothing");
+                // As if that had been a while ago.
+                wait_for_a_step();
+                lock(&watched).folder = folder::Stamp::of(&file);
+                watched.check(PARTS.len()).expect("nothing happened");
+                harm(&watched.paths[part]);
+                let found = watched.check(PARTS.len());
+                assert!(matches!(found, Err(Error::Moved { .. })), "{what}, {part}: {found:?}");
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_folder_vouches_for_its_own_files_once_it_has_settled() {
+        let place = tempfile::tempdir().expect("a folder");
+        let files = ["a", "b"].map(|name| place.path().join(name));
+        files.iter().for_each(|file| std::fs::write(file, "it").expect("written"));
+        let stamp = folder::Stamp::of(&files[0]).expect("it can be looked at");
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        let at = |seconds: i128| stamp.has_settled(now.as_nanos().cast_signed() + seconds * 1_000_000_000);
+        assert!(!at(0) && !at(-3600) && at(3600));
+        assert!(stamp.has_their_own(&files));
+        std::fs::remove_file(&files[1]).expect("removed");
+        assert!(!stamp.has_their_own(&files), "one is not there");
+        std::os::unix::fs::symlink(&files[0], &files[1]).expect("made");
+        assert!(!stamp.has_their_own(&files), "one is a link");
+    }
+
+    #[cfg(target_os = "linux")]
+    fn lock(watched: &Watched) -> std::sync::MutexGuard<'_, Seen> {
+        watched.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

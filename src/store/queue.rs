@@ -172,6 +172,8 @@ struct Waiting {
     bytes: usize,
     /// Whether some thread leads, or was called to.
     led: bool,
+    /// How many threads wait for room: to ring for none costs a call of the system.
+    without_room: usize,
 }
 
 impl Waiting {
@@ -192,8 +194,14 @@ impl Queue {
     /// Puts a job behind the others once there is room; true where no thread leads, and this job's caller has to.
     pub(super) fn push_or_wait(&self, job: Arc<Job>) -> bool {
         let bytes = job.request.bytes();
-        let waiting = self.room.wait_while(lock(&self.waiting), |waiting| !waiting.has_room(bytes));
-        waiting.unwrap_or_else(PoisonError::into_inner).push(job)
+        let mut waiting = lock(&self.waiting);
+        if !waiting.has_room(bytes) {
+            waiting.without_room += 1;
+            let room = self.room.wait_while(waiting, |waiting| !waiting.has_room(bytes));
+            waiting = room.unwrap_or_else(PoisonError::into_inner);
+            waiting.without_room -= 1;
+        }
+        waiting.push(job)
     }
 
     /// The same, without waiting.
@@ -227,8 +235,7 @@ impl Queue {
             waiting.bytes = waiting.bytes.saturating_sub(size);
             group.extend(waiting.jobs.pop_front());
         }
-        drop(waiting);
-        self.room.notify_all();
+        self.ring(waiting);
         group
     }
 
@@ -246,9 +253,17 @@ impl Queue {
         waiting.bytes -= stranded.iter().map(|job| job.request.bytes()).sum::<usize>();
         let next = waiting.jobs.front().cloned();
         waiting.led = next.is_some();
-        drop(waiting);
-        self.room.notify_all();
+        self.ring(waiting);
         (stranded, next)
+    }
+
+    /// Wakes those who wait for room.
+    fn ring(&self, waiting: MutexGuard<'_, Waiting>) {
+        let is_awaited = waiting.without_room > 0;
+        drop(waiting);
+        if is_awaited {
+            self.room.notify_all();
+        }
     }
 
     /// Gives up the right to lead; answers who has it now.

@@ -207,10 +207,11 @@ impl Writer {
     }
 
     fn commit_group(&self, slot: &mut Slot, group: &[Arc<Job>]) -> Vec<Answer> {
-        let outcome = self.with(slot, |db| match self.try_group(db, group)? {
-            Some(answers) => Ok(answers),
-            None => self.group_or_undo(db, group),
-        });
+        let outcome =
+            self.with(slot, Presence::check_before_append, |db| match self.try_group(db, group)? {
+                Some(answers) => Ok(answers),
+                None => self.group_or_undo(db, group),
+            });
         match outcome {
             Ok(answers) => {
                 let durable = answers.iter().filter(|answer| answer.is_ok()).count() as u64;
@@ -257,7 +258,7 @@ impl Writer {
     pub(super) fn transaction<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.refuse_reentry()?;
         let mut connection = lock(&self.connection);
-        let done = self.with(&mut connection, |db| {
+        let done = self.with(&mut connection, Presence::check, |db| {
             let write = Write::begin(db, self.options.busy_timeout)?;
             let value = work(&write)?;
             write.commit()?;
@@ -274,19 +275,25 @@ impl Writer {
     pub(super) fn maintain<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.refuse_reentry()?;
         let mut connection = lock(&self.connection);
-        self.with(&mut connection, |db| {
+        self.with(&mut connection, Presence::check, |db| {
             let done = work(db);
             let kept = log::keep_guards(db);
             done.and_then(|value| kept.map(|()| value))
         })
     }
 
-    fn with<T>(&self, slot: &mut Slot, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    /// Runs `work` on the connection, after a first `look` at whether the files are where they were, and before a last.
+    fn with<T>(
+        &self,
+        slot: &mut Slot,
+        look: fn(&Presence) -> Result<()>,
+        work: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
         let _held = Held::new(self.id());
         if slot.db.is_none() {
             self.presence.begin_anew();
         }
-        if let Err(moved) = self.presence.check() {
+        if let Err(moved) = look(&self.presence) {
             return Err(self.told_of_move(slot, moved));
         }
         let db = match &mut slot.db {

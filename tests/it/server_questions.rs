@@ -7,6 +7,8 @@ use serde_json::json;
 
 use crate::support::events::said;
 use crate::support::served::Served;
+#[cfg(unix)]
+use crate::support::statements::{growing, straight};
 use crate::support::{Scratch, conversation};
 
 /// Goes on until its time is over.
@@ -62,4 +64,38 @@ async fn ten_that_never_end_leave_the_server_answering() {
         assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(answer.text().await.unwrap().contains("ended before it was done"));
     }
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_that_the_engine_does_not_look_into_leave_it_answering_too() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    store.append(&conversation("talk"), Expected::Empty, &[said("a", "hello")]).unwrap();
+    let server = Served::start(&store).await;
+    let limits = json!({"seconds": 1});
+    let url = format!("{}/api/annals/query", server.url);
+    let ask = async |sql: String| {
+        let body = json!({"sql": sql, "limits": limits}).to_string();
+        loop {
+            let answer = server.client.post(&url).body(body.clone()).send().await.unwrap();
+            // Others are asked at the moment.
+            if answer.status() != StatusCode::SERVICE_UNAVAILABLE {
+                assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY, "{sql:.200}");
+                return;
+            }
+        }
+    };
+    let asked = futures_util::future::join_all(growing().into_iter().chain(straight()).map(ask));
+    let others = async {
+        loop {
+            assert_eq!(server.get("/health").await.status, StatusCode::OK);
+            assert_eq!(server.get("/api/annals/conversations").await.status, StatusCode::OK);
+        }
+    };
+    tokio::select! {
+        _ = asked => {}
+        () = others => {}
+    }
+    server.end().await;
 }

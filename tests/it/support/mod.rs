@@ -21,6 +21,8 @@ pub mod scenario;
 pub mod served;
 #[cfg(feature = "agent")]
 pub mod stage;
+#[cfg(unix)]
+pub mod statements;
 
 use std::fmt::Debug;
 use std::path::PathBuf;

@@ -154,6 +154,47 @@ async fn a_typed_key_is_in_no_command_line_and_no_child_inherits_it() {
     assert!(child.wait().await.unwrap().success());
 }
 
+/// A user of no rights, for what root may not try as itself.
+const NOBODY: u32 = 65534;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_it_was_started_with_is_closed_to_its_own_user() {
+    // Root may read everything, so another user runs it there, in a folder that this one may enter.
+    let is_root = rustix::process::geteuid().is_root();
+    let folder = if is_root { tempfile::tempdir_in("/tmp") } else { tempfile::tempdir() }.unwrap();
+    let program = folder.path().join("annals");
+    std::fs::copy(env!("CARGO_BIN_EXE_annals"), &program).unwrap();
+    let mut serve = tokio::process::Command::new(&program);
+    serve.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.path());
+    serve.env("OH_SESSION_API_KEYS", format!("[\"{KEY}\"]")).env("OH_SECRET_KEY", CANARY);
+    serve.current_dir(folder.path()).args(["serve", "--port", "0"]).kill_on_drop(true);
+    if is_root {
+        std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        serve.uid(NOBODY).gid(NOBODY);
+    }
+    let mut child = serve.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
+    let url = line.trim().rsplit_once(" on ").expect("where it is").1.to_owned();
+    let pid = child.id().unwrap();
+    let looks = format!(
+        "id -u; cat /proc/$$/environ; for f in environ mem auxv maps; do cat /proc/{pid}/$f; done 2>&1; ls /proc/{pid}/fd 2>&1"
+    );
+    let asked = reqwest::Client::builder().no_proxy().build().unwrap();
+    let asked = asked.post(format!("{url}/api/bash/execute_bash_command")).header("x-session-api-key", KEY);
+    let answer = asked.body(json!({"command": looks}).to_string()).send().await.unwrap();
+    let printed = answer.text().await.unwrap();
+    let user = if is_root { NOBODY } else { rustix::process::geteuid().as_raw() };
+    assert!(
+        printed.contains(&format!("{user}\\n")) && printed.contains("PATH="),
+        "it looked, as the same user: {printed}"
+    );
+    assert_eq!(printed.matches("Permission denied").count(), 5, "{printed}");
+    assert!(!printed.contains(KEY) && !printed.contains(CANARY), "{printed}");
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::TERM).unwrap();
+    assert!(child.wait().await.unwrap().success());
+}
+
 /// Whether a process lives whose number is in a file.
 fn lives(file: &Path) -> bool {
     let pid = std::fs::read_to_string(file).unwrap();

@@ -49,7 +49,9 @@ async fn what_another_process_runs_is_left_to_it() {
 #[tokio::test]
 async fn what_is_said_elsewhere_stands_behind_the_answer_of_the_tool_at_work() {
     let gate = Gate::new();
-    let stage = Stage::new([command("c1", "one"), Line::text("Done.")]).acts([Act::Wait(gate.clone())]);
+    // What is said may come before the second reply or behind it; behind it, the run answers it.
+    let stage = Stage::new([command("c1", "one"), Line::text("Done."), Line::text("Noted.")])
+        .acts([Act::Wait(gate.clone())]);
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hear = {
         let heard = Arc::clone(&heard);

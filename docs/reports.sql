@@ -114,7 +114,8 @@ WITH program (name, word, pattern) AS (
            ('a URL', '://', '*[a-z]://[a-z0-9]*')
 ),
 command AS MATERIALIZED (
-    SELECT *, ' ' || lower(command) || ' ' AS text
+    SELECT position, conversation_id, sequence, started_at, command, exit_code, outcome, duration_ms,
+           ' ' || lower(command) || ' ' AS text
     FROM commands
     WHERE true
 )

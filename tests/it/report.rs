@@ -124,6 +124,20 @@ fn any_sqlite_tool_gets_the_same_answers() {
     }
 }
 
+/// What walks from HEAD to the root walks it in every conversation of the file, also where one was asked for.
+#[test]
+fn no_report_walks_branches_that_it_does_not_show() {
+    let scratch = Scratch::new();
+    let _store = goldens(&scratch);
+    let db = scratch.foreign();
+    for report in REPORTS {
+        let shows = ["is_live", "branches", "outcomes"].iter().any(|word| report.sql.contains(word));
+        let plan = crate::support::rows(&db, &format!("EXPLAIN QUERY PLAN {}", plain_sql(report)));
+        let walks = plan.iter().any(|step| step[3] == Value::Text("RECURSIVE STEP".to_owned()));
+        assert!(shows || !walks, "{}: {plan:#?}", report.name);
+    }
+}
+
 /// `docs/reports.sql` as any SQLite tool reads it.
 #[test]
 fn every_report_is_a_view_too() {

@@ -94,6 +94,9 @@ pub(super) fn configured(database: &Path, given: &Given, session_keys: Vec<Strin
     };
     Ok(Config {
         conversations_dir: folder("conversations_path").unwrap_or_else(|| conversations_dir(database)),
+        worktrees_dir: std::env::var_os("OH_CONVERSATION_WORKTREE_ROOT")
+            .map(PathBuf::from)
+            .or_else(|| folder("conversation_worktree_root")),
         cipher: given.cipher(&session_keys)?,
         runs_max: std::env::var("OH_MAX_CONCURRENT_RUNS")
             .ok()

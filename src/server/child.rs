@@ -59,7 +59,9 @@ pub(super) async fn begin(
     let mut plan = Plan::like(&stored, app.config().cipher.as_ref())?;
     let made = match isolation {
         Isolation::Shared => None,
-        Isolation::Worktree => worktree::make(&plan.working_dir, &id, &worktree::Start::default()).await?,
+        Isolation::Worktree => {
+            worktree::make(app.config(), &plan.working_dir, &id, &worktree::Start::default()).await?
+        }
     };
     let is_apart = made.is_some();
     plan.working_dir = made.unwrap_or(plan.working_dir);

@@ -24,6 +24,9 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Where tools keep what belongs to a conversation: a folder each.
     pub conversations_dir: PathBuf,
+    /// Where worktrees of conversations are kept. Without one: `/tmp/conversation-worktrees`, the reference's place, or
+    /// where that is another user's, the same with this user's number behind it.
+    pub worktrees_dir: Option<PathBuf>,
     /// What seals secrets on the disk; without it they are kept in memory only.
     pub cipher: Option<Cipher>,
     /// How many conversations may run at once.
@@ -61,6 +64,7 @@ impl Default for Config {
             origins: Vec::new(),
             hosts: Vec::new(),
             conversations_dir: PathBuf::from("conversations"),
+            worktrees_dir: None,
             cipher: None,
             runs_max: RUNS_MAX,
             workspace_dir: None,

@@ -206,7 +206,7 @@ async fn delete(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<
     app.announce_deletion(&stored);
     app.sessions().delete(&app, &id).await?;
     app.bash.forget(&id).await;
-    if let Some(worktree) = worktree::of(&Plan::resumed(&stored).working_dir) {
+    if let Some(worktree) = worktree::of(app.config(), &Plan::resumed(&stored).working_dir) {
         release(&app, &worktree).await?;
     }
     let folder = app.config().conversations_dir.join(id.folder_name());

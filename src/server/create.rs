@@ -85,7 +85,7 @@ pub(super) async fn start(
     wanted.plan.check_tools(&app.sessions().opening.registry)?;
     prepare(&wanted.plan.working_dir).await?;
     if let Some(start) = &wanted.worktree
-        && let Some(folder) = worktree::make(&wanted.plan.working_dir, &id, start).await?
+        && let Some(folder) = worktree::make(app.config(), &wanted.plan.working_dir, &id, start).await?
     {
         let workspace = json!({"working_dir": folder, "kind": "LocalWorkspace"});
         wanted.meta.insert("workspace".to_owned(), workspace);

@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Config;
 use super::failure::Failure;
 use super::git;
 use crate::ids::ConversationId;
 
 /// Where worktrees are kept; the reference's place.
 const ROOT: &str = "/tmp/conversation-worktrees";
+
+/// What is said where no folder for worktrees can be had.
+const NO_ROOT: &str = "no folder for worktrees is this user's alone: set OH_CONVERSATION_WORKTREE_ROOT";
 
 /// Which commit a worktree begins at.
 #[derive(Debug, Clone, Default)]
@@ -16,19 +20,46 @@ pub(super) struct Start {
     pub reference: Option<String>,
 }
 
+/// The folders that worktrees may be in: the operator's choice, else the reference's and, where that is another
+/// user's, one beside it.
+fn roots(config: &Config) -> Vec<PathBuf> {
+    match &config.worktrees_dir {
+        Some(chosen) => vec![chosen.clone()],
+        None => vec![PathBuf::from(ROOT), PathBuf::from(format!("{ROOT}-{}", private::user()))],
+    }
+}
+
+/// The folder for a new worktree, made where it is not there. What the operator chose is theirs to answer for; any other
+/// is one that nobody else can put something in.
+///
+/// # Errors
+/// 422 where there is none.
+async fn root(config: &Config) -> Result<PathBuf, Failure> {
+    if let Some(chosen) = &config.worktrees_dir {
+        let made = tokio::fs::create_dir_all(chosen).await;
+        made.map_err(|error| Failure::unprocessable(format!("{}: {error}", chosen.display())))?;
+        return Ok(chosen.clone());
+    }
+    roots(config)
+        .into_iter()
+        .find(|root| private::make(root))
+        .ok_or_else(|| Failure::unprocessable(NO_ROOT.to_owned()))
+}
+
 /// Makes a worktree of the repository that `folder` is in, detached at its beginning; the folder in it that
 /// corresponds to `folder`. `None` where it is in no repository, or that has no commit yet.
 ///
 /// # Errors
-/// 422 with git's words where it refuses.
+/// 422 with git's words where it refuses, and where there is no place for it.
 pub(super) async fn make(
+    config: &Config,
     folder: &Path,
     id: &ConversationId,
     start: &Start,
 ) -> Result<Option<PathBuf>, Failure> {
     let Some(top) = git::top(folder).await else { return Ok(None) };
     let name = top.file_name().map_or_else(|| "repository".into(), ToOwned::to_owned);
-    let place = Path::new(ROOT).join(id.as_str()).join(name);
+    let place = root(config).await?.join(id.as_str()).join(name);
     let begun = git::add_worktree(&top, &place, start.reference.as_deref()).await;
     if !begun.map_err(Failure::unprocessable)? {
         return Ok(None);
@@ -38,12 +69,14 @@ pub(super) async fn make(
 }
 
 /// The worktree that a folder is in, where it is one of these.
-pub(super) fn of(folder: &Path) -> Option<PathBuf> {
-    let inner = folder.strip_prefix(ROOT).ok()?;
+pub(super) fn of(config: &Config, folder: &Path) -> Option<PathBuf> {
+    let (root, inner) = roots(config)
+        .into_iter()
+        .find_map(|root| folder.strip_prefix(&root).ok().map(|inner| (root.clone(), inner)))?;
     let mut steps = inner.components();
     let (id, name) = (steps.next()?, steps.next()?);
     let is_plain = |step: &std::path::Component<'_>| matches!(step, std::path::Component::Normal(_));
-    (is_plain(&id) && is_plain(&name)).then(|| Path::new(ROOT).join(id).join(name))
+    (is_plain(&id) && is_plain(&name)).then(|| root.join(id).join(name))
 }
 
 /// Removes a worktree with everything in it.
@@ -55,17 +88,78 @@ pub(super) async fn remove(worktree: &Path) {
     }
 }
 
+/// A folder in a place where everybody may make some.
+#[cfg(unix)]
+mod private {
+    use std::fs::DirBuilder;
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    use std::path::Path;
+
+    /// Who this program runs as.
+    pub fn user() -> String {
+        rustix::process::geteuid().as_raw().to_string()
+    }
+
+    /// Makes it where it is not there; whether it is a folder, this user's, and nobody else may write in it.
+    pub fn make(folder: &Path) -> bool {
+        let _there_already = DirBuilder::new().mode(0o700).create(folder);
+        folder.symlink_metadata().is_ok_and(|folder| {
+            folder.is_dir()
+                && folder.uid() == rustix::process::geteuid().as_raw()
+                && folder.mode() & 0o022 == 0
+        })
+    }
+}
+
+/// A folder in a place where everybody may make some: it cannot be told whose it is.
+#[cfg(not(unix))]
+mod private {
+    use std::path::Path;
+
+    pub fn user() -> String {
+        "user".to_owned()
+    }
+
+    pub fn make(folder: &Path) -> bool {
+        std::fs::create_dir_all(folder).is_ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_folders_below_the_root_are_worktrees_of_ours() {
-        let root = Path::new(ROOT);
-        assert_eq!(of(&root.join("id/repo/src")), Some(root.join("id/repo")));
-        for other in ["/tmp/conversation-worktrees", "/tmp/conversation-worktrees/id", "/tmp/x/id/repo"] {
-            assert_eq!(of(Path::new(other)), None);
+    fn only_folders_below_the_roots_are_worktrees_of_ours() {
+        let config = Config::default();
+        for root in roots(&config) {
+            assert_eq!(of(&config, &root.join("id/repo/src")), Some(root.join("id/repo")));
+            for other in [root.clone(), root.join("id"), root.join("../x/id"), root.join("id/..")] {
+                assert_eq!(of(&config, &other), None, "{}", other.display());
+            }
         }
-        assert_eq!(of(&root.join("../conversation-worktrees/id")), None);
+        assert_eq!(of(&config, Path::new("/tmp/x/id/repo")), None);
+        let chosen = Config { worktrees_dir: Some("/srv/trees".into()), ..config };
+        assert_eq!(of(&chosen, Path::new("/srv/trees/id/repo/src")), Some("/srv/trees/id/repo".into()));
+        assert_eq!(of(&chosen, &Path::new(ROOT).join("id/repo")), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_others_may_put_something_in_is_not_taken() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let scratch = tempfile::tempdir().unwrap();
+        let mine = scratch.path().join("mine");
+        assert!(private::make(&mine) && private::make(&mine));
+        assert_eq!(mine.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let link = scratch.path().join("link");
+        std::os::unix::fs::symlink(&mine, &link).unwrap();
+        assert!(!private::make(&link), "a link may be turned elsewhere");
+        std::fs::set_permissions(&mine, std::fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(!private::make(&mine));
+        let file = scratch.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(!private::make(&file));
     }
 }

@@ -87,6 +87,7 @@ impl Served {
             session_keys: vec![KEY.to_owned()],
             conversations_dir: scratch.path("conversations"),
             settings_dir: scratch.path("settings"),
+            worktrees_dir: Some(scratch.path("worktrees")),
             cipher: Some(annals::secret::Cipher::new("cipher-key", &[])),
             ..Config::default()
         });

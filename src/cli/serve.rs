@@ -20,7 +20,7 @@ use super::{DONE, Place};
 use crate::conversation::ConversationError;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
-use crate::server::{App, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, serve};
+use crate::server::{App, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, private, serve};
 use crate::store::{Options, Store};
 use crate::transfer::{ImportOptions, ImportStatus, Importer};
 
@@ -151,6 +151,7 @@ pub(super) fn listen(
     });
     // A thread that waits for a disk or a program that never answers does not keep the process.
     runtime.shutdown_timeout(LAST);
+    private::remove(private::beginning());
     served.map(|()| DONE)
 }
 

@@ -2,18 +2,20 @@
 //!
 //! Every program that is started here bears a mark in its environment, and hands it on to its own. A program of its own,
 //! the sweeper, waits for the end of this process, whatever it ends by, and then ends all that bears the mark, and what
-//! came from it. It is this program under another name, knows nothing but the mark, and waits at a pipe that closes
-//! with this process.
+//! came from it; folders of temporary files that the process had no time to remove go as well. It is this program under
+//! another name, knows nothing but the mark and where those are, and waits at a pipe that closes with this process.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::anew;
 use crate::secret::environment;
+use crate::server::private::{beginning, remove};
 
 /// The name under which this program sweeps.
 const NAME: &str = "sweep-after";
@@ -32,7 +34,11 @@ impl Sweeper {
         let child = sweeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Self(child.ok().and_then(|mut child| {
             // Without a mark on its input it ends by itself.
-            writeln!(child.stdin.as_mut()?, "{}", environment::mark().unwrap_or_default()).ok()?;
+            let input = child.stdin.as_mut()?;
+            writeln!(input, "{}", environment::mark().unwrap_or_default()).ok()?;
+            // A path of several lines is left to this process.
+            let folders = beginning().to_str().filter(|path| !path.contains('\n')).unwrap_or_default();
+            writeln!(input, "{folders}").ok()?;
             Some(child)
         }))
     }
@@ -57,11 +63,16 @@ pub(super) fn is_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     (arguments.next()? == NAME && arguments.next().is_none()).then(|| {
         let mut input = BufReader::new(std::io::stdin());
-        let mut mark = String::new();
-        if input.read_line(&mut mark).is_ok() && !mark.trim().is_empty() {
+        let (mut mark, mut folders) = (String::new(), String::new());
+        let read = input.read_line(&mut mark).and_then(|_| input.read_line(&mut folders));
+        if read.is_ok() && !mark.trim().is_empty() {
             // The input ends, or fails, when the process that wrote it has ended.
             let _end = input.read_to_end(&mut Vec::new());
             sweep(mark.trim());
+            let folders = Path::new(folders.trim_end_matches('\n'));
+            if folders.is_absolute() {
+                remove(folders);
+            }
         }
         ExitCode::SUCCESS
     })

@@ -51,7 +51,7 @@ mod percent;
 mod piece;
 mod plan;
 mod plugins;
-mod private;
+pub(crate) mod private;
 mod probes;
 mod profiles;
 mod request;

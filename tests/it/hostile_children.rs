@@ -374,3 +374,29 @@ async fn what_is_made_for_a_download_is_private_whatever_the_umask() {
     kill_process(Pid::from_raw(child.id().unwrap().cast_signed()).unwrap(), Signal::TERM).unwrap();
     assert!(child.wait().await.unwrap().success());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_being_made_for_a_download_goes_with_the_server_however_it_ends() {
+    for signal in [Signal::KILL, Signal::TERM] {
+        let scratch = tempfile::tempdir().unwrap();
+        let temporary = scratch.path().join("tmp");
+        std::fs::create_dir(&temporary).unwrap();
+        let left = || std::fs::read_dir(&temporary).unwrap().count();
+        let keys = format!("[\"{KEY}\"]");
+        let mut server =
+            Hostile::with(&[("OH_SESSION_API_KEYS", &keys), ("TMPDIR", temporary.to_str().unwrap())]).await;
+        let talk = "00000000-0000-4000-8000-000000000001";
+        let event = |n: usize| json!({"id": format!("event-{n}"), "kind": "PauseEvent", "source": "user", "x": "y".repeat(1000)});
+        let events: Value = (0..4000).map(event).collect();
+        let (status, answer) = server.post(&format!("/api/annals/conversations/{talk}/events"), events).await;
+        assert_eq!(status, 200, "{answer}");
+        let path = format!("{}/api/file/download-trajectory/{talk}", server.url);
+        let asked = server.client.get(path).header("x-session-api-key", KEY).send();
+        let asking = tokio::spawn(async move { drop(asked.await) });
+        until(async || left() > 0).await;
+        kill_process(Pid::from_raw(server.child.id().unwrap().cast_signed()).unwrap(), signal).unwrap();
+        server.child.wait().await.unwrap();
+        until(async || left() == 0).await;
+        asking.await.unwrap();
+    }
+}

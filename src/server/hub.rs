@@ -9,7 +9,7 @@
 //! read from the log instead; who needed anything else was too far behind.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 
@@ -36,8 +36,10 @@ const PAGE: usize = 256;
 /// How long one wait lasts; it is then looked whether anybody is still there.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// How long an answer waits for those who listen: who takes nothing keeps nobody else.
-const HEARD_WITHIN: Duration = Duration::from_millis(100);
+/// How long an answer waits for those who listen, and how long once one of them took longer: who takes nothing keeps
+/// nobody else.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+const HEARD_WITHIN_OF_THE_LATE: Duration = Duration::from_millis(100);
 
 /// How long to wait after the store failed.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -62,11 +64,16 @@ pub(super) enum Frame {
 
 /// Rings when all who had it have dropped it: what came before it has been sent then.
 #[derive(Debug)]
-pub(super) struct Bell(Option<oneshot::Sender<()>>);
+pub(super) struct Bell {
+    rings: Option<oneshot::Sender<()>>,
+    /// Whether those who listen are late; they are not once it rings.
+    late: Arc<AtomicBool>,
+}
 
 impl Drop for Bell {
     fn drop(&mut self) {
-        if let Some(rings) = self.0.take() {
+        self.late.store(false, Ordering::Relaxed);
+        if let Some(rings) = self.rings.take() {
             let _nobody_waits = rings.send(());
         }
     }
@@ -200,11 +207,13 @@ struct Topic {
     /// What waits for the events before it.
     waiting: Vec<(u64, Frame)>,
     listeners: broadcast::Sender<Arc<Heard>>,
+    /// Whether one of them was waited for in vain, and has not caught up since.
+    late: Arc<AtomicBool>,
 }
 
 impl Topic {
     fn new(next: u64) -> Self {
-        Self { next, waiting: Vec::new(), listeners: broadcast::channel(LAG_MAX).0 }
+        Self { next, waiting: Vec::new(), listeners: broadcast::channel(LAG_MAX).0, late: Arc::default() }
     }
 }
 
@@ -292,16 +301,27 @@ impl Hub {
     }
 
     /// Waits until those who listen to a conversation have been sent its first `after` events, and what was published before;
-    /// 100 ms at the most.
+    /// a second at the most, and 100 ms where one of them is late already.
     pub async fn heard(&self, conversation: &ConversationId, after: u64) {
         let (rings, rung) = oneshot::channel();
-        let frame = Frame::Bell(Arc::new(Bell(Some(rings))));
-        match self.topics().get_mut(conversation) {
-            Some(topic) if topic.next < after => topic.waiting.push((after, frame)),
-            Some(topic) => self.send(topic, frame),
+        let late = match self.topics().get_mut(conversation) {
+            Some(topic) => {
+                let late = Arc::clone(&topic.late);
+                let bell = Bell { rings: Some(rings), late: Arc::clone(&late) };
+                let frame = Frame::Bell(Arc::new(bell));
+                if topic.next < after {
+                    topic.waiting.push((after, frame));
+                } else {
+                    self.send(topic, frame);
+                }
+                late
+            }
             None => return,
+        };
+        let patience = if late.load(Ordering::Relaxed) { HEARD_WITHIN_OF_THE_LATE } else { HEARD_WITHIN };
+        if tokio::time::timeout(patience, rung).await.is_err() {
+            late.store(true, Ordering::Relaxed);
         }
-        let _late = tokio::time::timeout(HEARD_WITHIN, rung).await;
     }
 
     /// Lets somebody hear everything of everybody from now on. It must be quick: everybody else waits.

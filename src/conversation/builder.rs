@@ -9,6 +9,7 @@ use super::base::{Base, Sealing};
 use super::folder;
 use super::live::{Live, OnPause, StateUpdates};
 use super::load::{self, Stored};
+use super::objection::Objections;
 use super::tags::check_tags;
 use super::task::Tasks;
 use super::{Callback, Conversation, ConversationError, DeltaCallback, Guide, Host, Local, Result, Snapshot};
@@ -475,6 +476,7 @@ impl Local {
             plugins: RwLock::new(None),
             equipment: RwLock::new(None),
             running: Mutex::new(None),
+            objections: Objections::default(),
             accounts: Mutex::default(),
             is_closed: std::sync::atomic::AtomicBool::new(false),
         })

@@ -96,6 +96,7 @@ impl Local {
     }
 
     async fn write(&self, live: &mut Live, draft: &Draft) -> Result<()> {
+        self.expect_objections(live);
         let moved = draft.events.iter().rev().find(|event| kind::moves_head(event.kind()));
         let aside = live.leaf.clone().filter(|leaf| moved.is_some_and(|event| event.id() != leaf));
         let head = draft.head.clone().or(aside.map(Head::At));

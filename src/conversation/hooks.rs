@@ -89,6 +89,11 @@ impl Equipment {
         self.ask(point, Input::default(), About::default()).await
     }
 
+    /// Whether there are hooks for its end.
+    pub fn may_object(&self) -> bool {
+        self.hooks.as_ref().is_some_and(|hooks| hooks.config().of(&HookType::Stop, None).next().is_some())
+    }
+
     /// When the agent has finished.
     pub async fn stop(&self, reason: &str) -> Answer {
         let input = Input { reason: Some(reason.to_owned()), ..Input::default() };

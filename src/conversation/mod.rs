@@ -29,6 +29,7 @@ mod host;
 mod live;
 mod load;
 mod navigate;
+mod objection;
 mod plug;
 mod plugins;
 mod read;
@@ -121,6 +122,8 @@ struct Local {
     equipment: RwLock<Option<Arc<Equipment>>>,
     /// The run that is under way.
     running: Mutex<Option<Running>>,
+    /// Whether its end is still to be agreed to.
+    objections: objection::Objections,
     /// Costs that are about to be written down.
     accounts: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     is_closed: AtomicBool,

@@ -110,6 +110,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         drop(self.claim.take());
         *self.local.running.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.local.objections.close();
         self.running.ended.cancel();
     }
 }
@@ -206,6 +207,7 @@ impl Local {
                     }
                 };
                 self.commit(&mut live).await?;
+                self.objections.close();
                 return Ok(next);
             }
             ExecutionStatus::Idle
@@ -214,6 +216,8 @@ impl Local {
             | ExecutionStatus::Error
             | ExecutionStatus::Deleting => {}
         }
+        // Somebody spoke before the hooks were asked.
+        self.objections.close();
         match run.detector.as_mut().map(|detector| detector.judge(live.branch.recent())) {
             None | Some(Verdict::GoOn) => {}
             Some(Verdict::Nudge(text)) => {

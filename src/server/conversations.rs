@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -20,10 +21,14 @@ use super::plan::Plan;
 use super::request::{self, Params, PathId};
 use super::worktree;
 use crate::ids::ConversationId;
+use crate::state::ExecutionStatus;
 use crate::store::{ConversationFilter, Order, Store};
 
 const PAGE_MAX: u64 = 100;
 const IDS_MAX: usize = 99;
+/// How long a reader waits for Stop hooks.
+const OBJECTION_PATIENCE: Duration = Duration::from_secs(1);
+
 const TITLE_CHARACTERS_MAX: usize = 200;
 const TAG_CHARACTERS_MAX: usize = 256;
 
@@ -59,8 +64,31 @@ async fn one(
     params: Params,
 ) -> Result<Json<Value>, Failure> {
     let skills = skills(&params)?;
-    let stored = app.ask(move |store| Stored::read(store, &id)).await?;
-    Ok(Json(stored.info(skills, Runtime::Told)))
+    Ok(Json(settled(&app, &id).await?.info(skills, Runtime::Told)))
+}
+
+/// The conversation as it is stored. Where it has finished unless a Stop hook objects, their answer is waited for a
+/// while, as the reference's readers do; where that takes longer, it runs still.
+async fn settled(app: &App, id: &ConversationId) -> Result<Stored, Failure> {
+    let deadline = Instant::now() + OBJECTION_PATIENCE;
+    let finished = ExecutionStatus::Finished.as_str();
+    loop {
+        let session = app.sessions().find(id);
+        let count = || session.as_ref().map_or(0, |session| session.conversation.objections());
+        let before = count();
+        let known = id.clone();
+        let mut stored = app.ask(move |store| Stored::read(store, &known)).await?;
+        let is_settled = before.is_multiple_of(2) && count() == before;
+        let Some(session) = session.as_ref().filter(|_| stored.row.status == finished && !is_settled) else {
+            return Ok(stored);
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            stored.row.status = ExecutionStatus::Running.as_str().to_owned();
+            return Ok(stored);
+        }
+        session.conversation.objections_heard(left).await;
+    }
 }
 
 async fn runtime(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {

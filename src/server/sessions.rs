@@ -59,6 +59,12 @@ impl Sessions {
         self.slots.available_permits()
     }
 
+    /// The conversation where it is open and nobody is opening it.
+    pub fn find(&self, id: &ConversationId) -> Option<Arc<Session>> {
+        let place = self.places().get(id).map(Arc::clone)?;
+        place.try_lock().ok()?.clone()
+    }
+
     /// A slot for a run; 429 where all are taken.
     pub fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| Failure::no_capacity())

@@ -6,6 +6,7 @@ mod begin;
 mod choices;
 mod commands;
 mod conversations;
+mod ends;
 mod events;
 mod files;
 mod gateway;

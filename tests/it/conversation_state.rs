@@ -42,10 +42,9 @@ fn what_was_appended_is_there_after_a_restart() {
 
 #[test]
 fn appending_twice_changes_nothing_and_another_event_of_the_same_id_is_refused() {
-    for mut state in [ConversationState::new(), {
-        let folder = tempdir().unwrap().keep();
-        ConversationState::persistent(folder, "twice").unwrap()
-    }] {
+    let folder = tempdir().unwrap();
+    let kept = ConversationState::persistent(folder.path(), "twice").unwrap();
+    for mut state in [ConversationState::new(), kept] {
         let event = Event::from(UserMessageEvent::new("Hello"));
         assert_eq!(state.append_event(event.clone()).unwrap(), Sequence(0));
         assert_eq!(state.append_event(event.clone()).unwrap(), Sequence(0));

@@ -23,7 +23,7 @@ pub const KEY: &str = "session-key-0123456789";
 const CANARY: &str = "canary-of-the-server";
 
 /// How long anything may take that is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How long the end may take, whatever is going on.
 const END: Duration = Duration::from_secs(8);

@@ -292,7 +292,12 @@ fn steps(to: &Path) -> Vec<String> {
         }
         script += "echo ---\n";
     }
-    let output = Command::new("sh").args(["-c", &script]).current_dir(to).output().unwrap();
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(to)
+        .env("TMPDIR", to.parent().unwrap())
+        .output()
+        .unwrap();
     let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     told.split("---\n").map(str::to_owned).collect()
 }

@@ -49,13 +49,13 @@ fn six_readers_without_a_pause_do_not_let_it_grow() {
                 }
             });
         }
-        append(&store, "more", 8 * BOUND, &mut |log| longest = longest.max(log.bytes));
+        append(&store, "more", 16 * BOUND, &mut |log| longest = longest.max(log.bytes));
         stop.store(true, Ordering::Relaxed);
     });
     assert!(pages.load(Ordering::Relaxed) > 6);
     assert!(longest > BOUND / 8, "the log was never used");
     // A reader that the machine lets wait for longer than the writer does costs another few MiB, not more and more.
-    assert!(longest <= 4 * BOUND, "it grew to {longest}");
+    assert!(longest <= 8 * BOUND, "it grew to {longest}");
     assert_sound(&store);
 }
 

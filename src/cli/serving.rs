@@ -37,6 +37,7 @@ pub(super) struct Table {
     conversations_dir: Option<PathBuf>,
     settings_dir: Option<PathBuf>,
     workspace_dir: Option<PathBuf>,
+    worktrees_dir: Option<PathBuf>,
     webhooks: Option<serde_json::Value>,
     #[serde(skip)]
     file: PathBuf,
@@ -105,6 +106,9 @@ impl Table {
         }
         if let Some(folder) = self.workspace_dir.as_ref().filter(|_| unset("OH_WORKSPACE_PATH")) {
             config.workspace_dir = Some(folder.clone());
+        }
+        if let Some(folder) = self.worktrees_dir.as_ref().filter(|_| unset("OH_CONVERSATION_WORKTREE_ROOT")) {
+            config.worktrees_dir = Some(folder.clone());
         }
         if let Some(webhooks) = self.webhooks.as_ref().filter(|_| unset("OH_WEBHOOKS")) {
             let specs = WebhookSpec::parse_list(&webhooks.to_string());

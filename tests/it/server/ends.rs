@@ -28,7 +28,7 @@ async fn what_a_hook_may_still_object_to_has_not_finished() {
     assert_eq!(info["execution_status"], "running");
     // What is read from here on is what it answers, and what came of that.
     std::fs::write(server.path("work/go"), "").unwrap();
-    assert_eq!(server.rest(&id).await, "finished");
+    assert_eq!(server.rest(id).await, "finished");
     let events = server.get(&format!("/api/conversations/{id}/events/search?limit=100")).await.ok();
     let said: Vec<_> = events["items"]
         .as_array()

@@ -134,6 +134,8 @@ def test_a_run_is_paused_and_goes_on(annals, model, visit):
     model.release("first")
     expect(page.locator(".talk-head .status")).to_have_text("paused")
     expect(page.locator(".pane").get_by_text("Paused", exact=True)).to_be_visible()
+    # The reply of the model is still taken in; the run that asked for it ends with that, and not before.
+    wait_for(lambda: "ActionEvent" in kinds(annals, conversation))
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.locator(".talk-head .status")).to_have_text("finished")
     expect(page.get_by_text("Well done")).to_be_visible()
@@ -192,6 +194,9 @@ def test_head_is_moved_and_the_rest_is_another_branch(annals, model, visit):
     page.get_by_label("run", exact=True).uncheck()
     page.get_by_role("button", name="Send").click()
     wait_for(lambda: "MessageEvent" in kinds(annals, conversation)[len(before):])
+    # The page has had its answer: the keys are no longer those of the message.
+    expect(page.get_by_label("A message to the agent")).to_have_value("")
+    expect(page.get_by_text("Another way")).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("b")
     expect(page.get_by_role("heading", name="2 branches")).to_be_visible()

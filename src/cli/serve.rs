@@ -14,7 +14,7 @@ use super::anew;
 use super::arguments::{Extras, Serve};
 use super::keys::Given;
 use super::print::{Output, count, plural, tell};
-use super::serving::Table;
+use super::serving::{Table, variable};
 use super::settings::home;
 use super::{DONE, Place};
 use crate::conversation::ConversationError;
@@ -56,7 +56,7 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
         lookup_origins: command.lookup_origins,
         telemetry,
         person_dir: home().filter(|_| extras != Extras::None),
-        public_extensions_dir: std::env::var_os("EXTENSIONS_PATH").map(PathBuf::from),
+        public_extensions_dir: variable("EXTENSIONS_PATH").map(PathBuf::from),
         ambient_plugins: extras.ambient_plugins(),
         ..configured(place.path, &given, session_keys)?
     };
@@ -94,7 +94,7 @@ pub(super) fn configured(database: &Path, given: &Given, session_keys: Vec<Strin
     };
     Ok(Config {
         conversations_dir: folder("conversations_path").unwrap_or_else(|| conversations_dir(database)),
-        worktrees_dir: std::env::var_os("OH_CONVERSATION_WORKTREE_ROOT")
+        worktrees_dir: variable("OH_CONVERSATION_WORKTREE_ROOT")
             .map(PathBuf::from)
             .or_else(|| folder("conversation_worktree_root")),
         cipher: given.cipher(&session_keys)?,
@@ -108,9 +108,7 @@ pub(super) fn configured(database: &Path, given: &Given, session_keys: Vec<Strin
         settings_dir: settings_dir(database),
         webhooks,
         session_keys,
-        workspace_dir: std::env::var_os("OH_WORKSPACE_PATH")
-            .map(PathBuf::from)
-            .or_else(|| folder("workspace_path")),
+        workspace_dir: variable("OH_WORKSPACE_PATH").map(PathBuf::from).or_else(|| folder("workspace_path")),
         home_dir: home(),
         ..Config::default()
     })
@@ -223,13 +221,13 @@ fn take_in(store: &Store, folders: &Path) -> Result<()> {
 /// The folder for what tools keep: the reference's variable, or one beside the database.
 fn conversations_dir(database: &Path) -> PathBuf {
     let beside = || database.parent().unwrap_or(Path::new("")).join("conversations");
-    std::env::var_os("OH_CONVERSATIONS_PATH").map_or_else(beside, PathBuf::from)
+    variable("OH_CONVERSATIONS_PATH").map_or_else(beside, PathBuf::from)
 }
 
 /// The folder for settings: the reference's variable, or one beside that of conversations.
 fn settings_dir(database: &Path) -> PathBuf {
     let beside = || conversations_dir(database).parent().unwrap_or(Path::new("")).join(".openhands");
-    std::env::var_os("OH_PERSISTENCE_DIR").map_or_else(beside, PathBuf::from)
+    variable("OH_PERSISTENCE_DIR").map_or_else(beside, PathBuf::from)
 }
 
 /// Who is told what happens.
@@ -244,7 +242,7 @@ fn webhooks() -> Result<Vec<WebhookSpec>> {
 
 /// How long a conversation stays open that nobody uses: the reference's variable, in seconds.
 fn idle_max() -> Option<Duration> {
-    match std::env::var_os("OH_CONVERSATION_IDLE_TTL_SECONDS") {
+    match variable("OH_CONVERSATION_IDLE_TTL_SECONDS") {
         Some(_) => seconds("OH_CONVERSATION_IDLE_TTL_SECONDS"),
         None => Some(IDLE_MAX),
     }

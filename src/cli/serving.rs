@@ -2,6 +2,7 @@
 //!
 //! What is typed counts most, then the environment, then the file, then the defaults.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +19,12 @@ use crate::server::{Config, WebhookSpec};
 /// The table's name.
 const TABLE: &str = "serve";
 
-/// The table. Every member may be left out; one that nobody knows is refused.
+/// What a variable of the environment holds; `None` where it is not set, or empty.
+pub(super) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The table. Every member may be left out; an unknown one is refused.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Table {
@@ -89,7 +95,7 @@ impl Table {
     /// # Errors
     /// [`Error::Setting`] for webhooks that cannot be read.
     pub(super) fn fill(&self, config: &mut Config) -> Result<()> {
-        let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+        let unset = |name: &str| variable(name).is_none();
         let wrong = |reason: String| Error::Setting { place: self.file.display().to_string(), reason };
         if let Some(runs) = self.max_concurrent_runs.filter(|_| unset("OH_MAX_CONCURRENT_RUNS")) {
             config.runs_max = runs;

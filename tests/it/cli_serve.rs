@@ -20,10 +20,15 @@ struct Serving {
 
 impl Serving {
     fn start(program: &Program, more: &[&str]) -> Self {
+        Self::start_with(program, more, &[])
+    }
+
+    fn start_with(program: &Program, more: &[&str], variables: &[(&str, &str)]) -> Self {
         let folder = program.folder.path();
         let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.join("home"));
         command.env("OH_CONVERSATIONS_PATH", folder.join("conversations")).env("OH_SESSION_API_KEYS_0", KEY);
+        command.envs(variables.iter().copied());
         command.current_dir(folder).args(["serve", "--port", "0"]).args(more);
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -93,6 +98,34 @@ async fn the_references_folders_are_offered_and_taken_in_when_asked_for() {
     assert!(!said.contains("--import-folders"), "{said}");
     let said = Serving::start(&program, &["--import-folders"]).end();
     assert!(said.contains("0 new events"), "{said}");
+}
+
+/// A unit of a service manager often sets a variable to nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_variable_is_one_that_is_not_set() {
+    const EMPTY: [(&str, &str); 8] = [
+        ("EXTENSIONS_PATH", ""),
+        ("OH_CONVERSATIONS_PATH", ""),
+        ("OH_CONVERSATION_IDLE_TTL_SECONDS", ""),
+        ("OH_CONVERSATION_WORKTREE_ROOT", ""),
+        ("OH_MAX_CONCURRENT_RUNS", ""),
+        ("OH_PERSISTENCE_DIR", ""),
+        ("OH_WEBHOOKS", ""),
+        ("OH_WORKSPACE_PATH", ""),
+    ];
+    let program = Program::new();
+    folders(&program);
+    // The default is the folder beside the database.
+    let serving = Serving::start_with(&program, &["--import-folders"], &EMPTY);
+    assert_eq!(serving.ask("/api/conversations/count", KEY).await, (StatusCode::OK, 1.into()));
+    assert_eq!(serving.ask("/api/settings", KEY).await.0, StatusCode::OK);
+    serving.end();
+    // What the file of settings says counts more than the default.
+    std::fs::write(program.folder.path().join("server.toml"), "[serve]\nconversations_dir = \"empty\"\n")
+        .unwrap();
+    let serving = Serving::start_with(&program, &["--config", "server.toml"], &EMPTY);
+    let said = serving.end();
+    assert!(!said.contains("conversation folder"), "{said}");
 }
 
 #[test]

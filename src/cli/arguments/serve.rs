@@ -11,10 +11,11 @@ use super::run::Extras;
 ///
 /// The real OpenHands clients work against it unchanged. It listens on this machine only, unless `--host`
 /// says otherwise; then it wants a session key. The reference's environment names are read too:
-/// OH_SESSION_API_KEYS and OH_PREVIOUS_SECRET_KEYS (a JSON list, or _0, _1, ..), SESSION_API_KEY, OH_SECRET_KEY, OH_WEBHOOKS,
-/// OH_MAX_CONCURRENT_RUNS, OH_CONVERSATIONS_PATH, OH_PERSISTENCE_DIR, OH_WORKSPACE_PATH,
-/// OH_CONVERSATION_WORKTREE_ROOT and OH_CONVERSATION_IDLE_TTL_SECONDS, and its file workspace/openhands_agent_server_config.json or the one that
-/// OPENHANDS_AGENT_SERVER_CONFIG_PATH names. A key that is not understood refuses the start.
+/// OH_SESSION_API_KEYS and OH_PREVIOUS_SECRET_KEYS (a JSON list, or _0, _1, ..), SESSION_API_KEY, OH_SECRET_KEY,
+/// OH_WEBHOOKS, OH_MAX_CONCURRENT_RUNS, OH_CONVERSATIONS_PATH, OH_PERSISTENCE_DIR, OH_WORKSPACE_PATH,
+/// OH_CONVERSATION_WORKTREE_ROOT and OH_CONVERSATION_IDLE_TTL_SECONDS; so is its file
+/// workspace/openhands_agent_server_config.json, or the file that OPENHANDS_AGENT_SERVER_CONFIG_PATH names. The
+/// server does not start with a key that it does not understand.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     annals serve\n  \

@@ -1,4 +1,4 @@
-//! Places for what is made on the way to an answer: nobody else may look into them, whatever the umask is.
+//! Folders that only the server's user may enter, whatever the umask is.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A folder among temporary files that only the server's user may enter; it goes with this, and all that is in it.
 pub(super) struct Private(PathBuf);
+
+/// How often a folder is removed again that a file was made in meanwhile.
+#[cfg(feature = "cli")]
+const REMOVALS_MAX: u32 = 100;
 
 /// How many this process has made.
 static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -18,18 +22,59 @@ pub(crate) fn beginning() -> &'static Path {
     BEGINNING.get_or_init(|| std::env::temp_dir().join(format!(".annals-{}-", uuid::Uuid::new_v4().simple())))
 }
 
-/// Removes every folder whose path begins so.
+/// Removes every folder whose path begins with `beginning`.
+#[cfg(feature = "cli")]
 pub(crate) fn remove(beginning: &Path) {
     let (Some(parent), Some(name)) = (beginning.parent(), beginning.file_name()) else { return };
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes()) {
-            // Whoever still writes there finds it gone, and may have made a file meanwhile.
-            for _ in 0..3 {
-                let _again = std::fs::remove_dir_all(entry.path());
+            // A thread or a program that is still writing there may make a file between two looks at the folder.
+            for _ in 0..REMOVALS_MAX {
+                match std::fs::remove_dir_all(entry.path()) {
+                    Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                    _ => break,
+                }
             }
         }
     }
+}
+
+/// Makes a folder that only this user may enter.
+///
+/// # Errors
+/// What the file system refuses; `AlreadyExists` for a path that exists.
+fn create(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Makes a folder unless it exists. Returns whether it is a folder of this user, no link to one, and one that no other
+/// user may write in. Where the system has no such owners, every folder is this user's.
+pub(super) fn claim(folder: &Path) -> bool {
+    let _exists = create(folder);
+    folder.symlink_metadata().is_ok_and(|found| found.is_dir() && is_own(&found))
+}
+
+#[cfg(unix)]
+fn is_own(folder: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    folder.uid() == rustix::process::geteuid().as_raw() && folder.mode() & 0o022 == 0
+}
+
+#[cfg(not(unix))]
+fn is_own(_folder: &std::fs::Metadata) -> bool {
+    true
+}
+
+/// The name of this process's user in paths: the number of the user, where the system has one.
+pub(super) fn user() -> String {
+    #[cfg(unix)]
+    return rustix::process::geteuid().as_raw().to_string();
+    #[cfg(not(unix))]
+    return "user".to_owned();
 }
 
 impl Private {
@@ -41,10 +86,7 @@ impl Private {
         let mut path = beginning().as_os_str().to_owned();
         path.push(COUNT.fetch_add(1, Ordering::Relaxed).to_string());
         let path = PathBuf::from(path);
-        let mut folder = std::fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
-        folder.create(&path)?;
+        create(&path)?;
         Ok(Self(path))
     }
 
@@ -58,5 +100,29 @@ impl Drop for Private {
     fn drop(&mut self) {
         // What is open stays readable for whoever has it open, and is gone with them.
         let _gone_already = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_others_may_put_something_in_is_not_taken() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let scratch = tempfile::tempdir().unwrap();
+        let mine = scratch.path().join("mine");
+        assert!(claim(&mine) && claim(&mine));
+        assert_eq!(mine.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let link = scratch.path().join("link");
+        std::os::unix::fs::symlink(&mine, &link).unwrap();
+        assert!(!claim(&link), "a link may be turned elsewhere");
+        std::fs::set_permissions(&mine, std::fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(!claim(&mine));
+        let file = scratch.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(!claim(&file));
     }
 }

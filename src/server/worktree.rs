@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 use super::Config;
 use super::failure::Failure;
 use super::git;
+use super::private;
 use crate::ids::ConversationId;
 
 /// Where worktrees are kept; the reference's place.
 const ROOT: &str = "/tmp/conversation-worktrees";
 
-/// What is said where no folder for worktrees can be had.
+/// The error if no folder for worktrees can be had.
 const NO_ROOT: &str = "no folder for worktrees is this user's alone: set OH_CONVERSATION_WORKTREE_ROOT";
 
 /// Which commit a worktree begins at.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Start {
-    /// A commit, a branch or a tag; the one that HEAD is at where there is none.
+    /// A commit, a branch or a tag; without one, the commit that HEAD is at.
     pub reference: Option<String>,
 }
 
@@ -24,25 +25,26 @@ pub(super) struct Start {
 /// user's, one beside it.
 fn roots(config: &Config) -> Vec<PathBuf> {
     match &config.worktrees_dir {
-        Some(chosen) => vec![chosen.clone()],
+        Some(chosen) => vec![std::path::absolute(chosen).unwrap_or_else(|_| chosen.clone())],
         None => vec![PathBuf::from(ROOT), PathBuf::from(format!("{ROOT}-{}", private::user()))],
     }
 }
 
-/// The folder for a new worktree, made where it is not there. What the operator chose is theirs to answer for; any other
-/// is one that nobody else can put something in.
+/// The folder for a new worktree; it is made unless it exists. The operator's choice is taken as it is. Another folder
+/// is taken only if no other user can write in it.
 ///
 /// # Errors
-/// 422 where there is none.
+/// 422 if no folder can be had.
 async fn root(config: &Config) -> Result<PathBuf, Failure> {
-    if let Some(chosen) = &config.worktrees_dir {
+    let roots = roots(config);
+    if let ([chosen], true) = (&*roots, config.worktrees_dir.is_some()) {
         let made = tokio::fs::create_dir_all(chosen).await;
         made.map_err(|error| Failure::unprocessable(format!("{}: {error}", chosen.display())))?;
         return Ok(chosen.clone());
     }
-    roots(config)
+    roots
         .into_iter()
-        .find(|root| private::make(root))
+        .find(|root| private::claim(root))
         .ok_or_else(|| Failure::unprocessable(NO_ROOT.to_owned()))
 }
 
@@ -88,43 +90,6 @@ pub(super) async fn remove(worktree: &Path) {
     }
 }
 
-/// A folder in a place where everybody may make some.
-#[cfg(unix)]
-mod private {
-    use std::fs::DirBuilder;
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-    use std::path::Path;
-
-    /// Who this program runs as.
-    pub fn user() -> String {
-        rustix::process::geteuid().as_raw().to_string()
-    }
-
-    /// Makes it where it is not there; whether it is a folder, this user's, and nobody else may write in it.
-    pub fn make(folder: &Path) -> bool {
-        let _there_already = DirBuilder::new().mode(0o700).create(folder);
-        folder.symlink_metadata().is_ok_and(|folder| {
-            folder.is_dir()
-                && folder.uid() == rustix::process::geteuid().as_raw()
-                && folder.mode() & 0o022 == 0
-        })
-    }
-}
-
-/// A folder in a place where everybody may make some: it cannot be told whose it is.
-#[cfg(not(unix))]
-mod private {
-    use std::path::Path;
-
-    pub fn user() -> String {
-        "user".to_owned()
-    }
-
-    pub fn make(folder: &Path) -> bool {
-        std::fs::create_dir_all(folder).is_ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,24 +107,8 @@ mod tests {
         let chosen = Config { worktrees_dir: Some("/srv/trees".into()), ..config };
         assert_eq!(of(&chosen, Path::new("/srv/trees/id/repo/src")), Some("/srv/trees/id/repo".into()));
         assert_eq!(of(&chosen, &Path::new(ROOT).join("id/repo")), None);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn what_others_may_put_something_in_is_not_taken() {
-        use std::os::unix::fs::PermissionsExt as _;
-
-        let scratch = tempfile::tempdir().unwrap();
-        let mine = scratch.path().join("mine");
-        assert!(private::make(&mine) && private::make(&mine));
-        assert_eq!(mine.metadata().unwrap().permissions().mode() & 0o777, 0o700);
-        let link = scratch.path().join("link");
-        std::os::unix::fs::symlink(&mine, &link).unwrap();
-        assert!(!private::make(&link), "a link may be turned elsewhere");
-        std::fs::set_permissions(&mine, std::fs::Permissions::from_mode(0o770)).unwrap();
-        assert!(!private::make(&mine));
-        let file = scratch.path().join("file");
-        std::fs::write(&file, "").unwrap();
-        assert!(!private::make(&file));
+        let relative = Config { worktrees_dir: Some("trees".into()), ..chosen };
+        let inner = std::env::current_dir().unwrap().join("trees/id/repo");
+        assert_eq!(of(&relative, &inner), Some(inner.clone()), "git is asked in other folders");
     }
 }

@@ -22,8 +22,11 @@ type Put<'a> = &'a dyn Fn(&Path);
 pub const KEY: &str = "session-key-0123456789";
 const CANARY: &str = "canary-of-the-server";
 
-/// How long anything may take that is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(300);
+/// How long one answer may take.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long all may take that a server is asked to do while it has to stay healthy.
+const WORK_MAX: Duration = Duration::from_secs(300);
 
 /// How long the end may take, whatever is going on.
 const END: Duration = Duration::from_secs(8);
@@ -125,7 +128,7 @@ impl Hostile {
         };
         tokio::select! {
             () = asking => {}
-            done = tokio::time::timeout(PATIENCE, work) => done.expect("it went on"),
+            done = tokio::time::timeout(WORK_MAX, work) => done.expect("it went on"),
         }
     }
 

@@ -49,7 +49,7 @@ fn six_readers_without_a_pause_do_not_let_it_grow() {
                 }
             });
         }
-        append(&store, "more", 16 * BOUND, &mut |log| longest = longest.max(log.bytes));
+        append(&store, "more", 32 * BOUND, &mut |log| longest = longest.max(log.bytes));
         stop.store(true, Ordering::Relaxed);
     });
     assert!(pages.load(Ordering::Relaxed) > 6);

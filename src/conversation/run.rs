@@ -216,7 +216,7 @@ impl Local {
             | ExecutionStatus::Error
             | ExecutionStatus::Deleting => {}
         }
-        // Somebody spoke before the hooks were asked.
+        // A message arrived before the hooks were asked.
         self.objections.close();
         match run.detector.as_mut().map(|detector| detector.judge(live.branch.recent())) {
             None | Some(Verdict::GoOn) => {}

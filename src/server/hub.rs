@@ -36,8 +36,8 @@ const PAGE: usize = 256;
 /// How long one wait lasts; it is then looked whether anybody is still there.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// How long an answer waits for those who listen, and how long once one of them took longer: who takes nothing keeps
-/// nobody else.
+/// How long an answer waits for the subscribers, and how long once one of them took longer: a subscriber that takes
+/// nothing does not delay the others.
 const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const HEARD_WITHIN_OF_THE_LATE: Duration = Duration::from_millis(100);
 

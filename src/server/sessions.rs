@@ -59,7 +59,7 @@ impl Sessions {
         self.slots.available_permits()
     }
 
-    /// The conversation where it is open and nobody is opening it.
+    /// The conversation, if it is open. `None` also while it is being opened.
     pub fn find(&self, id: &ConversationId) -> Option<Arc<Session>> {
         let place = self.places().get(id).map(Arc::clone)?;
         place.try_lock().ok()?.clone()

@@ -139,6 +139,9 @@ macro_rules! event {
         }
 
         impl $name {
+            /// The name of the kind: the reference's class.
+            pub const KIND: &'static str = $kind;
+
             pub(crate) fn read<'a>(
                 members: impl Iterator<Item = (std::borrow::Cow<'a, str>, $crate::event::json::Raw<'a>)>,
                 reading: $crate::event::model::Reading,
@@ -168,7 +171,7 @@ macro_rules! event {
                 self.common.write(out);
                 $( out.member(stringify!($field), &self.$field); )*
                 self.extra.write(out);
-                out.constant("kind", $kind);
+                out.constant("kind", Self::KIND);
                 out.close("}");
             }
         }

@@ -1,7 +1,7 @@
 //! The hash chain: each event's hash commits to everything before it in its conversation.
 //!
-//! Pure arithmetic over texts; it does not know where hashes are kept. The preimage is plain text, so
-//! that anyone can check a chain with `sha256sum` (see `docs/format.md`):
+//! This module only computes hashes; it does not store them. The preimage is plain text, so that
+//! anyone can check a chain with `sha256sum` (see `docs/format.md`):
 //!
 //! ```text
 //! annals-event-v1\n
@@ -13,9 +13,9 @@
 //! ```
 //!
 //! No id contains a line break, so no two events share a preimage. The chain commits to the payload's
-//! digest rather than to the payload, so it still holds when a payload had to be redacted.
+//! digest rather than to the payload, so it stays valid after a payload was redacted.
 //!
-//! What stands beside the events has a chain of its own, made in the same way:
+//! The data beside the events has its own chain of changes, made in the same way:
 //!
 //! ```text
 //! annals-change-v1\n
@@ -23,7 +23,7 @@
 //! <number, decimal>\n
 //! <subject>\n
 //! <SHA-256 of the name, 64 hex digits>\n
-//! <SHA-256 of what stands there, 64 hex digits; - where nothing does>\n
+//! <SHA-256 of the new value, 64 hex digits; - if the item was removed>\n
 //! <sequence of the event it followed, decimal>\n
 //! <microseconds since 1970, decimal>\n
 //! <SHA-256 of the actor, 64 hex digits>\n
@@ -51,13 +51,13 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest that `bytes` spell; `None` unless there are exactly 32.
+    /// Returns `bytes` as a digest. `None` unless there are exactly 32.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
-    /// The digest that `text` spells; `None` unless it is 64 hex digits.
+    /// Reads a digest from `text`. `None` unless it is 64 hex digits.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
@@ -113,25 +113,25 @@ pub fn link(conversation: &str, sequence: u64, id: &str, payload: Digest, previo
     Digest::of(&preimage)
 }
 
-/// Where and when a change was written down.
+/// The place of a change in its chain, and the time when it was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangePlace {
     /// Its number, from 1.
     pub number: i64,
     /// The sequence of the event it followed; -1 before the first.
     pub after_sequence: i64,
-    /// When, in microseconds since 1970 UTC.
+    /// The time of recording, in microseconds since 1970 UTC.
     pub recorded_at: i64,
 }
 
-/// What a change is of.
+/// The item that a change is about, with its new value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeItem<'a> {
-    /// What kind of thing.
+    /// The kind of item.
     pub subject: &'a str,
-    /// Which of them; "" where there is only one.
+    /// The item's name. Empty if a conversation has only one item of this kind.
     pub name: &'a str,
-    /// The SHA-256 of what stands there since then; `None` where nothing does.
+    /// The SHA-256 of the new value. `None` if the item was removed.
     pub digest: Option<Digest>,
 }
 

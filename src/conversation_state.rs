@@ -1,9 +1,8 @@
-//! A conversation's state by the names of the seed: append events, ask what follows from them.
+//! A conversation's state with the seed's names: append events, and query the state that follows from them.
 //!
-//! [`ConversationState`] holds the events of one conversation and folds them as they come; nothing of it is
-//! stored but the events. With a persistence directory every append is durable when it returns. It knows the
-//! rooms below and nobody below knows it; who needs more (branches, views, time travel, many
-//! conversations) uses [`Store`] and [`replay`](crate::replay) directly.
+//! [`ConversationState`] holds the events of one conversation and folds them as they are appended. Only the events are
+//! stored. With a persistence directory, every append is durable when it returns. No other module depends on this one.
+//! Use [`Store`] and [`replay`](crate::replay) for branches, views, time travel and many conversations.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -17,10 +16,10 @@ use crate::store::Store;
 use crate::transfer::{ImportOptions, ImportStatus, Importer};
 use crate::tree::Tree;
 
-/// The file that a persistence directory holds its conversations in.
+/// The database file of a persistence directory.
 const DATABASE: &str = "annals.db";
 
-/// The events of a conversation and what follows from them.
+/// The events of a conversation, and the state derived from them.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().expect("a folder");
@@ -119,13 +118,13 @@ pub struct Events {
 }
 
 impl Events {
-    /// The event of this id.
+    /// Returns the event with this id.
     #[must_use]
     pub fn by_id(&self, id: &str) -> Option<&Event> {
         self.place(id).map(|place| &self.list[place])
     }
 
-    /// The place of the event of this id.
+    /// Returns the place of the event with this id.
     #[must_use]
     pub fn place(&self, id: &str) -> Option<usize> {
         EventId::new(id).ok().and_then(|id| self.places.get(&id).copied())
@@ -145,7 +144,7 @@ impl Deref for Events {
     }
 }
 
-/// What model calls cost, in the seed's words.
+/// The tokens and costs of model calls, with the seed's names.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Metrics {
     /// Tokens sent.
@@ -154,16 +153,16 @@ pub struct Metrics {
     pub output_tokens: u64,
     /// Cost, in the price table's currency.
     pub total_cost: f64,
-    /// Calls that are known one by one.
+    /// The number of calls that are recorded one by one.
     pub llm_call_count: u64,
 }
 
-/// Something to do, in the seed's words.
+/// An item of the task list, with the seed's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// What is to be done.
+    /// The work to do.
     pub description: String,
-    /// Whether it is.
+    /// Whether it is done.
     pub done: bool,
     /// Remarks.
     pub notes: String,
@@ -186,28 +185,29 @@ impl Default for ConversationState {
 }
 
 impl ConversationState {
-    /// The state of a new conversation, in memory, with an id of its own.
+    /// Makes the state of a new conversation, in memory, with a new id.
     #[must_use]
     pub fn new() -> Self {
         Self::empty(ConversationId::mint(), None)
     }
 
-    /// The state of a conversation that is kept: a new one, or the one that is there.
+    /// Opens the state of a stored conversation. Starts an empty one if it does not exist yet.
     ///
     /// `persistence_dir` is a folder, which gets the database `annals.db`, or a database file.
     ///
     /// # Errors
-    /// [`Error::Id`] for a text that is no id, and what opening and reading can meet.
+    /// [`Error::Id`] if `conversation_id` is not a valid id, and the errors of opening and reading the store.
     pub fn persistent(persistence_dir: impl AsRef<Path>, conversation_id: &str) -> Result<Self> {
         let store = Store::open(database(persistence_dir.as_ref()))?;
         Self::of(store, ConversationId::new(conversation_id)?)
     }
 
-    /// The state of a conversation that is there: in the database of `persistence_dir`, or in a folder of files
-    /// within it (as the SDK or the seed writes them), which is imported into that database first.
+    /// Loads the state of an existing conversation. It is in the database of `persistence_dir`, or in a subfolder with
+    /// files as the SDK or the seed writes them. Such a folder is first imported into the database.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`] where there is none; what importing, opening and reading can meet.
+    /// [`Error::UnknownConversation`] if the conversation does not exist, and the errors of importing, opening and
+    /// reading.
     pub fn load(persistence_dir: impl AsRef<Path>, conversation_id: &str) -> Result<Self> {
         let directory = persistence_dir.as_ref();
         let id = ConversationId::new(conversation_id)?;
@@ -230,10 +230,10 @@ impl ConversationState {
         Self::of(store, id)
     }
 
-    /// The state of a conversation of an open store; it need not exist yet.
+    /// Loads the state of a conversation from an open store. The conversation need not exist yet.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// The errors of reading the store.
     pub fn of(store: Store, id: ConversationId) -> Result<Self> {
         let mut state = Self::empty(id, None);
         match store.conversation(&state.id) {
@@ -259,20 +259,18 @@ impl ConversationState {
         Self { id, events: Events::default(), tree: Tree::new(), state: State::new(), store }
     }
 
-    /// The conversation's id.
+    /// Returns the conversation's id.
     #[must_use]
     pub fn id(&self) -> &ConversationId {
         &self.id
     }
 
-    /// Appends an event and answers its place. An event that names no parent follows the last one that is part
-    /// of the tree, as in the reference; one that is there already, the same in every byte, is answered with
-    /// the place it has.
+    /// Appends an event and returns its place. An event without a parent follows the last event that is part of the
+    /// tree, as in the reference. If the same event is already there, byte for byte, its existing place is returned.
     ///
     /// # Errors
-    /// [`Error::DuplicateEvent`], [`Error::UnknownParent`], [`Error::Conflict`] where another process has
-    /// appended to the conversation since it was loaded (load it again), and what writing can meet. Nothing
-    /// has changed then.
+    /// [`Error::DuplicateEvent`], [`Error::UnknownParent`], [`Error::Conflict`] if another process has appended to the
+    /// conversation since it was loaded (load it again), and the errors of writing. Nothing is changed in these cases.
     pub fn append_event(&mut self, event: impl Into<Event>) -> Result<Sequence> {
         let event: Event = event.into();
         if let Some(known) = self.events.by_id(event.id().as_str()) {
@@ -301,7 +299,7 @@ impl ConversationState {
         Error::DuplicateEvent { conversation: self.id.clone(), event: event.id().clone(), sequence: place.0 }
     }
 
-    /// The event with the parent that it follows: its own, that of `known`, or the last event of the tree.
+    /// Returns the event with a parent: its own, that of `known`, or the last event of the tree.
     fn stamp(&self, event: Event, known: Option<&Event>) -> Event {
         if event.common().parent_id.is_some() || !crate::event::kind::moves_head(event.kind()) {
             return event;
@@ -330,33 +328,33 @@ impl ConversationState {
         self.events.push(event);
     }
 
-    /// Makes sure that everything is on disk. With a persistence directory it is already: every append is
-    /// durable when it returns. Without one there is nowhere to save to, and nothing is done.
+    /// Brings the derived tables of the database up to date. The events themselves need no saving: every append is
+    /// durable when it returns. Does nothing for a state in memory.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// The errors of the store.
     pub fn save(&self) -> Result<()> {
         self.store.as_ref().map_or(Ok(()), Store::catch_up)
     }
 
-    /// How the conversation goes, as its events tell it.
+    /// Returns the execution status that follows from the events.
     #[must_use]
     pub fn agent_execution_status(&self) -> ExecutionStatus {
         self.state.execution_status()
     }
 
-    /// How many steps the agent took.
+    /// Returns the number of the agent's steps.
     #[must_use]
     pub fn iteration(&self) -> u64 {
         self.state.iteration()
     }
 
-    /// The events that become messages to the model, in order; condensed ones too.
+    /// Returns the events that become messages to the model, in order. Includes condensed events.
     pub fn conversation_history(&self) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(|event| event.is_llm_convertible())
     }
 
-    /// What model calls cost: as events tell it, else as the base state of a kept conversation has it.
+    /// Returns the tokens and costs of model calls: from the events, or else from the stored base state.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let stats = self.state.stats().cloned().or_else(|| self.stored_stats()).unwrap_or_default();
@@ -374,20 +372,20 @@ impl ConversationState {
         state.document.field("stats").map(crate::state::Stats::read)
     }
 
-    /// What is to be done, as the agent last wrote it down.
+    /// Returns the agent's task list in its latest version.
     #[must_use]
     pub fn task_list(&self) -> Vec<Task> {
         self.state.task_list().iter().map(Task::from).collect()
     }
 
-    /// The events, in order.
+    /// Returns the events, in order.
     #[must_use]
     pub fn events(&self) -> &Events {
         &self.events
     }
 }
 
-/// The database of a persistence directory.
+/// Returns the path of the database of a persistence directory.
 fn database(directory: &Path) -> PathBuf {
     let is_file = directory.is_file() || directory.extension().is_some_and(|extension| extension == "db");
     if is_file { directory.to_owned() } else { directory.join(DATABASE) }

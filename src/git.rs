@@ -1,10 +1,10 @@
-//! How git is started: so that it runs no program of the repository that it looks at.
+//! Starts git so that it runs no program that the repository names.
 //!
-//! Whatever works in a repository may write its settings, and many of them name programs. Those with a name that is
-//! known are set to nothing; those that the repository named itself (its filters) are looked up and set to nothing one
-//! by one; no protocol starts anything; and the environment holds nothing that is worth stealing. All of it goes
-//! through the environment, where a name with `=` in it is no trouble. What it costs: files that a filter would turn
-//! around (Git LFS) are compared as they lie there.
+//! Any program that works in a repository may write the repository's settings, and many settings name programs.
+//! Settings with known names are overridden. A repository chooses the names of its filters, so these settings are
+//! listed and overridden one by one. The protocol that starts arbitrary programs (`ext`) is not allowed, and the
+//! environment contains only a few known variables. All overrides are passed through the environment, because it allows
+//! a `=` in their names. The cost: files that a filter would convert (Git LFS) are compared as they are on disk.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -14,13 +14,13 @@ use tokio::process::Command;
 
 use crate::secret::environment::{self, Reach};
 
-/// How long git may take to list its settings.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time that git has to list its settings.
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most settings of filters that are set aside; a repository with more of them is not looked at.
+/// The most settings of filters that are overridden. A repository with more is rejected.
 const FILTERS_MAX: usize = 1000;
 
-/// Settings that start a program whatever they are called for, and what they are set to.
+/// Settings that can start a program in any use of git, and the values that prevent it.
 const ALWAYS: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -44,7 +44,7 @@ const ALWAYS: &[(&str, &str)] = &[
     ("protocol.ext.allow", "never"),
 ];
 
-/// Settings for a repository that is looked at, where nothing is fetched from anywhere.
+/// Additional settings for `Use::Here`, because nothing is fetched then.
 const HERE: &[(&str, &str)] = &[
     ("core.sshCommand", "false"),
     ("core.gitProxy", "none"),
@@ -52,54 +52,55 @@ const HERE: &[(&str, &str)] = &[
     ("protocol.allow", "never"),
 ];
 
-/// Where git may go.
+/// What git may access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// It looks at a repository of this machine and fetches nothing, not even what that lacks.
+    /// It reads a repository on this machine and fetches nothing, not even objects that the repository lacks.
     Here,
-    /// It fetches, with what the person has set up for it.
+    /// It fetches, with the settings and credentials of the person.
     FetchAsPerson,
-    /// It fetches, and nothing of this machine vouches for anybody.
+    /// It fetches, without any credentials of this machine.
     FetchAsNobody,
 }
 
 /// Why git cannot be started safely.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unsafe {
-    /// It cannot be started at all.
+    /// Git cannot be started at all.
     #[error(transparent)]
     Start(#[from] std::io::Error),
-    /// It did not list its settings in time.
+    /// Git did not list its settings in time.
     #[error("git did not list its settings in time")]
     Late,
-    /// There are more filters than anybody needs.
+    /// The repository has more than `FILTERS_MAX` settings of filters.
     #[error("the repository has too many filters")]
     Filters,
 }
 
-/// How git is started for one repository: what its settings name is known and set aside.
+/// How git is started for one repository. The programs that its settings name are known and overridden.
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
     used: Use,
-    /// The settings of filters, wherever they come from: their names are the repository's to choose.
+    /// The names of the settings of filters in all configuration files, because a repository can choose these names.
+    /// Also those of credential helpers, unless the person's settings are used.
     filters: Vec<String>,
 }
 
 impl Git {
-    /// For the repository that a folder is in, if it is in any.
+    /// Prepares git for the repository that contains the folder, if there is one.
     ///
     /// # Errors
-    /// [`Unsafe`].
+    /// [`Unsafe`] if git cannot be started safely.
     pub async fn of(folder: &Path, used: Use) -> Result<Self, Unsafe> {
         let mut git = plain(folder, used);
         settings(&mut git, used, std::iter::empty());
         git.args(["config", "--list", "--name-only", "-z"]);
         git.stdout(Stdio::piped()).stderr(Stdio::null());
-        let output = tokio::time::timeout(PATIENCE, git.output()).await.map_err(|_| Unsafe::Late)??;
+        let output = tokio::time::timeout(LIST_TIMEOUT, git.output()).await.map_err(|_| Unsafe::Late)??;
         let names = String::from_utf8_lossy(&output.stdout);
-        let is_meant =
+        let is_overridden =
             |name: &&str| name.starts_with("filter.") || (used != Use::FetchAsPerson && is_helper(name));
-        let mut filters: Vec<String> = names.split('\0').filter(is_meant).map(str::to_owned).collect();
+        let mut filters: Vec<String> = names.split('\0').filter(is_overridden).map(str::to_owned).collect();
         filters.sort_unstable();
         filters.dedup();
         if filters.len() > FILTERS_MAX {
@@ -108,11 +109,11 @@ impl Git {
         Ok(Self { used, filters })
     }
 
-    /// Git in this folder with these arguments; it reads nothing, and what it writes is the caller's to take.
+    /// Makes the command for git in this folder with these arguments. It has no input. The caller handles its output.
     pub fn command(&self, folder: &Path, arguments: &[&str]) -> Command {
         let mut git = plain(folder, self.used);
         let cleared = self.filters.iter().map(|name| {
-            // Without a command a filter that is required would fail.
+            // A required filter without a command would fail, so it is not required.
             let value = if name.ends_with(".required") { "false" } else { "" };
             (name.as_str(), value)
         });
@@ -129,12 +130,12 @@ impl Git {
     }
 }
 
-/// Whether a setting names what is asked for passwords, of one address or of all.
+/// Whether a setting names a credential helper, for one address or for all.
 fn is_helper(name: &str) -> bool {
     name.starts_with("credential.") && name.ends_with(".helper")
 }
 
-/// Git without arguments, in an environment of its own.
+/// Makes a command for git without arguments, with a cleared environment.
 fn plain(folder: &Path, used: Use) -> Command {
     let mut git = Command::new("git");
     let reach = if used == Use::Here { Reach::Here } else { Reach::Network };
@@ -147,7 +148,7 @@ fn plain(folder: &Path, used: Use) -> Command {
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("LC_ALL", "C");
     match used {
-        // Git 2.38 and later heed the list of protocols, those from 2.44 on do not even try.
+        // Git obeys the list of protocols from 2.38 on. From 2.44 on it does not even try to fetch.
         Use::Here => git.env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none"),
         Use::FetchAsPerson => git.env("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh"),
         Use::FetchAsNobody => git
@@ -163,12 +164,12 @@ fn plain(folder: &Path, used: Use) -> Command {
     git
 }
 
-/// Sets what counts more than any file of settings.
+/// Sets the overrides, which have priority over all configuration files.
 fn settings<'n>(git: &mut Command, used: Use, more: impl Iterator<Item = (&'n str, &'n str)>) {
     let here: &[(&str, &str)] = if used == Use::Here { HERE } else { &[] };
-    let nobody: &[(&str, &str)] = if used == Use::FetchAsNobody { &[("credential.helper", "")] } else { &[] };
+    let helper: &[(&str, &str)] = if used == Use::FetchAsNobody { &[("credential.helper", "")] } else { &[] };
     let mut count = 0;
-    for (name, value) in ALWAYS.iter().chain(here).chain(nobody).copied().chain(more) {
+    for (name, value) in ALWAYS.iter().chain(here).chain(helper).copied().chain(more) {
         git.env(format!("GIT_CONFIG_KEY_{count}"), name).env(format!("GIT_CONFIG_VALUE_{count}"), value);
         count += 1;
     }

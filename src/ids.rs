@@ -1,47 +1,47 @@
-//! Names and places: what a conversation and an event are called, and where an event stands.
+//! Ids of conversations and events, places of events in the log, and times.
 //!
-//! This room knows nothing of events, files or SQL. Its invariant: an id that exists is legal, so
-//! nobody below has to check it again. It is also the only mint of ids and of the current time.
+//! This module knows nothing of events, files or SQL. Its invariant: every id value is valid, so no other module has to
+//! check it again. New conversation ids, event ids and [`Timestamp`]s are made only here.
 
 use std::fmt;
 
 use chrono::{DateTime, Local, NaiveDateTime, SecondsFormat, Utc};
 
-/// The longest conversation id, in bytes.
+/// The maximum length of a conversation id, in bytes.
 pub const CONVERSATION_ID_BYTES_MAX: usize = 200;
 
-/// The longest event id, in bytes.
+/// The maximum length of an event id, in bytes.
 pub const EVENT_ID_BYTES_MAX: usize = 256;
 
-/// The `parent_id` that says "no parent": the event starts a tree of its own.
+/// The `parent_id` of an event that has no parent and starts a tree of its own.
 ///
-/// Source: OpenHands SDK 1.58, `events.md` section 1. No event may bear it as its id.
+/// Source: OpenHands SDK 1.58, `docs/reference/events.md#tree`. No event may have it as its id.
 pub const ROOT: &str = "__root__";
 
-/// Why a text is not an id.
+/// Why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
-    /// An id needs at least one character.
+    /// The text is empty.
     #[error("an id cannot be empty")]
     Empty,
-    /// The id is longer than the limit; both in bytes.
+    /// The id is longer than the maximum. Both lengths are in bytes.
     #[error("an id of {bytes} bytes is longer than the {max} allowed")]
     TooLong {
         /// The id's length.
         bytes: usize,
-        /// The longest that is allowed.
+        /// The maximum length.
         max: usize,
     },
-    /// A character that no id may hold: control characters everywhere, `/` and `\` in conversation ids.
+    /// The id contains a character that is not allowed: a control character, or `/` or `\` in a conversation id.
     #[error("an id cannot contain {character:?} (at byte {at})")]
     Character {
-        /// The offending character.
+        /// The character that is not allowed.
         character: char,
-        /// Its place, in bytes from the start.
+        /// Its offset, in bytes.
         at: usize,
     },
-    /// A text with a meaning of its own: `.`, `..` or [`ROOT`].
+    /// The text is reserved: `.`, `..` or [`ROOT`].
     #[error("{text:?} is reserved and cannot be an id")]
     Reserved {
         /// The text.
@@ -56,7 +56,7 @@ fn check(text: &str, max: usize, forbidden: fn(char) -> bool) -> Result<(), IdEr
     if text.len() > max {
         return Err(IdError::TooLong { bytes: text.len(), max });
     }
-    // Nearly every id is letters, digits and dashes; without an early end the compiler looks at many at a time.
+    // Nearly every id has only letters, digits and dashes. Without an early exit, many bytes are checked at once.
     if text.bytes().fold(true, |plain, byte| plain & (byte.is_ascii_alphanumeric() | (byte == b'-'))) {
         return Ok(());
     }
@@ -66,11 +66,11 @@ fn check(text: &str, max: usize, forbidden: fn(char) -> bool) -> Result<(), IdEr
     }
 }
 
-/// The name of a conversation: a UUID with dashes, or any text of 1 to
-/// [`CONVERSATION_ID_BYTES_MAX`] bytes without control characters, `/` and `\`.
+/// The id of a conversation: a UUID with dashes, or any text of 1 to [`CONVERSATION_ID_BYTES_MAX`] bytes without
+/// control characters, `/` and `\`.
 ///
-/// A UUID is kept in its lower-case form with dashes, however it was written, so that the
-/// folder name `0f…` (32 hex digits) and the id `0f…-…` are one conversation.
+/// A UUID is always stored in lower case with dashes. So the folder name `0f…` (32 hex digits) and the id `0f…-…` are
+/// the same conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConversationId(String);
 
@@ -78,7 +78,7 @@ impl ConversationId {
     /// Checks and normalises `text`.
     ///
     /// # Errors
-    /// [`IdError`] where the text is empty, too long, reserved or holds a forbidden character.
+    /// [`IdError`] if the text is empty, too long, reserved or contains a forbidden character.
     pub fn new(text: &str) -> Result<Self, IdError> {
         check(text, CONVERSATION_ID_BYTES_MAX, |c| c.is_control() || c == '/' || c == '\\')?;
         for reserved in [".", ".."] {
@@ -94,27 +94,27 @@ impl ConversationId {
         Ok(Self(text.to_owned()))
     }
 
-    /// A new random id (UUID version 4).
+    /// Makes a new random id (UUID version 4).
     #[must_use]
     pub fn mint() -> Self {
         Self(uuid::Uuid::new_v4().hyphenated().to_string())
     }
 
-    /// The id of what belongs to this conversation under a name: the same whenever it is asked for (UUID version 5).
+    /// Returns the id of a part of this conversation. The same name always gives the same id (UUID version 5).
     #[must_use]
     pub fn of_part(&self, name: &str) -> Self {
         let whole = format!("annals:{}:{}:{name}", self.0.len(), self.0);
         Self(uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, whole.as_bytes()).hyphenated().to_string())
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name of the folder the reference gives this conversation: 32 hex digits for a UUID,
-    /// the id itself otherwise.
+    /// Returns the name of the folder that the reference gives this conversation: 32 hex digits for a UUID, otherwise
+    /// the id itself.
     #[must_use]
     pub fn folder_name(&self) -> String {
         match uuid::Uuid::try_parse(&self.0) {
@@ -136,9 +136,9 @@ impl AsRef<str> for ConversationId {
     }
 }
 
-/// The name of an event, unique within its conversation only: a fork keeps the ids of what it copied.
+/// The id of an event. It is unique only within its conversation: a fork keeps the ids of the events that it copied.
 ///
-/// 1 to [`EVENT_ID_BYTES_MAX`] bytes without control characters, and not [`ROOT`].
+/// It has 1 to [`EVENT_ID_BYTES_MAX`] bytes, contains no control characters, and is not [`ROOT`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(String);
 
@@ -146,7 +146,7 @@ impl EventId {
     /// Checks `text`.
     ///
     /// # Errors
-    /// [`IdError`] where the text is empty, too long, reserved or holds a control character.
+    /// [`IdError`] if the text is empty, too long, reserved or contains a control character.
     pub fn new(text: impl Into<String>) -> Result<Self, IdError> {
         let text = text.into();
         check(&text, EVENT_ID_BYTES_MAX, char::is_control)?;
@@ -156,13 +156,13 @@ impl EventId {
         Ok(Self(text))
     }
 
-    /// A new random id (UUID version 4), as the reference mints them.
+    /// Makes a new random id (UUID version 4), as the reference does.
     #[must_use]
     pub fn mint() -> Self {
         Self(uuid::Uuid::new_v4().hyphenated().to_string())
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -175,22 +175,22 @@ impl fmt::Display for EventId {
     }
 }
 
-/// A place in one conversation: 0-based, dense.
+/// The place of an event in its conversation: 0-based, without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Sequence(pub u64);
 
-/// A place in the whole log: 1-based, ascending in the order of commit, never given twice.
+/// The place of an event in the whole log: 1-based, ascending in the order of commit, never used twice.
 ///
-/// Dense as long as nothing is deleted. [`Position::START`] stands before the first event.
+/// There are no gaps as long as nothing is deleted. [`Position::START`] is the position before the first event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Position(pub u64);
 
 impl Position {
-    /// Before the first event: "everything" when used as `after`.
+    /// The position before the first event. As `after`, it selects all events.
     pub const START: Self = Self(0);
 }
 
-/// The counter of a conversation's base state: 0 when created, +1 for every saved change.
+/// The version of a conversation's base state: 0 when it is created, one more after every saved change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Version(pub u64);
 
@@ -212,19 +212,19 @@ impl fmt::Display for Version {
     }
 }
 
-/// A moment: microseconds since 1970-01-01T00:00:00 UTC.
+/// A point in time: microseconds since 1970-01-01T00:00:00 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The clock's present reading. Clocks jump; nothing in Annals is ordered by one.
+    /// Returns the current time of the clock. Clocks can jump, so Annals never uses a time to order events.
     #[must_use]
     pub fn now() -> Self {
         Self(Utc::now().timestamp_micros())
     }
 
-    /// The time of this machine's clock and zone as the reference writes it into events: without the zone,
-    /// and without the fraction where there is none (`events.md` section 1).
+    /// Returns the local time of this machine as the reference writes it into events: without the zone, and without the
+    /// fraction if it is zero (`docs/reference/events.md#timestamps`).
     #[must_use]
     pub fn to_local(self) -> String {
         let Some(time) = DateTime::from_timestamp_micros(self.0) else { return self.to_rfc3339() };
@@ -233,13 +233,13 @@ impl Timestamp {
         local.format(format).to_string()
     }
 
-    /// Reads an ISO 8601 time as events carry it. One without a zone is taken as UTC.
+    /// Reads an ISO 8601 time in the forms that events have. A time without a zone is read as UTC.
     ///
-    /// The reference writes naive local times without naming the zone (`events.md` section 1), so
-    /// the result orders and subtracts well within one conversation and is otherwise approximate.
+    /// The reference writes local times without the zone (`docs/reference/events.md#timestamps`). So times of one
+    /// conversation can be compared and subtracted; otherwise the result is approximate.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        // ISO 8601 has four digits for a year: what is beyond them could be read and not be written.
+        // A year has four digits in ISO 8601. A year with a sign could be read, but not written.
         if text.starts_with(['-', '+']) { None } else { Self::parse_any(text) }
     }
 
@@ -256,7 +256,7 @@ impl Timestamp {
             .map(|naive| Self(naive.and_utc().timestamp_micros()))
     }
 
-    /// Local time with microseconds and without a zone: how the reference writes the times of events.
+    /// Returns the local time with microseconds and without a zone, as the reference writes the times of events.
     #[must_use]
     pub fn to_naive_local(self) -> String {
         DateTime::from_timestamp_micros(self.0).map_or_else(
@@ -265,7 +265,7 @@ impl Timestamp {
         )
     }
 
-    /// Reads a time as a person types it: as [`Timestamp::parse`] does, or a date, or without seconds.
+    /// Reads a time as a person types it: in a form that [`Timestamp::parse`] reads, as a date, or without seconds.
     #[must_use]
     pub fn parse_typed(text: &str) -> Option<Self> {
         Self::parse(text)
@@ -273,7 +273,8 @@ impl Timestamp {
             .or_else(|| Self::parse(&format!("{text}:00")))
     }
 
-    /// RFC 3339 in UTC with microseconds and `Z`; the number itself where no calendar reaches.
+    /// Returns the time as RFC 3339 in UTC with microseconds and `Z`. For a time outside the calendar, returns the
+    /// number itself.
     #[must_use]
     pub fn to_rfc3339(self) -> String {
         DateTime::from_timestamp_micros(self.0)
@@ -281,8 +282,8 @@ impl Timestamp {
     }
 }
 
-/// Reads `2026-01-31T09:30:00.123456`, up to six digits behind the point or none of it: what nearly every
-/// event says, and every append reads one. `None` for every other form.
+/// Reads `2026-01-31T09:30:00.123456`, with one to six digits after the point, or without a fraction. Nearly every
+/// event has this form, and every append reads such a time, so it has its own fast parser. `None` for any other form.
 fn plain_time(text: &str) -> Option<NaiveDateTime> {
     let number = |digits: &str| {
         digits
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_id_is_refused_with_the_reason() {
+    fn an_invalid_id_is_rejected_with_the_reason() {
         assert_eq!(ConversationId::new(""), Err(IdError::Empty));
         assert_eq!(ConversationId::new(".."), Err(IdError::Reserved { text: ".." }));
         assert_eq!(ConversationId::new("a/b"), Err(IdError::Character { character: '/', at: 1 }));
@@ -350,14 +351,14 @@ mod tests {
         assert_eq!(Timestamp::parse("2025-09-25T10:14:56.1"), Some(Timestamp(1_758_795_296_100_000)));
         assert_eq!(Timestamp::parse("2025-09-25T10:14:56.1234567"), Some(moment));
         assert_eq!(Timestamp::parse("2025-09-25 10:14:56.123456"), Some(moment));
-        for none in [
+        for invalid in [
             "yesterday",
             "2025-02-29T00:00:00",
             "2025-09-25T24:00:00",
             "2025-09-2５T10:14:56",
             "2025-09-25T10:14:56.",
         ] {
-            assert_eq!(Timestamp::parse(none), None, "{none}");
+            assert_eq!(Timestamp::parse(invalid), None, "{invalid}");
         }
         assert_eq!(Timestamp::parse_typed("2026-01-31"), Timestamp::parse("2026-01-31T00:00:00Z"));
         assert_eq!(Timestamp::parse_typed("2026-01-31 12:30"), Timestamp::parse("2026-01-31T12:30:00Z"));

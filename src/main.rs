@@ -10,7 +10,7 @@ fn main() -> ExitCode {
 #[cfg(not(feature = "cli"))]
 fn main() -> ExitCode {
     use std::io::Write as _;
-    let told = "annals was built without its command line; build it with `--features cli`\n";
-    let _lost = std::io::stderr().write_all(told.as_bytes());
+    let message = "annals was built without its command line; build it with `--features cli`\n";
+    let _lost = std::io::stderr().write_all(message.as_bytes());
     ExitCode::from(2)
 }

@@ -1,8 +1,8 @@
-//! Whether the agent goes in circles: a pure function of a branch's last events.
+//! Detects that the agent repeats itself without progress: a pure function of a branch's last events.
 //!
-//! Looked at are the last [`WINDOW`] events of the branch, of these only what follows the last message of
-//! source `user`. Source: `runtime.md` section 4; the reference also declares a fifth pattern, a loop of
-//! context windows that overflow, which its detector never finds, so there is no value for it here.
+//! The detector reads the last [`WINDOW`] events of the branch, and of these only the events after the last message of
+//! source `user`. Source: `docs/reference/stuck.md`. The reference also declares a fifth pattern, a loop of context
+//! windows that overflow. Its detector never finds it, so it has no value here.
 
 mod same;
 
@@ -12,19 +12,19 @@ use crate::event::{ActionEvent, Event, Source};
 use crate::ids::EventId;
 use same::same;
 
-/// How many events of a branch are looked at.
+/// The number of events of a branch that the detector reads.
 pub const WINDOW: usize = 20;
 
-/// How often something has to happen before it is a circle. Each at least 1.
+/// How many repetitions make a pattern. Each is at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Equal calls with equal results.
+    /// The number of equal calls with equal results.
     pub action_observation: usize,
-    /// Equal calls that fail, before the agent is told; one more is a circle.
+    /// The number of equal calls that fail before the agent is warned. One more call makes the agent stuck.
     pub action_error: usize,
-    /// Messages of the agent without anything else between.
+    /// The number of messages of the agent with no other events between them.
     pub monologue: usize,
-    /// Calls, and results, of which every second one is equal.
+    /// The number of calls, and of results, of which every second one is equal.
     pub alternating_pattern: usize,
 }
 
@@ -34,21 +34,21 @@ impl Default for Thresholds {
     }
 }
 
-/// In what sort of circle the agent goes.
+/// The pattern in which the agent repeats itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pattern {
-    /// One call with one result, over and over.
+    /// The same call with the same result, again and again.
     ActionObservation,
-    /// One call that fails, over and over.
+    /// The same call that fails again and again.
     ActionError,
-    /// It talks to itself.
+    /// Messages of the agent that no user answers.
     Monologue,
-    /// Two calls in turn.
+    /// Two calls that alternate.
     Alternating,
 }
 
 impl Pattern {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -66,43 +66,43 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// What an agent that repeats a failing call is told, once for each streak.
+/// A warning to an agent that repeats a failing call. It is sent once for each streak of failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nudge {
-    /// The error it is told of.
+    /// The error that the warning is about.
     pub error: EventId,
-    /// What it is told: the text of a message of source `environment`, role `user`.
+    /// The text of the warning. It is sent as a message of source `environment` and role `user`.
     pub text: String,
 }
 
-/// What to do before the next step.
+/// What the run does before the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Take it.
+    /// Take the step.
     GoOn,
-    /// Tell the agent this, then take it.
+    /// Send the agent this text, then take the step.
     Nudge(String),
-    /// Stop: the agent goes in circles.
+    /// Stop, because the agent repeats itself.
     Stuck(Pattern),
 }
 
-/// The detector of one run: it remembers which error it has already spoken of.
+/// The detector of one run. It remembers which error it has already warned about.
 #[derive(Debug, Clone, Default)]
 pub struct Detector {
-    /// When it finds a pattern.
+    /// The numbers of repetitions at which it finds a pattern.
     pub thresholds: Thresholds,
     nudged: Option<EventId>,
 }
 
 impl Detector {
-    /// A detector that has said nothing yet.
+    /// Creates a detector that has not warned yet.
     #[must_use]
     pub fn new(thresholds: Thresholds) -> Self {
         Self { thresholds, nudged: None }
     }
 
-    /// What to do before the next step; asked once for each. Only the last [`WINDOW`] events of `branch`,
-    /// root first, are looked at.
+    /// Decides what to do before the next step. Call it once for each step. It reads only the last [`WINDOW`] events
+    /// of `branch`, which begins with the root.
     pub fn judge<'e>(&mut self, branch: impl DoubleEndedIterator<Item = &'e Event> + Clone) -> Verdict {
         match self.nudge(branch.clone()) {
             Some(text) => Verdict::Nudge(text),
@@ -110,7 +110,7 @@ impl Detector {
         }
     }
 
-    /// The text to tell the agent, unless it was told of that error before.
+    /// Returns the warning for the agent. `None` if there is none, or if it was already given for that error.
     pub fn nudge<'e>(&mut self, branch: impl DoubleEndedIterator<Item = &'e Event>) -> Option<String> {
         let nudge =
             nudge(branch, self.thresholds).filter(|nudge| self.nudged.as_ref() != Some(&nudge.error))?;
@@ -119,7 +119,7 @@ impl Detector {
     }
 }
 
-/// The pattern that the end of `branch` shows; of several the first in the order of [`Pattern`].
+/// Returns the pattern that the end of `branch` shows. If it shows several, the first in the order of [`Pattern`].
 #[must_use]
 pub fn pattern<'e>(
     branch: impl DoubleEndedIterator<Item = &'e Event>,
@@ -130,7 +130,7 @@ pub fn pattern<'e>(
     if recent.len() < action_observation.min(action_error).min(monologue) {
         return None;
     }
-    // One failing pair more than the threshold tells a streak that went on from one that is due a nudge.
+    // One pair more than the threshold is needed to distinguish a longer streak from one that is due a nudge.
     let needed = action_observation.max(action_error.saturating_add(1));
     let actions = newest(&recent, needed, ACTIONS);
     let answers = newest(&recent, needed, ANSWERS);
@@ -146,10 +146,10 @@ pub fn pattern<'e>(
     alternates(&recent, alternating_pattern).then_some(Pattern::Alternating)
 }
 
-/// What to tell an agent whose last calls were equal and failed, exactly as often as the threshold says.
+/// Returns the warning for an agent if its last calls were equal and failed exactly as often as the threshold says.
 ///
-/// Neither the arguments of invalid calls nor the errors are compared, so the text can say more than is true;
-/// it is the reference's.
+/// Neither the arguments of invalid calls nor the errors are compared, so the text can claim more than is true. It is
+/// the reference's text.
 #[must_use]
 pub fn nudge<'e>(
     branch: impl DoubleEndedIterator<Item = &'e Event>,
@@ -178,18 +178,18 @@ fn nudge_text(action: &ActionEvent, times: usize, error: &str) -> String {
     )
 }
 
-/// What an event is to the detector.
+/// The sort of an event, as the detector distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sort {
-    /// A message, by who said it.
-    SaidByUser,
-    SaidByAgent,
-    SaidByOthers,
-    /// A condensation's summary, where one is stored.
+    /// A message, by its source.
+    UserMessage,
+    AgentMessage,
+    OtherMessage,
+    /// A stored summary of a condensation.
     Summary,
     /// A tool call.
     Action,
-    /// What answers one.
+    /// The three answers to a tool call.
     Result,
     Error,
     Refusal,
@@ -201,9 +201,9 @@ impl Sort {
     fn of(event: &Event) -> Self {
         match event {
             Event::Message(message) => match message.common.source {
-                Source::User => Self::SaidByUser,
-                Source::Agent => Self::SaidByAgent,
-                Source::Environment | Source::Hook | Source::Other(_) => Self::SaidByOthers,
+                Source::User => Self::UserMessage,
+                Source::Agent => Self::AgentMessage,
+                Source::Environment | Source::Hook | Source::Other(_) => Self::OtherMessage,
             },
             Event::CondensationSummary(_) => Self::Summary,
             Event::Action(_) => Self::Action,
@@ -229,12 +229,12 @@ impl Sort {
     }
 }
 
-/// The events that are looked at, the newest first.
+/// Returns the events that the detector reads, newest first.
 fn recent<'e>(branch: impl DoubleEndedIterator<Item = &'e Event>) -> Vec<&'e Event> {
-    branch.rev().take(WINDOW).take_while(|event| Sort::of(event) != Sort::SaidByUser).collect()
+    branch.rev().take(WINDOW).take_while(|event| Sort::of(event) != Sort::UserMessage).collect()
 }
 
-/// The newest events of some sorts, at most `most`.
+/// Returns the newest events of the given sorts, at most `most`.
 fn newest<'e>(recent: &[&'e Event], most: usize, sorts: &[Sort]) -> Vec<&'e Event> {
     recent.iter().copied().filter(|event| sorts.contains(&Sort::of(event))).take(most).collect()
 }
@@ -243,29 +243,29 @@ const ACTIONS: &[Sort] = &[Sort::Action];
 const ANSWERS: &[Sort] = &[Sort::Result, Sort::Error, Sort::Refusal];
 const ANSWERS_BUT_REFUSALS: &[Sort] = &[Sort::Result, Sort::Error];
 
-/// Whether the newest `times` of `events` are all equal.
+/// Returns whether the newest `times` of `events` are all equal.
 fn repeats(events: &[&Event], times: usize) -> bool {
     events.len() >= times && events[..times].iter().all(|event| same(events[0], event))
 }
 
-/// How often the newest action was called in a row and failed each time.
+/// Returns how many times in a row the newest action was called and failed.
 fn error_streak(actions: &[&Event], answers: &[&Event]) -> usize {
     let failing =
         |(action, answer): &(&&Event, &&Event)| same(actions[0], action) && Sort::of(answer) == Sort::Error;
     actions.iter().zip(answers).take_while(failing).count()
 }
 
-/// Whether the newest events are at least `times` messages of the agent. Messages of others who are not a
-/// person, and summaries, neither count nor end it.
+/// Returns whether the newest events are at least `times` messages of the agent. Messages of other sources except the
+/// user, and summaries, do not count and do not end the series.
 fn talks_alone(recent: &[&Event], times: usize) -> bool {
     let sorts = recent.iter().map(|event| Sort::of(event));
     let talk = sorts.take_while(|sort| {
-        matches!(sort, Sort::SaidByUser | Sort::SaidByAgent | Sort::SaidByOthers | Sort::Summary)
+        matches!(sort, Sort::UserMessage | Sort::AgentMessage | Sort::OtherMessage | Sort::Summary)
     });
-    recent.len() >= times && talk.filter(|sort| *sort == Sort::SaidByAgent).count() >= times
+    recent.len() >= times && talk.filter(|sort| *sort == Sort::AgentMessage).count() >= times
 }
 
-/// Whether of the newest `length` calls, and of as many results, every second one is equal.
+/// Returns whether every second one of the newest `length` calls, and of as many results, is equal.
 fn alternates(recent: &[&Event], length: usize) -> bool {
     let every_second = |events: &[&Event]| {
         events.len() == length && events.iter().zip(events.iter().skip(2)).all(|(one, next)| same(one, next))

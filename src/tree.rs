@@ -1,11 +1,11 @@
-//! The log as a tree: which event follows which, where branches end, and the way from a leaf to its root.
+//! The log as a tree: which event follows which, where branches end, and the path from a leaf to its root.
 //!
-//! Pure and iterative: neither a cycle nor a million events can bring it down, and a way costs as much as
-//! it is long. It knows parents, not events. The rules are those of `events.md` section 1: a named parent
-//! counts, `__root__` says "none", and where nothing is said an event follows the one before it in the log.
+//! The tree is pure and iterative: neither a cycle nor a million events can make it fail, and a path costs as
+//! much as it is long. It knows parents, not events. The rules are those of `docs/reference/events.md#tree`: a named
+//! parent counts, `__root__` means no parent, and an event without either follows the event before it in the log.
 //!
-//! A place is an event's index in the log. Of two events with one id the first is the one that is meant,
-//! also by a child that follows the second.
+//! A place is an event's index in the log. If two events have the same id, the id means the first one, also for
+//! a child that comes after the second.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use std::sync::Arc;
 use crate::event::kind;
 use crate::ids::ROOT;
 
-/// What the tree knows of an event's parent.
+/// What the tree knows about the parent of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Parent {
-    /// It has none: it starts a tree.
+    /// The event has no parent: it starts a tree.
     Root,
-    /// The event at this place in the log.
+    /// The parent is the event at this place in the log.
     At(usize),
-    /// The payload names one that is not in the log; its name is kept apart.
+    /// The payload names a parent that is not in the log. Its id is in `missing`.
     Missing,
 }
 
-/// Why there is no way from an event to its root.
+/// Why there is no path from an event to its root.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TreeError {
-    /// Going from parent to parent leads back to this event: the first that is met twice.
+    /// The parents of this event lead back to it. It is the first event that is met twice.
     #[error("the parents of event {event} lead back to it")]
     Cycle {
         /// The event.
@@ -39,30 +39,30 @@ pub enum TreeError {
     MissingParent {
         /// The event.
         event: String,
-        /// What it names.
+        /// The id of the parent that it names.
         parent: String,
     },
-    /// HEAD, or what was asked for, is no event of the log.
+    /// HEAD, or the requested event, is not in the log.
     #[error("there is no event {event:?} in the log")]
     Unknown {
-        /// What was asked for.
+        /// The requested id.
         event: String,
     },
 }
 
-/// One branch: a tip, and how it hangs on the rest of the tree.
+/// One branch: its tip, and where it leaves the rest of the tree.
 ///
-/// A tip is an event that nothing follows but state updates. One of these is a part of a branch only where
-/// another event follows it, as in old logs that name no parents.
+/// A tip is an event that no event follows, except state updates and others that do not move HEAD. Such an event is
+/// part of a branch only if an event that moves HEAD follows it, as in old logs that name no parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branch {
-    /// Its last event, by place.
+    /// The place of its last event.
     pub tip: usize,
-    /// How many events there are from the root to the tip.
+    /// The number of events from the root to the tip.
     pub length: usize,
-    /// The last event it shares with another branch; `None` where it shares none.
+    /// The place of the last event that it shares with another branch. `None` if it shares none.
     pub fork: Option<usize>,
-    /// How many events follow the fork: those that are this branch's alone.
+    /// The number of events after the fork: they belong only to this branch.
     pub own: usize,
 }
 
@@ -72,12 +72,13 @@ pub struct Tree {
     ids: Vec<Arc<str>>,
     by_id: HashMap<Arc<str>, usize>,
     parents: Vec<Parent>,
+    /// The ids of parents that are not in the log, by the place of the child.
     missing: HashMap<usize, String>,
-    /// Whether an event is one that HEAD can rest on when nothing says where it is.
-    rests_head: Vec<bool>,
-    /// Whether HEAD moves to an event when it is appended.
+    /// For each event, whether HEAD can be there if no leaf is set.
+    can_hold_head: Vec<bool>,
+    /// For each event, whether HEAD moves to it when it is appended.
     moves_head: Vec<bool>,
-    /// Named parents that have not been seen yet: a log may name one that comes later.
+    /// The places of events that wait for their parent, by its id: a log may name a parent that comes later.
     waiting: HashMap<String, Vec<usize>>,
 }
 
@@ -116,38 +117,38 @@ impl Tree {
         self.ids.push(id);
         let event_kind = kind::canonical(event_kind);
         let moves_head = kind::moves_head(event_kind);
-        self.rests_head.push(moves_head && event_kind != kind::CONVERSATION_ERROR);
+        self.can_hold_head.push(moves_head && event_kind != kind::CONVERSATION_ERROR);
         self.moves_head.push(moves_head);
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The id of the event at a place in the log.
+    /// Returns the id of the event at a place in the log.
     #[must_use]
     pub fn id(&self, place: usize) -> Option<&str> {
         self.ids.get(place).map(|id| &**id)
     }
 
-    /// The place in the log of an event.
+    /// Returns the place of an event in the log.
     #[must_use]
     pub fn place(&self, id: &str) -> Option<usize> {
         self.by_id.get(id).copied()
     }
 
-    /// Where HEAD is: the leaf that was set, nowhere if it was set to be empty, else the last event that is
-    /// neither a state update nor a conversation's error.
+    /// Returns the id of the event that HEAD is at: the leaf if one is set, `None` if HEAD was set to be empty, and
+    /// otherwise the last event that moves HEAD and is not a conversation's error.
     ///
-    /// The leaf is answered as it is told, even when there is no such event.
+    /// The leaf is returned as it is given, even if there is no such event.
     #[must_use]
     pub fn resolve_leaf(&self, leaf: Option<&str>, head_is_empty: bool) -> Option<String> {
         if let Some(leaf) = leaf {
@@ -156,26 +157,27 @@ impl Tree {
         if head_is_empty {
             return None;
         }
-        self.rests_head.iter().rposition(|rests| *rests).map(|place| self.ids[place].to_string())
+        self.can_hold_head.iter().rposition(|can_hold| *can_hold).map(|place| self.ids[place].to_string())
     }
 
-    /// Where HEAD was when the log had its first `length` events and nobody had moved it by hand: the last
-    /// of them that moves it.
+    /// Returns where HEAD was when the log had its first `length` events, if no user had moved it: the last of
+    /// these events that moves HEAD.
     #[must_use]
     pub fn head_after(&self, length: usize) -> Option<usize> {
         self.moves_head[..length.min(self.len())].iter().rposition(|moves| *moves)
     }
 
-    /// Whether HEAD moves to the event at `place` when it is appended: any but a state update.
+    /// Returns whether HEAD moves to the event at `place` when it is appended. State updates, and other programs'
+    /// records without a counterpart, do not move it.
     #[must_use]
     pub fn moves_head(&self, place: usize) -> bool {
         self.moves_head[place]
     }
 
-    /// The event that the one at `place` follows; `None` for the beginning of a tree.
+    /// Returns the parent of the event at `place`. `None` if the event starts a tree.
     ///
     /// # Errors
-    /// [`TreeError::MissingParent`] where it names one that is not in the log.
+    /// [`TreeError::MissingParent`] if the event names a parent that is not in the log.
     pub fn parent(&self, place: usize) -> Result<Option<usize>, TreeError> {
         match self.parents[place] {
             Parent::Root => Ok(None),
@@ -187,28 +189,28 @@ impl Tree {
         }
     }
 
-    /// The branch that ends at `leaf`, root first; nothing for no leaf.
+    /// Returns the branch that ends at `leaf`, root first. It is empty if `leaf` is `None`.
     ///
     /// # Errors
-    /// [`TreeError`] where there is no such event, or its way is a circle or leads out of the log.
+    /// [`TreeError`] if there is no such event, or if its path is a cycle or leads out of the log.
     pub fn branch(&self, leaf: Option<&str>) -> Result<Vec<usize>, TreeError> {
         let Some(leaf) = leaf else { return Ok(Vec::new()) };
         let place = self.place(leaf).ok_or_else(|| TreeError::Unknown { event: leaf.to_owned() })?;
         self.path(place)
     }
 
-    /// The way from the root to the event at `place`, that one included.
+    /// Returns the path from the root to the event at `place`, including that event.
     ///
     /// # Errors
-    /// [`TreeError`] where the way is a circle or leads out of the log.
+    /// [`TreeError`] if the path is a cycle or leads out of the log.
     pub fn path(&self, place: usize) -> Result<Vec<usize>, TreeError> {
         self.tail(place, usize::MAX)
     }
 
-    /// The last `limit` events of the way to the event at `place`, in order; it costs no more than these.
+    /// Returns the last `limit` events of the path to the event at `place`, in order. Its cost depends on `limit` only.
     ///
     /// # Errors
-    /// [`TreeError`] where these lead in a circle or out of the log.
+    /// [`TreeError`] if these events are in a cycle or lead out of the log.
     pub fn tail(&self, place: usize, limit: usize) -> Result<Vec<usize>, TreeError> {
         let mut tail = Vec::new();
         let mut next = Some(place);
@@ -216,24 +218,24 @@ impl Tree {
             && tail.len() < limit
         {
             tail.push(at);
-            // A way longer than the log has been somewhere twice.
+            // A path that is longer than the log contains an event twice.
             if tail.len() > self.len() {
-                return Err(self.first_met_twice(&tail));
+                return Err(self.cycle_error(&tail));
             }
             next = self.parent(at)?;
         }
-        if limit <= self.len() && has_twice(&tail) {
-            return Err(self.first_met_twice(&tail));
+        if limit <= self.len() && has_duplicate(&tail) {
+            return Err(self.cycle_error(&tail));
         }
         tail.reverse();
         Ok(tail)
     }
 
-    /// The events behind `from` on the way to the event at `place`, in order: what a view of `from` has to
-    /// be told to become one of `place`. `None` where `from` is not on that way.
+    /// Returns the events after `from` on the path to the event at `place`, in order. A view of `from` that applies
+    /// them becomes a view of `place`. `None` if `from` is not on that path.
     ///
     /// # Errors
-    /// [`TreeError`] where the way is a circle or leads out of the log before it meets `from`.
+    /// [`TreeError`] if the path is a cycle or leads out of the log before it reaches `from`.
     pub fn path_after(&self, from: Option<usize>, place: usize) -> Result<Option<Vec<usize>>, TreeError> {
         let mut path = Vec::new();
         let mut next = Some(place);
@@ -241,7 +243,7 @@ impl Tree {
             let Some(at) = next else { return Ok(None) };
             path.push(at);
             if path.len() > self.len() {
-                return Err(self.first_met_twice(&path));
+                return Err(self.cycle_error(&path));
             }
             next = self.parent(at)?;
         }
@@ -249,7 +251,7 @@ impl Tree {
         Ok(Some(path))
     }
 
-    /// Events that name a parent which is not in the log, with its name, in the order of the log.
+    /// Returns the events whose parent is not in the log, with the parent's id, in the order of the log.
     #[must_use]
     pub fn orphans(&self) -> Vec<(usize, &str)> {
         let mut orphans: Vec<_> = self.missing.iter().map(|(place, name)| (*place, name.as_str())).collect();
@@ -257,13 +259,14 @@ impl Tree {
         orphans
     }
 
-    /// Every branch, by the place of its tip. What hangs on a circle or on a missing parent is on none.
+    /// Returns every branch, sorted by the place of its tip. Events that lead to a cycle or to a missing parent are on
+    /// no branch.
     #[must_use]
     pub fn branches(&self) -> Vec<Branch> {
         let carries = self.carries();
         let children = Children::of(self, &carries);
         let mut branches = Vec::new();
-        // (event, events from the root to it, the last fork before it, events behind that fork)
+        // (event, number of events from the root to it, last fork before it, number of events after that fork)
         let mut open: Vec<(usize, usize, Option<usize>, usize)> = Vec::new();
         open.extend(self.roots().filter(|root| carries[*root]).map(|root| (root, 1, None, 1)));
         while let Some((mut at, mut length, fork, mut own)) = open.pop() {
@@ -283,7 +286,7 @@ impl Tree {
         self.parents.iter().enumerate().filter(|(_, parent)| **parent == Parent::Root).map(|(place, _)| place)
     }
 
-    /// Whether an event, or one that follows it, is more than a state update.
+    /// Returns for each event whether it, or an event that follows it, moves HEAD.
     fn carries(&self) -> Vec<bool> {
         let mut carries = vec![false; self.len()];
         for place in 0..self.len() {
@@ -300,21 +303,21 @@ impl Tree {
         carries
     }
 
-    fn first_met_twice(&self, path: &[usize]) -> TreeError {
+    fn cycle_error(&self, path: &[usize]) -> TreeError {
         let mut seen = HashSet::new();
         let twice = path.iter().find(|place| !seen.insert(**place)).unwrap_or(&path[0]);
         TreeError::Cycle { event: self.ids[*twice].to_string() }
     }
 }
 
-fn has_twice(path: &[usize]) -> bool {
+fn has_duplicate(path: &[usize]) -> bool {
     let mut seen = HashSet::with_capacity(path.len());
     path.iter().any(|place| !seen.insert(*place))
 }
 
-/// The children of every event that are a part of a branch, in the order of the log.
+/// The children of every event, as far as they can be part of a branch, in the order of the log.
 struct Children {
-    /// Where in `places` those of an event begin; one more than there are events.
+    /// For each event, the index in `places` where its children begin; and the length of `places` at the end.
     begins: Vec<usize>,
     places: Vec<usize>,
 }
@@ -366,7 +369,7 @@ mod tests {
     const E: &str = "MessageEvent";
 
     #[test]
-    fn an_old_log_is_a_chain_and_a_new_one_says_so() {
+    fn an_old_log_is_a_chain_and_a_new_one_names_parents() {
         let old = tree(&[("a", None, E), ("b", None, E), ("c", None, E)]);
         assert_eq!(path(&old, "c").unwrap(), ["a", "b", "c"]);
         let new = tree(&[
@@ -382,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn head_rests_on_no_state_update_and_no_error() {
+    fn head_is_at_no_state_update_and_no_error() {
         let log = tree(&[
             ("a", None, E),
             ("b", None, "ConversationErrorEvent"),
@@ -402,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_is_asked_for_by_its_leaf() {
+    fn a_branch_is_found_by_its_leaf() {
         let log = tree(&[("a", None, E), ("b", Some("a"), E), ("c", Some("a"), E)]);
         assert_eq!(log.branch(Some("c")), Ok(vec![0, 2]));
         assert_eq!(log.branch(None), Ok(vec![]));
@@ -414,13 +417,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_two_events_with_one_id_is_meant() {
+    fn an_id_of_two_events_means_the_first() {
         let log = tree(&[("a", None, E), ("b", None, E), ("c", None, E), ("b", None, E), ("d", None, E)]);
         assert_eq!(log.branch(Some("d")), Ok(vec![0, 1, 4]));
     }
 
     #[test]
-    fn a_tail_costs_what_it_shows_and_may_end_before_the_damage() {
+    fn a_tail_may_end_before_the_damage() {
         let log = tree(&[("a", Some("gone"), E), ("b", Some("a"), E), ("c", Some("b"), E)]);
         assert_eq!(log.tail(2, 2), Ok(vec![1, 2]));
         assert!(matches!(log.tail(2, 9), Err(TreeError::MissingParent { .. })));
@@ -430,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_end_where_nothing_but_state_updates_follows() {
+    fn branches_end_where_only_state_updates_follow() {
         const U: &str = "ConversationStateUpdateEvent";
         let log = tree(&[
             ("u", None, U),
@@ -463,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_events_are_no_trouble() {
+    fn a_million_events_are_handled() {
         let mut log = Tree::new();
         for number in 0..1_000_000 {
             log.push(&number.to_string(), None, E);

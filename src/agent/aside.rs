@@ -1,30 +1,30 @@
-//! A question beside the conversation: two messages, no tools, one answer that is taken whole.
+//! A question to the model outside the conversation: two messages, no tools, and one reply that is not streamed.
 
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{Content, Message, Role, Text};
 use crate::llm::{Call, LlmError, Model, Reply, Request};
 
-/// What goes along with a question.
+/// The options of a question.
 #[derive(Debug, Clone)]
 pub struct Aside<'a> {
-    /// What a provider may file the prompt under in its cache.
+    /// The key under which a provider may cache the prompt.
     pub cache_key: Option<Text>,
-    /// The conversation that it belongs to.
+    /// The conversation that the question belongs to.
     pub session: Option<Text>,
-    /// Ends it.
+    /// Cancels the question.
     pub cancel: &'a CancellationToken,
 }
 
 impl<'a> Aside<'a> {
-    /// A question that belongs to no conversation.
+    /// Makes options for a question that belongs to no conversation.
     #[must_use]
     pub fn new(cancel: &'a CancellationToken) -> Self {
         Self { cache_key: None, session: None, cancel }
     }
 }
 
-/// Asks the model: `system` says what it is to do, `user` what with.
+/// Asks the model. `system` is the instruction, `user` the text to work on.
 pub(super) async fn put(
     model: &dyn Model,
     system: &str,
@@ -38,11 +38,11 @@ pub(super) async fn put(
         session: aside.session.clone(),
         ..Request::new(messages)
     };
-    // Nobody listens, so that it does not stream.
+    // The call has no listener, so the reply is not streamed.
     model.complete(request, Call::new(aside.cancel)).await
 }
 
-/// The first text of a reply; empty where it has none.
+/// Returns the first text of a reply, or an empty text if there is none.
 pub(super) fn text(reply: &Reply) -> &str {
     reply.message.content.iter().find_map(Content::as_text).unwrap_or_default()
 }

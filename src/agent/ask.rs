@@ -1,9 +1,9 @@
-//! A question about what was done so far, which leaves no trace in the conversation.
+//! A question about the conversation so far. It is not recorded in the conversation.
 
 use crate::event::{Content, Message, Role};
 
-/// What the model is asked behind the messages of the conversation's snapshot. The tools go along, so that the
-/// prompt is the one that its provider has in the cache; they are not to be called.
+/// Returns the message with the question. It follows the messages of the conversation's snapshot. The request also
+/// carries the tools, so that the provider finds the prompt in its cache; the model is asked not to call them.
 #[must_use]
 pub fn question(question: &str) -> Message {
     let text = format!(
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_stands_in_its_frame() {
+    fn the_question_is_wrapped_in_its_instructions() {
         let message = question("Why?");
         let text = message.content[0].as_text().unwrap();
         assert!(text.starts_with("<QUESTION>") && text.contains("## Question\nWhy?\n"), "{text}");

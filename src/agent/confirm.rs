@@ -1,11 +1,11 @@
-//! Which actions wait for a person.
+//! Confirmation policies: which actions wait for the user's confirmation.
 //!
-//! Source: `runtime.md` section 5.
+//! Source: `docs/reference/confirmation.md#policies`.
 
 use crate::event::json::{Fault, Raw};
 use crate::event::{Json, Risk, Text};
 
-/// When a person is asked before actions are carried out.
+/// When the user is asked before actions are carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Policy {
     /// Never.
@@ -13,37 +13,37 @@ pub enum Policy {
     Never,
     /// Always.
     Always,
-    /// Where an action is risky.
+    /// If an action is risky.
     Risky {
-        /// From this risk on; not [`Risk::Unknown`].
+        /// The lowest risk at which the user is asked. Not [`Risk::Unknown`].
         threshold: Risk,
-        /// Also where the risk is not known.
+        /// Whether the user is asked if the risk is unknown.
         confirm_unknown: bool,
     },
-    /// One of a kind that is not built in: a person is always asked. As it was written.
+    /// A kind that is not built in; its JSON is kept. The user is always asked.
     Unfamiliar(Json),
 }
 
-/// Why a text is no policy.
+/// Why a policy was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
     /// The text is not JSON.
     #[error("the policy is not JSON: {0}")]
     Json(#[from] Fault),
-    /// It does not say which policy it is.
+    /// The kind of the policy is missing.
     #[error("the policy has no kind")]
     NoKind,
-    /// The threshold is no risk that can be compared.
+    /// The threshold is not a risk that can be compared.
     #[error("Threshold cannot be {threshold}")]
     Threshold {
-        /// What was given.
+        /// The given threshold.
         threshold: Text,
     },
 }
 
 impl Policy {
-    /// The policy that asks from high risk on, and where the risk is not known: the reference's `ConfirmRisky`.
+    /// Returns the reference's default `ConfirmRisky`: asks if the risk is high or unknown.
     #[must_use]
     pub fn risky() -> Self {
         Self::Risky { threshold: Risk::High, confirm_unknown: true }
@@ -82,7 +82,7 @@ impl Policy {
         })
     }
 
-    /// The policy as the reference writes it.
+    /// Returns the policy's JSON, as the reference writes it.
     #[must_use]
     pub fn to_json(&self) -> String {
         match self {
@@ -96,7 +96,7 @@ impl Policy {
         }
     }
 
-    /// The reference's class of it.
+    /// Returns the reference's class name of the policy.
     #[must_use]
     pub fn kind(&self) -> Text {
         match self {
@@ -109,7 +109,7 @@ impl Policy {
         }
     }
 
-    /// Whether a person is asked about an action of this risk.
+    /// Returns whether the user is asked about an action of this risk.
     #[must_use]
     pub fn asks(&self, risk: &Risk) -> bool {
         match (self, rank(risk)) {
@@ -121,7 +121,7 @@ impl Policy {
     }
 }
 
-/// How a known risk compares; `None` where it is not known.
+/// Returns the rank of a risk, for comparisons. `None` if the risk is unknown.
 pub(super) fn rank(risk: &Risk) -> Option<u8> {
     match risk {
         Risk::Unknown | Risk::Other(_) => None,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn risks_are_compared_and_the_unknown_is_a_question_of_its_own() {
+    fn risks_are_compared_and_the_unknown_risk_has_its_own_setting() {
         let risks = [Risk::Unknown, Risk::Low, Risk::Medium, Risk::High];
         let asked = |policy: &Policy| risks.clone().map(|risk| policy.asks(&risk));
         assert_eq!(asked(&Policy::Never), [false; 4]);

@@ -1,7 +1,7 @@
-//! An agent as it is written down: the reference's JSON object, read without loss.
+//! The stored form of an agent: the reference's JSON object, read without loss.
 //!
-//! The text is the truth: what was read is written again, members that nobody here knows included. Source:
-//! `runtime.md` section 1.1, and the dumps of SDK 1.58.
+//! The original text is kept and written again, including members that Annals does not know. Source:
+//! `docs/reference/runtime.md#going-on`, and the dumps of SDK 1.58.
 
 use crate::event::json::{Fault, Raw};
 use crate::event::{Json, Text};
@@ -10,7 +10,7 @@ use crate::tool::Spec;
 /// The kind of an agent that asks a language model.
 const KIND: &str = "Agent";
 
-/// The tools that an agent has without being given them, by class and name.
+/// The tools that are built into an agent, by class and name.
 const BUILT_IN: &[(&str, &str)] = &[
     ("FinishTool", "finish"),
     ("ThinkTool", "think"),
@@ -24,37 +24,37 @@ const BUILT_IN: &[(&str, &str)] = &[
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentDocument(Json);
 
-/// Why a text is no agent, or an agent not the one that began the conversation.
+/// Why an agent was rejected, or why it cannot resume a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
     /// The text is not JSON.
     #[error("the agent is not JSON: {0}")]
     Json(#[from] Fault),
-    /// The text is no JSON object.
+    /// The text is not a JSON object.
     #[error("the agent is not a JSON object")]
     NotAnObject,
-    /// What the names of tools have to match is no regular expression.
-    #[error("filter_tools_regex is no regular expression: {0}")]
+    /// The filter for the names of tools is not a valid regular expression.
+    #[error("filter_tools_regex is not a valid regular expression: {0}")]
     Filter(String),
-    /// The conversation was begun by another kind of agent.
+    /// The conversation was started by another kind of agent.
     #[error(
         "Cannot load from persisted: persisted agent is of type {persisted}, but self is of type {given}."
     )]
     Kind {
-        /// The kind that began it.
+        /// The kind of the agent that started the conversation.
         persisted: String,
-        /// The kind that was given.
+        /// The kind of the given agent.
         given: String,
     },
-    /// The model was told of tools that the agent no longer has.
+    /// The agent lacks tools that the conversation started with.
     #[error(
         "Cannot resume conversation: tools were removed mid-conversation (removed: [{}]). To use different \
          tools, start a new conversation.",
         quoted(removed)
     )]
     ToolsRemoved {
-        /// Their names, sorted.
+        /// The names of the removed tools, sorted.
         removed: Vec<String>,
     },
 }
@@ -64,7 +64,7 @@ fn quoted(names: &[String]) -> String {
 }
 
 impl AgentDocument {
-    /// An agent of the model that `llm` describes, with these tools and those that every agent has.
+    /// Makes an agent with the model of `llm`, these tools and the default tools.
     #[must_use]
     pub fn new(llm: &Json, tools: &[Spec]) -> Self {
         let tools: Vec<String> = tools
@@ -79,7 +79,7 @@ impl AgentDocument {
         Self(Json::from(Raw::checked(&members)))
     }
 
-    /// Takes an agent as it was written.
+    /// Reads an agent from its JSON.
     ///
     /// # Errors
     /// [`AgentError::Json`] and [`AgentError::NotAnObject`].
@@ -88,50 +88,50 @@ impl AgentDocument {
         if json.raw().is_object() { Ok(Self(json)) } else { Err(AgentError::NotAnObject) }
     }
 
-    /// The whole of it, as it was written.
+    /// Returns the agent's JSON, exactly as it was read.
     #[must_use]
     pub fn json(&self) -> &Json {
         &self.0
     }
 
-    /// A member that is not null.
+    /// Returns a member. `None` also if it is null.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<Raw<'_>> {
         self.0.raw().get(name).filter(|value| !value.is_null())
     }
 
-    /// Its class: `Agent`, `ACPAgent`, ..
+    /// Returns the agent's class: `Agent`, `ACPAgent`, ..
     #[must_use]
     pub fn kind(&self) -> Text {
         self.text("kind").unwrap_or_else(|| KIND.into())
     }
 
-    /// The model's settings; `None` for an agent that has none of its own.
+    /// Returns the model's settings. `None` if the agent has no model of its own.
     #[must_use]
     pub fn llm(&self) -> Option<Raw<'_>> {
         self.member("llm")
     }
 
-    /// The condenser's settings.
+    /// Returns the condenser's settings.
     #[must_use]
     pub fn condenser(&self) -> Option<Raw<'_>> {
         self.member("condenser")
     }
 
-    /// The system prompt that stands for all of the static one, where there is such.
+    /// Returns the system prompt that replaces the whole static one, if there is one.
     #[must_use]
     pub fn system_prompt(&self) -> Option<Text> {
         self.text("system_prompt")
     }
 
-    /// The tools it is given, in their order; what is no tool is passed over.
+    /// Returns the tools in the agent's `tools`, in their order. Invalid entries are ignored.
     #[must_use]
     pub fn tools(&self) -> Vec<Spec> {
         let tools = self.member("tools").into_iter().flat_map(Raw::elements);
         tools.filter_map(|tool| Spec::read(tool).ok()).collect()
     }
 
-    /// The tools it has without being given them, by their names, in their order.
+    /// Returns the names of the built-in tools that the agent has, in their order.
     #[must_use]
     pub fn default_tools(&self) -> Vec<Text> {
         let Some(classes) = self.member("include_default_tools") else {
@@ -146,27 +146,27 @@ impl AgentDocument {
             .collect()
     }
 
-    /// What the name of a tool has to begin with, but for those that every agent has (`filter_tools_regex`).
+    /// Returns the filter for the names of tools (`filter_tools_regex`). It does not apply to the built-in tools.
     ///
     /// # Errors
-    /// [`AgentError::Filter`] where it is no regular expression.
+    /// [`AgentError::Filter`] if it is not a valid regular expression.
     pub fn tool_filter(&self) -> Result<Option<regex::Regex>, AgentError> {
         let Some(pattern) = self.text("filter_tools_regex").filter(|pattern| !pattern.is_empty()) else {
             return Ok(None);
         };
-        // Python's `match`: at the beginning, not to the end.
+        // As Python's `match`: anchored at the beginning, but not at the end.
         let pattern = regex::Regex::new(&format!("^(?:{pattern})"));
         pattern.map(Some).map_err(|error| AgentError::Filter(error.to_string()))
     }
 
-    /// How many tools may run at once; 1 where nothing is said.
+    /// Returns the number of tools that may run at once. The default is 1.
     #[must_use]
     pub fn tool_concurrency_limit(&self) -> usize {
         let limit = self.member("tool_concurrency_limit").and_then(Raw::as_i64);
         limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(1).max(1)
     }
 
-    /// The same agent with `member` set to `value`; `None` takes it away. A new one goes before `kind`.
+    /// Returns the same agent with `member` set to `value`. `None` removes it. A new member is added before `kind`.
     #[must_use]
     pub fn with(&self, member: &str, value: Option<&Json>) -> Self {
         let mut out = String::with_capacity(self.0.text().len());
@@ -201,11 +201,11 @@ impl AgentDocument {
         Self(Json::from(Raw::checked(&out)))
     }
 
-    /// Whether this agent may go on with a conversation that `persisted` began: it is of the same kind and has
-    /// every tool that the model was told of. Everything else may have changed.
+    /// Checks that this agent may resume a conversation that `persisted` started: it must be of the same kind and have
+    /// every tool of `persisted`. Everything else may have changed.
     ///
     /// # Errors
-    /// [`AgentError::Kind`] and [`AgentError::ToolsRemoved`], in the reference's words.
+    /// [`AgentError::Kind`] and [`AgentError::ToolsRemoved`], with the reference's messages.
     pub fn verify(&self, persisted: &Self) -> Result<(), AgentError> {
         if self.kind() != persisted.kind() {
             let (persisted, given) = (persisted.kind().to_string(), self.kind().to_string());
@@ -228,7 +228,7 @@ impl AgentDocument {
     }
 }
 
-/// A text as a JSON string.
+/// Returns a text as a JSON string.
 fn text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_written_again() {
+    fn an_agent_is_written_as_it_was_read() {
         let text = r#"{"llm":{ "model":"m" },"future":[1.50],"kind":"ACPAgent"}"#;
         let agent = AgentDocument::parse(text).unwrap();
         assert_eq!(agent.json().text(), text);

@@ -1,4 +1,4 @@
-//! Whether a goal is reached: a model reads what was done and gives its verdict.
+//! The judge of a goal: a model reads the transcript and gives a verdict on whether the goal is reached.
 //!
 //! Source: `openhands.sdk.conversation.goal` 1.58, for the shape of question, verdict and messages.
 
@@ -15,22 +15,21 @@ const SYSTEM: &str = "You check whether a software agent has reached a GOAL.\n\n
     {\"score\": <number from 0.0 to 1.0: how sure it is that the WHOLE objective is proven>, \"complete\": <true or \
     false>, \"missing\": \"<what is left, in short; empty if nothing>\"}";
 
-/// What the judge finds.
+/// The judge's verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// How sure it is that the whole objective is reached, from 0 to 1.
+    /// The judge's confidence that the whole objective is reached, from 0 to 1.
     pub score: f64,
-    /// Whether it is.
+    /// Whether the objective is reached.
     pub complete: bool,
-    /// What is left; empty if nothing.
+    /// The remaining work. Empty if there is none.
     pub missing: String,
 }
 
-/// Asks the model whether `objective` is reached by what `transcript` tells. A verdict that cannot be read is that it is
-/// not.
+/// Asks the model whether `objective` is reached according to `transcript`. An unreadable verdict means that it is not.
 ///
 /// # Errors
-/// [`LlmError`] where the model gives no answer.
+/// [`LlmError`] if the model gives no answer.
 pub async fn judge(
     model: &dyn Model,
     objective: &str,
@@ -42,19 +41,19 @@ pub async fn judge(
     Ok((verdict(text(&reply)), reply))
 }
 
-/// What was said and done, a paragraph a message, without the system prompt: `user: text`.
+/// Returns the messages without the system prompt, one paragraph for each message: `user: text`.
 ///
 /// # Errors
-/// [`MessageError`] where the events make no messages.
+/// [`MessageError`] if the events cannot be turned into messages.
 pub fn transcript(events: &[Event]) -> Result<String, MessageError> {
     let messages = messages(events)?;
-    let said = messages.iter().filter(|message| message.role != Role::System).filter_map(|message| {
+    let paragraphs = messages.iter().filter(|message| message.role != Role::System).filter_map(|message| {
         let parts: Vec<String> = message.content.iter().map(part).collect();
         let text = parts.join("\n");
         let text = text.trim();
         (!text.is_empty()).then(|| format!("{}: {text}", message.role.as_str()))
     });
-    Ok(said.collect::<Vec<_>>().join("\n\n"))
+    Ok(paragraphs.collect::<Vec<_>>().join("\n\n"))
 }
 
 fn part(part: &Content) -> String {
@@ -65,7 +64,7 @@ fn part(part: &Content) -> String {
     }
 }
 
-/// What an answer of the judge says: its JSON object counts, whatever stands around it.
+/// Reads the verdict from the judge's answer. Any text around the JSON object is ignored.
 #[must_use]
 pub fn verdict(answer: &str) -> Verdict {
     let answer = answer.trim();
@@ -87,7 +86,7 @@ pub fn verdict(answer: &str) -> Verdict {
     Verdict { score, complete, missing }
 }
 
-/// What the agent is told when the goal is not reached. `round` counts the verdicts, from 1.
+/// Returns the message to the agent after a verdict that the goal is not reached. `round` counts the verdicts, from 1.
 #[must_use]
 pub fn follow_up(round: u64, missing: &str) -> String {
     format!(
@@ -98,7 +97,7 @@ pub fn follow_up(round: u64, missing: &str) -> String {
     )
 }
 
-/// What the agent is told when a goal is taken up again after a pause or an interruption.
+/// Returns the message to the agent for a goal that is resumed after a pause or an interruption.
 #[must_use]
 pub fn resume() -> &'static str {
     "A goal that was paused or interrupted is taken up again. Look at the workspace as it really is; do not rely on \
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_is_read_from_whatever_holds_it() {
+    fn a_verdict_is_read_from_the_text_around_it() {
         for (answer, expected) in [
             (r#"{"score": 0.4, "complete": false, "missing": "tests"}"#, found(0.4, false, "tests")),
             ("Sure:\n```json\n{\"score\": 1.0}\n```", found(1.0, true, "")),

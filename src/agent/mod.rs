@@ -1,11 +1,11 @@
-//! Who decides: what an agent is, and what becomes of a model's reply.
+//! Agents: their settings, and how a model's reply is handled.
 //!
-//! An [`AgentDocument`] is the agent as it is written down. From a reply come actions ([`call`]), their risks
-//! ([`analyzer`]) and whether a person is asked first ([`confirm`]). Beside the conversation a model is asked for summaries
-//! of what is forgotten ([`condenser`]), titles ([`title`]), answers about what was done ([`ask`]) and whether a goal is
-//! reached ([`judge`]). Agents that can be given tasks are in [`definition`]. Nothing here knows where events are
-//! kept, which conversation they belong to or when the next step is due. Its invariants: whatever a
-//! model answers becomes events, and no event holds more than the model answered.
+//! An [`AgentDocument`] is the stored form of an agent. A reply is turned into actions ([`call`]), their risk is rated
+//! ([`analyzer`]), and a policy decides whether the user is asked first ([`confirm`]). Outside of the conversation, a
+//! model is asked for summaries of forgotten events ([`condenser`]), for titles ([`title`]), for answers about the
+//! conversation ([`ask`]) and for a verdict on a goal ([`judge`]). Agents that can be given tasks are in
+//! [`definition`]. This module does not know where events are stored, which conversation they belong to or when the
+//! next step is due. Invariants: every answer of a model becomes events, and no event contains more than the answer.
 
 pub mod acp;
 pub mod analyzer;

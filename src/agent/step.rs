@@ -1,7 +1,7 @@
-//! One step of an agent that asks a language model: from what the model may see to what it answered.
+//! One step of an agent that asks a language model: from the model's view to its answer.
 //!
-//! Nothing is written here and nothing is carried out; whoever asked turns the [`Thought`] into events. Source:
-//! `runtime.md` sections 2.4 and 3.3.
+//! This module writes nothing and carries out nothing. The caller turns the [`Thought`] into events. Source:
+//! `docs/reference/runtime.md#step` and `docs/reference/runtime.md#errors-of-a-step`.
 
 use std::sync::Arc;
 
@@ -13,47 +13,47 @@ use crate::message::{self, MessageError};
 use crate::state::title::is_blank;
 use crate::view::View;
 
-/// What the model is told when a provider's filter blocked what it said.
+/// The message to the model after a provider's filter blocked its answer.
 const FILTERED: &str = "Your previous response was blocked by the model's content filter. Please continue, \
                         rephrasing to avoid the flagged content.";
 
-/// What the model is told when it said nothing and asked for nothing.
+/// The message to the model after an answer without text and tool calls.
 pub const NUDGE: &str = "Your last response did not include a function call or a message. Please use a tool to \
                          proceed with the task.";
 
-/// The tool that looks at pictures for a model that cannot.
+/// The tool that inspects images for a model without vision.
 const INSPECTOR: &str = "inspect_image_with_vision";
 
-/// What a model is asked with.
+/// The inputs of one call of the model.
 pub struct Question<'a> {
-    /// What it may see.
+    /// The view of the conversation for the model.
     pub view: &'a View,
-    /// Who is asked.
+    /// The model.
     pub model: &'a Arc<dyn Model>,
-    /// The tools it may call, as it is shown them.
+    /// The schemas of the tools that the model may call.
     pub tools: &'a [ToolSchema],
-    /// The conversation, for the provider's cache and a proxy's books.
+    /// The conversation's id, for the provider's cache and for the logs of a proxy.
     pub conversation: Text,
-    /// Whether somebody can make the view shorter when asked to.
+    /// Whether the view can be condensed on request.
     pub can_condense: bool,
-    /// Ends the call.
+    /// Cancels the call.
     pub cancel: &'a CancellationToken,
-    /// Hears the pieces of the reply.
+    /// The callback that receives the pieces of the reply.
     pub on_delta: Option<&'a (dyn Fn(Delta) + Send + Sync)>,
 }
 
-/// What came of asking.
+/// The result of asking the model.
 #[derive(Debug)]
 pub enum Thought {
     /// The model answered.
     Replied(Reply),
-    /// The model cannot see the pictures that it was sent, and was not asked: this is said in its place.
+    /// The model was not asked, because it cannot see the images in the view. This message takes its answer's place.
     Blind(Message),
-    /// The model is to be told this, as if a person had said it, and asked again.
+    /// The model has to be asked again, after this text as a user message.
     Told(String),
-    /// There is too much to see, or it is not in order: it has to be made shorter first.
+    /// The view is too long or malformed. It has to be condensed first.
     TooMuch {
-        /// Whether the view has to be made anew before: the provider found it out of order.
+        /// Whether the provider rejected the view as malformed. The view has to be rebuilt before it is condensed.
         is_malformed: bool,
     },
 }
@@ -65,34 +65,34 @@ pub enum StepError {
     /// The model did not answer.
     #[error(transparent)]
     Model(#[from] LlmError),
-    /// What the model may see makes no messages.
+    /// The view cannot be turned into messages.
     #[error(transparent)]
     Messages(#[from] MessageError),
 }
 
-/// What sort of reply a model gave.
+/// The kind of a model's reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyKind {
-    /// It asks for tools.
+    /// The reply calls tools.
     Calls,
-    /// It says something.
+    /// The reply contains text.
     Said,
-    /// It thought, and kept it to itself.
+    /// The reply contains only reasoning.
     OnlyThought,
-    /// Nothing.
+    /// The reply contains nothing.
     Empty,
 }
 
 impl ReplyKind {
-    /// What sort of reply this is; of several the first in the order above.
+    /// Returns the kind of a reply. If several kinds apply, it is the first in the order above.
     #[must_use]
     pub fn of(message: &Message) -> Self {
         let calls = message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
-        let says = message.content.iter().filter_map(Content::as_text).any(|text| !is_blank(text));
-        let thought = message.responses_reasoning_item.is_some()
+        let has_text = message.content.iter().filter_map(Content::as_text).any(|text| !is_blank(text));
+        let has_reasoning = message.responses_reasoning_item.is_some()
             || message.reasoning_content.is_some()
             || !message.thinking_blocks.is_empty();
-        match (calls, says, thought) {
+        match (calls, has_text, has_reasoning) {
             (true, _, _) => Self::Calls,
             (false, true, _) => Self::Said,
             (false, false, true) => Self::OnlyThought,
@@ -104,7 +104,7 @@ impl ReplyKind {
 /// Asks the model once.
 ///
 /// # Errors
-/// [`StepError`] where it did not answer and telling it so, or making the view shorter, would not help.
+/// [`StepError`] if the model did not answer, and neither a message to it nor a shorter view would help.
 pub async fn ask(question: Question<'_>) -> Result<Thought, StepError> {
     let mut messages = message::messages(question.view.events())?;
     let latest = messages.iter().rfind(|message| message.role == Role::User);
@@ -135,7 +135,7 @@ pub async fn ask(question: Question<'_>) -> Result<Thought, StepError> {
     }
 }
 
-/// What is said in the place of a model that cannot see.
+/// Returns the answer in the place of a model without vision.
 fn cannot_see(model: &str) -> Message {
     let text = format!(
         "I received your image, but the currently selected model ({model}) does not support image understanding. \
@@ -144,7 +144,7 @@ fn cannot_see(model: &str) -> Message {
     Message::new(Role::Assistant, vec![Content::text(text)])
 }
 
-/// Puts, in the last message of a person with pictures, the way to look at each in its place.
+/// Replaces the images of the last user message that has images by texts that say how to inspect them.
 fn point_to_images(messages: &mut [Message]) {
     let with_images = |message: &&mut Message| message.role == Role::User && message.contains_image();
     let Some(message) = messages.iter_mut().rev().find(with_images) else { return };
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_become_pointers_in_the_last_message_that_has_some() {
+    fn images_become_pointers_in_the_last_message_that_has_images() {
         let image = || Content::Image(ImageContent::new(vec!["a".into(), "b".into()]));
         let user = |parts| Message::new(Role::User, parts);
         let mut messages = [

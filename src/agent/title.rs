@@ -1,20 +1,21 @@
-//! A title for a conversation: a model makes it of the first thing that a person said, or it is that, cut to length.
+//! A title for a conversation: a model makes it from the user's first message. Without a model, the title is that
+//! message, cut to length.
 //!
-//! Source: `runtime.md` section 10. Lengths are characters (Unicode code points), as Python counts them.
+//! Source: `docs/reference/operations.md#titles`. Lengths are characters (Unicode code points), as Python counts them.
 
 use super::aside::{Aside, put, text};
 use crate::event::Event;
 use crate::llm::{LlmError, Model, Reply};
 use crate::state::title::{candidate, fallback};
 
-/// How much of the message the model is shown.
+/// The number of the message's characters that the model is shown.
 const MESSAGE_CHARACTERS_MAX: usize = 1_000;
 
-/// The use that is not to be asked: it stands for an agent that has its own model.
-const NOBODY: &str = "acp-managed";
+/// The usage id of an agent that manages its own model. There is no model that can be asked.
+const MANAGED_USAGE_ID: &str = "acp-managed";
 
-/// What a title begins with, and what the conversation is about then.
-const SIGNS: &[(&str, &str)] = &[
+/// The emojis with which a title may begin, and their subjects.
+const EMOJIS: &[(&str, &str)] = &[
     ("💄", "frontend: what is seen, and styles"),
     ("👔", "backend: the rules of the business"),
     ("✅", "test: tests"),
@@ -35,18 +36,18 @@ const SYSTEM: &str = "You name conversations between a person and OpenHands, a s
                       editor and a browser. From the person's first message, which may be cut, make a short title that says \
                       what it is about. Answer with the title alone: no quotes, no explanation.";
 
-/// A title, and what making it took.
+/// A title, with the model's reply or error.
 #[derive(Debug)]
 pub struct Title {
     /// The title.
     pub text: String,
-    /// The model's reply, where it gave one; its tokens count.
+    /// The model's reply, if it gave one. Its tokens count.
     pub reply: Option<Reply>,
-    /// Why the model gave none.
+    /// The error, if the model gave no reply.
     pub error: Option<LlmError>,
 }
 
-/// The first text that a person said, on a branch from its root.
+/// Returns the text of the user's first message on a branch, which begins with its root.
 #[must_use]
 pub fn first_message<'e>(branch: impl IntoIterator<Item = &'e Event>) -> Option<String> {
     branch.into_iter().find_map(|event| {
@@ -55,11 +56,11 @@ pub fn first_message<'e>(branch: impl IntoIterator<Item = &'e Event>) -> Option<
     })
 }
 
-/// A title of at most `length` characters (at least 4) for a conversation that began with `message`.
+/// Makes a title of at most `length` characters (at least 4) for a conversation that began with `message`.
 ///
-/// `template` stands for the question where it is given: `{conversation_content}` and `{max_length}` are put into it,
-/// and the message behind it where it has no place for that. Without a model, or where it gives no title, the
-/// message itself is cut to length.
+/// `template` replaces the built-in question. Its `{conversation_content}` and `{max_length}` are filled in. If it has
+/// no `{conversation_content}`, the message is added at the end. Without a model, or if the model gives no title, the
+/// title is the message itself, cut to length.
 pub async fn title(
     model: Option<&dyn Model>,
     message: &str,
@@ -67,18 +68,18 @@ pub async fn title(
     template: Option<&str>,
     aside: &Aside<'_>,
 ) -> Title {
-    let stand_in = || fallback(message, length);
-    let Some(model) = model.filter(|model| model.usage_id() != NOBODY) else {
-        return Title { text: stand_in(), reply: None, error: None };
+    let from_message = || fallback(message, length);
+    let Some(model) = model.filter(|model| model.usage_id() != MANAGED_USAGE_ID) else {
+        return Title { text: from_message(), reply: None, error: None };
     };
     match put(model, SYSTEM, question(message, length, template), aside).await {
         Ok(reply) => {
             let made = without_thinking(text(&reply));
             let made = made.trim();
-            let text = if made.is_empty() { stand_in() } else { fallback(made, length) };
+            let text = if made.is_empty() { from_message() } else { fallback(made, length) };
             Title { text, reply: Some(reply), error: None }
         }
-        Err(error) => Title { text: stand_in(), reply: None, error: Some(error) },
+        Err(error) => Title { text: from_message(), reply: None, error: Some(error) },
     }
 }
 
@@ -90,7 +91,7 @@ fn question(message: &str, length: usize, template: Option<&str>) -> String {
     };
     match template.map(str::trim).filter(|template| !template.is_empty()) {
         Some(template) => {
-            // The number first: a message may speak of `{max_length}` itself.
+            // The length is filled in first, because the message may contain `{max_length}` itself.
             let question = template.replace("{max_length}", &length.to_string()).replace(CONTENT, &shown);
             if template.contains(CONTENT) {
                 question
@@ -99,17 +100,18 @@ fn question(message: &str, length: usize, template: Option<&str>) -> String {
             }
         }
         None => {
-            let signs: Vec<String> = SIGNS.iter().map(|(sign, what)| format!("- {sign} {what}")).collect();
+            let emojis: Vec<String> =
+                EMOJIS.iter().map(|(emoji, subject)| format!("- {emoji} {subject}")).collect();
             format!(
                 "Make a title of at most {length} characters for a conversation that begins with this message:\n\n{shown}\n\n\
                  Begin it with the ONE emoji of this list that suits it best:\n{}",
-                signs.join("\n")
+                emojis.join("\n")
             )
         }
     }
 }
 
-/// The text without what stands between the tags that some models think in; a tag that is not closed hides the rest.
+/// Returns the text without the `<think>` blocks of some models. A block that is not closed removes the rest.
 fn without_thinking(text: &str) -> String {
     let mut rest = text;
     let mut kept = String::with_capacity(text.len());
@@ -123,7 +125,7 @@ fn without_thinking(text: &str) -> String {
     kept + rest
 }
 
-/// Where a tag stands, whatever its case.
+/// Returns the byte offset of a tag, ignoring case.
 fn find(text: &str, tag: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     bytes.windows(tag.len()).position(|window| window.eq_ignore_ascii_case(tag.as_bytes()))
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_title_is_the_models_cut_to_length() {
+    async fn a_title_is_the_models_answer_cut_to_length() {
         assert_eq!(made(Line::text("<THINK>hm</think> 🐛 Parser\n")).await.text, "🐛 Parser");
         assert_eq!(made(Line::text("🐛 A title that is far too long")).await.text, "🐛 A title that is...");
         for nothing in ["", "<think>only thoughts", " "] {
@@ -164,10 +166,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_model_of_its_own_it_is_the_message() {
+    async fn without_a_model_the_title_is_the_message() {
         let cancel = CancellationToken::new();
-        let nobody = Scripted::new([]).used_as("acp-managed");
-        for model in [None, Some(&nobody as &dyn Model)] {
+        let managed = Scripted::new([]).used_as("acp-managed");
+        for model in [None, Some(&managed as &dyn Model)] {
             assert_eq!(title(model, "Hello", 50, None, &Aside::new(&cancel)).await.text, "Hello");
         }
     }

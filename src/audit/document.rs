@@ -1,4 +1,4 @@
-//! The reports as a page of documentation and as views: this writes `docs/reports.md` and `docs/reports.sql`.
+//! Makes `docs/reports.md` (the documentation of the reports) and `docs/reports.sql` (the reports as views).
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ through the guard of [query.md](query.md) and have its limits.
 This page is written by the program (`audit::document`); a test holds it to the code.
 ";
 
-/// The page, in Markdown.
+/// Returns the documentation of all reports, in Markdown.
 #[must_use]
 pub fn document() -> String {
     let mut page = String::from(INTRODUCTION);
@@ -71,16 +71,16 @@ const VIEWS: &str = "\
 -- the same, and where it needs one it has its default. Written by the program; a test holds it to the code.
 ";
 
-/// The reports as temporary views called `report_` and their name, in SQL; limits are left out.
+/// Returns SQL that makes a temporary view of each report, named `report_` and the report's name. Limits are left out.
 #[must_use]
 pub fn document_views() -> String {
     let mut page = String::from(VIEWS);
     for report in REPORTS {
         line(&mut page, format_args!("\n-- {}", report.question));
         for column in report.columns {
-            let told = [column.unit, column.what].into_iter().filter(|told| !told.is_empty());
-            let told = told.collect::<Vec<_>>().join("; ");
-            line(&mut page, format_args!("{}", format!("--   {:<20} {told}", column.name).trim_end()));
+            let texts = [column.unit, column.what].into_iter().filter(|text| !text.is_empty());
+            let text = texts.collect::<Vec<_>>().join("; ");
+            line(&mut page, format_args!("{}", format!("--   {:<20} {text}", column.name).trim_end()));
         }
         let name = report.name.replace('-', "_");
         line(&mut page, format_args!("CREATE TEMP VIEW report_{name} AS\n{};", as_view(report).trim_end()));
@@ -88,7 +88,7 @@ pub fn document_views() -> String {
     page
 }
 
-/// The report's SQL with its defaults and without what nobody gave.
+/// Returns the report's SQL with its default values, without limits, and without parameters that have no default.
 fn as_view(report: &Report) -> String {
     let is_open = |name: &str| {
         report.parameters.iter().any(|parameter| {
@@ -109,9 +109,9 @@ fn line(page: &mut String, text: std::fmt::Arguments<'_>) {
 mod tests {
     use super::*;
 
-    /// `UPDATE_GOLDEN=1 cargo test` writes the page anew; the diff is read in review.
+    /// `UPDATE_GOLDEN=1 cargo test` writes the page again. The diff is checked in review.
     #[test]
-    fn the_documentation_is_what_the_code_says() {
+    fn the_documentation_matches_the_code() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reports.md");
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(path, document()).unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_views_are_what_the_code_says() {
+    fn the_views_match_the_code() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reports.sql");
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(path, document_views()).unwrap();

@@ -1,4 +1,4 @@
-//! The reports there are.
+//! The list of all reports.
 
 use crate::error::{Error, Result};
 use crate::store::nearest;
@@ -44,16 +44,16 @@ const COMPLETION: Column = column("completion_tokens", TOKENS, "received");
 const CACHE_READ: Column = column("cache_read_tokens", TOKENS, "");
 const CONVERSATIONS: Column = column("conversations", "conversations", "");
 
-/// The report of this name.
+/// Returns the report of this name.
 #[must_use]
 pub fn report(name: &str) -> Option<&'static Report> {
     REPORTS.iter().find(|report| report.name == name)
 }
 
-/// The report of this name, or what it might have meant.
+/// Returns the report of this name.
 ///
 /// # Errors
-/// [`Error::QueryRefused`] where there is none.
+/// [`Error::QueryRefused`] if there is no such report. Its hint is the most similar name, or else all names.
 pub fn find(name: &str) -> Result<&'static Report> {
     report(name).ok_or_else(|| {
         let names = REPORTS.iter().map(|report| report.name);
@@ -65,7 +65,7 @@ pub fn find(name: &str) -> Result<&'static Report> {
     })
 }
 
-/// Every report, in the order in which an auditor would ask.
+/// All reports, in the order in which an auditor would use them.
 pub const REPORTS: &[Report] = &[
     Report {
         name: "commands",

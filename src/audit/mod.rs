@@ -1,9 +1,8 @@
-//! Questions about a whole file: what agents did, who allowed it, what it cost, what went wrong.
+//! Reports about a whole file: what agents did, who allowed it, what it cost, what went wrong.
 //!
-//! Every question is a named report: one SELECT over the documented views, so that anybody can read what it
-//! asks and ask it without Annals. Reports run through the guard of [`Store::query`](crate::Store::query)
-//! like any other SQL; they hold no secrets of their own. It says how answers are told to
-//! programs (`json`). This room does not know tables, only views.
+//! Each report is one SELECT over the documented views. A user can read its SQL, and can run it without Annals.
+//! Reports run through the guard of [`Store::query`](crate::Store::query) like any other SQL, so they can read nothing
+//! that other SQL cannot read. The module `json` makes the JSON of the answers. This module uses no tables, only views.
 
 mod document;
 pub mod json;

@@ -1,32 +1,32 @@
-//! What a report is: a question with its parameters, its columns and its SQL.
+//! The definition of a report: a question with its parameters, its columns and its SQL.
 
 /// A named question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
-    /// What it is called.
+    /// The report's name.
     pub name: &'static str,
-    /// What it answers.
+    /// The question that it answers.
     pub question: &'static str,
-    /// What one has to know to read the answer; "" where that is nothing.
+    /// What a reader must know to understand the answer. Empty if there is nothing to know.
     pub note: &'static str,
-    /// What it can be told.
+    /// The parameters that it takes.
     pub parameters: &'static [Parameter],
-    /// What it answers with, in order.
+    /// The columns of the answer, in order.
     pub columns: &'static [Column],
-    /// One SELECT. A line that names a parameter which has no value is left out when it runs.
+    /// One SELECT. When it runs, every line that names a parameter without a value is left out.
     pub sql: &'static str,
 }
 
-/// Something a report can be told.
+/// A parameter of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name, in the SQL behind a colon.
+    /// Its name. In the SQL a colon stands before the name.
     pub name: &'static str,
     /// What kind of value it takes.
     pub kind: ParameterKind,
     /// What it does.
     pub what: &'static str,
-    /// Its value where none is given; without one the lines that name it are left out.
+    /// The value if none is given. Without a default, the SQL lines that name the parameter are left out.
     pub default: Option<&'static str>,
 }
 
@@ -48,7 +48,7 @@ pub enum ParameterKind {
 }
 
 impl ParameterKind {
-    /// What to write, in a word or two.
+    /// Returns the kind's name, in one to three words.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -67,9 +67,9 @@ impl ParameterKind {
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// The unit of its numbers, or what kind of text it is; "" where the name says it.
+    /// The unit of its numbers, or the kind of its text. Empty if the name is clear enough.
     pub unit: &'static str,
-    /// What it holds; "" where the name says it.
+    /// What it holds. Empty if the name is clear enough.
     pub what: &'static str,
 }
 

@@ -1,11 +1,11 @@
-//! Running a report: reading its parameters, leaving out what they do not ask for.
+//! Runs a report: reads its parameters, and leaves out the SQL lines whose parameters have no value.
 
 use super::report::{Parameter, ParameterKind, Report};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store};
 
-/// Answers a report; `given` are names and values as they were typed.
+/// Runs a report. `given` holds the names and values of parameters as the user typed them.
 ///
 /// ```
 /// use annals::audit;
@@ -20,8 +20,8 @@ use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store};
 /// ```
 ///
 /// # Errors
-/// [`Error::QueryRefused`] for a parameter that the report does not have or a value it cannot take,
-/// [`Error::NotATime`], [`Error::UnknownConversation`], and as [`Store::query`].
+/// [`Error::QueryRefused`] if the report has no such parameter or rejects its value, [`Error::NotATime`],
+/// [`Error::UnknownConversation`], and the errors of [`Store::query`].
 pub fn run(
     store: &Store,
     report: &Report,
@@ -49,12 +49,12 @@ pub fn run(
     store.query(&SqlQuery { sql: &sql, parameters: &values, limits })
 }
 
-/// The report's SQL without the lines that name a parameter which has no value.
+/// Returns the report's SQL without the lines that name a parameter without a value.
 fn statement(report: &Report, values: &[(String, SqlValue)]) -> String {
     without(report, |parameter| !values.iter().any(|(name, _)| name == parameter))
 }
 
-/// The report's SQL without the lines that name one of the parameters that are `missing`.
+/// Returns the report's SQL without the lines that name a `missing` parameter.
 pub(super) fn without(report: &Report, missing: impl Fn(&str) -> bool) -> String {
     let is_left_out = |line: &str| {
         report.parameters.iter().any(|parameter| missing(parameter.name) && names(line, parameter.name))
@@ -62,7 +62,7 @@ pub(super) fn without(report: &Report, missing: impl Fn(&str) -> bool) -> String
     report.sql.lines().filter(|line| !is_left_out(line)).fold(String::new(), |sql, line| sql + line + "\n")
 }
 
-/// Whether a line of SQL names a parameter.
+/// Returns whether a line of SQL names a parameter.
 fn names(line: &str, parameter: &str) -> bool {
     line.match_indices(':').any(|(at, _)| {
         line[at + 1..].strip_prefix(parameter).is_some_and(|rest| {
@@ -81,7 +81,7 @@ fn value(store: &Store, parameter: &Parameter, text: &str) -> Result<SqlValue> {
         ParameterKind::Time => {
             let time =
                 Timestamp::parse_typed(text).ok_or_else(|| Error::NotATime { text: text.to_owned() })?;
-            // Compared as text with times that usually have no zone.
+            // The SQL compares times as text, and stored times usually have no zone.
             SqlValue::Text(time.to_rfc3339().trim_end_matches('Z').to_owned())
         }
         ParameterKind::Text | ParameterKind::Pattern => SqlValue::Text(text.to_owned()),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_report_names_what_it_takes_and_nothing_else() {
+    fn every_report_uses_all_its_parameters_and_no_others() {
         for report in REPORTS {
             for parameter in report.parameters {
                 assert!(names(report.sql, parameter.name), "{}: {}", report.name, parameter.name);

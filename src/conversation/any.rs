@@ -1,8 +1,8 @@
-//! A conversation here or at a server: one type with the methods of both.
+//! A conversation in this process or at a server: one type with the methods of both.
 //!
-//! An enum, and not a trait: there are two of them and there will be no third that a program brings, the methods are
-//! async and take what converts (which a `dyn` trait could only do with boxes), and whoever needs what only one of them
-//! has (the store of a local one, the trouble with a server) matches on it and is told so by the compiler.
+//! It is an enum and not a trait for three reasons. There are exactly two kinds, and a program cannot add a third. The
+//! methods are async and take convertible arguments, which a `dyn` trait could support only with boxes. And code that
+//! needs a feature of one kind, such as the store of a local conversation, can match on the enum.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::secret::{Info, Source};
 use crate::state::{ExecutionStatus, Stats};
 use crate::view::View;
 
-/// Where a conversation works, and so where it runs.
+/// The folder that a conversation works in. It decides where the conversation runs.
 #[derive(Debug, Clone)]
 pub enum Workspace {
     /// A folder of this machine: the conversation runs in this process.
@@ -55,7 +55,7 @@ impl From<Server> for Workspace {
     }
 }
 
-/// A conversation that runs here or at a server; see [`Builder::open_in`](super::Builder::open_in).
+/// A conversation that runs in this process or at a server; see [`Builder::open_in`](super::Builder::open_in).
 #[derive(Debug, Clone)]
 pub enum AnyConversation {
     /// It runs in this process.
@@ -76,15 +76,14 @@ impl From<RemoteConversation> for AnyConversation {
     }
 }
 
-/// The same method of whichever it is. Its errors are those of [`Conversation`]'s method, and
-/// [`ConversationError::Remote`](super::ConversationError::Remote).
+/// Defines methods that call the method of the same name of the local or the remote conversation.
 macro_rules! either {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
         $(
             $(#[$doc])*
             ///
             /// # Errors
-            /// As the methods of that name of [`Conversation`] and [`RemoteConversation`].
+            /// As the methods of the same name of [`Conversation`] and [`RemoteConversation`].
             pub async fn $name(&self, $($argument: $type),*) -> Result<$answer> {
                 match self {
                     Self::Local(local) => local.$name($($argument),*).await,
@@ -97,68 +96,68 @@ macro_rules! either {
 
 impl AnyConversation {
     either! {
-        /// Says something to the agent; answers the event's id. Nothing runs by it.
+        /// Sends a message to the agent. Returns the id of its event. Does not start a run.
         send_message(message: impl Into<UserMessage>) -> EventId;
-        /// Runs until the agent has finished or cannot go on by itself; answers how it goes then. Calling this is the
-        /// consent to actions that wait for it.
+        /// Runs until the agent has finished or cannot continue by itself. Returns the status then. Calling this gives
+        /// consent to all actions that wait for it.
         run() -> ExecutionStatus;
-        /// The same within other limits.
+        /// Runs within other limits.
         run_with(options: RunOptions) -> ExecutionStatus;
-        /// Lets a paused conversation go on.
+        /// Resumes a paused conversation.
         resume() -> ExecutionStatus;
         /// Stops the run before its next step.
         pause() -> ();
-        /// Ends the run at once, in the middle of whatever it does.
+        /// Ends the run at once, even in the middle of a step.
         interrupt() -> ();
-        /// Refuses every action that waits, for this reason; answers how many.
+        /// Rejects all waiting actions for this reason. Returns their number.
         reject_pending_actions(reason: &str) -> usize;
-        /// The actions that wait to be carried out or refused.
+        /// Returns the actions that wait to be carried out or rejected.
         pending_actions() -> Vec<Arc<ActionEvent>>;
-        /// Sets which actions wait for a person.
+        /// Sets which actions wait for the user's consent.
         set_confirmation_policy(policy: Policy) -> ();
-        /// Which actions wait for a person.
+        /// Returns which actions wait for the user's consent.
         confirmation_policy() -> Policy;
-        /// Whether risks are judged and a person may be asked.
+        /// Returns whether risks are judged and the user may be asked.
         is_confirmation_mode_active() -> bool;
-        /// Sets who judges risks; `None` for nobody.
+        /// Sets the analyzer that judges risks. `None`: no analyzer.
         set_security_analyzer(analyzer: Option<Analyzer>) -> ();
-        /// Sets the tags, all of them.
+        /// Replaces all tags.
         set_tags(tags: Vec<(String, String)>) -> ();
         /// Sets the title.
         set_title(title: &str) -> ();
-        /// The title, where somebody gave it one.
+        /// Returns the title. `None` if no title was set.
         title() -> Option<String>;
-        /// A title made of the first thing a person said; nothing is stored.
+        /// Makes a title from the first user message. Does not store it.
         generate_title(model: Option<Arc<dyn Model>>, length: usize) -> String;
-        /// Adds secrets, or puts them in the place of those with their names.
+        /// Adds secrets. Replaces secrets of the same names.
         update_secrets(secrets: Vec<(String, Source)>) -> ();
-        /// Lets another model take over, from the next step on.
+        /// Switches to another model from the next step on.
         switch_llm(llm: &Json) -> ();
-        /// Asks the agent's model a question about what was done so far, without a trace.
+        /// Asks the agent's model a question about the conversation so far. Adds no event.
         ask_agent(question: &str) -> String;
-        /// Has what the model sees summed up now.
+        /// Summarizes now what the model sees.
         condense() -> ();
-        /// Moves HEAD; `None` stands before everything.
+        /// Moves HEAD to an event. `None`: before the first event.
         navigate_to(event: Option<&EventId>) -> ();
-        /// Goes after a goal, until it is reached or the rounds are used up.
+        /// Pursues a goal until it is reached or the rounds are used up.
         run_goal(goal: &Goal) -> GoalOutcome;
-        /// Goes on with the goal that was last interrupted.
+        /// Resumes the goal that was last interrupted.
         resume_goal(judge: Option<Arc<dyn Model>>) -> GoalOutcome;
-        /// Gives the goal up, where one is gone after.
+        /// Gives up the goal, if one is being pursued.
         stop_goal() -> ();
-        /// The events from a sequence on, at most `limit` of them, with their bytes; none at the end.
+        /// Returns at most `limit` events with their bytes, from a sequence on. Empty at the end of the log.
         events(from: Sequence, limit: usize) -> Vec<Recorded>;
-        /// The reference's base state, as a JSON object; a remote one has what the server's catalogue knows too.
+        /// Returns the reference's base state as a JSON object. A remote state also has the server's catalogue fields.
         state() -> Json;
-        /// What model calls took so far.
+        /// Returns the usage and cost of model calls so far.
         stats() -> Stats;
-        /// What the model may see.
+        /// Returns the view, which is what the model may see.
         view() -> Arc<View>;
-        /// Ends what is held here of it: a run that is in this process, or the connection to a server's.
+        /// Closes the conversation in this process: ends a local run, or the connection to the server.
         close() -> ();
     }
 
-    /// Its id.
+    /// Returns the conversation's id.
     #[must_use]
     pub fn id(&self) -> &ConversationId {
         match self {
@@ -167,7 +166,7 @@ impl AnyConversation {
         }
     }
 
-    /// What it looks like now. Never waits.
+    /// Returns the current snapshot. Never waits.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         match self {
@@ -176,13 +175,13 @@ impl AnyConversation {
         }
     }
 
-    /// How it goes now. Never waits.
+    /// Returns the current status. Never waits.
     #[must_use]
     pub fn status(&self) -> ExecutionStatus {
         self.snapshot().status
     }
 
-    /// Its snapshots, as they change.
+    /// Returns a receiver of the latest snapshot. It is notified of every change.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Snapshot> {
         match self {
@@ -191,7 +190,7 @@ impl AnyConversation {
         }
     }
 
-    /// Whether a run is under way, in this process or at the server.
+    /// Returns whether a run is in progress, in this process or at the server.
     #[must_use]
     pub fn is_running(&self) -> bool {
         match self {
@@ -200,7 +199,7 @@ impl AnyConversation {
         }
     }
 
-    /// Whether somebody else runs it: another process, or the server.
+    /// Returns whether another process or the server runs the conversation.
     #[must_use]
     pub fn runs_elsewhere(&self) -> bool {
         match self {
@@ -209,7 +208,7 @@ impl AnyConversation {
         }
     }
 
-    /// Waits until no run is under way.
+    /// Waits until no run is in progress.
     pub async fn wait(&self) {
         match self {
             Self::Local(local) => local.wait().await,
@@ -217,10 +216,10 @@ impl AnyConversation {
         }
     }
 
-    /// The names of its secrets and what they are for.
+    /// Returns the names of the secrets and their descriptions.
     ///
     /// # Errors
-    /// [`ConversationError::Remote`](super::ConversationError::Remote).
+    /// [`ConversationError::Remote`](super::ConversationError::Remote) if the server fails.
     pub async fn secrets(&self) -> Result<Vec<Info>> {
         match self {
             Self::Local(local) => Ok(local.secrets()),
@@ -228,7 +227,7 @@ impl AnyConversation {
         }
     }
 
-    /// A copy of this conversation where it is.
+    /// Copies the conversation, in the same store or at the same server.
     ///
     /// # Errors
     /// As [`Conversation::fork`] and [`RemoteConversation::fork`].

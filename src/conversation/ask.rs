@@ -1,4 +1,4 @@
-//! Questions beside the conversation: what was done so far, and what it could be called.
+//! Questions to the model beside the conversation: about the work so far, and for a title.
 
 use std::future::{Future as _, poll_fn};
 use std::sync::{Arc, PoisonError};
@@ -18,22 +18,25 @@ use crate::state::ModelCall;
 use crate::tool::RiskField;
 use crate::view::View;
 
-/// Under which use questions are kept.
+/// The usage id of questions.
 const USAGE_ID: &str = "ask-agent-llm";
 
 impl Conversation {
-    /// Asks the agent's model a question about what was done so far. No event comes of it, the status stays, and a run
-    /// neither waits for it nor is waited for. What it costs is kept under `ask-agent-llm`.
+    /// Asks the agent's model a question about the conversation so far.
+    ///
+    /// It adds no event and does not change the status. It does not wait for a run, and a run does not wait for it. Its
+    /// cost is recorded under the usage id `ask-agent-llm`.
     ///
     /// # Errors
-    /// [`ConversationError::Model`] where the model does not answer, and what getting ready and the store can meet.
+    /// [`ConversationError::Model`] if the model does not answer, the errors of making the agent's equipment, and the
+    /// errors of the store.
     pub async fn ask_agent(&self, question: &str) -> Result<String> {
         let local = &self.0;
         local.refuse_closed()?;
         let equipment = local.ready().await?;
         let unknown = || crate::Error::UnknownConversation { conversation: local.id.to_string() };
         let stored = load::stored(&local.host, &local.id).await?.ok_or_else(unknown)?;
-        // Calls that are under way have no answer yet: they are left out.
+        // Calls in progress have no answer yet. The view leaves them out.
         let view = View::live(&stored.branch(&local.id)?).snapshot();
         let messages = message::messages(view.events());
         let mut messages =
@@ -52,12 +55,13 @@ impl Conversation {
             .ok_or_else(|| LlmError::NoResponse("the model answered without a text".to_owned()).into())
     }
 
-    /// A title of at most `length` code points, made by `model` or the agent's own of the first thing a person said;
-    /// that message cut to length where the model makes none. Nothing is stored: see
+    /// Returns a title of at most `length` code points. `model`, or else the agent's own model, makes it from the
+    /// first user message. If the model makes no title, it is that message, cut to length. It is not stored: see
     /// [`Store::set_title`](crate::Store::set_title).
     ///
     /// # Errors
-    /// [`ConversationError::NoUserMessage`], and what getting ready and the store can meet.
+    /// [`ConversationError::NoUserMessage`] if there is no user message, the errors of making the agent's equipment,
+    /// and the errors of the store.
     pub async fn generate_title(&self, model: Option<Arc<dyn Model>>, length: usize) -> Result<String> {
         let local = &self.0;
         local.refuse_closed()?;
@@ -78,22 +82,23 @@ impl Conversation {
 }
 
 impl Local {
-    /// Writes down what a question beside the conversation has cost. Where no run is under way that is done when this
-    /// returns, so that the figures read with the answer in hand have it in them. A run that keeps the lock while a tool
-    /// works is not waited for; the price then has the next place behind it, before whatever reads the figures later. A
-    /// caller that goes away does not keep it from being written.
+    /// Records the cost of a question beside the conversation.
+    ///
+    /// If no run is in progress, the cost is stored when this returns, so that the caller finds it in the statistics.
+    /// If a run holds the lock, this does not wait for it. The cost is then next in the lock's queue, before later
+    /// readers of the statistics. The cost is also stored if the caller drops this future.
     async fn account(self: &Arc<Self>, call: ModelCall) {
         let local = Arc::clone(self);
         let (written, is_written) = tokio::sync::oneshot::channel::<()>();
         let mut writing = Box::pin(async move {
-            // What cannot be written is not counted: an answer is not withheld for its price.
+            // If the cost cannot be stored, the caller gets the answer nevertheless.
             if let Ok(mut live) = local.lock().await {
                 live.set_aside(Change::Spent(Box::new(call)));
-                let _unwritten = local.commit(&mut live).await;
+                let _ignored = local.commit(&mut live).await;
             }
             drop(written);
         });
-        // The first poll takes the place in the lock's queue, which is fair.
+        // The first poll enters the lock's queue, which is fair.
         if poll_fn(|context| Poll::Ready(writing.as_mut().poll(context).is_ready())).await {
             return;
         }
@@ -103,7 +108,7 @@ impl Local {
             accounts.push(tokio::spawn(writing));
         }
         if self.running().is_none() {
-            // The sender is dropped, never used: its end is the word.
+            // The sender never sends. It is dropped when the cost is stored, which ends this wait.
             let _ = is_written.await;
         }
     }

@@ -1,7 +1,7 @@
-//! The base state of a conversation that runs: the fields of the reference's `base_state.json`, as values.
+//! The base state of a conversation in memory: the fields of the reference's `base_state.json`, as values.
 //!
-//! A change answers the field's new JSON; what is told of it to clients is another text where the field holds
-//! secrets or long lists. Source: `events.md` section 7, `runtime.md` sections 2.6 and 11.
+//! Applying a change returns the field's new JSON. Clients receive another JSON if the field contains secrets or long
+//! lists. Source: `docs/reference/files.md#base-state` and `docs/reference/runtime.md#state-updates`.
 
 use super::{ConversationError, Result};
 use crate::agent::{AgentDocument, Analyzer, Policy};
@@ -16,7 +16,7 @@ use crate::state::{ExecutionStatus, Metrics, ModelCall, Stats};
 /// The values of the fields.
 #[derive(Debug, Clone)]
 pub(super) struct Base {
-    /// The agent, its secrets open.
+    /// The agent, with its secrets decrypted.
     pub agent: AgentDocument,
     pub workspace: Json,
     pub persistence_dir: Option<Text>,
@@ -28,7 +28,7 @@ pub(super) struct Base {
     pub knowledge_skills: Vec<Text>,
     pub path_rules: Vec<Text>,
     pub invoked_skills: Vec<Text>,
-    /// Reasons, by the ids of actions and of messages.
+    /// The ids of blocked actions, each with the reason. `blocked_messages` is the same for messages.
     pub blocked_actions: Vec<(Text, Text)>,
     pub blocked_messages: Vec<(Text, Text)>,
     pub last_user_message: Option<EventId>,
@@ -46,7 +46,7 @@ pub(super) enum Change {
     Policy(Policy),
     Analyzer(Option<Analyzer>),
     KnowledgeSkills(Vec<Text>),
-    /// A skill was called upon by its name.
+    /// A skill was invoked by its name.
     InvokedSkill(Text),
     PathRules(Vec<Text>),
     BlockAction(Text, Text),
@@ -54,27 +54,27 @@ pub(super) enum Change {
     BlockMessage(Text, Text),
     UnblockMessage(Text),
     LastUserMessage(EventId),
-    /// What a task has cost until now, under its use.
+    /// The total cost of a task so far, with its usage id.
     Delegated(String, Box<Metrics>),
-    /// A model was asked.
+    /// A model call.
     Spent(Box<ModelCall>),
     Tags(Vec<(String, String)>),
     AgentState(Json),
     HookConfig(Option<Json>),
-    /// The secrets have changed; they live in their registry.
+    /// The secrets have changed. Their values are in the registry.
     Secrets,
 }
 
-/// What a change of a field writes.
+/// The result of a change of a field.
 #[derive(Debug, Clone)]
 pub(super) struct Written {
-    /// To the base state.
+    /// The new value in the base state.
     pub field: FieldChange,
-    /// To clients; `None` for what they are not told.
+    /// The new value for clients. `None` if clients are not notified.
     pub told: Option<Json>,
 }
 
-/// What seals the secrets of a document.
+/// The cipher and the registry that write the secrets of a document.
 #[derive(Debug, Clone)]
 pub(super) struct Sealing {
     pub cipher: Option<Cipher>,
@@ -82,8 +82,8 @@ pub(super) struct Sealing {
 }
 
 impl Sealing {
-    /// Whether a field's value is another one than a stored document has. Sealed once more, a secret has another token:
-    /// that alone is no change.
+    /// Returns whether a field's value differs from the stored value. Sealing a secret again yields another token,
+    /// which is no difference.
     pub fn is_new(&self, stored: Option<&BaseDocument>, change: &FieldChange) -> bool {
         let old = stored.and_then(|document| document.field(&change.field));
         match (old, change.value.as_deref()) {
@@ -96,7 +96,7 @@ impl Sealing {
 }
 
 impl Base {
-    /// The base state of a new conversation.
+    /// Returns the base state of a new conversation.
     pub fn new(agent: AgentDocument, workspace: Json) -> Self {
         Self {
             agent,
@@ -120,10 +120,11 @@ impl Base {
         }
     }
 
-    /// Reads a stored document; what is missing is as in a new conversation. `None` where it names no agent.
+    /// Reads a stored document. A missing field has its value of a new conversation. `None` if there is no agent.
     ///
     /// # Errors
-    /// [`ConversationError::IdMismatch`], and what a policy, an analyzer or an agent can be wrong with.
+    /// [`ConversationError::IdMismatch`] if the document has another id. An error if the policy, the analyzer or the
+    /// agent is invalid.
     pub fn read(
         document: &BaseDocument,
         id: &ConversationId,
@@ -173,7 +174,7 @@ impl Base {
         }))
     }
 
-    /// Every field, as the reference writes a new conversation.
+    /// Returns every field as the reference writes it for a new conversation.
     pub fn written(&self, id: &ConversationId, sealing: &Sealing) -> Vec<FieldChange> {
         let text = |text: &str| Some(quoted(text));
         let fields = [
@@ -202,7 +203,7 @@ impl Base {
         present.map(|(field, value)| FieldChange { field: field.to_owned(), value: Some(value) }).collect()
     }
 
-    /// Makes a change; `None` where nothing is different after it.
+    /// Applies a change. `None` if it changes nothing.
     pub fn apply(&mut self, change: Change, sealing: &Sealing) -> Option<Written> {
         match change {
             Change::Agent(agent) => {
@@ -294,12 +295,12 @@ impl Base {
         }
     }
 
-    /// Why the action of this id must not happen, where a hook said so.
+    /// Returns why a hook blocked the action of this id. `None` if the action is not blocked.
     pub fn blocked_action(&self, id: &str) -> Option<&Text> {
         self.blocked_actions.iter().find(|(blocked, _)| **blocked == *id).map(|(_, reason)| reason)
     }
 
-    /// Whether a hook blocked the message of this id.
+    /// Returns whether a hook blocked the message of this id.
     pub fn is_message_blocked(&self, id: &str) -> bool {
         self.blocked_messages.iter().any(|(blocked, _)| **blocked == *id)
     }
@@ -313,7 +314,7 @@ impl Base {
     }
 }
 
-/// Puts a value in the place of another; `None` where they are the same.
+/// Replaces a value. `None` if both values are equal.
 fn replace<T: PartialEq>(place: &mut T, value: T) -> Option<()> {
     if *place == value {
         return None;

@@ -1,4 +1,4 @@
-//! What follows from the active branch: what the model may see, what waits for an answer, how it ends.
+//! What follows from the active branch: the view of the model, the actions without an answer, and how the branch ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use crate::state::title;
 use crate::stuck;
 use crate::view::View;
 
-/// The folds over the events of the active branch, root first.
+/// Values that are folded from the events of the active branch, root first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Branch {
-    /// What the model may see. Whoever asks the model keeps it as it was.
+    /// What the model may see. A model call keeps its own reference, which does not change.
     pub view: Arc<View>,
-    /// The last events, as many as the search for circles looks at.
+    /// The last events, as many as stuck detection examines.
     recent: VecDeque<Event>,
-    /// The actions that nothing has answered, in order.
+    /// The actions without an answer, in order.
     pending: Vec<Arc<ActionEvent>>,
-    /// The first message that a title can be made of.
+    /// The text of the first message that is suitable for a title.
     opening: Option<String>,
-    /// Whether the last that was said is an answer of the agent's: nobody has to be asked anything.
+    /// Whether the agent has answered the last message, so that the model need not be asked.
     answered: bool,
 }
 
 impl Branch {
-    /// The branch of `events`, as a process goes on with it after a restart.
+    /// Returns the branch of `events`, as a process resumes it after a restart.
     pub fn resumed(events: &[Event]) -> Self {
         let mut branch = Self::default();
         events.iter().for_each(|event| branch.follow(event));
@@ -33,7 +33,7 @@ impl Branch {
         branch
     }
 
-    /// Takes the next event.
+    /// Applies the next event.
     pub fn apply(&mut self, event: &Event) {
         Arc::make_mut(&mut self.view).apply(event);
         self.follow(event);
@@ -88,22 +88,22 @@ impl Branch {
         self.pending.retain(|action| !answers(action));
     }
 
-    /// The last events, in order.
+    /// Returns the last events, in order.
     pub fn recent(&self) -> impl DoubleEndedIterator<Item = &Event> + Clone {
         self.recent.iter()
     }
 
-    /// The actions that nothing has answered, in order.
+    /// Returns the actions without an answer, in order.
     pub fn pending(&self) -> &[Arc<ActionEvent>] {
         &self.pending
     }
 
-    /// The first message that a title can be made of.
+    /// Returns the text of the first message that is suitable for a title.
     pub fn opening(&self) -> Option<&str> {
         self.opening.as_deref()
     }
 
-    /// Whether the last that was said is an answer of the agent's.
+    /// Returns whether the agent has answered the last message.
     pub fn is_answered(&self) -> bool {
         self.answered
     }

@@ -1,4 +1,4 @@
-//! Making a conversation, or going on with one.
+//! Makes a new conversation or resumes a stored one.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
@@ -28,10 +28,10 @@ use crate::store::{Append, BaseStateChange, Store};
 use crate::stuck::Thresholds;
 use crate::tool::{self, Tool};
 
-/// Makes the client of a model from its settings, whose secrets are open.
+/// A function that makes the client of a model from settings with decrypted secrets.
 pub type ModelMaker = Arc<dyn Fn(&Settings) -> Result<Arc<dyn Model>, LlmError> + Send + Sync>;
 
-/// How a conversation is opened; see [`Conversation::builder`].
+/// The options for opening a conversation; see [`Conversation::builder`].
 #[must_use]
 pub struct Builder {
     pub(super) host: Option<Host>,
@@ -49,7 +49,7 @@ pub struct Builder {
     pub(super) parts: Parts,
 }
 
-/// What a conversation is made of that is not written down.
+/// The parts of a conversation that are not stored.
 #[derive(Clone)]
 pub(super) struct Parts {
     pub model: Option<Arc<dyn Model>>,
@@ -58,26 +58,26 @@ pub(super) struct Parts {
     pub tools: Vec<Arc<dyn Tool>>,
     pub hooks: Option<hook::Config>,
     pub guide: Option<Arc<dyn Guide>>,
-    /// A person's folder, where there is one.
+    /// The user's home folder.
     pub home: Option<PathBuf>,
-    /// The plugins that it was given.
+    /// The plugins that the caller gave.
     pub plugins: Vec<PluginSource>,
-    /// Which plugins it has without being given them.
+    /// Which plugins the conversation has without being given them.
     pub ambient: AmbientPlugins,
-    /// The servers that plugins bring to the conversation above.
+    /// The tool servers from the plugins of the parent conversation.
     pub lent: Vec<Server>,
-    /// The agents that can be given tasks, beside those of files.
+    /// The agents for tasks, in addition to the agents in files.
     pub definitions: Definitions,
-    /// How many conversations stand above this one.
+    /// The number of conversations above this one.
     pub depth: usize,
-    /// The secrets of the conversation above, for servers that both have and for masking.
+    /// The secrets of the topmost conversation, for shared servers and for masking.
     pub lender: Option<Secrets>,
     pub callbacks: Vec<Callback>,
     pub on_delta: Option<DeltaCallback>,
     pub updates: StateUpdates,
     pub on_pause: OnPause,
     pub max_budget: Option<f64>,
-    /// `None` where nobody looks for circles.
+    /// The limits of stuck detection. `None` if it is off.
     pub thresholds: Option<Thresholds>,
 }
 
@@ -122,153 +122,154 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Where the conversation is kept. Several conversations of one file share a host; without one, and without a
-    /// [`store`](Self::store), it is kept in memory only.
+    /// Sets the host whose store holds the conversation. Conversations of one file should share a host. Without a host
+    /// and without a [`store`](Self::store), the conversation is in memory only.
     pub fn host(mut self, host: &Host) -> Self {
         self.host = Some(host.clone());
         self
     }
 
-    /// Where the conversation is kept, for a program with one of them.
+    /// Sets the store that holds the conversation, for a program with a single conversation.
     pub fn store(mut self, store: Store) -> Self {
         self.host = Some(Host::new(store));
         self
     }
 
-    /// Which conversation: one that is there is gone on with, any other is new. A new id where none is given.
+    /// Sets the conversation's id. A stored conversation with this id is resumed. Without an id, it gets a new one.
     pub fn id(mut self, id: ConversationId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// The agent. One that is gone on with keeps its own where none is given; one that is given must have
-    /// every tool that the model was told of.
+    /// Sets the agent. If none is given, a resumed conversation keeps its own agent. An agent that is given to a
+    /// resumed conversation must have the kind and every tool of the former agent.
     pub fn agent(mut self, agent: AgentDocument) -> Self {
         self.agent = Some(agent);
         self
     }
 
-    /// The folder to work in, made where it is not there; `workspace/project` where none is given, and for [`Builder::load`]
-    /// the one that the conversation had.
+    /// Sets the folder to work in. It is made if it is missing. The default is `workspace/project`, and for
+    /// [`Builder::load`] the folder that the conversation had.
     pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
         self.workspace = Some(folder.into());
         self
     }
 
-    /// The conversation's own folder for what tools keep: task lists, long outputs.
+    /// Sets the conversation's own folder for the files of tools, such as task lists and long outputs.
     pub fn keep_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.keep_dir = Some(folder.into());
         self
     }
 
-    /// The model to ask, whatever the agent's settings say.
+    /// Sets the agent's model. It replaces the model in the agent's settings.
     pub fn model(mut self, model: Arc<dyn Model>) -> Self {
         self.parts.model = Some(model);
         self
     }
 
-    /// What makes models from settings: the agent's, the condenser's, and those that are switched to. Without it they
-    /// are clients of the providers that the settings name.
+    /// Sets the function that makes models from settings: of the agent, of condensers, and of models that the agent
+    /// switches to. By default, a model is a client of the provider in its settings.
     pub fn models(mut self, maker: ModelMaker) -> Self {
         self.parts.models = Some(maker);
         self
     }
 
-    /// What makes the tools that the agent's settings name; the built-in ones where none is given.
+    /// Sets the registry that makes the tools in the agent's settings. The default has the built-in tools.
     pub fn registry(mut self, registry: tool::Registry) -> Self {
         self.parts.registry = registry;
         self
     }
 
-    /// A tool beside those that the agent's settings name.
+    /// Adds a tool to the tools in the agent's settings.
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.parts.tools.push(tool);
         self
     }
 
-    /// The most steps of one run; 500 where none is given.
+    /// Sets the maximum number of steps of one run. The default is 500.
     pub fn max_iterations(mut self, steps: u64) -> Self {
         self.max_iterations = steps;
         self
     }
 
-    /// The most that all model calls together may cost, in the price table's currency.
+    /// Sets the maximum cost of all model calls together, in the price table's currency.
     pub fn max_budget(mut self, budget: f64) -> Self {
         self.parts.max_budget = Some(budget);
         self
     }
 
-    /// When the agent is found to go in circles; `None` for never.
+    /// Sets the limits of stuck detection. `None` switches it off.
     pub fn stuck_detection(mut self, thresholds: Option<Thresholds>) -> Self {
         self.parts.thresholds = thresholds;
         self
     }
 
-    /// Which actions wait for a person. Of a new conversation; one that is there keeps its own.
+    /// Sets which actions wait for the user's consent. Only for a new conversation; a stored one keeps its policy.
     pub fn confirmation_policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// Who judges risks. Of a new conversation; one that is there keeps its own.
+    /// Sets the analyzer that judges risks. Only for a new conversation; a stored one keeps its analyzer.
     pub fn security_analyzer(mut self, analyzer: Analyzer) -> Self {
         self.analyzer = Some(analyzer);
         self
     }
 
-    /// Tags of a new conversation: lower-case letters and digits, values of at most 256 characters.
+    /// Sets the tags of a new conversation. Keys are lower-case letters and digits, values have at most 256 characters.
     pub fn tags(mut self, tags: Vec<(String, String)>) -> Self {
         self.tags = tags;
         self
     }
 
-    /// A secret, in the place of one that is there by that name.
+    /// Adds a secret. Replaces a secret of the same name.
     pub fn secret(mut self, name: impl Into<String>, source: Source) -> Self {
         self.secrets.push((name.into(), source));
         self
     }
 
-    /// How secrets are looked up.
+    /// Sets the function that fetches secrets from a URL.
     pub fn fetch(mut self, fetch: Fetch) -> Self {
         self.fetch = Some(fetch);
         self
     }
 
-    /// What seals secrets for the disk. Without it they are kept as stars and are lost with the process.
+    /// Sets the cipher that seals stored secrets. Without it, secrets are stored as stars and are lost when the process
+    /// ends.
     pub fn cipher(mut self, cipher: Cipher) -> Self {
         self.cipher = Some(cipher);
         self
     }
 
-    /// The folder of the person that the agent works for, where their own skills, memory, agents and plugins are.
-    /// Without it there are none.
+    /// Sets the home folder of the user that the agent works for, with the user's own skills, memory, agents and
+    /// plugins. Without it, the agent has none of them.
     pub fn home(mut self, folder: impl Into<PathBuf>) -> Self {
         self.parts.home = Some(folder.into());
         self
     }
 
-    /// Plugins, in this order: of what several bring under one name the last counts, and hooks are all asked. They are
-    /// fetched with the first message or run; going on with the conversation has the same commits again, without being
-    /// given them again.
+    /// Adds plugins, in this order. If several plugins have an item of the same name, the last one is used. The hooks
+    /// of all plugins run. Plugins are fetched with the first message or run. A resumed conversation gets the same
+    /// plugins at the same commits again, without being given them again.
     pub fn plugins(mut self, plugins: impl IntoIterator<Item = PluginSource>) -> Self {
         self.parts.plugins.extend(plugins);
         self
     }
 
-    /// Which plugins the conversation has without being given them; none where nobody says.
+    /// Sets which plugins the conversation has without being given them. The default is none.
     pub fn ambient_plugins(mut self, ambient: AmbientPlugins) -> Self {
         self.parts.ambient = ambient;
         self
     }
 
-    /// Agents that can be given tasks. Those of files, and those that come with Annals, are there too, where these have
-    /// none of their names.
+    /// Adds agents that can be given tasks. Agents in files and built-in agents are also available, unless an agent
+    /// given here has the same name.
     pub fn definitions(mut self, definitions: impl IntoIterator<Item = Definition>) -> Self {
         self.parts.definitions.fill(definitions);
         self
     }
 
-    /// A conversation that works for another.
+    /// Takes over what a conversation that works for `parent` inherits from it.
     pub(super) fn below(mut self, parent: &Local) -> Self {
         let above = &parent.parts;
         self.parts.model.clone_from(&above.model);
@@ -284,59 +285,60 @@ impl Builder {
         self
     }
 
-    /// Commands and questions to run at certain points.
+    /// Sets the hooks: commands and questions to a model that run at certain points.
     pub fn hooks(mut self, hooks: hook::Config) -> Self {
         self.parts.hooks = Some(hooks);
         self
     }
 
-    /// Somebody who adds to what the model reads: skills, rules, memory.
+    /// Sets the guide, which adds skills, rules and memory to what the model reads.
     pub fn guide(mut self, guide: Arc<dyn Guide>) -> Self {
         self.parts.guide = Some(guide);
         self
     }
 
-    /// Somebody who hears every event once it is committed, after those that came before.
+    /// Adds a callback that receives every event after its commit, in order.
     pub fn callback(mut self, callback: Callback) -> Self {
         self.parts.callbacks.push(callback);
         self
     }
 
-    /// Somebody who hears the pieces of replies on their way.
+    /// Sets the callback that receives the pieces of replies as they arrive.
     pub fn on_delta(mut self, callback: DeltaCallback) -> Self {
         self.parts.on_delta = Some(callback);
         self
     }
 
-    /// Whether changes of the base state become events, as the reference's server has it.
+    /// Sets whether changes of the base state become events, as at the reference's server.
     pub fn state_updates(mut self, updates: StateUpdates) -> Self {
         self.parts.updates = updates;
         self
     }
 
-    /// What becomes of a step whose model is asked while somebody pauses the run.
+    /// Sets what happens to a step if the run is paused while the model is asked.
     pub fn on_pause(mut self, on_pause: OnPause) -> Self {
         self.parts.on_pause = on_pause;
         self
     }
 
-    /// Opens the conversation: makes it where there is none of its id, and goes on with it where there is. What
-    /// a process left unfinished that ended in the middle of a run is answered then.
+    /// Opens the conversation: resumes the stored conversation with its id, or makes a new one. If a process ended in
+    /// the middle of a run, the unanswered actions are now answered with errors.
     ///
     /// Nothing is run yet: tools, hooks and the model are made with the first message or run.
     ///
     /// # Errors
-    /// [`ConversationError::NoAgent`] for a new conversation without one, [`ConversationError::Agent`] where the
-    /// given one may not go on with it, [`ConversationError::Workspace`], and what the store can meet.
+    /// [`ConversationError::NoAgent`] if a new conversation has no agent, [`ConversationError::Agent`] if the given
+    /// agent may not resume the conversation, [`ConversationError::Workspace`] if the folder cannot be used, and the
+    /// errors of the store.
     pub async fn open(self) -> Result<Conversation> {
         self.open_where(Missing::Make).await
     }
 
-    /// Opens the conversation of this id as it was left: as [`Builder::open`], but it makes none, and where no folder is given
-    /// it works in the one that it had.
+    /// Opens the stored conversation with this id, like [`Builder::open`]. It never makes a new one. If no folder is
+    /// given, the conversation works in the folder that it had.
     ///
     /// # Errors
-    /// [`crate::Error::UnknownConversation`] where there is none, and as [`Builder::open`].
+    /// [`crate::Error::UnknownConversation`] if there is no such conversation, and the errors of [`Builder::open`].
     pub async fn load(self) -> Result<Conversation> {
         self.open_where(Missing::Refuse).await
     }
@@ -409,8 +411,8 @@ impl Builder {
         let persisted = match document {
             Some(document) => {
                 if let Some(registry) = document.field("secret_registry") {
-                    // A source that cannot be read hides no conversation: it stays in the document until it is replaced.
-                    let _unreadable = sealing.registry.load(registry, sealing.cipher.as_ref());
+                    // An unreadable secret does not prevent opening. It stays in the document until it is replaced.
+                    let _ignored = sealing.registry.load(registry, sealing.cipher.as_ref());
                 }
                 Base::read(document, id, sealing.cipher.as_ref())?
             }
@@ -424,7 +426,7 @@ impl Builder {
                 base
             }
             (Some(base), None) => base,
-            // Events alone, as an import or the facade leaves them: a new base state for an old log.
+            // An import or the facade may leave events without a base state. The old log gets a new base state.
             (None, Some(agent)) => Base {
                 policy: self.policy.clone().unwrap_or_default(),
                 analyzer: self.analyzer.clone(),
@@ -483,7 +485,7 @@ impl Local {
     }
 }
 
-/// What is to happen where there is no conversation.
+/// What to do if the conversation does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Make,

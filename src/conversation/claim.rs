@@ -1,10 +1,10 @@
-//! The right to run a conversation, among the processes that have its file open.
+//! The right to run a conversation, among the processes that have its store open.
 //!
-//! A run holds a lock on a file of its own in the folder `FILE-runs` beside the store's. The system lets go of it with
-//! the process, however that ends, so that nobody waits for the dead; what is left of the file says nothing. A
-//! store in memory is its process' own and needs none.
+//! A run holds a lock on a file of its own in the folder `FILE-runs` beside the store's file. The system releases the
+//! lock when the process ends for any reason, so no process waits for a dead one. A remaining file means nothing. A
+//! store in memory belongs to one process and needs no lock.
 //!
-//! Until then the file says who holds it: `PID SINCE`, the latter in microseconds since 1970.
+//! While the lock is held, the file contains its holder: `PID SINCE`, with the time in microseconds since 1970.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -15,21 +15,22 @@ use super::{ConversationError, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
 
-/// How often a lock is asked for that a mere look may stand in the way of, and how long is waited in between.
+/// How often to try to get the lock, and the delay between two tries. A process that only checks the lock holds it for
+/// a moment.
 const ATTEMPTS: usize = 20;
-const BETWEEN: Duration = Duration::from_millis(5);
+const RETRY_DELAY: Duration = Duration::from_millis(5);
 
-/// The most that is read of what a lock's file says.
+/// The maximum number of bytes that are read of a lock's file.
 const RUNNER_BYTES_MAX: u64 = 64;
 
-/// How often the folder is made anew that others take away. Each time another run has ended meanwhile.
-const MAKINGS_MAX: usize = 10_000;
+/// How often to make the folder again if other processes remove it. Each time another run has ended meanwhile.
+const FOLDER_ATTEMPTS_MAX: usize = 10_000;
 
 /// The process that runs a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Runner {
-    /// Its number at the system.
+    /// The process id.
     pub process: u32,
     /// When the run began.
     pub since: Timestamp,
@@ -46,33 +47,33 @@ impl Runner {
     }
 }
 
-/// The right to run; let go of when it is dropped.
+/// The right to run. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// The lock and its file; none for a store in memory.
+    /// The locked file and its path. `None` for a store in memory.
     held: Option<(File, PathBuf)>,
 }
 
 impl Claim {
-    /// Takes the right to run; `None` where somebody else has it.
+    /// Takes the right to run. `None` if another run has it.
     ///
     /// # Errors
-    /// [`ConversationError::Claim`] where the lock's file cannot be made.
+    /// [`ConversationError::Claim`] if the lock's file cannot be made or locked.
     pub async fn take(store: &Store, id: &ConversationId) -> Result<Option<Self>> {
         let Some(path) = place(store, id) else { return Ok(Some(Self { held: None })) };
         let failed = |source| ConversationError::Claim { path: path.clone(), source };
         for _ in 0..ATTEMPTS {
             let file = open(&path).map_err(failed)?;
             match file.try_lock() {
-                Ok(()) if is_still(&file, &path) => {
+                Ok(()) if is_current(&file, &path) => {
                     let Runner { process, since } = Runner::own();
-                    // For people; the lock holds without it, on a full disk too.
-                    let _unsaid = file.set_len(0).and_then(|()| write!(&file, "{process} {}", since.0));
+                    // Only informative. The lock holds without it, for example if the disk is full.
+                    let _ignored = file.set_len(0).and_then(|()| write!(&file, "{process} {}", since.0));
                     return Ok(Some(Self { held: Some((file, path)) }));
                 }
-                // Its former holder took it away between the two.
+                // The former holder removed the file after it was opened here.
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => tokio::time::sleep(BETWEEN).await,
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(RETRY_DELAY).await,
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
         }
@@ -83,23 +84,24 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Some((file, path)) = self.held.take() {
-            // Taken away before it is unlocked: whoever opened it meanwhile sees that it is gone.
+            // The file is removed before it is unlocked, so that a process that has opened it sees that it is gone.
+            // The folder stays while it has other files.
             if cfg!(unix) {
-                let _stays = fs::remove_file(&path);
-                let _in_use = path.parent().map(fs::remove_dir);
+                let _ignored = fs::remove_file(&path);
+                let _ignored = path.parent().map(fs::remove_dir);
             }
             drop(file);
         }
     }
 }
 
-/// Whether a run of the conversation is under way anywhere.
+/// Returns whether any process runs the conversation.
 pub(super) fn is_taken(store: &Store, id: &ConversationId) -> bool {
     let Some(file) = place(store, id).and_then(|path| File::open(path).ok()) else { return false };
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
-/// Who runs the conversation, where it is run: the inner `None` is a runner that did not say who it is.
+/// Returns the process that runs the conversation. `None` if it is not run; `Some(None)` if the process is not known.
 pub(super) fn runner(store: &Store, id: &ConversationId) -> Option<Option<Runner>> {
     let file = File::open(place(store, id)?).ok()?;
     match file.try_lock_shared() {
@@ -111,9 +113,10 @@ pub(super) fn runner(store: &Store, id: &ConversationId) -> Option<Option<Runner
     Some(read.ok().and_then(|_| Runner::read(&text)))
 }
 
-/// Where the lock of a conversation is; its id may be any text, a file's name may not.
+/// Returns the path of a conversation's lock. `None` for a store in memory. The name is a hash, because an id may not
+/// be a valid file name.
 fn place(store: &Store, id: &ConversationId) -> Option<PathBuf> {
-    // By its real name, so that all who opened it by another meet; a store in memory has none.
+    // The canonical path is the same for processes that opened the file by different paths.
     let mut folder = fs::canonicalize(store.path()).ok()?.into_os_string();
     folder.push("-runs");
     let name = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, id.as_str().as_bytes());
@@ -123,12 +126,12 @@ fn place(store: &Store, id: &ConversationId) -> Option<PathBuf> {
 fn open(path: &Path) -> io::Result<File> {
     let open = || File::options().create(true).append(true).open(path);
     let mut opened = open();
-    for _ in 0..MAKINGS_MAX {
+    for _ in 0..FOLDER_ATTEMPTS_MAX {
         match &opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Ok(_) | Err(_) => return opened,
         }
-        // Whoever lets go of the last one takes the folder away, perhaps between these two.
+        // The run that ends last removes the folder, perhaps between the next two calls.
         match path.parent().map_or(Ok(()), fs::create_dir_all) {
             Err(error)
                 if error.kind() != io::ErrorKind::NotFound
@@ -142,17 +145,17 @@ fn open(path: &Path) -> io::Result<File> {
     opened
 }
 
-/// Whether the file that was locked is the one that is there.
+/// Returns whether the locked file is still the file at the path.
 #[cfg(unix)]
-fn is_still(file: &File, path: &Path) -> bool {
+fn is_current(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let own = file.metadata().map(|own| (own.dev(), own.ino()));
-    let there = fs::metadata(path).map(|there| (there.dev(), there.ino()));
-    matches!((own, there), (Ok(own), Ok(there)) if own == there)
+    let current = fs::metadata(path).map(|current| (current.dev(), current.ino()));
+    matches!((own, current), (Ok(own), Ok(current)) if own == current)
 }
 
 #[cfg(not(unix))]
-fn is_still(_: &File, _: &Path) -> bool {
+fn is_current(_: &File, _: &Path) -> bool {
     true
 }
 
@@ -160,7 +163,7 @@ fn is_still(_: &File, _: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// The last to let go takes the folder away while others are about to make a file in it.
+    /// The run that ends last removes the folder, while other runs are about to make a file in it.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn claims_that_come_and_go_at_once_do_not_trip_over_the_folder() {
         let folder = tempfile::tempdir().unwrap();

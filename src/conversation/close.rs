@@ -1,4 +1,4 @@
-//! The end of a conversation in this process.
+//! Closes a conversation in this process.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -8,24 +8,25 @@ use super::{Conversation, Result};
 use crate::event::HookType;
 
 impl Conversation {
-    /// Ends what the conversation holds here: a run is interrupted, hooks hear of the end, tools let go of their shells
-    /// and connections. What is stored stays, and can be opened again. Closing twice is closing once.
+    /// Closes the conversation in this process: interrupts a run, calls the hooks for the end of the session, and
+    /// closes the shells and connections of tools. The stored conversation can be opened again. A second call does
+    /// nothing.
     ///
     /// # Errors
-    /// What the store can meet while it writes down what hooks said; everything is ended all the same.
+    /// The errors of the store while the events of hooks are stored. Everything is closed nevertheless.
     pub async fn close(&self) -> Result<()> {
         self.end(None).await
     }
 
-    /// The same where the program ends: hooks that take longer than this are not waited for.
+    /// Closes the conversation when the program ends. Does not wait for hooks that take longer than `hooks`.
     ///
     /// # Errors
-    /// As for [`close`](Self::close).
+    /// As [`close`](Self::close).
     pub async fn close_within(&self, hooks: Duration) -> Result<()> {
         self.end(Some(hooks)).await
     }
 
-    async fn end(&self, patience: Option<Duration>) -> Result<()> {
+    async fn end(&self, limit: Option<Duration>) -> Result<()> {
         let local = &self.0;
         if local.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -36,13 +37,13 @@ impl Conversation {
         }
         let accounts = std::mem::take(&mut *local.accounts.lock().unwrap_or_else(PoisonError::into_inner));
         for account in accounts {
-            // One that panicked has nothing more to write.
-            let _written = account.await;
+            // A task that panicked has nothing more to store.
+            let _ignored = account.await;
         }
         let Some(equipment) = local.equipment() else { return Ok(()) };
         let asked = equipment.session(HookType::SessionEnd);
-        let answer = match patience {
-            Some(patience) => tokio::time::timeout(patience, asked).await.unwrap_or_default(),
+        let answer = match limit {
+            Some(limit) => tokio::time::timeout(limit, asked).await.unwrap_or_default(),
             None => asked.await,
         };
         let written = async {
@@ -54,7 +55,7 @@ impl Conversation {
         if let Some(hooks) = &equipment.hooks {
             hooks.close();
         }
-        // Each of them gives its programs a moment; the moments are the same one.
+        // Each of them gives its programs some time to end. They are closed together, so that these times overlap.
         let acp = async {
             if let Some(acp) = &equipment.acp {
                 acp.close().await;

@@ -1,4 +1,4 @@
-//! Writing what was taken in: events, HEAD and base state in one transaction; then everybody hears of it.
+//! Writes a draft: events, HEAD and base state in one transaction. Then the callbacks receive the events.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::ids::Version;
 use crate::state::ExecutionStatus;
 use crate::store::{Append, BaseStateChange, Head};
 
-/// How long is waited before it is looked again whether another process' tools are at work.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How often to check whether tools of another process are still running.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How often what is about to be written is put behind what others wrote, before it is given up.
+/// How often a draft is rebased onto the writes of other processes before the commit fails.
 pub(super) const REBASES_MAX: usize = 16;
 
 impl Local {
-    /// Waits in line for the conversation. What a former holder did not commit is forgotten, and what another process
-    /// wrote is read.
+    /// Locks the conversation. Callers get the lock in order. Changes that a former holder did not commit are dropped,
+    /// and the writes of other processes are read.
     pub(super) async fn lock(&self) -> Result<MutexGuard<'_, Live>> {
         let mut live = self.live.lock().await;
         if !live.is_stale {
@@ -36,7 +36,7 @@ impl Local {
         Ok(live)
     }
 
-    /// The same once no tool is at work for a run of another process: an answer has to stand next to its call.
+    /// Locks the conversation while no tool runs in another process. An answer must directly follow its call.
     pub(super) async fn lock_between(&self) -> Result<MutexGuard<'_, Live>> {
         loop {
             let live = self.lock().await?;
@@ -46,22 +46,22 @@ impl Local {
                 return Ok(live);
             }
             drop(live);
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 
-    /// Whether another process runs the conversation.
+    /// Returns whether another process runs the conversation.
     pub(super) fn runs_elsewhere(&self) -> bool {
         self.running().is_none() && claim::is_taken(self.host.store(), &self.id)
     }
 
-    /// Writes everything that was taken in, all of it or nothing, and tells of it.
+    /// Writes the whole draft or nothing, and then notifies the callbacks.
     ///
-    /// Where it fails, or nobody waits for it to end, memory counts for nothing and is read anew. What a run writes
-    /// goes behind what another process wrote meanwhile.
+    /// If it fails, or if its future is dropped, the memory is stale and is read again before it is used. The draft of
+    /// a run is rebased onto the events that another process wrote meanwhile.
     ///
     /// # Errors
-    /// A conflict, where another process was faster and no run is under way here.
+    /// A conflict, if another process wrote first and this process does not run the conversation.
     pub(super) async fn commit(&self, live: &mut Live) -> Result<()> {
         if live.is_written() {
             live.is_stale = false;
@@ -82,10 +82,10 @@ impl Local {
             }
         }
         live.is_stale = true;
-        Err(ConversationError::Abandoned { what: "writing behind other processes" })
+        Err(ConversationError::Abandoned { what: "writing after other processes" })
     }
 
-    /// Stores the secrets where they are not what is stored: the same values sealed anew are no change.
+    /// Stores the secrets if they have changed. The same values sealed again are no change.
     pub(super) async fn save_secrets(&self, live: &mut Live) -> Result<()> {
         if self.secrets.is_unsaved() {
             live.set(Change::Secrets);
@@ -119,14 +119,14 @@ impl Local {
         Ok(())
     }
 
-    /// Reads everything anew.
+    /// Reads everything again.
     async fn refresh(&self, live: &mut Live) -> Result<()> {
-        let unheard = load::refresh(&self.host, &self.id, live).await?;
-        self.announce(live, &unheard);
+        let unannounced = load::refresh(&self.host, &self.id, live).await?;
+        self.announce(live, &unannounced);
         Ok(())
     }
 
-    /// Shows what there is, and tells of events that are stored.
+    /// Publishes the snapshot, and passes stored events to the callbacks.
     fn announce(&self, live: &mut Live, events: &[Event]) {
         live.heard = live.stored;
         self.show(live);
@@ -135,14 +135,14 @@ impl Local {
         }
     }
 
-    /// Shows what there is to those who only look.
+    /// Publishes the snapshot.
     pub(super) fn show(&self, live: &Live) {
         self.shown.send_replace(Snapshot::of(live));
     }
 }
 
 impl Snapshot {
-    /// What a conversation looks like from outside.
+    /// Returns the snapshot of a conversation.
     pub(super) fn of(live: &Live) -> Self {
         Self {
             status: live.base.status,

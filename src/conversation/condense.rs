@@ -1,4 +1,4 @@
-//! Making what the model sees shorter: when it is time, and when somebody asks for it.
+//! Shortens what the model sees: when it is too long, and on request.
 
 use tokio_util::sync::CancellationToken;
 
@@ -19,12 +19,12 @@ use crate::state::ModelCall;
 use crate::view::{Tokens, View};
 
 impl Conversation {
-    /// Has what the model sees summed up now, whatever its length. The status stays. Where actions wait for an answer
-    /// it is only asked for, and done with the run's next step: a call may not stand without its answer.
+    /// Summarizes now what the model sees, whatever its length. The status does not change. If actions wait for an
+    /// answer, this only requests the condensation, and the run's next step does it: a call needs its answer.
     ///
     /// # Errors
-    /// [`ConversationError::NoCondenser`], in which case nothing is written; [`ConversationError::Condense`] where no
-    /// summary could be had; what the store can meet.
+    /// [`ConversationError::NoCondenser`] if the agent has no condenser for it; then nothing is written.
+    /// [`ConversationError::Condense`] if the summary cannot be made. The errors of the store.
     pub async fn condense(&self) -> Result<()> {
         let local = &self.0;
         local.refuse_closed()?;
@@ -55,7 +55,7 @@ impl Conversation {
     }
 }
 
-/// What an agent has in the place of a condenser that can be asked.
+/// Describes why the agent has no condenser that handles requests.
 fn without(live: &Live) -> String {
     match live.base.agent.condenser().and_then(|condenser| condenser.get("kind")).and_then(Raw::as_str) {
         Some(kind) => format!("Condenser {kind} does not handle condensation requests"),
@@ -64,7 +64,7 @@ fn without(live: &Live) -> String {
 }
 
 impl Local {
-    /// Has the view summed up where it is time for that; what was spent on it comes along.
+    /// Condenses the view if it is too long. Also returns the model calls that this took.
     pub(super) async fn condense_view(
         &self,
         view: &View,
@@ -88,8 +88,9 @@ impl Local {
             let messages = message::messages(view.events().take(length)).unwrap_or_default();
             model.count_tokens(&messages, &equipment.schemas)
         };
-        let minds = equipment.condensers.iter().any(|condenser| condenser.settings.max_tokens.is_some());
-        let tokens = (minds || model.input_tokens_max().is_some())
+        let has_token_limit =
+            equipment.condensers.iter().any(|condenser| condenser.settings.max_tokens.is_some());
+        let tokens = (has_token_limit || model.input_tokens_max().is_some())
             .then_some(Tokens { model_limit: model.input_tokens_max(), count: &count });
         let plans = condenser::plans(&equipment.condensers, view, tokens);
         let common = common(Source::Environment);
@@ -109,7 +110,7 @@ impl Local {
         (event, calls)
     }
 
-    /// Makes the view anew, with everything that must hold in one.
+    /// Rebuilds the view from the stored branch, so that all rules for views hold again.
     pub(super) async fn rebuild(&self, live: &mut Live) -> Result<()> {
         let unknown = || crate::Error::UnknownConversation { conversation: self.id.to_string() };
         let mut stored = load::stored(&self.host, &self.id).await?.ok_or_else(unknown)?;
@@ -119,7 +120,7 @@ impl Local {
     }
 }
 
-/// Which of the condensers' models gave a reply.
+/// Returns the condenser's model that gave a reply.
 fn asked_by<'e>(equipment: &'e Equipment, reply: &Reply) -> &'e dyn Model {
     let models = || equipment.condensers.iter().map(|condenser| &*condenser.model);
     let named = models().find(|model| model.name() == reply.usage.model);

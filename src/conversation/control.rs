@@ -1,4 +1,4 @@
-//! Stopping a run and deciding on what waits.
+//! Stops a run, and rejects waiting actions.
 
 use super::base::Change;
 use super::commit::REBASES_MAX;
@@ -8,22 +8,22 @@ use crate::event::{PauseEvent, RejectionSource, Source, UserRejectObservation};
 use crate::state::ExecutionStatus;
 
 impl Conversation {
-    /// Stops the run before its next step; what is idle or running is paused then, anything else stays. While a
-    /// model is asked its reply is still taken in, but nothing it asks for is done before the run goes on. A run of
-    /// another process is stopped in the same way; tools that it has at work end first.
+    /// Stops the run before its next step. The status `idle` or `running` becomes `paused`; other statuses do not
+    /// change. If the model is being asked, its reply is still recorded, but its actions wait until the run is resumed.
+    /// A run of another process is stopped in the same way, after its current tools have finished.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn pause(&self) -> Result<()> {
         self.0.refuse_closed()?;
         self.0.pause().await
     }
 
-    /// Ends the run at once, in the middle of whatever it does, and waits until it has ended. Calls under way are
-    /// answered as interrupted, and the conversation is paused. Without a run it is [`Conversation::pause`].
+    /// Ends the run at once, even in the middle of a step, and waits until it has ended. Calls in progress are answered
+    /// as interrupted, and the conversation is paused. Without a run in this process, this is [`Conversation::pause`].
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn interrupt(&self) -> Result<()> {
         self.0.refuse_closed()?;
         match self.0.running() {
@@ -36,7 +36,7 @@ impl Conversation {
         }
     }
 
-    /// Lets a paused conversation go on: [`Conversation::run`] by the name that the seed has for it.
+    /// Resumes a paused conversation: [`Conversation::run`] under the name that the seed uses.
     ///
     /// # Errors
     /// As [`Conversation::run`].
@@ -44,17 +44,18 @@ impl Conversation {
         self.run().await
     }
 
-    /// Waits until no run is under way in this process.
+    /// Waits until no run is in progress in this process.
     pub async fn wait(&self) {
         while let Some(running) = self.0.running() {
             running.ended.cancelled().await;
         }
     }
 
-    /// Refuses every action that waits, for this reason; what waited for consent is idle then. Answers how many.
+    /// Rejects all waiting actions for this reason. A conversation that waited for consent becomes idle. Returns the
+    /// number of rejected actions.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn reject_pending_actions(&self, reason: &str) -> Result<usize> {
         self.0.refuse_closed()?;
         let mut live = self.0.lock_between().await?;
@@ -63,10 +64,10 @@ impl Conversation {
         Ok(count)
     }
 
-    /// How many actions wait to be carried out or refused.
+    /// Returns the actions that wait to be carried out or rejected.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn pending_actions(&self) -> Result<Vec<std::sync::Arc<crate::event::ActionEvent>>> {
         Ok(self.0.lock().await?.branch.pending().to_vec())
     }
@@ -83,27 +84,27 @@ impl Local {
             live.set(Change::Status(ExecutionStatus::Paused));
             live.push(PauseEvent::new(common(Source::User)));
             match self.commit(&mut live).await {
-                // The run of another process wrote meanwhile.
+                // A run of another process has written in the meantime.
                 Err(error) if error.is_conflict() && attempt < REBASES_MAX => attempt += 1,
                 outcome => return outcome,
             }
         }
     }
 
-    /// Takes in a refusal of everything that waits.
+    /// Takes in a rejection of every waiting action. Returns their number.
     pub(super) fn reject(&self, live: &mut Live, reason: &str) -> usize {
         if live.base.status == ExecutionStatus::WaitingForConfirmation {
             live.set(Change::Status(ExecutionStatus::Idle));
         }
         let waiting = live.branch.pending().to_vec();
         for action in &waiting {
-            let refusal = UserRejectObservation::new(
+            let rejection = UserRejectObservation::new(
                 common(Source::Environment),
                 action,
                 reason,
                 RejectionSource::User,
             );
-            live.push(refusal);
+            live.push(rejection);
         }
         waiting.len()
     }

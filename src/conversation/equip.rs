@@ -1,4 +1,4 @@
-//! What a conversation runs with: its model, its tools, its hooks. Made once, with the first message or run.
+//! The equipment of a conversation: its model, its tools, its hooks. It is made once, with the first message or run.
 
 use std::sync::{Arc, PoisonError};
 
@@ -14,37 +14,37 @@ use crate::llm::{LlmError, Model, Settings, ToolSchema};
 use crate::tool::mcp::Servers;
 use crate::tool::{Making, RiskField, Spec, Tool, Toolbox};
 
-/// The tool that calls upon skills.
+/// The tool that invokes skills.
 const SKILLS: &str = "invoke_skill";
 
-/// What a conversation runs with.
+/// The equipment that a conversation runs with.
 #[derive(Clone)]
 pub(super) struct Equipment {
     pub model: Arc<dyn Model>,
     pub toolbox: Toolbox,
-    /// The tools, in the order the model is told of them.
+    /// The tools, in the order in which the model gets them.
     pub tools: Vec<Arc<dyn Tool>>,
-    /// The tools as the model is shown them in a run.
+    /// The schemas of the tools that the model gets in a run.
     pub schemas: Vec<ToolSchema>,
     pub hooks: Option<Arc<hook::Hooks>>,
-    /// Who makes a view shorter, in the order in which they are tried.
+    /// The condensers, in the order in which they are tried.
     pub condensers: Vec<Summariser>,
     /// How many tools may run at once.
     pub tools_at_once: usize,
-    /// Who adds to what the model reads.
+    /// The guide, which adds to what the model reads.
     pub guide: Option<Arc<dyn Guide>>,
-    /// The program that is the agent.
+    /// The agent, if it is a program.
     pub acp: Option<Arc<Acp>>,
-    /// The servers that some of the tools are of.
+    /// The servers of some of the tools.
     pub servers: Option<Arc<Servers>>,
-    /// How often their tools have changed until now.
+    /// How often the servers' tools have changed so far.
     pub servers_count: u64,
-    /// What a tool's name has to match, but for those that every agent has.
+    /// The pattern that tools' names must match. Tools that every agent has are exempt.
     pub filter: Option<regex::Regex>,
 }
 
 impl Equipment {
-    /// Shows the model the tools that are there.
+    /// Updates the tools and schemas for the model from the toolbox.
     pub fn show(&mut self) {
         self.tools = self.toolbox.iter().cloned().collect();
         self.schemas = self.toolbox.schemas(RiskField::Asked);
@@ -52,7 +52,7 @@ impl Equipment {
 }
 
 impl Local {
-    /// What it runs with, where it was made.
+    /// Returns the equipment. `None` if it was not made yet.
     pub(super) fn equipment(&self) -> Option<Arc<Equipment>> {
         self.equipment.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -63,7 +63,7 @@ impl Local {
         equipment
     }
 
-    /// Makes the model that `llm` describes, or answers the one that was given.
+    /// Returns the model that the caller gave, or else makes the model that `llm` describes.
     pub(super) fn make_model(&self, llm: Option<Raw<'_>>) -> Result<Arc<dyn Model>> {
         if let Some(model) = &self.parts.model {
             return Ok(Arc::clone(model));
@@ -80,7 +80,7 @@ impl Local {
         })
     }
 
-    /// Makes the condensers of an agent. One of a kind that is not known here condenses nothing.
+    /// Makes the condensers of an agent. A condenser of an unknown kind is ignored.
     fn make_condensers(&self, agent: &AgentDocument) -> Result<Vec<Summariser>> {
         let Some(raw) = agent.condenser() else { return Ok(Vec::new()) };
         let kinds = condenser::read(raw).map_err(|error| LlmError::BadRequest(error.to_string()))?;
@@ -96,7 +96,7 @@ impl Local {
         Ok(made)
     }
 
-    /// Makes the tools of an agent: those it is given, those that every agent has, those of the host.
+    /// Makes the tools of an agent: the tools in its settings, the tools that every agent has, and the caller's tools.
     fn make_tools(
         &self,
         agent: &AgentDocument,
@@ -117,7 +117,7 @@ impl Local {
         }
         servers::filtered(&mut toolbox, filter);
         let mut default = agent.default_tools();
-        // Skills that can only be called upon by name bring the tool for it along.
+        // Skills that can be invoked by name need the tool for it.
         if guided.is_some_and(|guided| guided.shelf.has_invocable())
             && !default.iter().any(|name| &**name == SKILLS)
         {
@@ -136,8 +136,7 @@ impl Local {
         Ok(toolbox)
     }
 
-    /// Puts the tool that calls upon these skills in the place of the one that is there; adds it where there is none and
-    /// a skill wants it.
+    /// Replaces the tool that invokes skills. If there is no such tool, adds it if a skill needs it.
     pub(super) fn give_skills(&self, toolbox: &mut Toolbox, guided: &Guided) -> Result<()> {
         if toolbox.get(SKILLS).is_none() && !guided.shelf.has_invocable() {
             return Ok(());
@@ -147,20 +146,20 @@ impl Local {
         added.map_err(|error| ConversationError::Tool(error.into()))
     }
 
-    /// The hooks, where there are any.
+    /// Makes the hooks. `None` if there are no hooks.
     pub(super) fn make_hooks(&self, model: &Arc<dyn Model>) -> Option<Arc<hook::Hooks>> {
         let config = self.hook_config()?;
         let (folder, id) = (self.working_dir.clone(), self.id.as_str());
         Some(Arc::new(hook::Hooks::new(config, folder, id, self.secrets.clone(), Some(Arc::clone(model)))))
     }
 
-    /// The same with the model of another agent's settings.
+    /// Returns a copy of the equipment with the model and the condensers of another agent's settings.
     pub(super) fn with_model(&self, equipment: &Equipment, agent: &AgentDocument) -> Result<Equipment> {
         let condensers = self.make_condensers(agent)?;
         Ok(Equipment { model: self.make_model(agent.llm())?, condensers, ..equipment.clone() })
     }
 
-    /// Makes everything that the agent's settings ask for.
+    /// Makes the equipment for an agent's settings.
     pub(super) async fn make_equipment(&self, agent: &AgentDocument) -> Result<Equipment> {
         let is_program = acp::is_program(agent);
         let model = match is_program && self.parts.model.is_none() {
@@ -171,7 +170,7 @@ impl Local {
         let guided = self.shelf(agent, self.loaded().ambient.skills.clone()).await?;
         let definitions =
             if agent.tools().iter().any(is_task) { Some(self.definitions().await?) } else { None };
-        // A program has tools of its own.
+        // A program has its own tools.
         let toolbox = match is_program {
             true => Toolbox::default(),
             false => self.make_tools(agent, &*model, &filter, guided.as_deref(), definitions.as_ref())?,
@@ -194,13 +193,13 @@ impl Local {
     }
 }
 
-/// Whether a conversation can make the tool of this name, with the tools of this registry.
+/// Returns whether a conversation with this registry can make the tool of this name.
 #[must_use]
 pub fn has_tool(registry: &crate::tool::Registry, name: &str) -> bool {
     registry.has(name) || name == SKILLS || is_task(&Spec::new(name))
 }
 
-/// Whether the entry of `tools` is the tool that gives tasks, or its set.
+/// Returns whether an entry of `tools` is the tool that gives tasks, or its tool set.
 fn is_task(spec: &Spec) -> bool {
     matches!(&*spec.name, "task" | "task_tool_set" | "TaskTool" | "TaskToolSet")
 }

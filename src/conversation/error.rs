@@ -1,4 +1,4 @@
-//! What can go wrong with a conversation that runs, by what the caller can do about it.
+//! The errors of conversations, divided by what the caller can do about them.
 
 use std::path::PathBuf;
 
@@ -13,24 +13,24 @@ use crate::plugin::PluginError;
 use crate::remote::RemoteError;
 use crate::tool::ToolError;
 
-/// The result of what can go wrong with a conversation.
+/// A result with a [`ConversationError`].
 pub type Result<T, E = ConversationError> = std::result::Result<T, E>;
 
-/// What can go wrong with a conversation that runs.
+/// An error of a conversation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConversationError {
-    /// The store refused or failed.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] crate::Error),
-    /// The run failed; an event says so, and the status is `error`.
+    /// The run failed. An event reports it, and the status is `error`.
     #[error("Conversation run failed for id={conversation}: {detail}")]
     Run {
         /// The conversation.
         conversation: ConversationId,
-        /// What failed: the code of the event.
+        /// The code of the event.
         code: String,
-        /// How.
+        /// The details.
         detail: String,
     },
     /// The conversation is running already, in this process or another.
@@ -48,25 +48,25 @@ pub enum ConversationError {
     /// A new conversation needs an agent.
     #[error("agent is required when initializing a new conversation")]
     NoAgent,
-    /// The agent is none, or may not go on with this conversation.
+    /// The agent's settings are invalid, or the agent may not resume this conversation.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// The policy is none.
+    /// The confirmation policy is invalid.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The analyzer is none.
+    /// The security analyzer is invalid.
     #[error(transparent)]
     Analyzer(#[from] AnalyzerError),
-    /// The base state is of another conversation.
+    /// The base state belongs to another conversation.
     #[error("Conversation ID mismatch: provided {given}, but persisted state has {persisted}")]
     IdMismatch {
-        /// The conversation that was asked for.
+        /// The requested id.
         given: ConversationId,
-        /// The one that the base state names.
+        /// The id in the base state.
         persisted: String,
     },
-    /// The log begins with a person's message, and it is too late to tell the model what it is.
-    #[error("{conversation}: a user message stands before any system prompt")]
+    /// The log begins with a user message. A system prompt can no longer be added.
+    #[error("{conversation}: a user message comes before any system prompt")]
     Unprompted {
         /// The conversation.
         conversation: ConversationId,
@@ -74,62 +74,62 @@ pub enum ConversationError {
     /// The conversation has no such event.
     #[error("Unknown event_id: {event}")]
     UnknownEvent {
-        /// What was asked for.
+        /// The requested id.
         event: EventId,
     },
     /// The agent has no such tool.
     #[error("Tool '{name}' not found. Available tools: [{}]", quoted(available))]
     UnknownTool {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Those it has.
+        /// The tools that the agent has.
         available: Vec<String>,
     },
-    /// The tool did not do it.
+    /// The tool failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// A model that was asked on the side did not answer.
+    /// A model did not answer a request outside of a run.
     #[error(transparent)]
     Model(#[from] LlmError),
-    /// The agent has no condenser that can be asked to condense.
+    /// The agent has no condenser that handles requests.
     #[error(
         "Cannot condense conversation: {what}. To enable manual condensation, give the agent a summarizing condenser."
     )]
     NoCondenser {
-        /// What it has instead.
+        /// The reason.
         what: String,
     },
-    /// What the model sees could not be made shorter, and has to be.
+    /// The view is too long, or was requested to be shorter, and could not be condensed.
     #[error(transparent)]
     Condense(#[from] CondenseError),
-    /// No goal was interrupted.
-    #[error("there is no goal to go on with")]
+    /// There is no interrupted goal.
+    #[error("there is no interrupted goal to resume")]
     NoGoal,
-    /// Nothing was said that a title could be made of.
+    /// There is no user message to make a title from.
     #[error("No user messages found in conversation events")]
     NoUserMessage,
-    /// The agent's program did not come up, or failed.
+    /// The agent's program did not start, or failed.
     #[error(transparent)]
     Acp(AcpError),
-    /// A plugin cannot be had, or is none.
+    /// A plugin cannot be fetched, or is invalid.
     #[error(transparent)]
     Plugin(#[from] PluginError),
-    /// The agent's settings register no marketplace that a plugin could be of.
+    /// The agent's settings register no marketplace to load plugins from.
     #[error("{}", no_marketplace(*has_context))]
     NoMarketplace {
-        /// Whether they have an `agent_context`.
+        /// Whether the settings have an `agent_context`.
         has_context: bool,
     },
-    /// A tag that the reference would not take.
+    /// The tag is invalid, as in the reference.
     #[error("tag {key:?} is refused: keys are lower-case letters and digits, values at most 256 characters")]
     Tag {
-        /// Its key.
+        /// The tag's key.
         key: String,
     },
-    /// A limit that nothing could be done within.
+    /// A limit is 0.
     #[error("{setting} must be more than 0")]
     Limit {
-        /// Which one.
+        /// The name of the setting.
         setting: &'static str,
     },
     /// The workspace's folder cannot be used.
@@ -137,24 +137,24 @@ pub enum ConversationError {
     Workspace {
         /// The folder.
         path: PathBuf,
-        /// The system's account.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The lock that keeps two processes from running one conversation cannot be had.
-    #[error("the lock {path:?} cannot be had: {source}")]
+    /// The lock that keeps two processes from running the same conversation cannot be made or taken.
+    #[error("the lock {path:?} cannot be taken: {source}")]
     Claim {
-        /// Its file.
+        /// The lock's file.
         path: PathBuf,
-        /// The system's account.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The server where the conversation is refused, failed, or is not there.
+    /// The server of the conversation refused, failed, or cannot be reached.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// The work was given up: the runtime that it ran on has ended, or it panicked.
+    /// The work was abandoned: its runtime has ended, or it panicked.
     #[error("{what} ended before it was done")]
     Abandoned {
-        /// What was being done.
+        /// A description of the work.
         what: &'static str,
     },
 }
@@ -175,12 +175,12 @@ fn quoted(names: &[String]) -> String {
 }
 
 impl ConversationError {
-    /// Whether another process wrote first: read again and decide again.
+    /// Returns whether another process wrote first. The caller must read again and decide again.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Self::Store(crate::Error::Conflict { .. } | crate::Error::VersionConflict { .. }))
     }
 
-    /// The name of the failure in an error event: the reference's exception where it has one.
+    /// Returns the code for an error event: the reference's exception, if it has one for this error.
     #[must_use]
     pub fn code(&self) -> String {
         match self {

@@ -1,8 +1,9 @@
-//! Carrying out the actions of one reply.
+//! Carries out the actions of one reply.
 //!
-//! Several at once where the agent's settings allow it, else one after the other; answers are written in the order of
-//! the actions, each as soon as those before it are. What stands behind `finish` in a reply is not carried out, and is
-//! answered so: the reference leaves it open and carries it out in the next run. Source: `runtime.md` section 3.7.
+//! Several actions run at once if the agent's settings allow it, otherwise one after the other. Answers are stored in
+//! the order of the actions, each as soon as all earlier ones are stored. Actions after `finish` in a reply are not
+//! carried out, and their answers say so. The reference leaves them open and carries them out in the next run. Source:
+//! `docs/reference/calls.md#executing-a-batch`.
 
 use std::path::Component;
 use std::sync::Arc;
@@ -26,10 +27,10 @@ use crate::tool::{self, Context, Tool, ToolError};
 /// The tool that ends a turn.
 const FINISH: &str = "finish";
 
-/// What is said of a call behind the one that ended the turn.
+/// The answer to a call after the call that ended the turn.
 const AFTER_FINISH: &str = "Tool call not executed: the agent finished in the same response.";
 
-/// What is said of a call that an interruption kept from beginning.
+/// The answer to a call that had not begun before an interruption.
 const NOT_BEGUN: &str = "Tool call cancelled by interrupt.";
 
 /// How a call ended.
@@ -41,7 +42,7 @@ enum Ended {
     Panicked,
 }
 
-/// A call that is due: refused by a hook, or under way.
+/// A call that must be answered: blocked by a hook, in progress, or of an unknown tool.
 enum Due {
     Refused(crate::event::Text),
     Begun(JoinHandle<Ended>),
@@ -49,7 +50,7 @@ enum Due {
 }
 
 impl Local {
-    /// Carries out `actions` and writes their answers down.
+    /// Carries out `actions` and stores their answers.
     pub(super) async fn execute(
         self: &Arc<Self>,
         live: &mut Live,
@@ -58,7 +59,7 @@ impl Local {
         actions: &[Arc<ActionEvent>],
     ) -> Result<()> {
         let last = actions.iter().position(|action| &*action.tool_name == FINISH);
-        let (due, behind) = actions.split_at(last.map_or(actions.len(), |last| last + 1));
+        let (due, skipped) = actions.split_at(last.map_or(actions.len(), |last| last + 1));
         let at_once = if due.len() > 1 { equipment.tools_at_once } else { 1 };
         let gate = Arc::new(Semaphore::new(at_once));
         self.offer_terms(live, run);
@@ -85,7 +86,7 @@ impl Local {
         for (place, action) in due.iter().enumerate() {
             let is_last = last == Some(place);
             if is_last {
-                behind.iter().for_each(|action| {
+                skipped.iter().for_each(|action| {
                     push_failure(live, action, AFTER_FINISH, ErrorClassification::AGENT_ACTION)
                 });
             }
@@ -102,7 +103,7 @@ impl Local {
         Ok(())
     }
 
-    /// Waits for a call to end and takes in its answer; whether it was carried out.
+    /// Waits for a call to end and takes in its answer. Returns whether the call was carried out.
     async fn answer(
         &self,
         live: &mut Live,
@@ -164,7 +165,7 @@ impl Local {
         Ok(false)
     }
 
-    /// Adds what is to be known of the file that an action has touched.
+    /// Adds the rules for the file that an action has touched to the answer.
     fn add_rules(
         &self,
         live: &mut Live,
@@ -189,7 +190,7 @@ impl Local {
         }
     }
 
-    /// Where calls happen.
+    /// Returns the context of the calls of a run.
     fn context(&self, run: &Run) -> Context {
         self.context_with(run.cancel.clone())
     }
@@ -207,7 +208,7 @@ impl Local {
     }
 }
 
-/// One call, once it is its turn.
+/// Waits for a permit, and then runs one call.
 async fn call(
     tool: Arc<dyn Tool>,
     action: Arc<ActionEvent>,

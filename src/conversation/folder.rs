@@ -1,4 +1,4 @@
-//! The folder that a conversation works in.
+//! The working folder of a conversation.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use crate::event::json::Raw;
 use crate::state::BaseDocument;
 use crate::state::base::quoted;
 
-/// It, where none is given: the reference's.
+/// The default folder, as in the reference.
 const WORKSPACE: &str = "workspace/project";
 
-/// Makes the folder where it is not there; its absolute path.
+/// Makes the folder unless it exists. Returns its absolute path.
 pub(super) fn make(folder: Option<&Path>) -> Result<PathBuf> {
     let folder = folder.unwrap_or(Path::new(WORKSPACE));
     let unusable = |source| ConversationError::Workspace { path: folder.to_owned(), source };
@@ -20,13 +20,13 @@ pub(super) fn make(folder: Option<&Path>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The folder that a base state says its conversation works in.
+/// Returns the working folder in a base state.
 pub(super) fn left_in(document: &BaseDocument) -> Option<PathBuf> {
     let folder = document.field("workspace")?.get("working_dir")?.as_text()?;
     Some(PathBuf::from(&*folder))
 }
 
-/// How a base state says it.
+/// Returns the value of the field `workspace` of a base state.
 pub(super) fn workspace(working_dir: &Path) -> Json {
     let json =
         format!(r#"{{"working_dir":{},"kind":"LocalWorkspace"}}"#, quoted(&working_dir.to_string_lossy()));

@@ -1,8 +1,8 @@
-//! A copy of a conversation that goes its own way.
+//! Forks a conversation: makes an independent copy.
 //!
-//! Events are copied byte for byte, ids and parents included. Unlike the reference's, a fork keeps what its agent needs
-//! to run as before: policy, analyzer, hooks and secrets, sealed with the same key. What waited for consent waits in the
-//! fork too. Source: `runtime.md` sections 10 and 17.
+//! Events are copied byte for byte, including ids and parents. Unlike in the reference, a fork keeps everything that
+//! its agent needs to run as before: policy, analyzer, hooks, and secrets, sealed with the same key. Actions without an
+//! answer wait for consent in the fork. Source: `docs/reference/operations.md#forks`.
 
 use std::path::PathBuf;
 
@@ -17,37 +17,38 @@ use crate::ids::{ConversationId, EventId, Sequence};
 use crate::state::{ExecutionStatus, Stats};
 use crate::store::{Append, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BaseStateChange, Head, Store};
 
-/// Where a fork begins and what it takes along.
+/// The options of a fork.
 #[derive(Debug, Clone, Default)]
 pub struct ForkOptions {
-    /// Its id; a new one where none is given.
+    /// The fork's id. `None`: a new id.
     pub id: Option<ConversationId>,
-    /// Copy only the branch up to this event, where HEAD then is; else the whole log, HEAD where it was.
+    /// Copies only the branch up to this event, which becomes HEAD. `None`: the whole log, with the same HEAD.
     pub from_event: Option<EventId>,
-    /// Another agent than this one's.
+    /// The fork's agent. `None`: the same agent.
     pub agent: Option<AgentDocument>,
-    /// Its tags; this one's are not copied.
+    /// The fork's tags. The tags of the original are not copied.
     pub tags: Vec<(String, String)>,
-    /// Whether it takes along what model calls have cost.
+    /// Whether the fork starts with the costs of the original's model calls.
     pub metrics: ForkMetrics,
 }
 
-/// Whether a fork takes along what model calls have cost.
+/// Whether a fork starts with the costs of the original's model calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ForkMetrics {
-    /// It begins with nothing spent.
+    /// The fork starts without costs.
     #[default]
     Reset,
-    /// It begins with what was spent.
+    /// The fork starts with the costs so far.
     Keep,
 }
 
 impl Conversation {
-    /// A copy of this conversation in the same store, idle, or waiting for consent where this one does.
+    /// Copies this conversation within the store. The copy is idle, or waits for consent if it has actions without an
+    /// answer.
     ///
     /// # Errors
-    /// [`ConversationError::UnknownEvent`], [`crate::Error::ConversationExists`] where there is one of that id,
-    /// and what the store can meet.
+    /// [`ConversationError::UnknownEvent`] if the conversation has no such event,
+    /// [`crate::Error::ConversationExists`] if the id is taken, and the errors of the store.
     pub async fn fork(&self, options: ForkOptions) -> Result<Self> {
         check_tags(&options.tags)?;
         let source = &self.0;
@@ -93,12 +94,12 @@ impl Conversation {
 }
 
 impl Local {
-    /// A folder beside this one's for another conversation.
+    /// Returns the folder for another conversation's files, beside the folder of this one.
     fn sibling_dir(&self, id: &ConversationId) -> Option<PathBuf> {
         Some(self.keep_dir.as_deref()?.parent()?.join(id.folder_name()))
     }
 
-    /// What nobody has answered waits for consent: it may have been carried out elsewhere.
+    /// Lets actions without an answer wait for consent, because they may already have been carried out elsewhere.
     async fn wait_for_consent(&self) -> Result<()> {
         let mut live = self.lock().await?;
         if !live.branch.pending().is_empty() {
@@ -132,18 +133,18 @@ fn branch_ids(live: &Live, event: &EventId) -> Result<std::collections::HashSet<
     Ok(places.into_iter().filter_map(|place| live.tree.id(place)).map(str::to_owned).collect())
 }
 
-/// What is copied from where to where.
+/// The description of a copy.
 struct Copy {
     from: ConversationId,
     to: ConversationId,
-    /// Only these events; all where there is none.
+    /// The ids of the events to copy. `None`: all events.
     only: Option<std::collections::HashSet<String>>,
     head: Option<Head>,
     at: Option<EventId>,
 }
 
 impl Copy {
-    /// Copies in as many transactions as it takes; the base state comes last, so that half a copy is no conversation.
+    /// Copies in as many transactions as needed. The base state comes last, so that an incomplete copy has none.
     fn write(self, store: &Store, fields: Vec<crate::state::base::FieldChange>) -> crate::Result<()> {
         if store.contains(&self.to)? {
             return Err(crate::Error::ConversationExists { conversation: self.to });

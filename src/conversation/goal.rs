@@ -1,6 +1,7 @@
-//! Running until a goal is reached: after each run a model judges, and the agent is told what is left.
+//! Runs until a goal is reached: after each run, a model judges the result, and the agent receives what is missing.
 //!
-//! How it goes is told by state updates of the key `goal`, where those are on. Source: `runtime.md` section 10.
+//! State updates with the key `goal` report the progress, if state updates are on. Source:
+//! `docs/reference/operations.md#goals`.
 
 use std::sync::Arc;
 
@@ -19,54 +20,54 @@ use crate::event::{ConversationStateUpdateEvent, Event, Json, Source};
 use crate::llm::Model;
 use crate::state::ExecutionStatus;
 
-/// The key of the updates that tell how it goes.
+/// The key of the state updates that report the progress.
 const KEY: &str = "goal";
 
-/// What is left where the judge does not say.
-const UNSAID: &str = "Some requirements are not yet verified.";
+/// The text for the agent if the judge does not say what is missing.
+const MISSING_DEFAULT: &str = "Some requirements are not yet verified.";
 
-/// A goal and how long to go after it.
+/// A goal, its judge and its limit.
 #[derive(Clone)]
 pub struct Goal {
-    /// What is to be reached.
+    /// What the agent must reach.
     pub objective: String,
-    /// Who judges; the agent's own model where nobody is named.
+    /// The model that judges. `None`: the agent's own model.
     pub judge: Option<Arc<dyn Model>>,
-    /// The most verdicts; at least 1.
+    /// The maximum number of verdicts; at least 1.
     pub rounds_max: u64,
 }
 
-/// How going after a goal ended.
+/// The result of pursuing a goal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GoalOutcome {
-    /// How.
+    /// How the pursuit ended.
     pub status: GoalStatus,
-    /// How many verdicts there were.
+    /// The number of verdicts.
     pub rounds: u64,
-    /// The last of them.
+    /// The last verdict.
     pub verdict: Option<Verdict>,
 }
 
-/// How going after a goal ended.
+/// How the pursuit of a goal ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GoalStatus {
-    /// The judge found it reached.
+    /// The judge found that the goal is reached.
     Complete,
-    /// There were as many verdicts as there may be.
+    /// The maximum number of verdicts was reached.
     Capped,
-    /// A run was paused, failed or waits for consent, or a person said something.
+    /// A run was paused, failed or waits for consent, or the user sent a message or stopped the goal.
     Interrupted,
 }
 
 impl Goal {
-    /// This objective, judged by the agent's own model, ten times at most.
+    /// Returns a goal that the agent's own model judges, at most ten times.
     #[must_use]
     pub fn new(objective: impl Into<String>) -> Self {
         Self { objective: objective.into(), judge: None, rounds_max: 10 }
     }
 
-    /// How it goes, as it is told.
-    fn told(&self, status: &str, rounds: u64, verdict: Option<&Verdict>) -> Json {
+    /// Returns the value of a state update about this goal.
+    fn to_update(&self, status: &str, rounds: u64, verdict: Option<&Verdict>) -> Json {
         let verdict = verdict.map(
             |found| json!({ "score": found.score, "complete": found.complete, "missing": found.missing }),
         );
@@ -82,7 +83,7 @@ impl Goal {
 }
 
 impl GoalStatus {
-    /// Its name in a state update.
+    /// Returns the name in state updates.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -94,26 +95,27 @@ impl GoalStatus {
 }
 
 impl Conversation {
-    /// Goes after a goal: says it, runs, has it judged and says what is left, until it is reached or the rounds are used
-    /// up. What a person says meanwhile ends it at once; a run that is under way goes on, and takes it up.
+    /// Pursues a goal: sends the objective, runs the agent, lets the judge decide, and sends what is missing. Repeats
+    /// this until the goal is reached or the rounds are used up. A user message ends the pursuit at once; a run in
+    /// progress continues with that message.
     ///
     /// # Errors
-    /// [`ConversationError::Limit`] for no rounds or an empty objective; [`ConversationError::Model`] where the judge
-    /// does not answer; what a run can meet.
+    /// [`ConversationError::Limit`] if there are no rounds or the objective is empty, [`ConversationError::Model`] if
+    /// the judge does not answer, and the errors of [`Conversation::run`].
     pub async fn run_goal(&self, goal: &Goal) -> Result<GoalOutcome> {
         self.pursue(goal, 0, goal.objective.clone()).await
     }
 
-    /// Goes on with the goal that was last interrupted, where state updates tell of one.
+    /// Resumes the goal that was last interrupted. In a new process, the goal is known only from state updates.
     ///
     /// # Errors
-    /// [`ConversationError::NoGoal`], and as [`Conversation::run_goal`].
+    /// [`ConversationError::NoGoal`] if there is no interrupted goal, and the errors of [`Conversation::run_goal`].
     pub async fn resume_goal(&self, judge: Option<Arc<dyn Model>>) -> Result<GoalOutcome> {
-        let told = self.0.lock().await?.goal.clone().ok_or(ConversationError::NoGoal)?;
-        let told = told.raw();
-        let text = |name: &str| told.get(name).and_then(Raw::as_text).map(std::borrow::Cow::into_owned);
+        let update = self.0.lock().await?.goal.clone().ok_or(ConversationError::NoGoal)?;
+        let update = update.raw();
+        let text = |name: &str| update.get(name).and_then(Raw::as_text).map(std::borrow::Cow::into_owned);
         let count =
-            |name: &str| told.get(name).and_then(Raw::as_i64).and_then(|count| u64::try_from(count).ok());
+            |name: &str| update.get(name).and_then(Raw::as_i64).and_then(|count| u64::try_from(count).ok());
         if text("status").as_deref() != Some(GoalStatus::Interrupted.as_str()) {
             return Err(ConversationError::NoGoal);
         }
@@ -122,28 +124,28 @@ impl Conversation {
         self.pursue(&goal, count("iteration").unwrap_or(0), judge::resume().to_owned()).await
     }
 
-    /// Whether there is a goal that [`Conversation::resume_goal`] would go on with.
+    /// Returns whether there is a goal that [`Conversation::resume_goal`] would resume.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn has_interrupted_goal(&self) -> Result<bool> {
         let live = self.0.lock().await?;
         let status = live.goal.as_ref().and_then(|goal| goal.raw().get("status")?.as_text());
         Ok(status.as_deref() == Some(GoalStatus::Interrupted.as_str()))
     }
 
-    /// Tells that nobody goes after the goal any more, where one was gone after. For whoever let go of
-    /// [`Conversation::run_goal`]; a run that is under way goes on.
+    /// Records that the goal is no longer pursued, if one is pursued. For a caller that has dropped the future of
+    /// [`Conversation::run_goal`]. A run in progress continues.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn stop_goal(&self) -> Result<()> {
         let mut live = self.0.lock().await?;
         live.interrupt_goal();
         self.0.commit(&mut live).await
     }
 
-    async fn pursue(&self, goal: &Goal, mut rounds: u64, mut say: String) -> Result<GoalOutcome> {
+    async fn pursue(&self, goal: &Goal, mut rounds: u64, mut text: String) -> Result<GoalOutcome> {
         if goal.objective.trim().is_empty() {
             return Err(ConversationError::Limit { setting: "the length of the objective" });
         }
@@ -154,17 +156,17 @@ impl Conversation {
         let mut verdict = None;
         local.begin_goal(goal, rounds).await?;
         let status = loop {
-            let said = match local.say_anew(say.into(), Speaker::Goal).await {
+            let message = match local.say_anew(text.into(), Speaker::Goal).await {
                 Err(ConversationError::NoGoal) => break GoalStatus::Interrupted,
-                said => said?,
+                message => message?,
             };
             match self.run().await {
-                // An agent that goes in circles is judged by what it reached.
+                // The work of a stuck agent is judged too.
                 Ok(ExecutionStatus::Finished | ExecutionStatus::Stuck | ExecutionStatus::Idle) => {}
                 Ok(_) | Err(ConversationError::Run { .. }) => break GoalStatus::Interrupted,
                 Err(error) => return Err(error),
             }
-            if self.snapshot().last_user_message.as_ref() != Some(&said) {
+            if self.snapshot().last_user_message.as_ref() != Some(&message) {
                 break GoalStatus::Interrupted;
             }
             let found = local.judge(goal).await?;
@@ -177,20 +179,20 @@ impl Conversation {
             if rounds >= goal.rounds_max {
                 break GoalStatus::Capped;
             }
-            if !local.tell(goal, "running", rounds, verdict.as_ref()).await? {
+            if !local.update_goal(goal, "running", rounds, verdict.as_ref()).await? {
                 break GoalStatus::Interrupted;
             }
-            say = judge::follow_up(rounds, if missing.is_empty() { UNSAID } else { &missing });
+            text = judge::follow_up(rounds, if missing.is_empty() { MISSING_DEFAULT } else { &missing });
         };
-        // A person's message has recorded its end already.
-        let is_told = local.tell(goal, status.as_str(), rounds, verdict.as_ref()).await?;
-        let status = if is_told { status } else { GoalStatus::Interrupted };
+        // If a user message has ended the pursuit, the end is already recorded.
+        let is_recorded = local.update_goal(goal, status.as_str(), rounds, verdict.as_ref()).await?;
+        let status = if is_recorded { status } else { GoalStatus::Interrupted };
         Ok(GoalOutcome { status, rounds, verdict })
     }
 }
 
 impl Local {
-    /// What the judge finds of the whole branch.
+    /// Returns the judge's verdict on the whole branch.
     async fn judge(self: &Arc<Self>, goal: &Goal) -> Result<Verdict> {
         let unknown = || crate::Error::UnknownConversation { conversation: self.id.to_string() };
         let stored = load::stored(&self.host, &self.id).await?.ok_or_else(unknown)?;
@@ -210,27 +212,33 @@ impl Local {
         Ok(verdict)
     }
 
-    /// Tells that a goal is gone after from now on.
+    /// Records that the goal is pursued from now on.
     async fn begin_goal(&self, goal: &Goal, rounds: u64) -> Result<()> {
         let mut live = self.lock().await?;
-        live.tell_goal(goal.told("running", rounds, None));
+        live.record_goal(goal.to_update("running", rounds, None));
         self.commit(&mut live).await
     }
 
-    /// Tells how it goes, where state updates are on. Not of a goal that was given up: false.
-    async fn tell(&self, goal: &Goal, status: &str, rounds: u64, verdict: Option<&Verdict>) -> Result<bool> {
+    /// Records the progress. Returns false, and records nothing, if the goal was given up.
+    async fn update_goal(
+        &self,
+        goal: &Goal,
+        status: &str,
+        rounds: u64,
+        verdict: Option<&Verdict>,
+    ) -> Result<bool> {
         let mut live = self.lock().await?;
         if live.has_given_up() {
             return Ok(false);
         }
-        live.tell_goal(goal.told(status, rounds, verdict));
+        live.record_goal(goal.to_update(status, rounds, verdict));
         self.commit(&mut live).await?;
         Ok(true)
     }
 }
 
 impl Live {
-    fn tell_goal(&mut self, value: Json) {
+    fn record_goal(&mut self, value: Json) {
         if self.updates == StateUpdates::On {
             self.push_aside(ConversationStateUpdateEvent::new(
                 common(Source::Environment),
@@ -241,31 +249,31 @@ impl Live {
         self.goal = Some(value);
     }
 
-    /// Whether the goal that was last told of is gone after; nothing where there is none.
+    /// Returns whether the last recorded goal is being pursued. `None` if there is no goal.
     fn is_pursuing(&self) -> Option<bool> {
         Some(self.goal.as_ref()?.raw().get("active").is_some_and(|active| active.text() == "true"))
     }
 
-    /// Whether the goal that was last told of is no longer gone after.
+    /// Returns whether the last recorded goal is no longer pursued.
     pub fn has_given_up(&self) -> bool {
         self.is_pursuing() == Some(false)
     }
 
-    /// A goal that nobody goes after any more is told to be interrupted.
+    /// Records that the goal is interrupted, if it is being pursued.
     pub fn interrupt_goal(&mut self) {
         if self.is_pursuing() != Some(true) {
             return;
         }
         let Some(goal) = self.goal.clone() else { return };
-        if let serde_json::Value::Object(mut told) = goal.to_value() {
-            told.insert("active".to_owned(), false.into());
-            told.insert("status".to_owned(), GoalStatus::Interrupted.as_str().into());
-            self.tell_goal(Json::from(&serde_json::Value::Object(told)));
+        if let serde_json::Value::Object(mut update) = goal.to_value() {
+            update.insert("active".to_owned(), false.into());
+            update.insert("status".to_owned(), GoalStatus::Interrupted.as_str().into());
+            self.record_goal(Json::from(&serde_json::Value::Object(update)));
         }
     }
 }
 
-/// What an event tells of a goal.
+/// Returns the value of a state update about a goal. `None` for other events.
 pub(super) fn told(event: &Event) -> Option<Json> {
     let Event::StateUpdate(update) = event else { return None };
     (&*update.key == KEY).then(|| update.value.clone())

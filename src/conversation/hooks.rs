@@ -1,7 +1,8 @@
-//! What hooks are told at each point, and the events that tell of them.
+//! The input of the hooks at each point, and the events that report them.
 //!
-//! Their events hang where the reference has them: those around tools and plain prompts beside the branch, those of
-//! sessions and stops on it. Source: `runtime.md` sections 7.2 and 7.3.
+//! The events are placed as in the reference. Events around tools, and of prompts without added context, are beside the
+//! branch. Events of sessions and stops are on it. Source: `docs/reference/hooks.md#points` and
+//! `docs/reference/hooks.md#hook-events`.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::event::{
 };
 use crate::hook::{Input, Ran, blocking_reason, joined_context};
 
-/// What the hooks of one point answered, together.
+/// The combined answer of the hooks of one point.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub events: Vec<HookExecutionEvent>,
@@ -22,24 +23,24 @@ pub(super) struct Answer {
     pub context: Option<Text>,
 }
 
-/// What the hooks of a point are about.
+/// The tool call or the message that the hooks of one point are about.
 #[derive(Default)]
-struct About {
+struct Subject {
     tool_name: Option<Text>,
     action_id: Option<Text>,
     message_id: Option<Text>,
 }
 
 impl Equipment {
-    async fn ask(&self, point: HookType, input: Input, about: About) -> Answer {
+    async fn run_hooks(&self, point: HookType, input: Input, subject: Subject) -> Answer {
         let Some(hooks) = &self.hooks else { return Answer::default() };
         let ran = hooks.run(&point, &input).await;
-        let told = told(&point, &input);
+        let hook_input = event_input(&point, &input);
         let events = ran.iter().map(|ran: &Ran| HookExecutionEvent {
-            tool_name: about.tool_name.clone(),
-            action_id: about.action_id.clone(),
-            message_id: about.message_id.clone(),
-            hook_input: told.clone(),
+            tool_name: subject.tool_name.clone(),
+            action_id: subject.action_id.clone(),
+            message_id: subject.message_id.clone(),
+            hook_input: hook_input.clone(),
             ..ran.event(common(Source::Hook), point.clone())
         });
         Answer {
@@ -49,7 +50,7 @@ impl Equipment {
         }
     }
 
-    /// Before an action is written down.
+    /// Runs the hooks before an action is stored.
     pub async fn pre_tool_use(&self, action: &ActionEvent) -> Answer {
         if self.hooks.is_none() {
             return Answer::default();
@@ -59,10 +60,10 @@ impl Equipment {
             tool_input: member(&Event::Action(Arc::new(action.clone())), "action"),
             ..Input::default()
         };
-        self.ask(HookType::PreToolUse, input, About::of(action)).await
+        self.run_hooks(HookType::PreToolUse, input, Subject::of(action)).await
     }
 
-    /// Before a tool's answer is written down.
+    /// Runs the hooks before a tool's answer is stored.
     pub async fn post_tool_use(&self, action: &ActionEvent, observation: &ObservationEvent) -> Answer {
         if self.hooks.is_none() {
             return Answer::default();
@@ -73,35 +74,35 @@ impl Equipment {
             tool_response: member(&Event::Observation(Arc::new(observation.clone())), "observation"),
             ..Input::default()
         };
-        self.ask(HookType::PostToolUse, input, About::of(action)).await
+        self.run_hooks(HookType::PostToolUse, input, Subject::of(action)).await
     }
 
-    /// Before a person's message is written down.
+    /// Runs the hooks before a user message is stored.
     pub async fn user_prompt_submit(&self, message: &MessageEvent) -> Answer {
         let text: String = message.llm_message.content.iter().filter_map(Content::as_text).collect();
         let input = Input { message: Some(text), ..Input::default() };
-        let about = About { message_id: Some(message.common.id.as_str().into()), ..About::default() };
-        self.ask(HookType::UserPromptSubmit, input, about).await
+        let subject = Subject { message_id: Some(message.common.id.as_str().into()), ..Subject::default() };
+        self.run_hooks(HookType::UserPromptSubmit, input, subject).await
     }
 
-    /// When a session begins or ends.
+    /// Runs the hooks when a session begins or ends.
     pub async fn session(&self, point: HookType) -> Answer {
-        self.ask(point, Input::default(), About::default()).await
+        self.run_hooks(point, Input::default(), Subject::default()).await
     }
 
-    /// Whether there are hooks for its end.
+    /// Returns whether there are Stop hooks.
     pub fn may_object(&self) -> bool {
         self.hooks.as_ref().is_some_and(|hooks| hooks.config().of(&HookType::Stop, None).next().is_some())
     }
 
-    /// When the agent has finished.
+    /// Runs the Stop hooks when the agent has finished.
     pub async fn stop(&self, reason: &str) -> Answer {
         let input = Input { reason: Some(reason.to_owned()), ..Input::default() };
-        self.ask(HookType::Stop, input, About::default()).await
+        self.run_hooks(HookType::Stop, input, Subject::default()).await
     }
 }
 
-impl About {
+impl Subject {
     fn of(action: &ActionEvent) -> Self {
         Self {
             tool_name: Some(action.tool_name.clone()),
@@ -112,12 +113,12 @@ impl About {
 }
 
 impl Live {
-    /// Takes in what hooks did beside the branch.
+    /// Takes in events of hooks beside the branch.
     pub fn push_hooks_aside(&mut self, events: Vec<HookExecutionEvent>) {
         events.into_iter().for_each(|event| self.push_aside(event));
     }
 
-    /// Takes in what hooks did on the branch.
+    /// Takes in events of hooks on the branch.
     pub fn push_hooks(&mut self, events: Vec<HookExecutionEvent>) {
         for event in events {
             self.push(event);
@@ -125,15 +126,15 @@ impl Live {
     }
 }
 
-/// A member of an event as JSON.
+/// Returns a member of an event as JSON.
 fn member(event: &Event, name: &str) -> Option<serde_json::Value> {
     let dumped = event.dump();
     let raw = Object::of(&dumped).get(name)?;
     serde_json::from_str(raw.text()).ok()
 }
 
-/// What the hooks of a point were given, as their events keep it.
-fn told(point: &HookType, input: &Input) -> Option<Map<Json>> {
+/// Returns the input of the hooks of a point, as their events store it.
+fn event_input(point: &HookType, input: &Input) -> Option<Map<Json>> {
     let value = |value: &serde_json::Value| Json::from(value);
     let text = |text: &String| Json::from(&serde_json::Value::from(text.as_str()));
     let name = || input.tool_name.as_ref().map(text);

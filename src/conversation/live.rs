@@ -1,7 +1,7 @@
-//! What is in memory of a conversation that runs, and what is about to be written of it.
+//! A conversation in memory, and the draft of its next write.
 //!
-//! Whoever holds it is the only one who changes the conversation. Events and changes are taken in here first and
-//! written together by a commit; what was not committed is forgotten by reading everything anew.
+//! Only the holder of its lock changes the conversation. Events and changes are first taken in here. A commit writes
+//! them together. Uncommitted changes are dropped when everything is read again.
 
 use std::sync::Arc;
 
@@ -14,32 +14,32 @@ use crate::state::base::FieldChange;
 use crate::store::{Head, Mark};
 use crate::tree::Tree;
 
-/// What is about to be written.
+/// The events and changes of the next write.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Draft {
     pub events: Vec<Event>,
     pub fields: Vec<FieldChange>,
-    /// Where HEAD goes by itself.
+    /// The new HEAD, if HEAD was moved explicitly.
     pub head: Option<Head>,
 }
 
-/// Whether clients are told of changes of the base state by events of their own, as the reference's server does.
+/// Whether changes of the base state become events for clients, as at the reference's server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StateUpdates {
-    /// No: as the reference's library.
+    /// No, as in the reference's library.
     #[default]
     Off,
     /// Each change is an event beside the branch.
     On,
 }
 
-/// What becomes of a step whose model is asked while somebody pauses the run.
+/// What happens to a step if the run is paused while the model is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnPause {
-    /// What the model asks for is done once the run goes on.
+    /// The actions in the reply wait until the run is resumed.
     #[default]
     Hold,
-    /// The step is finished, its tools included, and the run ends before the next: as the reference has it.
+    /// The step finishes, including its tools, and the run ends before the next step, as in the reference.
     FinishStep,
 }
 
@@ -49,33 +49,33 @@ pub(super) struct Live {
     pub base: Base,
     pub branch: Branch,
     pub tree: Tree,
-    /// Where HEAD is, once it was resolved.
+    /// The resolved HEAD.
     pub leaf: Option<EventId>,
     pub head_is_empty: bool,
-    /// How many events are stored.
+    /// The number of stored events.
     pub stored: u64,
-    /// How many of them those who listen have heard of.
+    /// The number of events that the callbacks have received.
     pub heard: u64,
     /// The version of the stored base state.
     pub version: Version,
-    /// How often HEAD was moved by hand.
+    /// The number of explicit moves of HEAD.
     pub moves: u64,
     /// Whether one of the first events is a system prompt.
     pub is_prompted: bool,
-    /// Whether memory and store may differ: everything is read anew before it is used.
+    /// Whether memory and store may differ. Then everything is read again before it is used.
     pub is_stale: bool,
     pub draft: Draft,
-    /// What was last told of a goal.
+    /// The last recorded state of a goal.
     pub goal: Option<Json>,
     pub sealing: Sealing,
     pub updates: StateUpdates,
 }
 
-/// How many events may stand before the system prompt, itself included.
+/// The system prompt must be among this number of first events.
 pub(super) const PROMPT_WINDOW: usize = 3;
 
 impl Live {
-    /// Takes in an event that follows HEAD, which moves to it; answers it with its parent.
+    /// Takes in an event after HEAD, and moves HEAD to it if its kind moves HEAD. Returns the event with its parent.
     pub fn push(&mut self, event: impl Into<Event>) -> Event {
         let event = self.stamped(event.into());
         self.grow(&event);
@@ -88,14 +88,14 @@ impl Live {
         event
     }
 
-    /// Takes in an event that hangs on HEAD without being a part of the branch.
+    /// Takes in an event whose parent is HEAD, but which is not a part of the branch.
     pub fn push_aside(&mut self, event: impl Into<Event>) {
         let event = self.stamped(event.into());
         self.grow(&event);
         self.draft.events.push(event);
     }
 
-    /// Changes a field of the base state, and says so in an event where such events are wanted.
+    /// Changes a field of the base state. If state updates are on, also adds an event for clients.
     pub fn set(&mut self, change: Change) {
         let Some(written) = self.change(change) else { return };
         if let Some(told) = written.told.filter(|_| self.updates == StateUpdates::On) {
@@ -106,7 +106,7 @@ impl Live {
         self.draft.fields.push(written.field);
     }
 
-    /// Changes a field of the base state without an event: for what is asked beside the conversation, which leaves none.
+    /// Changes a field of the base state without an event. For questions beside the conversation, which add no events.
     pub fn set_aside(&mut self, change: Change) {
         let Some(written) = self.change(change) else { return };
         self.draft.fields.push(written.field);
@@ -118,7 +118,7 @@ impl Live {
         Some(written)
     }
 
-    /// The event with the parent that the reference's log would give it.
+    /// Returns the event with the parent that the reference's log would give it.
     pub fn stamped(&self, event: Event) -> Event {
         if event.common().parent_id.is_some() {
             return event;
@@ -130,7 +130,7 @@ impl Live {
         }
     }
 
-    /// Moves HEAD to `leaf`, whose branch is this; before everything where there is none.
+    /// Moves HEAD to `leaf`, which is the end of `branch`. `None`: before the first event.
     pub fn move_head(&mut self, leaf: Option<EventId>, branch: Branch) {
         self.is_stale = true;
         self.head_is_empty = leaf.is_none();
@@ -140,16 +140,16 @@ impl Live {
         self.moves += 1;
     }
 
-    /// Whether the store is where memory is.
+    /// Returns whether the store is in the same state as this memory.
     pub fn is_at(&self, mark: &Mark) -> bool {
-        // An old log that nobody has gone on with has no HEAD of its own.
+        // An old log that was never resumed has no stored HEAD.
         let leaf = mark.leaf_event_id.as_deref();
         self.stored == mark.event_count
             && mark.version.is_none_or(|version| version == self.version)
             && (leaf == self.leaf.as_ref().map(EventId::as_str) || (leaf.is_none() && !mark.head_is_empty))
     }
 
-    /// Whether nothing waits to be written.
+    /// Returns whether the draft is empty.
     pub fn is_written(&self) -> bool {
         self.draft.events.is_empty() && self.draft.fields.is_empty() && self.draft.head.is_none()
     }
@@ -161,12 +161,12 @@ impl Live {
     }
 }
 
-/// What a new event begins with.
+/// Returns the common fields of a new event.
 pub(super) fn common(source: Source) -> Common {
     Common::new(EventId::mint(), Timestamp::now().to_naive_local(), source)
 }
 
-/// A message to the model in one part of text, as if a person had said it.
+/// Returns a message with one text and the role of the user.
 pub(super) fn note(source: Source, text: impl Into<Arc<str>>) -> MessageEvent {
     MessageEvent::new(common(source), Message::new(Role::User, vec![Content::text(text)]))
 }

@@ -1,4 +1,4 @@
-//! A conversation from the store into memory.
+//! Reads a conversation from the store into memory.
 
 use super::base::{Base, Sealing};
 use super::branch::Branch;
@@ -10,17 +10,17 @@ use crate::state::BaseDocument;
 use crate::store::Store;
 use crate::tree::Tree;
 
-/// What the store has of a conversation.
+/// The stored data of a conversation.
 pub(super) struct Stored {
     pub events: Vec<Event>,
     pub tree: Tree,
-    /// The base state, where there is one.
+    /// The base state, with its version. `None` if there is none.
     pub base: Option<(Version, BaseDocument)>,
     pub leaf: Option<EventId>,
     pub head_is_empty: bool,
 }
 
-/// Reads a conversation; `None` where there is none of this id.
+/// Reads a conversation. `None` if there is no conversation with this id.
 pub(super) async fn stored(host: &Host, id: &ConversationId) -> Result<Option<Stored>> {
     let id = id.clone();
     host.call(move |store| read(store, &id)).await
@@ -44,17 +44,17 @@ fn read(store: &Store, id: &ConversationId) -> crate::Result<Option<Stored>> {
 }
 
 impl Stored {
-    /// The events of the active branch, root first.
+    /// Returns the events of the active branch, root first.
     ///
     /// # Errors
-    /// [`crate::Error::Tree`] where it cannot be told.
+    /// [`crate::Error::Tree`] if the branch cannot be determined.
     pub fn branch(&self, id: &ConversationId) -> Result<Vec<Event>> {
         let places = self.tree.branch(self.leaf.as_ref().map(EventId::as_str));
         let places = places.map_err(|source| crate::Error::Tree { conversation: id.clone(), source })?;
         Ok(places.into_iter().map(|place| self.events[place].clone()).collect())
     }
 
-    /// The conversation in memory, with this base state.
+    /// Returns the conversation in memory, with the base state `base`.
     pub fn into_live(
         self,
         id: &ConversationId,
@@ -84,7 +84,7 @@ impl Stored {
     }
 }
 
-/// Reads everything anew after memory and store may have come to differ; answers the events that nobody has heard of.
+/// Reads everything again because memory and store may differ. Returns the events that no callback has received yet.
 pub(super) async fn refresh(host: &Host, id: &ConversationId, live: &mut Live) -> Result<Vec<Event>> {
     let unknown = || crate::Error::UnknownConversation { conversation: id.to_string() };
     let stored = stored(host, id).await?.ok_or_else(unknown)?;
@@ -94,17 +94,17 @@ pub(super) async fn refresh(host: &Host, id: &ConversationId, live: &mut Live) -
         None => None,
     };
     let base = base.ok_or(ConversationError::NoAgent)?;
-    let was_moved = !goes_on(&stored, live.leaf.as_ref());
+    let was_moved = !continues(&stored, live.leaf.as_ref());
     let (moves, sealing, updates) = (live.moves + u64::from(was_moved), live.sealing.clone(), live.updates);
     let heard = usize::try_from(live.heard).unwrap_or(usize::MAX);
-    let unheard = stored.events.iter().skip(heard).cloned().collect();
+    let unannounced = stored.events.iter().skip(heard).cloned().collect();
     *live = stored.into_live(id, base, sealing, updates)?;
     live.moves = moves;
-    Ok(unheard)
+    Ok(unannounced)
 }
 
-/// Whether what is stored goes on from `leaf`.
-fn goes_on(stored: &Stored, leaf: Option<&EventId>) -> bool {
+/// Returns whether the stored HEAD is `leaf` or an event that follows `leaf`.
+fn continues(stored: &Stored, leaf: Option<&EventId>) -> bool {
     let place = |id: &EventId| stored.tree.place(id.as_str());
     let from = match leaf.map(place) {
         Some(None) => return false,

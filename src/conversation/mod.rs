@@ -1,10 +1,10 @@
-//! The loop: where the store, the agent, its model and its tools meet, and nowhere else.
+//! The conversation loop. Only this module connects the store, the agent, its model and its tools.
 //!
-//! A [`Conversation`] is a handle on one conversation that can run: cheap to clone, usable from any task. Whatever
-//! changes it waits in line, first come first served; reading never waits. Everything that happens is an
-//! event in the store before anybody hears of it, together with HEAD and the base state it leads to.
+//! A [`Conversation`] is a handle on one conversation that can run. It is cheap to clone and can be used from any task.
+//! Changes take a lock, in the order of the calls. [`Conversation::snapshot`] never waits. Every event is stored,
+//! together with the new HEAD and base state, before a callback receives it.
 //!
-//! Source: `runtime.md`, but for what `docs/conformance.md` lists as mended.
+//! Source: `docs/reference/runtime.md`, except for the corrections that `docs/conformance.md` lists.
 
 mod acp;
 mod any;
@@ -79,27 +79,28 @@ use crate::state::ExecutionStatus;
 use equip::Equipment;
 use live::Live;
 
-/// Hears every event once it is committed, in order. Called while the conversation waits: it must be quick, and must
-/// not wait for the conversation.
+/// A callback that receives every event in order, after its commit. The conversation is locked during the call. So the
+/// callback must be quick, and must not wait for the conversation.
 pub type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Hears the pieces of a reply on their way, with the id of the event that will hold the whole.
+/// A callback that receives the pieces of a reply as they arrive, with the id of the event that will hold the whole
+/// reply.
 pub type DeltaCallback = Arc<dyn Fn(&EventId, &Delta) + Send + Sync>;
 
 /// A conversation that can run.
 #[derive(Debug, Clone)]
 pub struct Conversation(Arc<Local>);
 
-/// What a conversation looks like from outside at one moment.
+/// The visible state of a conversation at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// How it goes.
+    /// The execution status.
     pub status: ExecutionStatus,
-    /// How many events there are.
+    /// The number of events.
     pub event_count: u64,
-    /// Where HEAD is; `None` before everything.
+    /// The event at HEAD. `None` if HEAD is before the first event.
     pub head: Option<EventId>,
-    /// A person's last message.
+    /// The id of the last user message.
     pub last_user_message: Option<EventId>,
 }
 
@@ -112,24 +113,24 @@ struct Local {
     working_dir: PathBuf,
     keep_dir: Option<PathBuf>,
     secrets: crate::secret::Registry,
-    /// Itself, for tools that work for it.
+    /// A weak reference to this value, for its tools.
     me: Weak<Local>,
     tasks: task::Tasks,
     parts: builder::Parts,
-    /// What its plugins bring, once they were loaded.
+    /// The contents of its plugins. `None` until they are loaded.
     plugins: RwLock<Option<Arc<plugins::Loaded>>>,
-    /// What it runs with, once it was made.
+    /// The model, the tools and the hooks. `None` until they are made.
     equipment: RwLock<Option<Arc<Equipment>>>,
-    /// The run that is under way.
+    /// The run in progress.
     running: Mutex<Option<Running>>,
-    /// Whether its end is still to be agreed to.
+    /// Records whether Stop hooks are being asked about the end of a run.
     objections: objection::Objections,
-    /// Costs that are about to be written down.
+    /// The tasks that still have to store the cost of a model call.
     accounts: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     is_closed: AtomicBool,
 }
 
-/// A run that is under way: what ends it, and what tells that it has ended.
+/// A run in progress. `cancel` ends it; `ended` is cancelled when it has ended.
 #[derive(Debug, Clone)]
 struct Running {
     cancel: CancellationToken,
@@ -143,12 +144,12 @@ impl fmt::Debug for Local {
 }
 
 impl Conversation {
-    /// Opens a conversation: [`Builder`] says how.
+    /// Returns a [`Builder`], which opens a conversation.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Goes on with a conversation as it was left; [`Builder::load`] with more of one's own.
+    /// Resumes a stored conversation with default settings. Use [`Builder::load`] to choose settings.
     ///
     /// # Errors
     /// As [`Builder::load`].
@@ -156,31 +157,31 @@ impl Conversation {
         Self::builder().host(host).id(id).load().await
     }
 
-    /// Its id.
+    /// Returns the conversation's id.
     #[must_use]
     pub fn id(&self) -> &ConversationId {
         &self.0.id
     }
 
-    /// Where it is kept.
+    /// Returns the host, whose store contains the conversation.
     #[must_use]
     pub fn host(&self) -> &Host {
         &self.0.host
     }
 
-    /// What it looks like now. Never waits.
+    /// Returns the current snapshot. Never waits.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.0.shown.borrow().clone()
     }
 
-    /// How it goes now. Never waits.
+    /// Returns the current status. Never waits.
     #[must_use]
     pub fn status(&self) -> ExecutionStatus {
         self.0.shown.borrow().status
     }
 
-    /// Its snapshots, as they change.
+    /// Returns a receiver of the latest snapshot. It is notified of every change.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Snapshot> {
         self.0.shown.subscribe()

@@ -1,17 +1,17 @@
-//! Moving HEAD within the log.
+//! Moves HEAD within the log.
 
 use super::branch::Branch;
 use super::{Conversation, ConversationError, Result, load};
 use crate::ids::EventId;
 
 impl Conversation {
-    /// Moves HEAD to `event`, whose branch is what the model sees from then on; `None` stands before everything.
-    /// Nothing is deleted: the next event begins another branch. The status stays.
+    /// Moves HEAD to `event`. From then on the model sees the branch that ends there. `None` moves HEAD before the
+    /// first event. Nothing is deleted: the next event starts another branch. The status does not change.
     ///
-    /// A reply that is on its way to the model's former branch counts for nothing when it comes.
+    /// If the model is being asked for the former branch, its reply is ignored when it arrives.
     ///
     /// # Errors
-    /// [`ConversationError::UnknownEvent`], and what the store can meet.
+    /// [`ConversationError::UnknownEvent`] if the conversation has no such event, and the errors of the store.
     pub async fn navigate_to(&self, event: Option<&EventId>) -> Result<()> {
         let local = &self.0;
         local.refuse_closed()?;

@@ -1,7 +1,8 @@
-//! Whether what has finished may still be sent back to work.
+//! Tracks whether a Stop hook may still continue a finished run.
 //!
-//! A run that has finished asks the Stop hooks, and one of them may object; until they have answered, "finished" is
-//! not the last word. The reference's readers of a conversation wait meanwhile for the lock that its run holds.
+//! A run that has finished asks the Stop hooks, and one of them may object. Until they have answered, the status
+//! `finished` may change again. In the reference, readers of a conversation wait meanwhile for the lock that its run
+//! holds.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::live::Live;
 use super::{Conversation, Local};
 use crate::state::ExecutionStatus;
 
-/// Counts the times at which Stop hooks began and ceased to be asked: odd while they are.
+/// Counts the starts and the ends of asking the Stop hooks. The count is odd while they are being asked.
 #[derive(Debug)]
 pub(super) struct Objections(watch::Sender<u64>);
 
@@ -22,7 +23,7 @@ impl Default for Objections {
 }
 
 impl Objections {
-    /// From now on they are asked.
+    /// Records that asking the Stop hooks has started.
     pub fn open(&self) {
         self.0.send_if_modified(|count| {
             let is_new = count.is_multiple_of(2);
@@ -31,7 +32,7 @@ impl Objections {
         });
     }
 
-    /// They have answered, or the run has ended.
+    /// Records that the Stop hooks have answered, or that the run has ended.
     pub fn close(&self) {
         self.0.send_if_modified(|count| {
             let is_open = !count.is_multiple_of(2);
@@ -42,7 +43,8 @@ impl Objections {
 }
 
 impl Local {
-    /// Before it is seen that a run has finished: whether its end is still to be agreed to.
+    /// Records that the Stop hooks may object, if a run that has them is about to finish. Called before the new status
+    /// becomes visible.
     pub(super) fn expect_objections(&self, live: &Live) {
         let may_object = || self.equipment().is_some_and(|equipment| equipment.may_object());
         if live.base.status == ExecutionStatus::Finished && self.running().is_some() && may_object() {
@@ -52,13 +54,13 @@ impl Local {
 }
 
 impl Conversation {
-    /// How often Stop hooks began or ceased to be asked: odd while they are. Where it is even, and the same before and
-    /// after something was read, what was read had no hook that could still object to it.
+    /// Returns how often asking the Stop hooks has started or ended. The number is odd while they are being asked. If
+    /// it is even, and the same before and after a read, no Stop hook could object to the state that was read.
     pub(crate) fn objections(&self) -> u64 {
         *self.0.objections.0.borrow()
     }
 
-    /// Waits until no Stop hook is being asked, or that time is over.
+    /// Waits until no Stop hook is being asked, for at most `patience`.
     pub(crate) async fn objections_heard(&self, patience: Duration) {
         let mut count = self.0.objections.0.subscribe();
         // The sender lives as long as the conversation does.

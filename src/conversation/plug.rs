@@ -1,4 +1,4 @@
-//! One more plugin for a conversation that goes on.
+//! Loads a further plugin into an open conversation.
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use crate::event::{HookType, Json, Source};
 use crate::plugin::{Plugin, Resolved};
 
 impl Conversation {
-    /// Loads a plugin of the marketplaces that its agent's `registered_marketplaces` name: `name`, or `name@marketplace`.
-    /// What it brings is there from the next step on; what tools hold stays.
+    /// Loads a plugin from the marketplaces in the agent's `registered_marketplaces`. `reference` is `name` or
+    /// `name@marketplace`. The plugin's contents are available from the next step on. Existing tools keep their state.
     ///
     /// # Errors
-    /// [`ConversationError::NoMarketplace`], [`ConversationError::Plugin`], and what the store can meet.
+    /// [`ConversationError::NoMarketplace`] if no marketplace is registered, [`ConversationError::Plugin`] if the
+    /// plugin cannot be fetched or read, and the errors of the store.
     pub async fn load_plugin(&self, reference: &str) -> Result<()> {
         let local = &self.0;
         local.refuse_closed()?;
@@ -53,7 +54,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// The plugins that it was given, and the commits that they are; none before its first message or run.
+    /// Returns the sources and commits of the loaded plugins, except those found in folders. Empty before the first
+    /// message or run.
     #[must_use]
     pub fn resolved_plugins(&self) -> Vec<Resolved> {
         self.0.loaded().resolved.clone()
@@ -61,7 +63,7 @@ impl Conversation {
 }
 
 impl Local {
-    /// What it runs with, and what the plugin brings.
+    /// Returns a copy of `equipment` with the contents of the plugin added.
     async fn plug(&self, live: &mut Live, equipment: &Equipment, plugin: &Plugin) -> Result<Equipment> {
         let mut new = equipment.clone();
         if let Some(guided) = self.shelf(&live.base.agent, self.loaded().ambient.skills.clone()).await? {
@@ -76,7 +78,7 @@ impl Local {
         }
         new.show();
         if plugin.hooks.as_ref().is_some_and(|hooks| !hooks.is_empty()) {
-            // Those that were there hear of an end, as in the reference.
+            // The hooks so far are notified of the end of a session, as in the reference.
             live.push_hooks(equipment.session(HookType::SessionEnd).await.events);
             if let Some(hooks) = &equipment.hooks {
                 hooks.close();

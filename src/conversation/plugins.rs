@@ -1,10 +1,10 @@
-//! The plugins of a conversation: those it was given, those that its agent's marketplaces give every conversation, those
-//! that lie in folders.
+//! The plugins of a conversation: the given ones, those that its agent's marketplaces load into every conversation, and
+//! those found in folders.
 //!
-//! They are loaded once, before anything else is made. What the first two kinds bring is written into the agent, as the
-//! reference has it, and which commit each was into `agent_state`: going on with the conversation has the same commits
-//! again, whatever has become of their branches. Those that lie in folders are found anew each time. What `${NAME}` stands
-//! for in a source is put in for fetching only. Source: `runtime.md` section 8.2, and asking the reference.
+//! They are loaded once, before anything else is made. The contents of the first two kinds are stored in the agent, as
+//! in the reference. Their commits are stored in `agent_state`, so a resumed conversation uses the same commits even if
+//! their branches have moved. Folders are searched again each time. A `${NAME}` in a source is replaced by its value
+//! only for fetching. Source: `docs/reference/extensions.md#plugins`, and the reference's behaviour.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,22 +24,22 @@ use crate::plugin::{
 };
 use crate::skill::{self, Skill};
 
-/// The member of `agent_state` that says which plugins were loaded.
+/// The member of `agent_state` that records the loaded plugins.
 pub(super) const RECORD: &str = "resolved_plugins";
 
-/// What the plugins of a conversation bring.
+/// The contents of a conversation's plugins.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Loaded {
-    /// What those bring that were named, in their order.
+    /// The contents of the plugins that have a source, in their order.
     pub named: Merged,
-    /// What those bring that lie in folders.
+    /// The contents of the plugins found in folders.
     pub ambient: Merged,
-    /// Where those that were named are from.
+    /// The sources and commits of the plugins in `named`.
     pub resolved: Vec<Resolved>,
 }
 
 impl Local {
-    /// What plugins bring; nothing before they were loaded.
+    /// Returns the contents of the plugins. Empty before they are loaded.
     pub(super) fn loaded(&self) -> Arc<Loaded> {
         let loaded = self.plugins.read().unwrap_or_else(PoisonError::into_inner);
         loaded.clone().unwrap_or_default()
@@ -53,15 +53,15 @@ impl Local {
         self.plugins.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Loads the plugins, where they are not loaded yet, and writes down what they bring.
+    /// Loads the plugins, unless they are already loaded, and records their contents.
     pub(super) async fn load_plugins(&self, live: &mut Live) -> Result<()> {
         if self.are_loaded() {
             return Ok(());
         }
         let fetcher = self.fetcher();
         let mut marketplaces = self.marketplaces(&live.base.agent).await?;
-        // A marketplace that cannot be had is gone on without, as in the reference.
-        let (auto, skills, _gone_without) = marketplaces.auto_loaded(&fetcher).await;
+        // A marketplace that cannot be fetched is skipped, as in the reference.
+        let (auto, skills, _skipped) = marketplaces.auto_loaded(&fetcher).await;
         let recorded = recorded(live);
         let mut wanted = self.parts.plugins.clone();
         if recorded.is_none() {
@@ -84,7 +84,7 @@ impl Local {
             loaded.ambient.add(plugin);
         }
         if self.parts.depth > 0 {
-            // One that works for another has the other's servers.
+            // The conversation of a task already gets the servers of its parent.
             loaded.ambient.servers.clear();
         }
         self.record(live, &skills, &loaded);
@@ -92,7 +92,7 @@ impl Local {
         Ok(())
     }
 
-    /// Writes down what named plugins bring, and which commits they are.
+    /// Records the contents and the commits of the plugins that have a source.
     pub(super) fn record(&self, live: &mut Live, skills: &[Skill], loaded: &Loaded) {
         let agent = with_skills(&live.base.agent, skills, &loaded.named.skills);
         let agent = with_servers(&agent, &loaded.named.servers);
@@ -103,7 +103,7 @@ impl Local {
         }
     }
 
-    /// What brings plugins here.
+    /// Returns the fetcher for plugins.
     pub(super) fn fetcher(&self) -> Fetcher {
         let mut fetcher = match &self.parts.home {
             Some(home) => Fetcher::of_home(home),
@@ -114,13 +114,13 @@ impl Local {
         Fetcher { patience: PATIENCE, ..fetcher }
     }
 
-    /// Fetches and reads a plugin; answers the commit that it is, too.
+    /// Fetches and reads a plugin. Also returns its commit.
     pub(super) async fn fetch_plugin(
         &self,
         source: &PluginSource,
         fetcher: &Fetcher,
     ) -> Result<(Plugin, Option<String>)> {
-        let (source, hidden) = self.put_in(source.clone()).await?;
+        let (source, hidden) = self.expanded(source.clone()).await?;
         let fetched = fetcher.fetch(&source, &hidden).await?;
         let data = match &self.parts.home {
             Some(home) => Some(data_root(home)),
@@ -131,18 +131,19 @@ impl Local {
         Ok((plugin?, fetched.commit))
     }
 
-    /// The marketplaces that an agent's settings register, their secrets put in.
+    /// Returns the marketplaces that an agent's settings register, with the values of secrets in their sources.
     pub(super) async fn marketplaces(&self, agent: &AgentDocument) -> Result<Marketplaces> {
         let context = agent.member("agent_context").filter(|context| context.is_object());
         let mut registered = context.map(Registration::read_all).unwrap_or_default();
         for registration in &mut registered {
-            (registration.source, _) = self.put_in(registration.source.clone()).await?;
+            (registration.source, _) = self.expanded(registration.source.clone()).await?;
         }
         Ok(Marketplaces::new(registered))
     }
 
-    /// A source with its secrets put in, and their values. Secrets are asked for only where it names them.
-    async fn put_in(&self, source: PluginSource) -> Result<(PluginSource, Vec<String>)> {
+    /// Replaces the names of secrets in a source by their values. Also returns these values. Only the secrets that the
+    /// source names are resolved.
+    async fn expanded(&self, source: PluginSource) -> Result<(PluginSource, Vec<String>)> {
         if source.references().is_empty() {
             return Ok((source, Vec::new()));
         }
@@ -155,7 +156,7 @@ impl Local {
         Ok(source.expanded(&|name| values.get(name).cloned()))
     }
 
-    /// The plugins that lie in folders. What is none is passed over, as in the reference.
+    /// Returns the plugins found in folders. Invalid plugins are skipped, as in the reference.
     async fn ambient_plugins(&self) -> Result<Vec<Plugin>> {
         let (home, project) = match self.parts.ambient {
             AmbientPlugins::None => return Ok(Vec::new()),
@@ -163,12 +164,12 @@ impl Local {
             AmbientPlugins::All => (self.parts.home.clone(), Some(self.working_dir.clone())),
         };
         let found = tokio::task::spawn_blocking(move || available(home.as_deref(), project.as_deref()));
-        let (plugins, _passed_over) =
+        let (plugins, _skipped) =
             found.await.map_err(|_| ConversationError::Abandoned { what: "looking for plugins" })?;
         Ok(plugins)
     }
 
-    /// The hooks: those that were given, then those of plugins.
+    /// Returns the hooks: first the given ones, then those of plugins. `None` if there are none.
     pub(super) fn hook_config(&self) -> Option<hook::Config> {
         let loaded = self.loaded();
         let more = loaded.named.hooks.clone().and(&loaded.ambient.hooks);
@@ -178,7 +179,8 @@ impl Local {
         }
     }
 
-    /// The servers: those of the agent's settings, those of the conversation above, those of plugins; of one name the last.
+    /// Returns the servers of the agent's settings, then those of the parent conversation and of plugins. A later
+    /// server replaces an earlier one of the same name.
     pub(super) fn servers_of(&self, agent: &AgentDocument) -> Vec<Server> {
         let config = agent.member("mcp_config").filter(|config| config.is_object());
         let config = config.map(|config| {
@@ -194,7 +196,7 @@ impl Local {
         all.servers
     }
 
-    /// The servers that plugins bring here, or to the conversation above.
+    /// Returns the servers of the parent conversation's plugins and of this conversation's plugins.
     pub(super) fn lent_servers(&self) -> Vec<Server> {
         let loaded = self.loaded();
         let mut all = Merged { servers: self.parts.lent.clone(), ..Merged::default() };
@@ -205,15 +207,15 @@ impl Local {
     }
 }
 
-/// The plugins that were loaded when the conversation last went on; `None` where none ever was.
+/// Returns the plugins that were recorded when they were last loaded. `None` if there is no such record.
 fn recorded(live: &Live) -> Option<Vec<Resolved>> {
     let state = live.base.agent_state.to_value();
     let list = state.get(RECORD)?.as_array()?;
     Some(list.iter().filter_map(Resolved::of_json).collect())
 }
 
-/// What is to be fetched: what was loaded before, at its commit, then what is new. Who gives a source again gives its
-/// credentials along with it.
+/// Returns the sources to fetch: first the recorded plugins at their commits, then the new ones. If a recorded source
+/// is given again, the given text is used, because it may contain credentials.
 fn sources(recorded: Vec<Resolved>, mut wanted: Vec<PluginSource>) -> Vec<(PluginSource, Option<Resolved>)> {
     let mut sources = Vec::new();
     for known in recorded {
@@ -228,7 +230,8 @@ fn sources(recorded: Vec<Resolved>, mut wanted: Vec<PluginSource>) -> Vec<(Plugi
     sources
 }
 
-/// The agent with these skills in its context: `more` where it has none of their names, `plugins` in any case.
+/// Returns the agent with skills added to its context. A skill in `more` is added only if its name is new. A skill in
+/// `plugins` replaces an existing one of its name.
 fn with_skills(agent: &AgentDocument, more: &[Skill], plugins: &[Skill]) -> AgentDocument {
     if more.is_empty() && plugins.is_empty() {
         return agent.clone();
@@ -255,7 +258,7 @@ fn with_skills(agent: &AgentDocument, more: &[Skill], plugins: &[Skill]) -> Agen
     agent.with("agent_context", Some(&Json::from(&context)))
 }
 
-/// The agent with these servers in its `mcp_config`.
+/// Returns the agent with these servers in its `mcp_config`.
 fn with_servers(agent: &AgentDocument, servers: &[Server]) -> AgentDocument {
     if servers.is_empty() {
         return agent.clone();

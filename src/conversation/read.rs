@@ -1,4 +1,4 @@
-//! What a conversation is: its events, its state, what its model sees.
+//! Reads a conversation: its events, its state, and the view of its model.
 
 use std::sync::Arc;
 
@@ -9,30 +9,30 @@ use crate::state::{State, Stats};
 use crate::store::EventQuery;
 use crate::view::View;
 
-/// An event of a log, with its bytes.
+/// An event of a log, with its stored bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// Its place.
+    /// The event's place in the conversation.
     pub sequence: Sequence,
-    /// It, byte for byte as it was stored or sent.
+    /// The event, byte for byte as it was stored or sent.
     pub payload: String,
 }
 
 impl Recorded {
-    /// The event.
+    /// Decodes the event.
     ///
     /// # Errors
-    /// [`DecodeError`] where the bytes are none.
+    /// [`DecodeError`] if the bytes are not an event.
     pub fn event(&self) -> Result<Event, DecodeError> {
         Event::read(&self.payload, &Given::default())
     }
 }
 
 impl Conversation {
-    /// The events from a sequence on, at most `limit` of them, with their bytes; none at the end.
+    /// Returns at most `limit` events from `from` on, with their bytes. Empty at the end of the log.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn events(&self, from: Sequence, limit: usize) -> Result<Vec<Recorded>> {
         let (local, mut events) = (&self.0, Vec::new());
         let mut next = Some(from);
@@ -50,10 +50,10 @@ impl Conversation {
         Ok(events)
     }
 
-    /// The base state, as it is stored; an empty object where there is none.
+    /// Returns the base state as it is stored. An empty object if there is none.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn state(&self) -> Result<Json> {
         let id = self.0.id.clone();
         let state = self.0.host.call(move |store| store.base_state(&id)).await?;
@@ -61,11 +61,11 @@ impl Conversation {
         Ok(Json::from(crate::event::json::Raw::checked(&text)))
     }
 
-    /// What follows from the events of the branch alone: the iteration, the task list, what waits for an answer. Reads the
-    /// whole log.
+    /// Returns the state that is derived only from the events of the branch: the iteration, the task list, the pending
+    /// actions. Reads the whole log.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn derived(&self) -> Result<State> {
         let (id, mut derived) = (&self.0.id, State::new());
         let unknown = || crate::Error::UnknownConversation { conversation: id.to_string() };
@@ -76,18 +76,18 @@ impl Conversation {
         Ok(derived)
     }
 
-    /// What model calls took so far.
+    /// Returns the tokens and costs of all model calls so far.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn stats(&self) -> Result<Stats> {
         Ok(self.0.lock().await?.base.stats.clone())
     }
 
-    /// What the model may see.
+    /// Returns the part of the conversation that the model may see.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn view(&self) -> Result<Arc<View>> {
         Ok(Arc::clone(&self.0.lock().await?.branch.view))
     }
@@ -95,16 +95,16 @@ impl Conversation {
     /// Sets the title.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn set_title(&self, title: &str) -> Result<()> {
         let (id, title) = (self.0.id.clone(), title.to_owned());
         self.0.host.call(move |store| store.set_title(&id, Some(&title))).await
     }
 
-    /// The title, where somebody gave it one.
+    /// Returns the title. `None` if no title was set.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn title(&self) -> Result<Option<String>> {
         let id = self.0.id.clone();
         let row = self.0.host.call(move |store| store.conversation(&id)).await?;

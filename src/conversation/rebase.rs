@@ -1,7 +1,7 @@
-//! What is about to be written, put behind what another process wrote in the meantime.
+//! Moves a draft behind the events that another process wrote in the meantime.
 //!
-//! Others say something or pause a run through the store alone. The run that is under way here goes on behind them,
-//! as if they had come first.
+//! Another process sends a message or pauses a run only through the store. The run in this process continues behind
+//! these events, as if they had been written first.
 
 use std::collections::HashSet;
 
@@ -11,16 +11,16 @@ use crate::ids::{EventId, ROOT};
 use crate::state::ExecutionStatus;
 use crate::state::base::quoted;
 
-/// Takes `draft` in again on top of what `live` has become; `leaf` is where HEAD would have been behind it. Answers
-/// `false`, with nothing taken in, where it does not follow: HEAD was to be moved, or somebody else has answered
-/// the same action.
+/// Adds `draft` to `live` again, after `live` was read anew. `leaf` is the HEAD that the draft led to. Returns `false`
+/// and adds nothing if the draft no longer fits: it moves HEAD by itself, or it answers an action that is already
+/// answered.
 pub(super) fn rebase(live: &mut Live, mut draft: Draft, leaf: Option<EventId>) -> bool {
     let own: HashSet<EventId> = draft.events.iter().map(|event| event.id().clone()).collect();
     let is_open = |action_id: &str| {
         own.iter().any(|own| own.as_str() == action_id)
             || live.branch.pending().iter().any(|action| action.common.id.as_str() == action_id)
     };
-    let follows = |event: &Event| {
+    let fits = |event: &Event| {
         let answered = if let Event::Observation(answer) = event {
             Some(&answer.action_id)
         } else if let Event::UserReject(answer) = event {
@@ -30,7 +30,7 @@ pub(super) fn rebase(live: &mut Live, mut draft: Draft, leaf: Option<EventId>) -
         };
         answered.is_none_or(|action_id| is_open(action_id))
     };
-    if draft.head.is_some() || !draft.events.iter().all(follows) {
+    if draft.head.is_some() || !draft.events.iter().all(fits) {
         return false;
     }
     let path = path(&draft.events, leaf);
@@ -48,17 +48,17 @@ pub(super) fn rebase(live: &mut Live, mut draft: Draft, leaf: Option<EventId>) -
         };
         if path.contains(event.id()) { drop(live.push(event)) } else { live.push_aside(event) }
     }
-    // Whoever paused the run while it was about to go on has paused it.
-    let goes_on = quoted(ExecutionStatus::Running.as_str());
+    // The pause of another process stays: it is not overwritten by `running`.
+    let running = quoted(ExecutionStatus::Running.as_str());
     let is_paused = live.base.status == ExecutionStatus::Paused;
     draft.fields.retain(|change| {
-        !(is_paused && change.field == "execution_status" && change.value.as_deref() == Some(&*goes_on))
+        !(is_paused && change.field == "execution_status" && change.value.as_deref() == Some(&*running))
     });
     live.draft.fields = draft.fields;
     true
 }
 
-/// The events that lead to `leaf`.
+/// Returns the ids of `leaf` and its ancestors among `events`.
 fn path(events: &[Event], leaf: Option<EventId>) -> HashSet<EventId> {
     let mut path = HashSet::new();
     let mut at = leaf.map(|leaf| leaf.as_str().to_owned());

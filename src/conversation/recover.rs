@@ -1,8 +1,8 @@
-//! What a process left unfinished that ended in the middle of a run.
+//! Cleans up a conversation whose process ended in the middle of a run.
 //!
-//! Every action that began and was never answered is answered with an error, in its order; the reference's server
-//! answers the first only. Nothing is carried out again. What waits for a person's consent goes on waiting, and what
-//! another process runs is left to it.
+//! Every pending action is answered with an error, in order. The reference's server answers only the first one. No
+//! action is executed again. Actions that wait for consent keep waiting. A conversation that another process runs is
+//! not changed.
 
 use super::base::Change;
 use super::claim::Claim;
@@ -11,14 +11,14 @@ use super::{Local, Result};
 use crate::event::{AgentErrorEvent, ErrorClassification, Source};
 use crate::state::ExecutionStatus;
 
-/// What the model is told of an action that nobody will hear of again: the reference's words.
+/// The answer to an action whose result is lost, in the reference's words.
 const RESTARTED: &str = "A restart occurred while this tool was in progress. This may indicate a fatal memory error \
     or system crash. The tool execution was interrupted and did not complete.";
 
 impl Local {
-    /// Answers what was left unanswered, where the conversation was running when its process ended.
+    /// Answers the pending actions if the conversation was running when its process ended.
     pub(super) async fn recover(&self) -> Result<()> {
-        // Whoever runs it now has not left it.
+        // A conversation that is running elsewhere needs no cleanup.
         let Some(_claim) = Claim::take(self.host.store(), &self.id).await? else { return Ok(()) };
         let mut live = self.lock().await?;
         live.interrupt_goal();

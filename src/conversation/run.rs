@@ -1,7 +1,8 @@
-//! A run: step after step until the agent has finished, waits, goes in circles, is stopped or has used up what it may.
+//! A run: step after step, until the agent has finished, waits, is stuck or is stopped, or until a limit is reached.
 //!
-//! The order within one turn of the loop is that of `runtime.md` section 3.1; what differs while the model is asked is
-//! section 3.2. A run is a task of its own: who waits for it may stop waiting, and it goes on.
+//! The order within one turn of the loop is that of `docs/reference/runtime.md#loop`; for a model call see
+//! `docs/reference/runtime.md#while-the-model-is-asked`. A run is a separate task, so it continues if the caller stops
+//! waiting for it.
 
 use std::sync::{Arc, PoisonError};
 
@@ -17,22 +18,22 @@ use crate::llm::LlmError;
 use crate::state::ExecutionStatus;
 use crate::stuck::{Detector, Verdict};
 
-/// What is said of a key that does not open the door; the provider's own words may hold it.
+/// The error text for an invalid API key. It replaces the provider's text, which may contain the key.
 const WRONG_KEY: &str = "Your LLM API key appears to be invalid or has expired.";
 
-/// What the model is told of a call that was under way when it was interrupted.
+/// The answer to a tool call that was interrupted.
 pub(super) const INTERRUPTED: &str = "Tool call interrupted before completion. The conversation was paused.";
 
-/// What a run may use up. What is `None` is as the conversation was opened with.
+/// The limits of a run. For `None`, the limit applies that the conversation was opened with.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RunOptions {
-    /// The most steps of this run; more than 0.
+    /// The maximum number of steps of this run. More than 0.
     pub max_iterations: Option<u64>,
-    /// The most that all model calls of the conversation may have cost, in the price table's currency.
+    /// The maximum cost of all model calls of the conversation, in the price table's currency.
     pub max_budget: Option<f64>,
 }
 
-/// One run.
+/// The limits and the state of one run.
 pub(super) struct Run {
     pub cancel: CancellationToken,
     pub max_iterations: u64,
@@ -41,7 +42,7 @@ pub(super) struct Run {
     detector: Option<Detector>,
 }
 
-/// Whether a run goes on.
+/// Whether a run continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Turn,
@@ -49,22 +50,22 @@ pub(super) enum Next {
 }
 
 impl Conversation {
-    /// Runs until the agent has finished or cannot go on by itself; answers how it goes then.
+    /// Runs until the agent has finished or cannot continue by itself. Returns the status then.
     ///
-    /// Actions that wait for consent are carried out: calling this is the consent. A run goes on where nobody waits
-    /// for it any more; [`Conversation::interrupt`] ends it.
+    /// Actions that wait for consent are executed: this call is the consent. The run continues if the caller stops
+    /// waiting. [`Conversation::interrupt`] ends it.
     ///
     /// # Errors
-    /// [`ConversationError::Run`] where it failed, which an event tells too; [`ConversationError::Running`] where it
-    /// runs already, here or in another process; what getting ready can meet.
+    /// [`ConversationError::Run`] if the run failed, which an event records too. [`ConversationError::Running`] if a
+    /// run is already in progress, in this process or another. Also the errors of preparing the conversation.
     pub async fn run(&self) -> Result<ExecutionStatus> {
         self.run_with(RunOptions::default()).await
     }
 
-    /// The same within other limits.
+    /// Like [`Conversation::run`], with other limits.
     ///
     /// # Errors
-    /// As [`Conversation::run`]; [`ConversationError::Limit`] for no steps at all.
+    /// As [`Conversation::run`], and [`ConversationError::Limit`] if `max_iterations` is 0.
     pub async fn run_with(&self, options: RunOptions) -> Result<ExecutionStatus> {
         if options.max_iterations == Some(0) {
             return Err(ConversationError::Limit { setting: "max_iterations" });
@@ -85,24 +86,24 @@ impl Conversation {
         }
     }
 
-    /// Whether a run is under way in this process.
+    /// Returns whether a run is in progress in this process.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.0.running().is_some()
     }
 
-    /// Whether another process runs the conversation; what is said to it or paused here reaches that run.
+    /// Returns whether another process runs the conversation. A message or a pause from here reaches that run.
     #[must_use]
     pub fn runs_elsewhere(&self) -> bool {
         self.0.runs_elsewhere()
     }
 }
 
-/// The right to run; given back when it is dropped, also by a panic.
+/// The right to run the conversation. It is released on drop, also after a panic.
 struct Slot {
     local: Arc<Local>,
     running: Running,
-    /// The same among processes.
+    /// The right to run it among processes.
     claim: Option<Claim>,
 }
 
@@ -116,7 +117,7 @@ impl Drop for Slot {
 }
 
 impl Local {
-    /// The run that is under way.
+    /// Returns the run in progress in this process.
     pub(super) fn running(&self) -> Option<Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -164,14 +165,15 @@ impl Local {
                 ConversationError::Model(LlmError::Cancelled)
                 | ConversationError::Condense(CondenseError::Cancelled),
             ) => self.interrupted().await,
-            // It has told why already.
+            // The failure is already recorded.
             Err(error @ ConversationError::Run { .. }) => Err(error),
             Err(error) => Err(self.failed(error).await),
             Ok(()) => Ok(()),
         }
     }
 
-    /// What was at rest runs. A turn that was over when somebody paused it is over still.
+    /// Sets the status `running` if the conversation was at rest. If it was paused after the agent's answer, it is
+    /// finished.
     async fn begin(&self, live: &mut Live) -> Result<()> {
         let status = match live.base.status {
             ExecutionStatus::Paused if live.branch.is_answered() => ExecutionStatus::Finished,
@@ -188,7 +190,7 @@ impl Local {
         self.commit(live).await
     }
 
-    /// One turn of the loop.
+    /// Executes one turn of the loop.
     async fn turn(self: &Arc<Self>, run: &mut Run) -> Result<Next> {
         let mut live = self.lock().await?;
         let equipment = self.ready_within(&mut live).await?;
@@ -216,7 +218,7 @@ impl Local {
             | ExecutionStatus::Error
             | ExecutionStatus::Deleting => {}
         }
-        // A message arrived before the hooks were asked.
+        // If a message arrived before the Stop hooks were asked, they are not asked now.
         self.objections.close();
         match run.detector.as_mut().map(|detector| detector.judge(live.branch.recent())) {
             None | Some(Verdict::GoOn) => {}
@@ -242,7 +244,7 @@ impl Local {
         Ok(next)
     }
 
-    /// What follows from a step: whether the run goes on.
+    /// Sets the status after a step. Returns whether the run continues.
     fn after_step(&self, live: &mut Live, run: &Run, arrived: bool) -> Next {
         if live.base.status == ExecutionStatus::Error {
             return Next::End;
@@ -269,7 +271,7 @@ impl Local {
             push_error(live, "MaxBudgetReached", detail);
             return Next::End;
         }
-        // The reference ends here too where the agent has just finished, without asking the hooks that may object.
+        // If the agent has just finished, the run ends without asking the Stop hooks, as in the reference.
         if is_last && live.base.status != ExecutionStatus::Finished {
             let detail = format!("Agent reached maximum iterations limit ({}).", run.max_iterations);
             push_error(live, "MaxIterationsReached", detail);
@@ -278,7 +280,7 @@ impl Local {
         if is_last { Next::End } else { Next::Turn }
     }
 
-    /// Writes down that the run was interrupted; every action without an answer gets one.
+    /// Records that the run was interrupted. Every pending action gets an answer.
     async fn interrupted(&self) -> Result<()> {
         let mut live = self.lock().await?;
         let left: Vec<_> = live.branch.pending().to_vec();
@@ -295,7 +297,7 @@ impl Local {
         self.commit(&mut live).await
     }
 
-    /// Writes down why the run failed, as far as anything can be written; the error for whoever waits.
+    /// Records why the run failed, if the store still works. Returns the error for the caller.
     async fn failed(&self, error: ConversationError) -> ConversationError {
         let code = error.code();
         let detail = match &error {
@@ -311,7 +313,7 @@ impl Local {
     }
 }
 
-/// The run has failed: the status, then the event.
+/// Adds the failure of the run: first the status, then the event.
 fn push_error(live: &mut Live, code: &str, detail: String) {
     live.set(Change::Status(ExecutionStatus::Error));
     live.push(ConversationErrorEvent::new(common(Source::Environment), code, detail));

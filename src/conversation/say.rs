@@ -1,4 +1,4 @@
-//! What a person says.
+//! Sends messages to the agent.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::event::{Content, Event, Message, MessageEvent, Role, Source, Text, Te
 use crate::ids::EventId;
 use crate::state::ExecutionStatus;
 
-/// Something to say to the agent.
+/// A message to the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserMessage {
-    /// Its parts: text and pictures. May be empty.
+    /// Its parts: text and images. May be empty.
     pub content: Vec<Content>,
-    /// Who sends it, where several may.
+    /// The sender's name, if there may be several senders.
     pub sender: Option<Text>,
 }
 
@@ -33,31 +33,30 @@ impl From<String> for UserMessage {
 }
 
 impl Conversation {
-    /// Says something to the agent; answers the event's id. Nothing runs by it: see [`Conversation::run`].
+    /// Sends a message to the agent and returns the event's id. It starts no run: use [`Conversation::run`].
     ///
-    /// It is taken in whatever the status is; what was finished or stuck is idle after it, and a goal that is gone after is
-    /// interrupted before it. While tools are at
-    /// work it waits for them, as an answer has to stand next to its call. A run of another process hears of it at its
-    /// next step.
+    /// Messages are accepted in every status. A finished or stuck conversation becomes idle. A goal that is being
+    /// pursued is interrupted first. If tools are running, the message waits for them, because an answer has to follow
+    /// its call directly. A run of another process reads the message before its next step.
     ///
     /// # Errors
-    /// What getting ready and the store can meet. Nothing was said then.
+    /// The errors of preparing the conversation and of the store. The message was not stored then.
     pub async fn send_message(&self, message: impl Into<UserMessage>) -> Result<EventId> {
         self.0.say_anew(message.into(), Speaker::Person).await
     }
 }
 
-/// Whose words are a message of source `user`.
+/// The author of a message with source `user`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speaker {
-    /// A person's: they end a goal that is gone after.
+    /// A person. The message ends a goal that is being pursued.
     Person,
-    /// Those of a goal, for as long as it is gone after: [`ConversationError::NoGoal`] then.
+    /// The goal. If it is no longer pursued, the message is rejected with [`ConversationError::NoGoal`].
     Goal,
 }
 
 impl Local {
-    /// Says something, again where others wrote meanwhile.
+    /// Sends a message. Retries if another process wrote meanwhile.
     pub(super) async fn say_anew(&self, message: UserMessage, speaker: Speaker) -> Result<EventId> {
         self.refuse_closed()?;
         let mut attempt = 0;
@@ -75,7 +74,7 @@ impl Local {
         if speaker == Speaker::Goal && live.has_given_up() {
             return Err(ConversationError::NoGoal);
         }
-        // A program takes long to come up: it does so with the first run.
+        // An agent program starts slowly, so it is only started with the first run.
         let equipment = match self.equipment() {
             Some(equipment) => equipment,
             None if acp::is_program(&live.base.agent) => {
@@ -110,8 +109,8 @@ impl Local {
 }
 
 impl Equipment {
-    /// Takes in a message of source `user`, asking hooks first. What they add to it makes them a part of the branch,
-    /// as in the reference; what they block is kept from the model.
+    /// Asks the hooks, and then adds a message of source `user`. If the hooks add context, their events are part of the
+    /// branch, as in the reference. The model is not asked about a message that they block.
     pub async fn push_user_message(&self, live: &mut Live, mut message: MessageEvent) {
         let answer = self.user_prompt_submit(&message).await;
         let id = message.common.id.clone();

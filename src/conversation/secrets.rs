@@ -1,4 +1,4 @@
-//! A conversation's secrets as its tools know them.
+//! A conversation's secrets, as its tools use them.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use crate::llm::Boxed;
 use crate::secret::{Mask, Registry};
 use crate::tool::Secrets;
 
-/// The registry, shared with the tools.
+/// The registries of secrets that the tools use.
 pub(super) struct Shared {
     pub own: Registry,
-    /// Those of the conversation above: they are masked, and not handed out.
+    /// The secrets of the parent conversation. They are masked, but commands do not get them.
     pub lender: Option<Registry>,
 }
 
@@ -32,7 +32,7 @@ impl Secrets for Shared {
         })
     }
 
-    /// With it a long output is masked before it is cut, and kept whole in a file.
+    /// A tool that has the mask masks a long output before cutting it, and keeps the whole output in a file.
     fn known(&self) -> Option<Mask> {
         Some(match &self.lender {
             Some(lender) => self.own.mask_known_with(lender),

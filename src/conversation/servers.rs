@@ -1,8 +1,8 @@
 //! The servers of the Model Context Protocol that an agent's `mcp_config` names.
 //!
-//! They come up with the conversation's first message or run, each within 30 seconds; one that does not is told of by
-//! an event, and the others go on, as in the reference. What `${NAME}` stands for is put in here only: nothing that is
-//! stored holds it. Source: `runtime.md` section 8.3.
+//! They are started with the conversation's first message or run, each within 30 seconds. A server that does not start
+//! is reported by an event, and the others are used, as in the reference. `${NAME}` is replaced by its value only here,
+//! so the value is never stored. Source: `docs/reference/extensions.md#mcp-servers`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,11 +16,11 @@ use crate::plugin::Server;
 use crate::tool::mcp::{Lookup, ServerConfig, ServerProblem, Servers};
 use crate::tool::{Tool, Toolbox};
 
-/// Servers as they were read, and those that could not be.
+/// The settings of servers, and the problems of invalid settings.
 type Read = (Vec<ServerConfig>, Vec<ServerProblem>);
 
 impl Local {
-    /// Starts these servers. Secrets are asked for only where their settings name them.
+    /// Starts these servers. Only the secrets that their settings name are resolved.
     pub(super) async fn start_servers(&self, servers: Vec<Server>) -> Result<(Servers, Vec<ServerProblem>)> {
         let (configs, mut problems) = self.read_servers(servers).await;
         let (servers, failed) = Servers::start(configs, &self.working_dir).await;
@@ -28,7 +28,7 @@ impl Local {
         Ok((servers, problems))
     }
 
-    /// Starts servers beside those that are there, in the place of those with their names.
+    /// Starts further servers. A server replaces an existing one of the same name.
     pub(super) async fn more_servers(
         &self,
         equipment: &mut Equipment,
@@ -45,21 +45,21 @@ impl Local {
     }
 
     async fn read_servers(&self, servers: Vec<Server>) -> Read {
-        // Which secrets are named is seen in reading; it is read again until all that it names are had.
+        // Reading reports the secrets that it needs. It is repeated until all of them are known.
         let mut values: HashMap<String, Option<String>> = HashMap::new();
         loop {
-            let (read, lacking) = read_with(&servers, &values);
-            if lacking.is_empty() {
+            let (read, missing) = read_with(&servers, &values);
+            if missing.is_empty() {
                 return read;
             }
-            for name in lacking {
+            for name in missing {
                 let value = self.lent_value(&name).await;
                 values.insert(name, value);
             }
         }
     }
 
-    /// A secret's value: the conversation's own, else that of the one above.
+    /// Returns a secret's value: from this conversation, or else from its parent.
     async fn lent_value(&self, name: &str) -> Option<String> {
         let mut value = self.secrets.value(name).await;
         if let (None, Some(lender)) = (&value, &self.parts.lender) {
@@ -68,7 +68,8 @@ impl Local {
         value.map(|secret| secret.expose().to_owned())
     }
 
-    /// Says which servers there are none of. What they said of it may hold a secret: it is masked.
+    /// Adds an event for every server that failed. The detail is masked, because a server's message may contain a
+    /// secret.
     pub(super) fn push_problems(&self, live: &mut Live, problems: Vec<ServerProblem>) {
         for problem in problems {
             let detail = self.secrets.mask_known().apply(&problem.to_string()).into_owned();
@@ -80,7 +81,7 @@ impl Local {
         }
     }
 
-    /// What it runs with, with the tools that its servers have now. `None` where they are the same.
+    /// Updates the equipment with the current tools of the servers. `None` if they have not changed.
     pub(super) fn kept_up(&self, equipment: &Equipment) -> Option<Arc<Equipment>> {
         let servers = equipment.servers.as_ref()?;
         let count = *servers.changes().borrow();
@@ -95,7 +96,7 @@ impl Local {
 }
 
 impl Equipment {
-    /// Takes in the servers and their tools. A tool whose name another one has is left out.
+    /// Adds the servers and their tools. A tool is left out if its name is in use.
     pub fn with_servers(mut self, servers: Servers) -> Self {
         self.servers_count = *servers.changes().borrow();
         self.toolbox.replace_servers_tools(offered(&servers, &self.filter));
@@ -105,26 +106,26 @@ impl Equipment {
     }
 }
 
-/// The tools that servers have and that the agent's settings let through.
+/// Returns the servers' tools that pass the filter of the agent's settings.
 fn offered(servers: &Servers, filter: &Option<regex::Regex>) -> Vec<Arc<dyn Tool>> {
     let passes = |tool: &Arc<dyn Tool>| filter.as_ref().is_none_or(|filter| filter.is_match(tool.name()));
     servers.tools().into_iter().filter(passes).collect()
 }
 
-/// Removes the tools that the agent's settings do not let through.
+/// Removes the tools that do not pass the filter of the agent's settings.
 pub(super) fn filtered(toolbox: &mut Toolbox, filter: &Option<regex::Regex>) {
     if let Some(filter) = filter {
         toolbox.remove(|tool| !filter.is_match(tool.name()));
     }
 }
 
-/// The servers of a list, with the names of secrets whose values are not among `values` yet.
+/// Reads the settings of `servers`. Also returns the names of needed secrets that `values` does not contain.
 fn read_with(servers: &[Server], values: &HashMap<String, Option<String>>) -> (Read, Vec<String>) {
-    let lacking = RefCell::new(Vec::new());
+    let missing = RefCell::new(Vec::new());
     let value = |name: &str| match values.get(name) {
         Some(value) => value.clone(),
         None => {
-            lacking.borrow_mut().push(name.to_owned());
+            missing.borrow_mut().push(name.to_owned());
             None
         }
     };
@@ -137,5 +138,5 @@ fn read_with(servers: &[Server], values: &HashMap<String, Option<String>>) -> (R
             None => {}
         }
     }
-    ((configs, problems), lacking.into_inner())
+    ((configs, problems), missing.into_inner())
 }

@@ -1,4 +1,4 @@
-//! What can be changed of a conversation while it goes on.
+//! Reads and changes the settings of an open conversation.
 
 use super::base::Change;
 use super::plugins::RECORD;
@@ -9,39 +9,39 @@ use crate::event::Json;
 use crate::secret::{Info, Source};
 
 impl Conversation {
-    /// Sets which actions wait for a person, from the next reply on.
+    /// Sets the policy that decides which actions wait for confirmation, from the next reply on.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn set_confirmation_policy(&self, policy: Policy) -> Result<()> {
         self.change(Change::Policy(policy)).await
     }
 
-    /// Sets who judges risks; `None` for nobody.
+    /// Sets the analyzer that rates risks. `None` removes it.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn set_security_analyzer(&self, analyzer: Option<Analyzer>) -> Result<()> {
         self.change(Change::Analyzer(analyzer)).await
     }
 
-    /// Sets the tags, all of them.
+    /// Replaces all tags.
     ///
     /// # Errors
-    /// [`ConversationError::Tag`](super::ConversationError::Tag), and what the store can meet.
+    /// [`ConversationError::Tag`](super::ConversationError::Tag) if a tag is invalid, and the errors of the store.
     pub async fn set_tags(&self, tags: Vec<(String, String)>) -> Result<()> {
         check_tags(&tags)?;
         self.change(Change::Tags(tags)).await
     }
 
-    /// Sets what the agent remembers for itself, all of it but which plugins were loaded: a JSON object.
+    /// Replaces the agent's state, a JSON object. The record of the loaded plugins is kept.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn set_agent_state(&self, state: Json) -> Result<()> {
         self.0.refuse_closed()?;
         let mut live = self.0.lock().await?;
-        // Which plugins were loaded is not the agent's to forget.
+        // A resumed conversation needs this record to load the same plugins.
         let record = live.base.agent_state.to_value().get(RECORD).cloned();
         live.set(Change::AgentState(state));
         if let Some(record) = record {
@@ -50,10 +50,10 @@ impl Conversation {
         self.0.commit(&mut live).await
     }
 
-    /// Adds secrets, or puts them in the place of those with their names. They are sealed at once.
+    /// Adds secrets. A secret replaces an existing one of the same name. They are sealed and stored at once.
     ///
     /// # Errors
-    /// What the store can meet; then they are known to this process only.
+    /// The errors of the store. In this case only this process knows the secrets.
     pub async fn update_secrets(&self, secrets: Vec<(String, Source)>) -> Result<()> {
         self.0.refuse_closed()?;
         let mut live = self.0.lock().await?;
@@ -61,10 +61,10 @@ impl Conversation {
         self.0.save_secrets(&mut live).await
     }
 
-    /// Takes secrets away: no command gets them any more. Their values stay hidden in what tools print.
+    /// Removes secrets, so that no command gets them any more. Their values are still masked in the output of tools.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn remove_secrets(&self, names: &[String]) -> Result<()> {
         self.0.refuse_closed()?;
         let mut live = self.0.lock().await?;
@@ -72,25 +72,26 @@ impl Conversation {
         self.0.save_secrets(&mut live).await
     }
 
-    /// The names of its secrets and what they are for.
+    /// Returns the names and descriptions of the conversation's secrets.
     #[must_use]
     pub fn secrets(&self) -> Vec<Info> {
         self.0.secrets.infos()
     }
 
-    /// Which actions wait for a person.
+    /// Returns the policy that decides which actions wait for confirmation.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn confirmation_policy(&self) -> Result<Policy> {
         Ok(self.0.lock().await?.base.policy.clone())
     }
 
-    /// Whether risks are judged and a person may be asked: what the reference shows to people. Whether one is asked
-    /// follows from the policy alone, as an action that nobody judges has a risk that is not known.
+    /// Returns whether an analyzer rates risks and the policy can require confirmation. The reference shows this value
+    /// to users. Only the policy decides whether an action waits: without an analyzer, the risk of an action is
+    /// unknown.
     ///
     /// # Errors
-    /// What the store can meet.
+    /// The errors of the store.
     pub async fn is_confirmation_mode_active(&self) -> Result<bool> {
         let live = self.0.lock().await?;
         Ok(live.base.analyzer.is_some() && live.base.policy != Policy::Never)

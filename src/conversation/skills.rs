@@ -1,6 +1,6 @@
-//! The skills of a conversation: those of its agent's settings, its project's, a person's own.
+//! The skills of a conversation: from its agent's settings, its project, the user's files and plugins.
 //!
-//! Which are read the agent's `agent_context` says. Source: `runtime.md` sections 3.5 and 8.1.
+//! The agent's `agent_context` decides which files are read. Source: `docs/reference/extensions.md#skills`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::plugin::skills_of_person;
 use crate::skill::{self, Shelf, Skill};
 use crate::tool::{InvokeSkill, SkillSource, Tool};
 
-/// A shelf that guides a conversation.
+/// The guide of a conversation that reads from a shelf of skills.
 pub(super) struct Guided {
     pub shelf: Arc<Shelf>,
-    /// The agent's model, whose vendor's files count.
+    /// The name of the agent's model. Files for the models of other vendors are left out.
     model: String,
     suffix: String,
 }
@@ -52,7 +52,8 @@ impl Guide for Guided {
 }
 
 impl Local {
-    /// Reads the skills that the agent's settings ask for; `None` for settings without an `agent_context`.
+    /// Reads the skills that the agent's settings ask for, and adds `more`. `None` if the settings have no
+    /// `agent_context` and `more` is empty.
     pub(super) async fn shelf(&self, agent: &AgentDocument, more: Vec<Skill>) -> Result<Option<Arc<Guided>>> {
         let Some(context) = agent.member("agent_context").filter(|context| context.is_object()) else {
             if more.is_empty() {
@@ -78,7 +79,7 @@ impl Local {
         });
         let read = read.await.map_err(|_| ConversationError::Abandoned { what: "reading skills" })?;
         shelf.fill(read.own);
-        // A plugin's take the place of those of the same names; a project's go before all.
+        // A plugin's skill replaces one of the same name. The project's skills replace all others and come first.
         for skill in more {
             match shelf.skills.iter_mut().find(|known| known.name == skill.name) {
                 Some(place) => *place = skill,
@@ -91,7 +92,7 @@ impl Local {
         Ok(Some(Arc::new(guided(agent, shelf))))
     }
 
-    /// The tool that calls upon skills, where there are any that can be called upon.
+    /// Returns the tool that invokes skills by name.
     pub(super) fn invoke_skill(&self, shelf: &Arc<Shelf>) -> Arc<dyn Tool> {
         let (shelf, working_dir) = (Arc::clone(shelf), self.working_dir.clone());
         let source: SkillSource = Arc::new(move |name, _| {
@@ -102,7 +103,7 @@ impl Local {
     }
 }
 
-/// What was read from files.
+/// The skills and the memory that were read from files.
 struct Read {
     own: Vec<Skill>,
     project: Vec<Skill>,

@@ -1,7 +1,7 @@
-//! One step within a run: what waits is carried out, else the model is asked and its reply becomes events.
+//! One step of a run: executes the pending actions, or else asks the model and stores its reply as events.
 //!
-//! Order: `runtime.md` section 3.3. While the model is asked others may hold the conversation; what they did counts when
-//! the reply comes.
+//! Order: `docs/reference/runtime.md#step`. The conversation is not locked while the model is asked. Changes that
+//! others make meanwhile are applied before the reply is stored.
 
 use std::sync::Arc;
 
@@ -23,16 +23,16 @@ use crate::llm::{LlmError, Model, Reply};
 use crate::state::{ExecutionStatus, ModelCall};
 use crate::view::View;
 
-/// What a step has come to.
+/// The result of a step without pending actions.
 enum Thought {
-    /// The view was too long.
+    /// The view was too long and was condensed.
     Condensed(Box<Condensation>),
     /// The model was asked.
     Model(Box<step::Thought>),
 }
 
 impl Local {
-    /// Takes one step. The conversation is let go of while the model is asked.
+    /// Takes one step. The conversation is unlocked while the model is asked.
     pub(super) async fn step<'l>(
         self: &'l Arc<Self>,
         mut live: MutexGuard<'l, Live>,
@@ -81,7 +81,7 @@ impl Local {
             live.set(Change::Spent(Box::new(spent(&*equipment.model, reply))));
         }
         if live.moves != moves {
-            // HEAD was moved meanwhile: this answers a branch that nobody is on any more.
+            // HEAD was moved meanwhile, so the reply belongs to a branch that is no longer active.
             return Ok(live);
         }
         match thought {
@@ -91,7 +91,7 @@ impl Local {
         Ok(live)
     }
 
-    /// Asks the model what is to be done.
+    /// Asks the model for its next reply.
     async fn ask_model(
         &self,
         view: &View,
@@ -99,10 +99,10 @@ impl Local {
         equipment: &Equipment,
         item: &EventId,
     ) -> Result<Thought> {
-        let told = self.parts.on_delta.clone();
-        let on_delta = told.map(|told| {
+        let callback = self.parts.on_delta.clone();
+        let on_delta = callback.map(|callback| {
             let item = item.clone();
-            move |delta| told(&item, &delta)
+            move |delta| callback(&item, &delta)
         });
         let question = Question {
             view,
@@ -111,7 +111,7 @@ impl Local {
             conversation: self.id.as_str().into(),
             can_condense: !equipment.condensers.is_empty(),
             cancel: &run.cancel,
-            on_delta: on_delta.as_ref().map(|told| told as &(dyn Fn(_) + Send + Sync)),
+            on_delta: on_delta.as_ref().map(|callback| callback as &(dyn Fn(_) + Send + Sync)),
         };
         let thought = tokio::select! {
             biased;
@@ -171,7 +171,7 @@ impl Local {
                     return Ok(());
                 }
                 self.commit(live).await?;
-                // Who pauses while the model thinks wants nothing to be done, unless it was asked for otherwise.
+                // A pause during the model call holds back the actions, unless `OnPause::FinishStep` is set.
                 let holds =
                     live.base.status == ExecutionStatus::Paused && self.parts.on_pause == OnPause::Hold;
                 if actions.is_empty() || holds {
@@ -180,20 +180,20 @@ impl Local {
                 self.execute(live, run, equipment, &actions).await
             }
             ReplyKind::Said => {
-                self.push_said(live, reply, item);
+                self.push_message(live, reply, item);
                 finish(live);
                 Ok(())
             }
             ReplyKind::OnlyThought | ReplyKind::Empty => {
-                self.push_said(live, reply, item);
+                self.push_message(live, reply, item);
                 live.push(note(Source::Environment, NUDGE));
                 Ok(())
             }
         }
     }
 
-    /// What the model said, with every secret hidden. What its provider signed stays as it is.
-    fn push_said(&self, live: &mut Live, reply: Reply, item: EventId) {
+    /// Adds the model's message, with every secret masked. The parts that the provider signed are not changed.
+    fn push_message(&self, live: &mut Live, reply: Reply, item: EventId) {
         let mask = self.secrets.mask_known();
         let mut message = reply.message;
         for part in &mut message.content {
@@ -208,7 +208,8 @@ impl Local {
         live.push(event);
     }
 
-    /// Takes in a reply's calls: an action each, or an action that is none and an error. Answers the actions.
+    /// Adds an action for each call of a reply. An invalid call becomes an action without arguments, and an error.
+    /// Returns the valid actions.
     async fn take_calls(
         &self,
         live: &mut Live,
@@ -257,7 +258,8 @@ impl Local {
         actions
     }
 
-    /// Whether a person has to be asked about these actions. Where an analyzer judges them, its judgement is taken in.
+    /// Returns whether these actions have to wait for confirmation. If there is an analyzer, adds an event with its
+    /// ratings.
     fn must_ask(&self, live: &mut Live, actions: &[Arc<ActionEvent>]) -> bool {
         use crate::event::Action::{Finish, Think};
         let is_harmless = matches!(actions, [only] if matches!(only.action, Some(Finish(_) | Think(_))));
@@ -284,20 +286,20 @@ impl Local {
         asks
     }
 
-    /// Asks every source of secrets that was not asked yet, so that masking does not have to.
+    /// Resolves every secret that has no known value, so that the mask includes its value.
     pub(super) async fn resolve_secrets(&self) {
         self.secrets.resolve().await;
     }
 }
 
-/// The agent has finished, unless somebody paused it meanwhile: then it finishes when it is let go on.
+/// Sets the status `finished`. If the conversation was paused meanwhile, it finishes when it is resumed.
 pub(super) fn finish(live: &mut Live) {
     if live.base.status != ExecutionStatus::Paused {
         live.set(Change::Status(ExecutionStatus::Finished));
     }
 }
 
-/// The first action of a reply carries what the model said and thought with it.
+/// Moves the reply's text and reasoning into its first action.
 fn with_thought(event: &mut ActionEvent, message: Message) {
     let texts = message.content.into_iter().filter_map(|part| match part {
         Content::Text(text) => Some(text),
@@ -309,7 +311,7 @@ fn with_thought(event: &mut ActionEvent, message: Message) {
     event.responses_reasoning_item = message.responses_reasoning_item.map(Box::new);
 }
 
-/// What a reply cost.
+/// Returns the record of a reply's tokens and cost.
 pub(super) fn spent(model: &dyn Model, reply: &Reply) -> ModelCall {
     ModelCall {
         usage_id: model.usage_id().to_owned(),

@@ -1,4 +1,4 @@
-//! Another model for the same conversation.
+//! Replaces the model of a conversation.
 
 use super::base::Change;
 use super::{Conversation, Result};
@@ -6,22 +6,22 @@ use crate::agent::AgentDocument;
 use crate::event::Json;
 use crate::event::json::Raw;
 
-/// The member of a model's settings that tells what it is used for.
+/// The member of a model's settings under which its costs are recorded.
 const USAGE_ID: &str = "usage_id";
 
 impl Conversation {
-    /// Lets the model that `llm` describes take over, from the next step on. A condenser that was asked with the same
-    /// settings as the agent follows. What was spent under a use stays there.
+    /// Replaces the agent's model by the one that `llm` describes, from the next step on. A condenser that had the same
+    /// settings as the agent gets the new model too. Costs that are already recorded under a usage id stay there.
     ///
     /// # Errors
-    /// [`ConversationError::Model`](super::ConversationError::Model) where nobody makes such a model, and what the
-    /// store can meet.
+    /// [`ConversationError::Model`](super::ConversationError::Model) if the model cannot be made, and the errors of the
+    /// store.
     pub async fn switch_llm(&self, llm: &Json) -> Result<()> {
         let local = &self.0;
         local.refuse_closed()?;
         let mut live = local.lock().await?;
         let agent = switched(&live.base.agent, llm);
-        // Made before anything is written: a model that cannot be made is no model to go on with.
+        // The model is made before anything is written, so that a failure changes nothing.
         let equipment = match local.equipment() {
             Some(equipment) => Some(local.with_model(&equipment, &agent)?),
             None => {
@@ -38,7 +38,7 @@ impl Conversation {
     }
 }
 
-/// The agent with another model, and its condenser too where it had the same one.
+/// Returns the agent with another model. Its condenser gets the new model too if it had the same one.
 fn switched(agent: &AgentDocument, llm: &Json) -> AgentDocument {
     let same = |one: Raw<'_>, other: Raw<'_>| {
         let members = |llm: Raw<'_>| -> Vec<(String, String)> {
@@ -67,7 +67,7 @@ fn switched(agent: &AgentDocument, llm: &Json) -> AgentDocument {
     }
 }
 
-/// An object with a member set.
+/// Returns the object with the member set.
 fn with(object: Raw<'_>, member: &str, value: Option<&Json>) -> Json {
     match AgentDocument::parse(object.text()) {
         Ok(document) => document.with(member, value).json().clone(),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condenser_follows_where_it_had_the_agents_model() {
+    fn a_condenser_with_the_agents_model_gets_the_new_one() {
         let agent = AgentDocument::parse(
             r#"{"llm":{"model":"a","usage_id":"agent"},"condenser":{"llm":{"usage_id":"condenser","model":"a"},"kind":"C"},"kind":"Agent"}"#,
         )

@@ -1,4 +1,4 @@
-//! A tool called by hand.
+//! Direct calls of a tool, outside a run.
 
 use tokio_util::sync::CancellationToken;
 
@@ -8,11 +8,12 @@ use crate::event::json::Raw;
 use crate::tool::{self, ToolError};
 
 impl Conversation {
-    /// Calls a tool of the agent's with these arguments, a JSON object. Nothing is written down, no hook is asked and
-    /// no consent; secrets are hidden in what it answers. It does not wait for a run.
+    /// Calls one of the agent's tools with these arguments, a JSON object. The call is not stored, asks no hook and
+    /// needs no consent. Secrets are masked in the answer. The call does not wait for a run.
     ///
     /// # Errors
-    /// [`ConversationError::UnknownTool`], [`ConversationError::Tool`], and what getting ready can meet.
+    /// [`ConversationError::UnknownTool`] if the agent has no such tool, [`ConversationError::Tool`] if the arguments
+    /// are invalid or the call fails, and the errors of preparing the conversation.
     pub async fn execute_tool(&self, name: &str, arguments: &str) -> Result<Observation> {
         let local = &self.0;
         local.refuse_closed()?;

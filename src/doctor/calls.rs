@@ -1,33 +1,34 @@
-//! Calls and answers along a branch.
+//! Matches tool calls and answers on a branch.
 //!
-//! A result answers the action it names, an error the newest earlier calls of its name, and only what comes
-//! later answers (`events.md` section 6): as the reference decides what a run has still to do.
+//! A result answers the action that it names. An error answers all earlier open calls with its call id. An answer has
+//! to follow its call (`docs/reference/events.md#open-actions`). The reference decides in the same way which calls a
+//! run still has to execute.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::skeleton::{Part, Skeleton};
 
-/// What is odd about the calls of a branch; all places.
+/// The irregularities in the calls of a branch. All numbers are places.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Calls {
-    /// Actions that nothing answers.
+    /// Actions without an answer.
     pub dangling: Vec<usize>,
-    /// Answers after the first one to a call, each with the first.
+    /// Further answers to a call, each with the place of the first answer.
     pub second: Vec<(usize, usize)>,
-    /// Actions that bear the name of an earlier call, each with the first.
+    /// Actions whose call id was used before, each with the place of its first use.
     pub repeated: Vec<(usize, usize)>,
-    /// Answers to calls that are not on the branch.
+    /// Answers without a call on the branch.
     pub stray: Vec<usize>,
 }
 
 impl Calls {
-    /// Reads the events at `branch`, in the order of the branch.
+    /// Reads the events at the places `branch`, in the order of the branch.
     pub(super) fn of(skeleton: &Skeleton, branch: &[usize]) -> Self {
         let mut calls = Self::default();
         let mut first_calls: HashMap<&str, usize> = HashMap::new();
         let mut first_answers: HashMap<&str, usize> = HashMap::new();
         let mut actions: HashMap<&str, usize> = HashMap::new();
-        // Actions that wait, by their order on the branch, and those of them that bear a name.
+        // The actions that await an answer, by their order on the branch; and these orders by call id.
         let mut waiting: BTreeMap<usize, usize> = BTreeMap::new();
         let mut by_call: HashMap<&str, Vec<usize>> = HashMap::new();
         for (order, place) in branch.iter().copied().enumerate() {
@@ -65,7 +66,7 @@ impl Calls {
                 Part::Other => {}
             }
         }
-        // One whose name was answered, though for another action, is answered to every provider.
+        // A call id that has any answer counts as answered, because providers match answers only by this id.
         calls.dangling = waiting.into_values().collect();
         calls.dangling.retain(|place| match &skeleton.parts[*place] {
             Part::Call { call, .. } => !first_answers.contains_key(&**call),

@@ -1,4 +1,4 @@
-//! One conversation examined: its sequences, its tree and HEAD, its calls, its payloads, its import.
+//! Examines one conversation: its sequences, its tree and HEAD, its calls, its payloads, its import.
 
 use super::calls::Calls;
 use super::skeleton::{Odd, Part, Skeleton};
@@ -9,10 +9,10 @@ use crate::ids::{ConversationId, EventId, Sequence};
 use crate::store::Conversation;
 use crate::tree::Tree;
 
-/// How many findings of one kind are told of a conversation; the last of them says how many more there are.
+/// The maximum number of findings of one kind for a conversation. The last of them tells how many more there are.
 const FINDINGS_MAX: usize = 20;
 
-/// The findings of one conversation as they are made.
+/// The conversation under examination, and its findings so far.
 struct Chart<'a> {
     row: &'a Conversation,
     skeleton: &'a Skeleton,
@@ -34,16 +34,16 @@ impl Chart<'_> {
         }
     }
 
-    /// Makes a note of the last finding, unless it concerns the live branch.
+    /// Turns the last finding into a note, unless it concerns the live branch.
     fn note_unless(&mut self, is_live: bool) {
         if let Some(finding) = self.findings.last_mut() {
             finding.is_note |= !is_live;
         }
     }
 
-    /// Takes away what would write to a copy of another program's log: it stays as that program wrote it.
+    /// Removes the remedies that would write to the imported log of another program, which has to stay unchanged.
     fn leave_as_it_is(&mut self) {
-        // The kinds of what has no counterpart here are the import's own.
+        // The import itself makes up kinds for events that have no counterpart here.
         if self.row.foreign().is_some() {
             self.findings.retain(|finding| finding.trouble != Trouble::UnfamiliarKind);
         }
@@ -53,7 +53,7 @@ impl Chart<'_> {
             ) = finding.remedy
             {
                 finding.remedy = None;
-                finding.what.push_str("; its program left it so");
+                finding.what.push_str("; the other program left it like this");
             }
             finding.is_note |= matches!(
                 finding.trouble,
@@ -70,7 +70,8 @@ impl Chart<'_> {
         self.skeleton.tree.id(place).unwrap_or_default()
     }
 
-    /// Keeps the first of many findings of one kind and says of the last one that there are more.
+    /// Keeps only the first findings of a kind that has many and no remedy. Adds the number of the others to the last
+    /// one.
     fn cut(&mut self) {
         for trouble in Trouble::ALL {
             let of_kind = |finding: &Finding| finding.trouble == *trouble;
@@ -114,8 +115,8 @@ impl Doctor<'_> {
             && let Some(what) = self.store.check_catalogue(id)?
         {
             chart.add(Trouble::Catalogue, what, Some(Remedy::Recatalogue));
-            // The log goes on behind what the row says, so the rest of it was not read here. What would be said of HEAD
-            // and of calls would be wrong, and mending it would write to the log: both wait for the row.
+            // The log is longer than the row says, so its end was not read here. Findings about HEAD and calls would be
+            // wrong, and their repair would write to the log. So the row has to be repaired first.
             if self.store.hash_at(id, Sequence(row.event_count))?.is_some() {
                 seen.findings.append(&mut chart.findings);
                 return Ok(());
@@ -133,7 +134,7 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    /// Where HEAD is and where it should be; answers the branch that is live, or would be.
+    /// Checks HEAD and the tree. Returns the branch that is live, or that will be live after the repair.
     fn examine_head(&self, chart: &mut Chart<'_>) -> Result<Vec<usize>> {
         let tree = &chart.skeleton.tree;
         let ways = Ways::of(tree);
@@ -152,7 +153,7 @@ impl Doctor<'_> {
         for (first, hanging) in ways.cycles() {
             let is_live = head.is_some_and(|head| ways.end(head) == End::Cycle(first));
             let what = format!(
-                "its parents lead back to it; {hanging} events have no way to a beginning{}",
+                "its parents lead back to it; {hanging} events have no path to a root event{}",
                 live(is_live)
             );
             chart.add_at(Trouble::Cycle, first, what, move_to_newest().filter(|_| is_live));
@@ -162,7 +163,7 @@ impl Doctor<'_> {
             let is_live = head.is_some_and(|head| ways.end(head) == End::Missing(orphan));
             let parent = named_parent(tree, orphan);
             let what = format!(
-                "it follows {parent:?}, which is not in the log; {hanging} events hang on it{}",
+                "it follows {parent:?}, which is not in the log; {hanging} events depend on it{}",
                 live(is_live)
             );
             let stand_in = || Remedy::StandIn {
@@ -193,12 +194,12 @@ impl Doctor<'_> {
         Ok(live_tip.and_then(|tip| tree.path(tip).ok()).unwrap_or_default())
     }
 
-    /// Whether events follow HEAD that should be live; answers the last of them where they will be.
+    /// Checks whether events behind HEAD should be live. Returns the last of them if a repair will move HEAD there.
     fn examine_tail(&self, chart: &mut Chart<'_>, head: usize) -> Result<Option<usize>> {
         let tree = &chart.skeleton.tree;
         let Some(tip) = straight_on(tree, head) else { return Ok(None) };
         let last = Sequence(chart.skeleton.sequence(tree.len() - 1));
-        // Someone who went back here left a note of it, which an import from a folder cannot have.
+        // A HEAD that was moved back on purpose has a record of it. An import from a folder has no such records.
         let went_back = self
             .store
             .last_head_move(&chart.row.id, last)?
@@ -206,14 +207,14 @@ impl Doctor<'_> {
         if went_back {
             return Ok(None);
         }
-        let crashed = self.told_status(chart)?.as_deref() == Some("running");
+        let is_running = self.base_status(chart)?.as_deref() == Some("running");
         let behind = chart.skeleton.sequence(tip) - chart.skeleton.sequence(head);
         let what = format!(
             "HEAD is {behind} events behind the last one, {}{}",
             chart.id(tip),
-            if crashed { ", and the base state says that it still runs" } else { "" }
+            if is_running { ", and the base state says that it still runs" } else { "" }
         );
-        let mends = (crashed || self.is_meant(Trouble::HeadBehind)) && !self.is_busy(chart);
+        let mends = (is_running || self.is_meant(Trouble::HeadBehind)) && !self.is_busy(chart);
         let remedy = mends.then(|| Remedy::MoveHead { to: Some(chart.id(tip).to_owned()) });
         chart.add_at(Trouble::HeadBehind, head, what, remedy);
         Ok(mends.then_some(tip))
@@ -228,13 +229,13 @@ impl Doctor<'_> {
         for place in calls.dangling {
             let Part::Call { call, tool, .. } = &chart.skeleton.parts[place] else { continue };
             if status == "waiting_for_confirmation" {
-                continue; // it waits for a person, as it should
+                continue; // it waits for a person, as intended
             }
-            let mut what = format!("it calls {tool} ({call}), and nothing has answered");
+            let mut what = format!("it calls {tool} ({call}) and has no answer");
             if busy {
-                what.push_str("; something happened a moment ago, so it may be at work");
+                what.push_str("; the conversation was active a moment ago, so the tool may still be running");
             } else if waits {
-                what.push_str("; the run is paused, and carries it out when it goes on");
+                what.push_str("; the run is paused and executes the call when it is resumed");
             }
             let remedy = (!busy && (!waits || on_purpose)).then(|| Remedy::Answer {
                 action: chart.id(place).to_owned(),
@@ -244,11 +245,11 @@ impl Doctor<'_> {
             chart.add_at(Trouble::DanglingCall, place, what, remedy);
         }
         for (place, first) in calls.second {
-            let what = format!("its call was answered before, by {}", chart.id(first));
+            let what = format!("its call was already answered by {}", chart.id(first));
             chart.add_at(Trouble::TwoAnswers, place, what, None);
         }
         for (place, first) in calls.repeated {
-            let what = format!("its call bears the same name as that of {}", chart.id(first));
+            let what = format!("its call has the same id as that of {}", chart.id(first));
             chart.add_at(Trouble::RepeatedCall, place, what, None);
         }
         for place in calls.stray {
@@ -259,20 +260,19 @@ impl Doctor<'_> {
                 None,
             );
         }
-        if !busy && self.told_status(chart)?.as_deref() == Some("running") {
+        if !busy && self.base_status(chart)?.as_deref() == Some("running") {
             chart.add(Trouble::StaleRun, "its status is running".into(), Some(Remedy::Stop));
         }
         Ok(())
     }
 
-    /// The status as the base state tells it.
-    fn told_status(&self, chart: &Chart<'_>) -> Result<Option<String>> {
+    /// Returns the status in the base state.
+    fn base_status(&self, chart: &Chart<'_>) -> Result<Option<String>> {
         let state = self.store.base_state(&chart.row.id)?;
         Ok(state.and_then(|state| state.document.text("execution_status").map(|text| text.into_owned())))
     }
 
-    /// Whether someone may be running the conversation right now: something was appended a moment ago, and
-    /// not by an import.
+    /// Returns whether the conversation may be running now: an event was appended a moment ago, and not by an import.
     fn is_busy(&self, chart: &Chart<'_>) -> bool {
         let Some(recorded_at) = chart.skeleton.recorded_at else { return false };
         let imported = self
@@ -284,10 +284,10 @@ impl Doctor<'_> {
         !imported && self.may_run(recorded_at)
     }
 
-    /// What the import of a conversation found wrong, in one finding.
+    /// Adds one finding with the problems of the conversation's import.
     fn examine_import(&self, chart: &mut Chart<'_>) -> Result<()> {
         let mut problems = self.store.problems(&chart.row.id)?;
-        // Which id it was given is no damage.
+        // A changed id is not damage.
         problems.retain(|problem| !problem.problem.starts_with("another folder was imported"));
         if let Some(first) = problems.first() {
             let more = match problems.len() - 1 {
@@ -302,7 +302,7 @@ impl Doctor<'_> {
 }
 
 fn live(is_live: bool) -> &'static str {
-    if is_live { ", HEAD among them" } else { ", none of them on the live branch" }
+    if is_live { ", including HEAD" } else { ", none of them on the live branch" }
 }
 
 fn examine_sequences(chart: &mut Chart<'_>) {
@@ -320,7 +320,7 @@ fn examine_sequences(chart: &mut Chart<'_>) {
 }
 
 fn examine_payloads(chart: &mut Chart<'_>) {
-    let told = |kind: &str, odd: &Odd| {
+    let describe = |kind: &str, odd: &Odd| {
         let kind = if kind.is_empty() { "no kind" } else { kind };
         match (odd.count, odd.why.as_str()) {
             (1, "") => format!("it is of the kind {kind}"),
@@ -335,7 +335,7 @@ fn examine_payloads(chart: &mut Chart<'_>) {
     ];
     for (trouble, odd) in both {
         for (kind, odd) in odd {
-            let mut finding = Finding::new(trouble, Some(chart.row.id.clone()), told(kind, odd), None);
+            let mut finding = Finding::new(trouble, Some(chart.row.id.clone()), describe(kind, odd), None);
             finding.sequence = Some(Sequence(odd.first.0));
             finding.event = Some(odd.first.1.clone());
             chart.findings.push(finding);
@@ -350,7 +350,7 @@ fn named_parent(tree: &Tree, orphan: usize) -> String {
     }
 }
 
-/// The events from `orphan` to `head`, in the order of the branch.
+/// Returns the places from `orphan` to `head`, in the order of the branch.
 fn tail_from(tree: &Tree, orphan: usize, head: usize) -> Vec<usize> {
     let mut tail = vec![head];
     while let Some(&last) = tail.last()

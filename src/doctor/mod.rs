@@ -1,12 +1,12 @@
-//! Finding out what is wrong with a file and its conversations, explaining it, and mending what can be
-//! mended without taking anything away.
+//! Finds out what is wrong with a file and its conversations, explains it, and repairs what can be repaired without
+//! deleting anything.
 //!
-//! [`Doctor::examine`] only looks. A [`Finding`] says what is wrong and where; its [`Trouble`] what that
-//! means and what to do; its [`Remedy`], where there is one, what [`Doctor::repair`] would do. Invariant: a
-//! repair never deletes and never rewrites. It appends events, moves HEAD, sets the status, makes derived
-//! tables again or goes on with an import, and each leaves a receipt in the file.
+//! [`Doctor::examine`] only reads. A [`Finding`] describes what is wrong and where. Its [`Trouble`] explains what that
+//! means and what to do. Its [`Remedy`], if there is one, is what [`Doctor::repair`] would do. Invariant: a repair
+//! never deletes and never rewrites events. It appends events, moves HEAD, sets the status, rebuilds derived tables or
+//! continues an import. Each repair leaves a receipt in the file.
 //!
-//! Whether bytes were changed is not its question but that of `annals verify`.
+//! The doctor does not check whether bytes were changed: `annals verify` does.
 
 mod calls;
 mod conversation;
@@ -27,21 +27,22 @@ pub use trouble::Trouble;
 /// How thoroughly derived tables are compared with the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// The conversations that went on last, until so many events are reached.
+    /// The conversations that were last active, up to this number of events.
     Sample(u64),
     /// Every conversation.
     Everything,
 }
 
-/// How to examine.
+/// The options of an examination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoctorOptions {
-    /// Only these troubles; empty for all. What is named here is also mended where it could be on purpose.
+    /// Look only for these troubles. Empty for all. A trouble that is named here is also repaired if it may be
+    /// intended.
     pub only: Vec<Trouble>,
-    /// Default: a sample of 100,000 events.
+    /// How thoroughly derived tables are compared. Default: a sample of 100,000 events.
     pub comparison: Comparison,
-    /// A conversation in which something happened less than this many microseconds ago may be running:
-    /// nothing of it is mended. Default: ten minutes.
+    /// A conversation that was active less than this many microseconds ago may be running, so it is not repaired.
+    /// Default: ten minutes.
     pub quiet_for_us: i64,
 }
 
@@ -51,44 +52,44 @@ impl Default for DoctorOptions {
     }
 }
 
-/// What mends a finding.
+/// The repair of a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remedy {
-    /// HEAD goes to this event; to before everything where there is none.
+    /// HEAD is moved to this event.
     MoveHead {
-        /// The event's id.
+        /// The event's id. `None` moves HEAD before the first event.
         to: Option<String>,
     },
-    /// An event of the lost parent's id is appended, which says that the one that was there is lost.
+    /// A placeholder with the id of the lost parent is appended. It says that the original event is lost.
     StandIn {
         /// The lost parent's id.
         id: String,
-        /// The event it follows; a beginning where there is none.
+        /// The event that it follows. `None` makes it a root event.
         parent: Option<String>,
     },
-    /// An error is appended that answers the call, as a server does after a crash.
+    /// An error that answers the call is appended, as a server does after a crash.
     Answer {
         /// The action's id.
         action: String,
-        /// The model's name for the call.
+        /// The call's id.
         call: String,
         /// The tool.
         tool: String,
     },
     /// The status in the base state becomes `error`.
     Stop,
-    /// The conversation is imported again from where it came from, which adds what is not here yet.
+    /// The conversation is imported again from its source. This adds the missing parts.
     ImportAgain {
-        /// The path.
+        /// The path of the source.
         from: String,
     },
-    /// The catalogue's row is made again from the log.
+    /// The catalogue's row is rebuilt from the log.
     Recatalogue,
-    /// Every index is made again from its table.
+    /// Every index is rebuilt from its table.
     Reindex,
-    /// The log's guards are made again.
+    /// The log's guards are created again.
     Reguard,
-    /// The projection is made again from the log.
+    /// The projection is rebuilt from the log.
     Rebuild {
         /// Its name.
         projection: &'static str,
@@ -96,47 +97,47 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// What it does, in words.
+    /// Returns a description of what the repair does.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
             Self::MoveHead { to: Some(to) } => format!("moves HEAD to {to}"),
-            Self::MoveHead { to: None } => "moves HEAD before everything".into(),
+            Self::MoveHead { to: None } => "moves HEAD before the first event".into(),
             Self::StandIn { id, .. } => {
-                format!("appends an event {id} that says the one that stood there is lost")
+                format!("appends an event {id} as a placeholder for the lost one")
             }
             Self::Answer { action, .. } => format!("appends an error that answers action {action}"),
             Self::Stop => "sets the status to error".into(),
-            Self::ImportAgain { from } => format!("goes on importing from {from}"),
-            Self::Recatalogue => "makes its row in the catalogue again from the log".into(),
-            Self::Reindex => "makes every index again from its table".into(),
-            Self::Reguard => "makes the guards again as the migrations made them".into(),
-            Self::Rebuild { projection } => format!("makes the projection {projection} again from the log"),
+            Self::ImportAgain { from } => format!("continues the import from {from}"),
+            Self::Recatalogue => "rebuilds its row in the catalogue from the log".into(),
+            Self::Reindex => "rebuilds every index from its table".into(),
+            Self::Reguard => "creates the guards again as the migrations do".into(),
+            Self::Rebuild { projection } => format!("rebuilds the projection {projection} from the log"),
         }
     }
 }
 
-/// Something that is wrong.
+/// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind of thing.
+    /// The kind of the finding.
     pub trouble: Trouble,
-    /// The conversation; `None` where it is the file.
+    /// The conversation. `None` for a finding about the file.
     pub conversation: Option<ConversationId>,
-    /// The event's place in its conversation, where it concerns one.
+    /// The event's sequence, if the finding is about one event.
     pub sequence: Option<Sequence>,
-    /// The event's id.
+    /// The event's id, if the finding is about one event.
     pub event: Option<String>,
-    /// What exactly.
+    /// The details.
     pub what: String,
-    /// Whether it is only worth knowing: nothing stumbles over it where it is.
+    /// Whether the finding is only information, which causes no failure.
     pub is_note: bool,
-    /// What mends it; `None` where nothing does, or only a person can decide.
+    /// The repair. `None` if there is none, or if a person has to decide.
     pub remedy: Option<Remedy>,
 }
 
 impl Finding {
-    /// A finding about a conversation, or about the file.
+    /// Makes a finding about a conversation, or about the file.
     fn new(
         trouble: Trouble,
         conversation: Option<ConversationId>,
@@ -147,31 +148,31 @@ impl Finding {
     }
 }
 
-/// What an examination saw.
+/// The result of an examination.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Examination {
-    /// How many conversations.
+    /// The number of examined conversations.
     pub conversations: u64,
-    /// How many events.
+    /// The number of examined events.
     pub events: u64,
-    /// In how many conversations derived tables were compared with the log.
+    /// The number of conversations whose derived tables were compared with the log.
     pub compared: u64,
-    /// What is wrong, by trouble in the order of [`Trouble::ALL`], then conversation by conversation.
+    /// The findings, sorted by trouble in the order of [`Trouble::ALL`], then by conversation.
     pub findings: Vec<Finding>,
 }
 
 impl Examination {
-    /// Whether there is nothing but notes.
+    /// Returns whether there are no findings except notes.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.findings.iter().all(|finding| finding.is_note)
     }
 }
 
-/// Told how many events were examined so far.
+/// A callback that receives the number of events examined so far.
 pub type OnProgress<'p> = &'p mut dyn FnMut(u64);
 
-/// Examines and mends a store.
+/// Examines and repairs a store.
 #[derive(Debug)]
 pub struct Doctor<'s> {
     store: &'s Store,
@@ -179,19 +180,20 @@ pub struct Doctor<'s> {
 }
 
 impl<'s> Doctor<'s> {
-    /// A doctor for `store`.
+    /// Makes a doctor for `store`.
     #[must_use]
     pub fn new(store: &'s Store, options: DoctorOptions) -> Self {
         Self { store, options }
     }
 
-    /// Examines the whole file, or one conversation of it. Changes nothing, except that projections catch up
-    /// with the log where the file may be written.
+    /// Examines the whole file, or one conversation. Changes nothing, except that projections catch up with the log if
+    /// the file is writable.
     ///
-    /// Memory holds one conversation's tree at a time: some hundred bytes an event.
+    /// Memory holds the tree of one conversation at a time: some hundred bytes per event.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`](crate::Error::UnknownConversation), and what reading can meet.
+    /// [`Error::UnknownConversation`](crate::Error::UnknownConversation) if `conversation` does not exist, and the
+    /// errors of reading the store.
     pub fn examine(
         &self,
         conversation: Option<&ConversationId>,
@@ -222,25 +224,25 @@ impl<'s> Doctor<'s> {
         self.options.only.is_empty() || self.options.only.contains(&trouble)
     }
 
-    /// Whether someone asked for this trouble by name, and so means it to be mended.
+    /// Returns whether the options name this trouble, so that it is repaired even if it may be intended.
     fn is_meant(&self, trouble: Trouble) -> bool {
         self.options.only.contains(&trouble)
     }
 
-    /// Whether a conversation that was last added to at `at` may still be running.
+    /// Returns whether a conversation whose last event was recorded at `at` may still be running.
     fn may_run(&self, at: Timestamp) -> bool {
         Timestamp::now().0.saturating_sub(at.0) < self.options.quiet_for_us
     }
 
-    /// Shows every conversation there is, the oldest first; one that is added meanwhile may be left out.
+    /// Visits every conversation, the oldest first. A conversation that is added meanwhile may be left out.
     fn each_conversation(&self, mut visit: impl FnMut(&ConversationId) -> Result<()>) -> Result<()> {
         let mut after = None;
-        let mut shown = HashSet::new();
+        let mut visited = HashSet::new();
         loop {
             let filter = ConversationFilter::default();
             let page = self.store.conversations(&filter, Order::Created, after.as_ref(), PAGE_MAX)?;
             for conversation in page.conversations {
-                if shown.insert(conversation.id.clone()) {
+                if visited.insert(conversation.id.clone()) {
                     visit(&conversation.id)?;
                 }
             }

@@ -1,4 +1,4 @@
-//! Mending: one remedy, one transaction, one receipt.
+//! Repairs findings: one remedy, one transaction, one receipt.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -17,29 +17,29 @@ use crate::store::{
 use crate::transfer::{Copier, CopyOptions, CopyReport, ImportOptions, ImportStatus, Importer};
 use crate::untrusted;
 
-/// What the model is told of a call that a crash cut short: the reference's own words, so that a model
-/// meets one wording whoever mended it.
+/// The answer to a call that a crash interrupted. It has the reference's words, so that a model reads the same text
+/// after every kind of repair.
 ///
-/// Source: `runtime.md` section 2.5.
+/// Source: `docs/reference/runtime.md#after-a-crash`.
 const INTERRUPTED: &str = "A restart occurred while this tool was in progress. This may indicate a fatal memory \
      error or system crash. The tool execution was interrupted and did not complete.";
 
-/// The code of the event that stands where a lost one stood.
+/// The code of the placeholder for a lost event.
 const LOST: &str = "EventLost";
 
 impl Doctor<'_> {
-    /// Mends a finding that has a remedy, and answers the receipt.
+    /// Repairs a finding that has a remedy, and returns the receipt.
     ///
-    /// The conversation must be as it was examined, or as earlier repairs left it.
+    /// The conversation must not have changed since the examination, except by other repairs.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where someone appended meanwhile, [`Error::NoRemedy`] where the finding has none
-    /// or the remedy did not help, and what writing can meet. Nothing was changed then.
+    /// [`Error::Conflict`] if an event was appended meanwhile, [`Error::NoRemedy`] if the finding has no remedy or the
+    /// remedy did not help, and the errors of writing. Nothing is changed in these cases.
     pub fn repair(&self, finding: &Finding) -> Result<Repair> {
         self.repair_telling(finding, &mut |_| ())
     }
 
-    /// As [`Doctor::repair`]; `progress` is told how far it is where derived tables are made again.
+    /// Like [`Doctor::repair`]. `progress` receives the progress of rebuilding derived tables.
     ///
     /// # Errors
     /// As [`Doctor::repair`].
@@ -78,12 +78,12 @@ impl Doctor<'_> {
             }
             Remedy::StandIn { id: lost, parent } => {
                 let event = stand_in(lost, parent.as_deref())?;
-                // It is no tip: HEAD stays where it is.
+                // The placeholder is not a tip of a branch, so HEAD does not move.
                 let head =
                     self.store.conversation(id)?.leaf_event_id.map(EventId::new).transpose()?.map(Head::At);
                 let head = match head {
                     Some(head) => head,
-                    None => self.resting_head(id)?,
+                    None => self.implied_head(id)?,
                 };
                 self.mend(id, vec![event], Some(head), None, &why)
             }
@@ -110,7 +110,7 @@ impl Doctor<'_> {
         self.store.mend(id, Append { expected, events, base_state, head }, why)
     }
 
-    /// The last event of the live branch.
+    /// Returns the last event of the live branch.
     fn leaf(&self, id: &ConversationId) -> Result<Option<String>> {
         let row = self.store.conversation(id)?;
         if row.leaf_event_id.is_some() || row.head_is_empty {
@@ -119,8 +119,8 @@ impl Doctor<'_> {
         Ok(self.store.tree(id)?.resolve_leaf(None, false))
     }
 
-    /// Where HEAD rests in a conversation that never set it.
-    fn resting_head(&self, id: &ConversationId) -> Result<Head> {
+    /// Returns the implied HEAD of a conversation in which HEAD was never set.
+    fn implied_head(&self, id: &ConversationId) -> Result<Head> {
         Ok(match self.leaf(id)? {
             Some(leaf) => Head::At(EventId::new(leaf)?),
             None => Head::Empty,
@@ -136,7 +136,7 @@ impl Doctor<'_> {
         Err(Error::NoRemedy { finding: Trouble::UnfinishedImport.as_str() })
     }
 
-    /// Goes on with an import from a folder or a file of events.
+    /// Continues an import from a folder or a file of events. Returns whether it is complete.
     fn read_again(&self, id: &ConversationId, path: &Path) -> Result<bool> {
         let options = ImportOptions { id: Some(id.clone()), ..ImportOptions::default() };
         let reports = Importer::new(self.store, options).import(path, &mut |_| ())?;
@@ -144,23 +144,23 @@ impl Doctor<'_> {
         Ok(reports.iter().any(|report| report.id.as_ref() == Some(id) && is_done(report.status)))
     }
 
-    /// Goes on with a copy from another Annals file; one that came under another id is called as it was there
-    /// and a mark behind a tilde.
+    /// Continues a copy from another Annals file. Returns whether it is complete. A conversation that was copied under
+    /// another id is named by its original id, a tilde and a mark.
     fn copy_again(&self, id: &ConversationId, path: &Path) -> Result<bool> {
         let options = Options { read_only: true, ..Options::default() };
         let source = Store::open_with(path, &options)?;
-        let (there, rename) = match (source.conversation(id), id.as_str().rsplit_once('~')) {
-            (Err(Error::UnknownConversation { .. }), Some((there, _))) => (ConversationId::new(there)?, true),
+        let (original, rename) = match (source.conversation(id), id.as_str().rsplit_once('~')) {
+            (Err(Error::UnknownConversation { .. }), Some((name, _))) => (ConversationId::new(name)?, true),
             (found, _) => (found?.id, false),
         };
         let options = CopyOptions { rename, ..CopyOptions::default() };
-        let reports = Copier::new(&source, self.store, options).copy(&[there], &mut |_| ())?;
-        let came_as = |report: &CopyReport| report.renamed.clone().unwrap_or_else(|| report.id.clone());
-        Ok(reports.iter().any(|report| report.status.is_whole() && came_as(report) == *id))
+        let reports = Copier::new(&source, self.store, options).copy(&[original], &mut |_| ())?;
+        let new_id = |report: &CopyReport| report.renamed.clone().unwrap_or_else(|| report.id.clone());
+        Ok(reports.iter().any(|report| report.status.is_whole() && new_id(report) == *id))
     }
 }
 
-/// Whether a file is an Annals database, by its first bytes; other programs' are imported.
+/// Returns whether a file is an Annals database, by its first bytes. Any other file is imported.
 fn is_annals(path: &Path) -> bool {
     let mut first = [0; 72];
     untrusted::open(path).and_then(|(mut file, _)| file.read_exact(&mut first)).is_ok()
@@ -168,17 +168,18 @@ fn is_annals(path: &Path) -> bool {
         && first.ends_with(&APPLICATION_ID.to_be_bytes())
 }
 
-/// The event that stands where `lost` stood: the model never sees it, and a run's failures look like it.
+/// Returns the placeholder for the event `lost`. It is a conversation error, like a failed run, so the model never sees
+/// it.
 fn stand_in(lost: &str, parent: Option<&str>) -> Result<NewEvent> {
-    let detail = "The event that stood here is not in the log. Annals put this one in its place, so that what \
-                  follows it has a way to the beginning again.";
+    let detail = "The event that belongs here is not in the log. Annals added this placeholder, so that the events \
+                  after it have a path to a root event again.";
     let mut event =
         ConversationErrorEvent::new(common(EventId::new(lost)?, Source::Environment, parent), LOST, detail);
     event.classification = Some(ErrorClassification::INTERNAL);
     Ok(NewEvent::parse(Event::from(event).dump())?)
 }
 
-/// The error that answers a call which a crash cut short.
+/// Returns the error that answers a call which a crash interrupted.
 fn answer(leaf: Option<&str>, action: &str, call: &str, tool: &str) -> Result<NewEvent> {
     let parent = leaf.or(Some(action));
     let call = MessageToolCall::new(call, tool, "");

@@ -1,5 +1,4 @@
-//! A conversation reduced to what holds it together, in one pass: parents, calls and answers, and which of
-//! its payloads cannot be read.
+//! Reads the structure of a conversation in one pass: parents, calls and answers, and payloads that cannot be read.
 
 use std::collections::BTreeMap;
 
@@ -9,59 +8,59 @@ use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::store::{Bone, Store};
 use crate::tree::Tree;
 
-/// What an event is to the calls of a branch.
+/// The role of an event for tool calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
-    /// It calls a tool.
+    /// The event calls a tool.
     Call {
-        /// The model's name for the call.
+        /// The call's id.
         call: Box<str>,
         /// The tool.
         tool: Box<str>,
         /// Whether the call was valid and so awaits an answer.
         awaits: bool,
     },
-    /// It answers a call.
+    /// The event answers a call.
     Answer {
-        /// The model's name for the call.
+        /// The call's id.
         call: Box<str>,
-        /// The action it names; an error names none.
+        /// The action that it names. `None` for an error.
         action: Option<Box<str>>,
     },
-    /// Neither.
+    /// Neither a call nor an answer.
     Other,
 }
 
-/// Events of one kind that have one thing wrong with them.
+/// The events of one kind that have the same problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Odd {
-    /// The first one's sequence and id.
+    /// The sequence and the id of the first one.
     pub first: (u64, String),
-    /// How many.
+    /// The number of these events.
     pub count: u64,
-    /// Why the first one cannot be read; empty for a kind that is merely unfamiliar.
+    /// Why the first one cannot be read. Empty if its kind is only unknown.
     pub why: String,
 }
 
-/// What holds a conversation together. Places count the events that are there, from 0.
+/// The structure of a conversation. Places count the existing events, from 0.
 #[derive(Debug, Default)]
 pub(super) struct Skeleton {
     pub tree: Tree,
     pub parts: Vec<Part>,
-    /// The sequence of each place; empty as long as sequences are dense.
+    /// The sequence of each place. Empty if the sequences have no gaps.
     sequences: Vec<u64>,
-    /// The first missing sequence and the one behind the gap, gap by gap.
+    /// The gaps: the first missing sequence, and the first one after the gap.
     pub gaps: Vec<(u64, u64)>,
-    /// Payloads that cannot be read, by kind.
+    /// The payloads that cannot be read, by kind.
     pub unreadable: BTreeMap<String, Odd>,
-    /// Kinds that nobody here knows.
+    /// The events of unknown kinds, by kind.
     pub unfamiliar: BTreeMap<String, Odd>,
-    /// When the last event was taken in.
+    /// The time when the last event was recorded.
     pub recorded_at: Option<Timestamp>,
 }
 
 impl Skeleton {
-    /// Reads the first `length` events; `seen` is told after each.
+    /// Reads the first `length` events. Calls `seen` after each one.
     pub(super) fn read(
         store: &Store,
         id: &ConversationId,
@@ -99,7 +98,7 @@ impl Skeleton {
         self.parts.push(part);
     }
 
-    /// The sequence of the event at `place`.
+    /// Returns the sequence of the event at `place`.
     pub(super) fn sequence(&self, place: usize) -> u64 {
         self.sequences.get(place).copied().unwrap_or(place as u64)
     }
@@ -131,8 +130,8 @@ impl Skeleton {
     }
 }
 
-/// Kinds of other programs, which are kept as archives and meant to be no kinds of the SDK: OpenHands V0's
-/// `action:run`, other agents' `claude-code:user`.
+/// Returns whether a kind is that of another program's archived event, such as OpenHands V0's `action:run` or another
+/// agent's `claude-code:user`. Such kinds are not meant to be kinds of the SDK.
 fn is_archived(kind: &str) -> bool {
     kind.contains(':')
 }
@@ -142,8 +141,8 @@ fn note(odd: &mut BTreeMap<String, Odd>, bone: &Bone<'_>, why: String) {
     odd.entry(bone.kind.to_owned()).or_insert_with(first).count += 1;
 }
 
-/// What an event whose payload had to go, or cannot be read, is to the calls: an action stays one, though
-/// nobody could carry out one that cannot be read, and whatever else names a call is taken for its answer.
+/// Returns the role of an event whose payload was redacted or cannot be read. An action is still a call, but an
+/// unreadable action cannot be executed and awaits no answer. Any other event with a call id counts as an answer.
 fn part_of_columns(bone: &Bone<'_>) -> Part {
     let Some(call) = bone.tool_call_id else { return Part::Other };
     match kind::canonical(bone.kind) {

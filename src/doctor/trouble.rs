@@ -1,52 +1,52 @@
-//! What can be wrong, what each of it means to whoever works with the conversation, and what to do.
+//! The kinds of findings: what each one means for the users of the conversation, and what to do.
 
 use crate::error::{Error, Result};
 
-/// What is wrong.
+/// A kind of finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Trouble {
-    /// The engine finds the file itself damaged.
+    /// SQLite reports that the file itself is damaged.
     Structure,
-    /// What keeps other programs from changing the log was taken away or altered.
+    /// The guards that keep other programs from changing the log were removed or altered.
     Guards,
-    /// A trigger that is not of Annals' making.
+    /// A trigger that Annals did not create.
     StrangeTrigger,
-    /// Sequences are not dense: events are gone.
+    /// The sequences have gaps: events are missing.
     Gap,
-    /// The catalogue does not say what the log holds.
+    /// The catalogue does not match the log.
     Catalogue,
-    /// An import, or a copy from another file, began and never ended.
+    /// An import, or a copy from another file, was started and not completed.
     UnfinishedImport,
-    /// HEAD is no event of the log.
+    /// HEAD is not an event of the log.
     UnknownHead,
-    /// The parents of some events lead in a circle.
+    /// The parents of some events form a circle.
     Cycle,
     /// An event names a parent that is not in the log.
     MissingParent,
-    /// Events follow HEAD in a straight line, and nobody is known to have gone back.
+    /// Events follow HEAD in a straight line, and no record says that HEAD was moved back.
     HeadBehind,
-    /// A tool was called and nothing has answered.
+    /// A tool call has no answer.
     DanglingCall,
     /// A call was answered twice.
     TwoAnswers,
-    /// Two actions bear one name of a call.
+    /// Two actions have the same call id.
     RepeatedCall,
-    /// Something answers a call that nobody made.
+    /// An answer has no call on its branch.
     StrayAnswer,
-    /// The base state says that it runs, and nothing happens.
+    /// The base state says `running`, but the conversation is not active.
     StaleRun,
-    /// An event of a known kind cannot be read as one.
+    /// An event of a known kind cannot be read.
     Unreadable,
-    /// Events of kinds that nobody here knows.
+    /// Events of unknown kinds.
     UnfamiliarKind,
-    /// What its import found wrong.
+    /// The import of the conversation found problems.
     Imported,
-    /// A derived table does not hold what the log says.
+    /// A derived table does not match the log.
     DriftedProjection,
 }
 
 impl Trouble {
-    /// All of them, in the order in which they are told and mended.
+    /// All kinds, in the order in which they are reported and repaired.
     pub const ALL: &'static [Self] = &[
         Self::Structure,
         Self::Guards,
@@ -69,7 +69,7 @@ impl Trouble {
         Self::DriftedProjection,
     ];
 
-    /// The name in JSON, in receipts and on the command line.
+    /// Returns the name in JSON, in receipts and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -95,108 +95,110 @@ impl Trouble {
         }
     }
 
-    /// What it means.
+    /// Returns what the finding means.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Structure => {
-                "pages or indexes of the SQLite file are damaged: a failing disk, a copy of the file alone while it was in use, or another program's writing"
+                "pages or indexes of the SQLite file are damaged. Possible causes: a failing disk, a copy of the file without its -wal, or another program that wrote to it"
             }
             Self::Guards => {
-                "another program took away or altered what keeps others from changing the log, and may have changed it"
+                "another program removed or altered the guards that protect the log, and may have changed the log too"
             }
             Self::StrangeTrigger => "it runs with every change of its table and may change what is written",
-            Self::Gap => "events were taken out of the file by something other than Annals",
+            Self::Gap => "another program removed events from the file",
             Self::Catalogue => {
-                "the conversation's row was changed by something other than Annals, or events were put in or taken out at the end: nothing is appended until they agree"
+                "another program changed the conversation's row, or added or removed events at the end: no event can be appended until both agree"
             }
             Self::UnfinishedImport => {
-                "the process that brought it in was cut short: later events, the base state and the files beside them may be missing"
+                "the import was interrupted: later events, the base state and the files beside them may be missing"
             }
             Self::UnknownHead => {
-                "the live branch cannot be told, so nothing can go on from it and the SDK does not load it"
+                "the live branch is unknown, so the conversation cannot continue and the SDK does not load it"
             }
             Self::Cycle => {
-                "there is no way from these events to a beginning: whatever hangs on them is on no branch"
+                "these events have no path to a root event: they and all events that follow them are on no branch"
             }
-            Self::MissingParent => {
-                "there is no way from this event, and from all that follow it, to a beginning"
-            }
+            Self::MissingParent => "this event and all events that follow it have no path to a root event",
             Self::HeadBehind => {
-                "the process died after it wrote these events and before it moved HEAD, or someone went back on purpose: they are on no live branch"
+                "the process died after it wrote these events and before it moved HEAD, or HEAD was moved back on purpose: they are on no live branch"
             }
             Self::DanglingCall => {
-                "the run was cut short while the tool worked: a next run would carry the call out again, unasked, and until then providers refuse the history"
+                "the run was interrupted while the tool was running: the next run would execute the call again without asking, and until then providers reject the history"
             }
             Self::TwoAnswers => "the model sees the first answer; a view leaves the others out",
             Self::RepeatedCall => {
-                "the model gave two calls one name; an error that answers by that name may be taken for the other call's"
+                "the model gave two calls the same id: an error for one call may be matched with the other"
             }
-            Self::StrayAnswer => "a view leaves it out: providers refuse an answer without its call",
-            Self::StaleRun => "the process that ran it is gone; a server that loads it takes it for failed",
+            Self::StrayAnswer => "a view leaves it out, because providers reject an answer without its call",
+            Self::StaleRun => {
+                "the process that ran it has ended; a server that loads it treats the run as failed"
+            }
             Self::Unreadable => {
                 "it is kept and shown as it is, but no view, message or state can use it, and the SDK does not load the conversation"
             }
             Self::UnfamiliarKind => {
-                "they are kept and shown; views, messages and states pass them over, and the SDK does not load the conversation"
+                "they are kept and shown; views, messages and states ignore them, and the SDK does not load the conversation"
             }
             Self::Imported => {
-                "the folder it came from was not as it should be; everything that could be read is here"
+                "the folder that was imported has errors; everything that could be read was imported"
             }
             Self::DriftedProjection => {
-                "transcripts, tool calls, usage or tasks are shown otherwise than the log has them: another program wrote to these tables, or a defect"
+                "transcripts, tool calls, usage or tasks do not match the log: another program wrote to these tables, or Annals has a defect"
             }
         }
     }
 
-    /// What to do where nothing is mended by itself.
+    /// Returns what to do about the finding.
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
             Self::Structure => {
-                "stop what uses the file, keep a copy of it with its -wal, and restore a backup, unless only indexes are wrong, which --repair makes again; `annals export --all` saves what can still be read"
+                "stop all programs that use the file, keep a copy of it with its -wal, and restore a backup; if only indexes are wrong, --repair rebuilds them; `annals export --all` saves everything that can still be read"
             }
             Self::Gap => {
                 "restore the conversation from a backup (`annals copy`); `annals verify` says what else was changed"
             }
             Self::Guards => {
-                "`annals verify --against` a head that was kept elsewhere says whether the log is what it was; then make them again (--repair, which leaves a receipt)"
+                "check with `annals verify --against` a head that was kept elsewhere that the log is unchanged; then create the guards again (--repair, which leaves a receipt)"
             }
             Self::StrangeTrigger => {
-                "find out who made it; `DROP TRIGGER` in sqlite3 takes it away. Annals leaves it where it is"
+                "find out who created it; `DROP TRIGGER` in sqlite3 removes it. Annals does not remove it"
             }
             Self::Catalogue => {
-                "where events may be lost, `annals verify --against` a head kept elsewhere tells, and a backup has them (`annals copy`); else make the row again from the log (--repair, which leaves a receipt)"
+                "check with `annals verify --against` a head kept elsewhere whether events are lost; if so, copy them from a backup (`annals copy`), else rebuild the row from the log (--repair, which leaves a receipt)"
             }
             Self::UnfinishedImport => {
-                "import or copy it once more from the same place: it goes on where it was"
+                "import or copy it again from the same place: this continues the import"
             }
             Self::UnknownHead | Self::Cycle => {
-                "set HEAD to an event that has a way to a beginning (--repair takes the newest one)"
+                "set HEAD to an event that has a path to a root event (--repair takes the newest one)"
             }
             Self::MissingParent => {
-                "let something stand where the lost event stood (--repair, on the live branch), or leave the branch alone"
+                "put a placeholder in the place of the lost event (--repair, on the live branch), or do not use the branch"
             }
             Self::HeadBehind => {
-                "move HEAD to the last of them, unless someone went back on purpose (--only head-behind --repair)"
+                "move HEAD to the last of them, unless it was moved back on purpose (--only head-behind --repair)"
             }
             Self::DanglingCall => {
-                "answer it with an error, as a server does after a crash (--repair); one that waits for a person is approved or refused instead"
+                "answer it with an error, as a server does after a crash (--repair); approve or reject a call that waits for confirmation instead"
             }
             Self::TwoAnswers | Self::RepeatedCall | Self::StrayAnswer => {
-                "nothing: the log keeps what happened, and the view mends it"
+                "nothing: the log keeps what happened, and the view corrects it"
             }
             Self::StaleRun => "set the status to error, as a server does when it loads it (--repair)",
             Self::Unreadable => {
-                "look at it with `annals events --raw`; `annals export --upgrade` says whether an older format can be raised"
+                "look at it with `annals events --raw`; `annals export --upgrade` reports whether an older format can be upgraded"
             }
-            Self::UnfamiliarKind => "a newer Annals may know them",
-            Self::Imported => "`annals show` lists them; mend the folder and import it again if it matters",
-            Self::DriftedProjection => "make it again from the log (--repair, or `annals rebuild`)",
+            Self::UnfamiliarKind => "use a newer version of Annals, which may know them",
+            Self::Imported => {
+                "list the errors with `annals show`; if they matter, repair the folder and import it again"
+            }
+            Self::DriftedProjection => "rebuild it from the log (--repair, or `annals rebuild`)",
         }
     }
 
-    /// Whether it is only worth knowing: nothing stumbles over it.
+    /// Returns whether the finding is only information, which causes no failure.
     #[must_use]
     pub fn is_note(self) -> bool {
         match self {

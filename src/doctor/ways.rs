@@ -1,31 +1,31 @@
-//! The ways of a tree: which events have one to a beginning, which go in circles, where HEAD should be.
+//! The paths of a tree: which events have a path to a root, which are in a circle, and where HEAD should be.
 
 use std::collections::BTreeMap;
 
 use crate::tree::{Tree, TreeError};
 
-/// Where the way from an event to a beginning ends.
+/// Where the path from an event over its parents ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// At a beginning: the way is whole.
+    /// At a root event: the path is complete.
     Root,
     /// At this event, whose parent is not in the log.
     Missing(usize),
-    /// In the circle that this event is the first of in the log.
+    /// In a circle, of which this event is the first one in the log.
     Cycle(usize),
 }
 
-/// The end of every event's way.
+/// The end of every event's path.
 #[derive(Debug)]
 pub(super) struct Ways {
     ends: Vec<End>,
 }
 
 impl Ways {
-    /// Walks each way once.
+    /// Follows each path once.
     pub(super) fn of(tree: &Tree) -> Self {
         let mut ends: Vec<Option<End>> = vec![None; tree.len()];
-        // The walk that is at an event now, to notice a circle; 0 is none.
+        // The last walk that visited each event, to detect a circle. 0 means no walk.
         let mut walked_by = vec![0_usize; tree.len()];
         for start in 0..tree.len() {
             let (mut walk, mut at) = (Vec::new(), start);
@@ -52,17 +52,17 @@ impl Ways {
         Self { ends: ends.into_iter().map(|end| end.unwrap_or(End::Root)).collect() }
     }
 
-    /// Where the way from the event at `place` ends.
+    /// Returns where the path from the event at `place` ends.
     pub(super) fn end(&self, place: usize) -> End {
         self.ends[place]
     }
 
-    /// Whether the event has a way to a beginning.
+    /// Returns whether the event has a path to a root event.
     pub(super) fn is_whole(&self, place: usize) -> bool {
         self.ends[place] == End::Root
     }
 
-    /// How many events have no way to a beginning because of each circle.
+    /// Returns, for each circle, the number of events that have no path to a root event because of it.
     pub(super) fn cycles(&self) -> BTreeMap<usize, u64> {
         let mut cycles = BTreeMap::new();
         for end in &self.ends {
@@ -73,7 +73,7 @@ impl Ways {
         cycles
     }
 
-    /// How many events hang on each one whose parent is missing, that one included.
+    /// Returns, for each event with a missing parent, the number of events that depend on it, including itself.
     pub(super) fn missing(&self) -> BTreeMap<usize, u64> {
         let mut missing = BTreeMap::new();
         for end in &self.ends {
@@ -84,19 +84,18 @@ impl Ways {
         missing
     }
 
-    /// The newest tip of a whole way: where HEAD can be set to when it cannot stay.
+    /// Returns the newest tip with a complete path. HEAD can be moved there if it is invalid.
     pub(super) fn newest_tip(&self, tree: &Tree) -> Option<usize> {
         tree.branches().last().map(|branch| branch.tip)
     }
 
-    /// The event that one whose parent is missing would follow in the log: the newest before it with a whole
-    /// way.
+    /// Returns the newest event before `place` that has a complete path. It can replace a missing parent.
     pub(super) fn before(&self, tree: &Tree, place: usize) -> Option<usize> {
         (0..place).rev().find(|before| tree.moves_head(*before) && self.is_whole(*before))
     }
 }
 
-/// The events behind HEAD, where they follow it in one straight line and nothing else comes after it.
+/// Returns the last event behind HEAD, if all later events follow HEAD in one straight line.
 pub(super) fn straight_on(tree: &Tree, head: usize) -> Option<usize> {
     let mut tip = None;
     let mut last = head;
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_ends_somewhere() {
+    fn every_path_ends_at_a_root_a_gap_or_a_circle() {
         let log = tree(&[
             ("a", None),
             ("b", Some("d")),
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_behind_only_where_one_straight_line_follows_it() {
+    fn a_head_is_behind_only_if_one_straight_line_follows_it() {
         let line = tree(&[("a", None), ("b", Some("a")), ("c", Some("b"))]);
         assert_eq!(straight_on(&line, 0), Some(2));
         assert_eq!(straight_on(&line, 2), None);

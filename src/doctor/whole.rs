@@ -1,4 +1,4 @@
-//! The file as a whole: its structure, imports that never ended, derived tables against the log.
+//! Examines the file as a whole: its structure, unfinished imports, and whether derived tables match the log.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ impl Doctor<'_> {
             if !wrong.is_empty() && self.store.only_indexes_are_wrong()? {
                 remedy = Some(Remedy::Reindex);
             }
-            // One remedy for all of them.
+            // Only the first finding gets the remedy, because it repairs all of them.
             seen.findings.extend(
                 wrong.into_iter().map(|what| Finding::new(Trouble::Structure, None, what, remedy.take())),
             );
@@ -37,13 +37,13 @@ impl Doctor<'_> {
             let is_busy = self.may_run(unfinished.began_at);
             let is_there = Path::new(&unfinished.source).exists();
             let what = format!(
-                "it began to come in from {:?} at {}{}",
+                "its import from {:?} began at {}{}",
                 unfinished.source,
                 unfinished.began_at,
                 match (is_busy, is_there) {
-                    (true, _) => "; that may still go on",
+                    (true, _) => "; it may still be running",
                     (false, true) => "",
-                    (false, false) => ", which is not there any more",
+                    (false, false) => "; the source no longer exists",
                 }
             );
             let remedy = Remedy::ImportAgain { from: unfinished.source };
@@ -54,7 +54,7 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    /// Compares derived tables with the log, conversation by conversation; one finding a projection.
+    /// Compares derived tables with the log, conversation by conversation. Adds one finding per projection.
     pub(super) fn compare_projections(
         &self,
         conversation: Option<&ConversationId>,
@@ -96,8 +96,8 @@ impl Doctor<'_> {
         }
         for (projection, first, conversations, too_many, missing) in drifts {
             let what = format!(
-                "{projection}: {too_many} rows that the log does not give, {missing} that it gives are not there, \
-                 in {conversations} of the conversations compared"
+                "{projection}: {too_many} rows that do not follow from the log, {missing} that are missing, \
+                 in {conversations} of the compared conversations"
             );
             let remedy = Some(Remedy::Rebuild { projection });
             seen.findings.push(Finding::new(Trouble::DriftedProjection, Some(first), what, remedy));
@@ -105,7 +105,7 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    /// Shows the conversations that went on last, until they have so many events together.
+    /// Visits the conversations that were last active, until they have `events` events in total.
     fn sample(&self, events: u64, mut visit: impl FnMut(&ConversationId) -> Result<()>) -> Result<()> {
         let (mut after, mut left) = (None, events);
         loop {

@@ -1,4 +1,4 @@
-//! What the agent asked for: a tool call, and how risky it was found.
+//! The agent's actions: a tool call and its risk.
 
 use super::common::Common;
 use super::failure::CriticResult;
@@ -7,51 +7,51 @@ use super::model::{Extra, Text, event, take, words};
 use super::tool::Action;
 
 words! {
-    /// How risky an action is.
+    /// The risk of an action.
     Risk {
-        /// Nobody has said.
+        /// The risk was not rated.
         Unknown = "UNKNOWN",
-        /// It only reads.
+        /// The action only reads.
         Low = "LOW",
-        /// It changes the project.
+        /// The action changes the project.
         Medium = "MEDIUM",
-        /// It reaches beyond the project.
+        /// The action has effects outside the project.
         High = "HIGH",
     }
 }
 
 event! {
-    /// The agent asks for a tool. Several with one `llm_response_id` are one reply of the model.
+    /// A tool call of the agent. Actions with the same `llm_response_id` belong to one reply of the model.
     ActionEvent = "ActionEvent", from (Agent) {
-        /// What the model said with the call; only the first of a reply's actions has it.
+        /// The model's text with the call. Only the first action of a reply has it.
         thought: Vec<TextContent>,
-        /// What the model thought, as text.
+        /// The model's reasoning, as text.
         reasoning_content: Option<Text> = None,
-        /// What the model thought, in its provider's blocks.
+        /// The model's reasoning, in the provider's blocks.
         thinking_blocks: Vec<Thinking> = Vec::new(),
-        /// What the model thought, as an item of the Responses interface.
+        /// The model's reasoning, as an item of the Responses API.
         responses_reasoning_item: Option<Box<ReasoningItem>> = None,
-        /// The checked action; `None` where the call was not valid and an error follows.
+        /// The checked action. `None` if the call was invalid; an error follows then.
         action: Option<Action> = None,
-        /// The tool.
+        /// The tool's name.
         tool_name: Text,
-        /// The provider's name for the call.
+        /// The provider's id for the call.
         tool_call_id: Text,
         /// The call as the model made it.
         tool_call: MessageToolCall,
-        /// The model's reply that it came from.
+        /// The id of the model's reply.
         llm_response_id: Text,
-        /// How risky it is.
+        /// The rated risk.
         security_risk: Risk = Risk::Unknown,
-        /// What a critic thinks of it.
+        /// A critic's rating of the action.
         critic_result: Option<Box<CriticResult>> = None,
-        /// What it does, in a few words.
+        /// A short description of the action.
         summary: Option<Text> = None,
     }
 }
 
 impl ActionEvent {
-    /// A call without thoughts. `action` is `None` where the call is not valid.
+    /// Makes an action without text and reasoning. `action` is `None` for an invalid call.
     #[must_use]
     pub fn new(
         common: Common,
@@ -77,7 +77,7 @@ impl ActionEvent {
         }
     }
 
-    /// The message of this call alone; one of several in a reply has a part of it only.
+    /// Returns the message with only this call. A reply with several calls has more than this.
     #[must_use]
     pub fn to_llm_message(&self) -> Message {
         Message {

@@ -1,11 +1,12 @@
-//! Which kind of failure an error is, told from its code and its detail.
+//! Classifies errors by their code and their detail.
 //!
-//! Source: `events.md` section 2 (ConversationErrorEvent), and asking the reference. A code that says
-//! enough by itself comes first, then words in the detail, then codes that wrap all sorts of errors.
+//! The first match counts: a specific code, then words in the detail, then a code that wraps various errors.
+//!
+//! Source: `docs/reference/events.md#failures`, and the reference's behaviour.
 
 use super::failure::{ErrorClassification, FailureKind};
 
-/// Codes that say enough by themselves.
+/// Codes that alone determine the class.
 const CODES: &[(&[&str], ErrorClassification)] = &[
     (&["LLMAuthenticationError", "ACPAuthRequired"], ErrorClassification::settings(FailureKind::Auth)),
     (&["LLMRateLimitError"], ErrorClassification::retry(FailureKind::RateLimit)),
@@ -35,7 +36,7 @@ const CODES: &[(&[&str], ErrorClassification)] = &[
     ),
 ];
 
-/// Words of a detail, in lower case.
+/// Words in a detail that determine the class, in lower case.
 const WORDS: &[(&[&str], ErrorClassification)] = &[
     (
         &[
@@ -103,7 +104,7 @@ const WORDS: &[(&[&str], ErrorClassification)] = &[
     ),
 ];
 
-/// Codes that wrap whatever a provider or the network said.
+/// Codes that wrap various errors of a provider or the network.
 const WRAPPERS: &[&str] = &[
     "LLMServiceUnavailableError",
     "LLMTimeoutError",
@@ -123,15 +124,15 @@ const WRAPPERS: &[&str] = &[
 ];
 
 impl ErrorClassification {
-    /// The kind of failure that `code` and `detail` tell of.
+    /// Returns the class of an error with this code and detail.
     #[must_use]
     pub fn classify(code: &str, detail: &str) -> Self {
         if let Some((_, known)) = CODES.iter().find(|(codes, _)| codes.contains(&code)) {
             return known.clone();
         }
         let detail = detail.to_lowercase();
-        let told = |words: &[&str]| words.iter().any(|word| detail.contains(word));
-        if let Some((_, known)) = WORDS.iter().find(|(words, _)| told(words)) {
+        let matches = |words: &[&str]| words.iter().any(|word| detail.contains(word));
+        if let Some((_, known)) = WORDS.iter().find(|(words, _)| matches(words)) {
             return known.clone();
         }
         if WRAPPERS.contains(&code) { Self::retry(FailureKind::Transient) } else { Self::UNKNOWN }
@@ -142,7 +143,7 @@ impl ErrorClassification {
 mod tests {
     use super::*;
 
-    /// What the reference answered for the same codes and details.
+    /// The expected values are the reference's answers for the same codes and details.
     #[test]
     fn a_code_then_the_detail_then_a_wrapper_decides() {
         for (code, detail, kind, retryable, user_action) in [

@@ -1,4 +1,4 @@
-//! What every event carries: its id, when and by whom it was made, and which event it follows.
+//! The members of every event: its id, its time, its source and its parent.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use super::model::{Field, Reading, Text, words};
 use crate::ids::{EventId, ROOT};
 
 words! {
-    /// Who made an event.
+    /// The origin of an event.
     Source {
         /// The agent.
         Agent = "agent",
         /// A person.
         User = "user",
-        /// The machinery around the agent.
+        /// The system around the agent.
         Environment = "environment",
         /// A hook.
         Hook = "hook",
@@ -25,25 +25,25 @@ words! {
 /// The members that every event begins with, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Common {
-    /// The event's name, unique in its conversation.
+    /// The event's id, unique in its conversation.
     pub id: EventId,
-    /// When it was made, as written: ISO 8601, in the reference local time without a zone. Empty where a
-    /// payload does not say.
+    /// The time of the event, as written: ISO 8601. The reference writes local time without a zone. Empty if the
+    /// payload has no time.
     pub timestamp: Text,
-    /// Who made it.
+    /// The event's origin.
     pub source: Source,
-    /// The event it follows; [`ROOT`] where it says that it follows none; `None` where it does not say.
+    /// The event that it follows. [`ROOT`] for a root event. `None` if the payload does not name a parent.
     pub parent_id: Option<Text>,
 }
 
 impl Common {
-    /// The members of a new event that says nothing of a parent; the log will.
+    /// Makes the members of a new event without a parent. The log sets the parent.
     #[must_use]
     pub fn new(id: EventId, timestamp: impl Into<Text>, source: Source) -> Self {
         Self { id, timestamp: timestamp.into(), source, parent_id: None }
     }
 
-    /// The event it follows, where it names one.
+    /// Returns the id of the parent event. `None` for [`ROOT`] or if no parent is named.
     #[must_use]
     pub fn named_parent(&self) -> Option<&str> {
         self.parent_id.as_deref().filter(|parent| *parent != ROOT)
@@ -58,16 +58,16 @@ impl Common {
     }
 }
 
-/// What is known of an event from elsewhere than its payload, used where the payload does not say it.
+/// Values from outside an event's payload. They are used if the payload does not contain them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Given<'a> {
-    /// Its id.
+    /// The event's id.
     pub id: Option<&'a EventId>,
-    /// Its time, ISO 8601.
+    /// The event's time, in ISO 8601.
     pub timestamp: Option<&'a str>,
 }
 
-/// The members of [`Common`] as they are met.
+/// The members of [`Common`], collected while a payload is read.
 #[derive(Debug, Default)]
 pub(crate) struct Parts<'a> {
     id: Option<Raw<'a>>,
@@ -77,7 +77,7 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Takes the member, if it is one of these.
+    /// Takes the member if it is one of these. Returns whether it is.
     pub fn take(&mut self, key: &str, value: Raw<'a>) -> bool {
         let place = match key {
             "id" => &mut self.id,
@@ -90,7 +90,7 @@ impl<'a> Parts<'a> {
         true
     }
 
-    /// The members, checked; `source` is the kind's own, if it has one.
+    /// Checks the members and returns them. `source` is the default of the event's kind, if it has one.
     pub fn common(
         self,
         source: Option<Source>,
@@ -115,7 +115,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// What can be said of an event whose kind is not known: members of other types are absent.
+    /// Returns the members of an event of an unknown kind. A member of a wrong type counts as absent.
     pub fn lenient(self, reading: Reading, given: &Given<'_>) -> Result<Common, DecodeError> {
         let text = |raw: Option<Raw<'_>>| raw.and_then(Raw::as_str).map(|text| Text::from(&*text));
         Ok(Common {
@@ -130,7 +130,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The id; a whole number, as OpenHands V0 wrote, counts as its digits where the unfamiliar is kept.
+/// Reads the id. If unfamiliar values are kept, an integer, as OpenHands V0 wrote it, is read as its digits.
 fn id(raw: Option<Raw<'_>>, reading: Reading, given: &Given<'_>) -> Result<EventId, DecodeError> {
     let text = match raw {
         Some(raw) => match raw.as_i64().filter(|_| reading.keeps()) {

@@ -1,4 +1,4 @@
-//! What was forgotten, and the summary in its place.
+//! Condensations: the forgotten events, and the summary in their place.
 
 use super::common::Common;
 use super::decode::DecodeError;
@@ -8,26 +8,26 @@ use super::model::{Extra, Field, Reading, Text, event, take};
 use crate::ids::EventId;
 
 event! {
-    /// Events were forgotten; a summary may stand in their place.
+    /// Events were forgotten. A summary may replace them.
     Condensation = "Condensation", from (Environment) {
         /// The events that the model no longer sees: a set, in the order of the payload.
         forgotten_event_ids: Vec<Text> => read_set = Vec::new(),
-        /// What they said, in short.
+        /// A summary of the forgotten events.
         summary: Option<Text> = None,
-        /// Where in the view, after forgetting, the summary goes; without it there is none.
+        /// The place of the summary in the view after forgetting. Without it, the view has no summary.
         summary_offset: Option<u64> = None,
-        /// The model's reply that it came from.
+        /// The id of the model's reply with the summary.
         llm_response_id: Text,
     }
 }
 
 event! {
-    /// Someone asks for a condensation.
+    /// A request for a condensation.
     CondensationRequest = "CondensationRequest", from (Environment) {}
 }
 
 event! {
-    /// The summary of a condensation, as the model sees it. Made up by the view; seldom stored.
+    /// The summary of a condensation, as the model sees it. The view makes this event; it is rarely stored.
     CondensationSummaryEvent = "CondensationSummaryEvent", from (Environment) {
         /// The summary.
         summary: Text,
@@ -42,7 +42,7 @@ fn read_set(raw: Raw<'_>, reading: Reading) -> Result<Vec<Text>, DecodeError> {
 }
 
 impl Condensation {
-    /// Forgets `forgotten_event_ids` without a summary.
+    /// Makes a condensation that forgets `forgotten_event_ids` without a summary.
     #[must_use]
     pub fn new(common: Common, forgotten_event_ids: Vec<Text>, llm_response_id: impl Into<Text>) -> Self {
         Self {
@@ -55,21 +55,20 @@ impl Condensation {
         }
     }
 
-    /// The id of its summary in a view.
+    /// Returns the id of the summary in a view.
     #[must_use]
     pub fn summary_id(&self) -> String {
         format!("{}-summary", self.common.id)
     }
 
-    /// Where its summary goes in a view and the event that stands for it; `None` where there is no summary or
-    /// no place for it.
+    /// Returns the place of the summary in a view, and its event. `None` if there is no summary or no place for it.
     ///
-    /// It bears the condensation's time: the reference gives it the time of asking, which no two
-    /// readings would agree on.
+    /// The event has the time of the condensation. In the reference it has the time of the call, which differs with
+    /// each read.
     #[must_use]
     pub fn summary_event(&self) -> Option<(u64, CondensationSummaryEvent)> {
         let (summary, offset) = (self.summary.clone()?, self.summary_offset?);
-        // An id of the longest kind has no room for the suffix; the summary then bears the id as it is.
+        // An id of the maximum length leaves no room for the suffix. The summary then has the id without it.
         let id = EventId::new(self.summary_id()).unwrap_or_else(|_| self.common.id.clone());
         let common = Common::new(id, self.common.timestamp.clone(), self.common.source.clone());
         Some((offset, CondensationSummaryEvent::new(common, summary)))
@@ -77,7 +76,7 @@ impl Condensation {
 }
 
 impl CondensationRequest {
-    /// A request.
+    /// Makes a request.
     #[must_use]
     pub fn new(common: Common) -> Self {
         Self { common, extra: Extra::default() }
@@ -85,13 +84,13 @@ impl CondensationRequest {
 }
 
 impl CondensationSummaryEvent {
-    /// A summary.
+    /// Makes a summary.
     #[must_use]
     pub fn new(common: Common, summary: impl Into<Text>) -> Self {
         Self { common, summary: summary.into(), extra: Extra::default() }
     }
 
-    /// What the model reads: the summary, as if a person had said it.
+    /// Returns the message for the model: the summary as a user message.
     #[must_use]
     pub fn to_llm_message(&self) -> Message {
         Message::new(Role::User, vec![Content::text(self.summary.clone())])

@@ -1,4 +1,4 @@
-//! What steers a run and what happened around it: pauses, state updates, hooks, the analysis of risks.
+//! Events that control a run or record what happened around it: pauses, state updates, hooks, risk analyses.
 
 use super::action::Risk;
 use super::common::Common;
@@ -11,7 +11,7 @@ words! {
         PreToolUse = "PreToolUse",
         /// After a tool was used.
         PostToolUse = "PostToolUse",
-        /// When a person said something.
+        /// When a person sent a message.
         UserPromptSubmit = "UserPromptSubmit",
         /// When a conversation begins.
         SessionStart = "SessionStart",
@@ -35,7 +35,7 @@ event! {
 event! {
     /// A field of the base state changed. HEAD never moves to it.
     ConversationStateUpdateEvent = "ConversationStateUpdateEvent", from (Environment) {
-        /// The field, or `full_state`. The reference makes up a name where there is none; here it is empty.
+        /// The field, or `full_state`. If there is none, the reference makes up a name; here it is empty.
         key: Text = Text::from(""),
         /// Its new value.
         value: Json = Json::empty_object(),
@@ -45,39 +45,39 @@ event! {
 event! {
     /// A hook ran.
     HookExecutionEvent = "HookExecutionEvent", from (Hook) {
-        /// When it ran.
+        /// The point at which the hook ran.
         hook_event_type: HookType,
-        /// What was run.
+        /// The command of the hook.
         hook_command: Text,
         /// The tool that was used.
         tool_name: Option<Text> = None,
-        /// Whether it ran well.
+        /// Whether the hook succeeded.
         success: bool,
-        /// Whether it stopped what it was asked about.
+        /// Whether the hook blocked the action or message.
         blocked: bool = false,
         /// The command's exit code.
         exit_code: i64,
-        /// What it printed.
+        /// The standard output.
         stdout: Text = Text::from(""),
-        /// What it printed as errors.
+        /// The standard error output.
         stderr: Text = Text::from(""),
-        /// Why it stopped it.
+        /// Why the hook blocked it.
         reason: Option<Text> = None,
-        /// What it wants the model to know.
+        /// The hook's additional text for the model.
         additional_context: Option<Text> = None,
-        /// Why it did not run.
+        /// Why the hook did not run.
         error: Option<Text> = None,
-        /// The action it was asked about.
+        /// The action that the hook was asked about.
         action_id: Option<Text> = None,
-        /// The message it was asked about.
+        /// The message that the hook was asked about.
         message_id: Option<Text> = None,
-        /// What it was given.
+        /// The input of the hook.
         hook_input: Option<Map<Json>> = None,
     }
 }
 
 event! {
-    /// How risky a batch of actions was found.
+    /// The rated risks of a batch of actions.
     SecurityAnalysisEvent = "SecurityAnalysisEvent", from (Environment) {
         /// The class of the analyzer.
         analyzer: Text,
@@ -85,13 +85,13 @@ event! {
         policy: Text,
         /// The risk of each action, by the id of its event.
         risks: Map<Risk>,
-        /// More about each, by the id of its event.
+        /// Details of each rating, by the id of the action's event.
         details: Map<Map<Json>> = Map::default(),
     }
 }
 
 impl PauseEvent {
-    /// A pause.
+    /// Makes a pause.
     #[must_use]
     pub fn new(common: Common) -> Self {
         Self { common, extra: Extra::default() }
@@ -99,7 +99,7 @@ impl PauseEvent {
 }
 
 impl InterruptEvent {
-    /// An interruption.
+    /// Makes an interruption.
     #[must_use]
     pub fn new(common: Common) -> Self {
         Self { common, extra: Extra::default() }
@@ -107,7 +107,7 @@ impl InterruptEvent {
 }
 
 impl ConversationStateUpdateEvent {
-    /// The field `key` is now `value`.
+    /// Makes an update: the field `key` has the new value `value`.
     #[must_use]
     pub fn new(common: Common, key: impl Into<Text>, value: Json) -> Self {
         Self { common, key: key.into(), value, extra: Extra::default() }
@@ -115,7 +115,7 @@ impl ConversationStateUpdateEvent {
 }
 
 impl SecurityAnalysisEvent {
-    /// What `analyzer` found under `policy`.
+    /// Makes an analysis by `analyzer` under `policy`.
     #[must_use]
     pub fn new(common: Common, analyzer: impl Into<Text>, policy: impl Into<Text>, risks: Map<Risk>) -> Self {
         Self {

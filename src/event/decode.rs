@@ -1,8 +1,7 @@
-//! JSON text to [`Event`]: the tag first, then the body.
+//! Decodes JSON text to an [`Event`]: the tag first, then the body.
 //!
-//! A known kind with a body that is not of its shape is an error and never quietly "unknown". What
-//! is unfamiliar, a kind, a member or a word that no table here has, is refused or kept, as the caller
-//! chooses; the reference refuses.
+//! A known kind with an invalid body is an error, and never silently "unknown". The caller chooses whether an
+//! unfamiliar kind, member or word, which no table here has, is rejected or kept. The reference rejects them.
 
 use std::borrow::Cow;
 
@@ -15,66 +14,66 @@ use super::{common::Given, seed};
 /// What to do with kinds, members and words that SDK 1.58 does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfamiliar {
-    /// Make them an error, as the reference does.
+    /// Reject them with an error, as the reference does.
     Refuse,
-    /// Carry them along untouched.
+    /// Keep them unchanged.
     Keep,
 }
 
-/// Why a payload is no event: where, and what is wrong there.
+/// Why a payload is not an event: the place, and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{what}", if path.is_empty() { String::new() } else { format!("{path}: ") })]
 pub struct DecodeError {
-    /// The member, from the event inward: `tool_call.name`, `observation.content[2].text`. Empty for the
-    /// event itself.
+    /// The path of the member from the event on: `tool_call.name`, `observation.content[2].text`. Empty for the event
+    /// itself.
     pub path: String,
     /// What is wrong.
     #[source]
     pub what: Mismatch,
 }
 
-/// What can be wrong with a member.
+/// The ways in which a member can be wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
     /// The text is not one JSON object.
     #[error("not a JSON object: {0}")]
     Json(Fault),
-    /// No table has this kind.
+    /// The kind is unknown.
     #[error("unknown kind of {of} {kind:?}")]
     Kind {
-        /// Of what: `event`, `action`, `observation`, `tool`.
+        /// The type of the object: `event`, `action`, `observation`, `tool`.
         of: &'static str,
         /// The kind.
         kind: String,
     },
-    /// The table does not have this member.
+    /// The member is unknown.
     #[error("unknown member")]
     Unfamiliar,
-    /// The member must be there.
+    /// A required member is missing.
     #[error("is missing")]
     Missing,
-    /// The member is of another type.
+    /// The member has a wrong type.
     #[error("is not {expected}")]
     Type {
-        /// What it should be.
+        /// The expected type.
         expected: &'static str,
     },
-    /// The member must be one of some words.
+    /// The member is not one of its possible words.
     #[error("is {found:?}, not one of {}", known.join(", "))]
     Word {
         /// The word.
         found: String,
-        /// Those that are known.
+        /// The known words.
         known: &'static [&'static str],
     },
-    /// The number is not within its bounds.
+    /// The number is out of bounds.
     #[error("is not within {bounds}")]
     Bounds {
         /// The bounds, both included.
         bounds: &'static str,
     },
-    /// The text cannot be an id.
+    /// The text is not a valid id.
     #[error("cannot be an id: {0}")]
     Id(crate::ids::IdError),
 }
@@ -88,7 +87,7 @@ impl DecodeError {
         Self::new(Mismatch::Word { found: found.to_owned(), known })
     }
 
-    /// The same error, seen from around the member `name`.
+    /// Returns the same error with the path extended by the outer member `name`.
     #[must_use]
     pub(crate) fn within(mut self, name: &str) -> Self {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
@@ -105,14 +104,14 @@ impl From<Fault> for DecodeError {
 
 /// Reads one event.
 ///
-/// The seed's kinds (`user_message`, `action`, ..) stand for the classes. What SDK 1.58 coerces is
-/// coerced (`"3"` is 3), what it ignores is ignored, the last of two equal keys counts, and members
-/// with a default may be missing. `id` may not, as nothing here makes ids; a missing `timestamp` is
-/// the empty text. A payload of an older version has to go through [`super::upcast`] first.
+/// The seed's kinds (`user_message`, `action`, ..) are read as the corresponding classes. Values are coerced (`"3"` is
+/// 3) and ignored as in SDK 1.58. The last of two equal keys counts. Members with a default may be missing. `id` is
+/// required, because no ids are made here. A missing `timestamp` is read as the empty text. A payload of an older
+/// version has to go through [`super::upcast`] first.
 ///
 /// # Errors
-/// [`DecodeError`] where the text is no JSON object or the body is not of its kind's shape, and under
-/// [`Unfamiliar::Refuse`] also for a kind, member or word that SDK 1.58 does not know.
+/// [`DecodeError`] if the text is not a JSON object or the body does not fit its kind. With [`Unfamiliar::Refuse`],
+/// also if SDK 1.58 does not know the kind, a member or a word.
 ///
 /// ```
 /// use annals::event::{Event, Unfamiliar, decode};
@@ -127,7 +126,7 @@ pub fn decode(payload: &str, unfamiliar: Unfamiliar) -> Result<Event, DecodeErro
     decode_with(payload, unfamiliar, &Given::default())
 }
 
-/// Reads one event whose id or time may be known from elsewhere: a row, a file's name.
+/// Reads one event whose id or time may be known from another place, such as a row or a file name.
 ///
 /// # Errors
 /// As [`decode`].

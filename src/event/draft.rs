@@ -1,18 +1,18 @@
-//! A JSON value that can be changed: only what is opened becomes a tree, the rest stays the text it was.
+//! A JSON value that can be changed. Only the parts that are opened become a tree; the rest stays text.
 //!
-//! For upcasters, which change a member or two of a payload and must not touch the others.
+//! It is made for upcasters, which change a few members of a payload and must not change the others.
 
 use std::borrow::Cow;
 
 use super::dump::Out;
 use super::json::Raw;
 
-/// A value, opened as far as someone looked into it.
+/// A value, opened as far as the caller has accessed it.
 #[derive(Debug, Clone)]
 pub(crate) enum Draft<'a> {
     /// Not opened.
     Raw(Raw<'a>),
-    /// A string that was made here.
+    /// A new string.
     Text(String),
     /// An array.
     Array(Vec<Draft<'a>>),
@@ -20,32 +20,32 @@ pub(crate) enum Draft<'a> {
     Object(Members<'a>),
 }
 
-/// The members of an object; of two with one name the last is the one that counts.
+/// The members of an object. If two have the same name, the last one counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, Draft<'a>)>);
 
 impl<'a> Draft<'a> {
-    /// A string.
+    /// Makes a string.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// A value written out in the code.
+    /// Makes a value from a JSON literal.
     pub fn json(text: &'static str) -> Self {
         Self::Raw(Raw::checked(text))
     }
 
-    /// An object of such members.
+    /// Makes an object with these members.
     pub fn object_of<const N: usize>(members: [(&'static str, Self); N]) -> Self {
         Self::Object(Members(members.into_iter().map(|(key, value)| (Cow::Borrowed(key), value)).collect()))
     }
 
-    /// A part of a message: text.
+    /// Makes the text part of a message.
     pub fn text_part(text: impl Into<String>) -> Self {
         Self::object_of([("type", Self::json("\"text\"")), ("text", Self::text(text))])
     }
 
-    /// The members, where it is an object.
+    /// Opens the value and returns its members. `None` if it is not an object.
     pub fn object(&mut self) -> Option<&mut Members<'a>> {
         if let Self::Raw(raw) = self
             && raw.is_object()
@@ -58,7 +58,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The elements, where it is an array.
+    /// Opens the value and returns its elements. `None` if it is not an array.
     pub fn array(&mut self) -> Option<&mut Vec<Self>> {
         if let Self::Raw(raw) = self
             && raw.is_array()
@@ -71,7 +71,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The text, where it is a string.
+    /// Returns the text. `None` if it is not a string.
     pub fn as_str(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Raw(raw) => raw.as_str(),
@@ -80,17 +80,17 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Whether it is `null`.
+    /// Returns whether the value is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Raw(raw) if raw.is_null())
     }
 
-    /// Whether it is `true`.
+    /// Returns whether the value is `true`.
     pub fn is_true(&self) -> bool {
         matches!(self, Self::Raw(raw) if raw.text() == "true")
     }
 
-    /// Writes the value; what was not opened as it was.
+    /// Writes the value. Parts that were not opened are written unchanged.
     pub fn write(&self, out: &mut Out) {
         match self {
             Self::Raw(raw) => out.raw(raw.text()),
@@ -109,42 +109,42 @@ impl<'a> Draft<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The members of an object.
+    /// Reads the members of an object.
     pub fn of(raw: Raw<'a>) -> Self {
         Self(raw.members().map(|(key, value)| (key, Draft::Raw(value))).collect())
     }
 
-    /// The members, in order.
+    /// Returns the members, in order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut Draft<'a>)> {
         self.0.iter_mut().map(|(key, value)| (&**key, value))
     }
 
-    /// The member of that name.
+    /// Returns the member with this name.
     pub fn get(&self, name: &str) -> Option<&Draft<'a>> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// The member of that name, to change it.
+    /// Returns the member with this name for changing it.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Draft<'a>> {
         self.0.iter_mut().rev().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// The members of that member, where it is an object.
+    /// Opens the member with this name and returns its members. `None` if it is not an object.
     pub fn object(&mut self, name: &str) -> Option<&mut Members<'a>> {
         self.get_mut(name).and_then(Draft::object)
     }
 
-    /// The text of that member, where it is a string.
+    /// Returns the text of the member with this name. `None` if it is not a string.
     pub fn str(&self, name: &str) -> Option<Cow<'_, str>> {
         self.get(name).and_then(Draft::as_str)
     }
 
-    /// Whether there is such a member that is not null.
+    /// Returns whether there is a member with this name that is not null.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !value.is_null())
     }
 
-    /// Takes the member out.
+    /// Removes the member and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Draft<'a>> {
         let mut removed = None;
         while let Some(at) = self.0.iter().rposition(|(key, _)| key == name) {
@@ -154,12 +154,12 @@ impl<'a> Members<'a> {
         removed
     }
 
-    /// Keeps the members whose names are welcome.
-    pub fn retain(&mut self, welcome: impl Fn(&str) -> bool) {
-        self.0.retain(|(key, _)| welcome(key));
+    /// Keeps the members for whose names `keep` returns true.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.0.retain(|(key, _)| keep(key));
     }
 
-    /// Gives the member this value, in its place or at the end.
+    /// Sets the member to this value. A new member is added at the end.
     pub fn set(&mut self, name: &str, value: Draft<'a>) {
         match self.get_mut(name) {
             Some(place) => *place = value,
@@ -167,12 +167,12 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Gives the member this text.
+    /// Sets the member to this text.
     pub fn set_text(&mut self, name: &str, text: impl Into<String>) {
         self.set(name, Draft::text(text));
     }
 
-    /// Gives the member another name, unless that name is taken; answers whether it did.
+    /// Renames the member, unless the new name is in use. Returns whether it was renamed.
     pub fn rename(&mut self, old: &str, new: &'static str) -> bool {
         if self.has(new) || !self.has(old) {
             return false;
@@ -186,13 +186,13 @@ impl<'a> Members<'a> {
         true
     }
 
-    /// The same members and this one.
+    /// Returns the members with this one set.
     pub fn with(mut self, name: &str, members: Members<'a>) -> Self {
         self.set(name, Draft::Object(members));
         self
     }
 
-    /// The same members and a `kind`.
+    /// Returns the members with `kind` set.
     pub fn tagged(mut self, kind: &str) -> Self {
         self.set_text("kind", kind);
         self
@@ -208,7 +208,7 @@ impl<'a> Members<'a> {
         out.close("}");
     }
 
-    /// The object as text.
+    /// Returns the object as text.
     pub fn to_json(&self) -> String {
         let mut out = Out::default();
         self.write(&mut out);

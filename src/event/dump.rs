@@ -1,8 +1,9 @@
-//! Writing JSON as the reference writes it: `model_dump_json(exclude_none=True)` of pydantic 2.
+//! Writes JSON as the reference does: `model_dump_json(exclude_none=True)` of pydantic 2.
 //!
-//! Compact, one line, only `"`, `\` and control characters escaped; floats in their shortest form, with
-//! an exponent from 1e16 upward and below 1e-5; nulls of models left out, nulls of free-form values
-//! kept; what is not finite becomes null. Source: `events.md` section 1, and asking the reference.
+//! The text is compact and on one line. Only `"`, `\` and control characters are escaped. Floats have their shortest
+//! form, with an exponent from 1e16 upward and below 1e-5. Nulls of models are left out, nulls of free-form values are
+//! kept, and numbers that are not finite become null. Source: `docs/reference/events.md#writing-json`, and the
+//! reference's behaviour.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,7 +12,7 @@ use std::fmt::Write as _;
 use super::json::Raw;
 use super::model::Field;
 
-/// JSON text being written.
+/// A writer of JSON text.
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     text: String,
@@ -19,12 +20,12 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// For a text in which members that are null are written.
+    /// Makes a writer that also writes members that are null.
     pub fn with_nulls() -> Self {
         Self { nulls: true, ..Self::default() }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.text
     }
@@ -39,27 +40,27 @@ impl Out {
         self.text.push_str(bracket);
     }
 
-    /// A comma, unless the next value is the first of its array or object.
+    /// Writes a comma, unless the next value is the first of its array or object.
     pub fn next(&mut self) {
         if !self.text.ends_with(['[', '{']) {
             self.text.push(',');
         }
     }
 
-    /// A key and its colon.
+    /// Writes a key and its colon.
     pub fn key(&mut self, name: &str) {
         self.next();
         self.text(name);
         self.text.push(':');
     }
 
-    /// A member with a constant value.
+    /// Writes a member with a constant value.
     pub fn constant(&mut self, name: &str, value: &str) {
         self.key(name);
         self.text(value);
     }
 
-    /// A member of a model; where it is null it is left out, unless nulls are written.
+    /// Writes a member of a model. A null is left out, unless this writer writes nulls.
     pub fn member(&mut self, name: &str, value: &impl Field) {
         if value.is_none() && !self.nulls {
             return;
@@ -68,12 +69,12 @@ impl Out {
         value.write(self);
     }
 
-    /// JSON text as it is.
+    /// Writes JSON text unchanged.
     pub fn raw(&mut self, json: &str) {
         self.text.push_str(json);
     }
 
-    /// A string.
+    /// Writes a string.
     pub fn text(&mut self, text: &str) {
         self.text.reserve(text.len() + 2);
         self.text.push('"');
@@ -101,12 +102,12 @@ impl Out {
         self.text.push('"');
     }
 
-    /// A float.
+    /// Writes a float.
     pub fn float(&mut self, number: f64) {
         self.text.push_str(&float(number));
     }
 
-    /// A free-form value, as the reference would write what it read from it.
+    /// Writes a free-form value as the reference would after reading it.
     pub fn json(&mut self, value: Raw<'_>) {
         if value.is_object() {
             self.open("{");
@@ -129,7 +130,7 @@ impl Out {
         }
     }
 
-    /// A number, `true`, `false` or `null`.
+    /// Writes a number, `true`, `false` or `null`.
     fn number(&mut self, text: &str) {
         match text {
             "NaN" | "Infinity" | "-Infinity" => self.text.push_str("null"),
@@ -137,14 +138,14 @@ impl Out {
             _ if text.starts_with(['t', 'f', 'n']) => self.text.push_str(text),
             _ => match text.contains(['.', 'e', 'E']).then(|| text.parse()) {
                 Some(Ok(number)) => self.float(number),
-                // A whole number of any length is written as it came.
+                // An integer of any length is written unchanged.
                 Some(Err(_)) | None => self.text.push_str(text),
             },
         }
     }
 }
 
-/// The members of an object as a Python dict would hold them: the first place, the last value.
+/// Returns the members of an object as a Python dict holds them: a repeated key has its first place and its last value.
 fn last_of_each<'a>(members: Vec<(Cow<'a, str>, Raw<'a>)>) -> Vec<(Cow<'a, str>, Raw<'a>)> {
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::with_capacity(members.len());
     let mut kept: Vec<(Cow<'a, str>, Raw<'a>)> = Vec::with_capacity(members.len());
@@ -160,7 +161,7 @@ fn last_of_each<'a>(members: Vec<(Cow<'a, str>, Raw<'a>)>) -> Vec<(Cow<'a, str>,
     kept
 }
 
-/// A float in the shortest form that reads back as the same.
+/// Returns a float in the shortest form that reads back as the same number.
 pub(crate) fn float(number: f64) -> String {
     let size = number.abs();
     if !number.is_finite() {
@@ -187,7 +188,7 @@ mod tests {
         out.finish()
     }
 
-    /// What the reference answered for the same texts.
+    /// The expected values are the reference's answers for the same texts.
     #[test]
     fn free_form_values_are_written_as_the_reference_writes_them() {
         for (json, expected) in [

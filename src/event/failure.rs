@@ -1,4 +1,4 @@
-//! Failures and judgements: what kind of failure an error is, the failures of a run, and what a critic thinks.
+//! Failures and ratings: the class of a failure, the failures of a run and of the server, and a critic's rating.
 
 use super::common::Common;
 use super::decode::{DecodeError, Mismatch};
@@ -6,23 +6,23 @@ use super::json::Raw;
 use super::model::{Extra, Field, Json, Map, Reading, Text, event, model, take, wire, words};
 
 words! {
-    /// What a failure comes from.
+    /// The cause of a failure.
     FailureKind {
-        /// Who may call was not proven.
+        /// The credentials are missing or wrong.
         Auth = "auth",
-        /// Nothing is left to spend.
+        /// The budget or quota is used up.
         Quota = "quota",
-        /// Too much in too short a time.
+        /// Too many requests in a short time.
         RateLimit = "rate_limit",
-        /// A setting.
+        /// A wrong setting.
         Config = "config",
-        /// Something that passes.
+        /// A temporary problem.
         Transient = "transient",
-        /// What the agent did.
+        /// Something that the agent did.
         AgentAction = "agent_action",
-        /// A defect.
+        /// A defect of the software.
         Internal = "internal",
-        /// Nobody has said.
+        /// The cause is not known.
         Unknown = "unknown",
     }
 }
@@ -40,27 +40,27 @@ words! {
 }
 
 model! {
-    /// What kind of failure an error is.
+    /// The class of a failure.
     ErrorClassification: Forbid {
-        /// What it comes from.
+        /// The cause.
         kind: FailureKind,
         /// Whether trying again may help.
         retryable: bool,
         /// What a person can do.
         user_action: UserAction = UserAction::None,
-        /// A name to ask someone about.
+        /// An id under which the failure is known, for example in a log.
         error_id: Option<Text> = None,
     }
 }
 
 model! {
-    /// What a critic thinks of an event and what went before.
+    /// A critic's rating of an event and of the events before it.
     CriticResult: Drop {
-        /// How likely it is a success, 0 to 1.
+        /// The probability of success, 0 to 1.
         score: f64 => read_score,
-        /// Why.
+        /// The reason.
         message: Option<Text>,
-        /// More about it, free-form.
+        /// More details, free-form.
         metadata: Option<Map<Json>> = None,
     }
 }
@@ -68,21 +68,21 @@ model! {
 event! {
     /// The run failed.
     ConversationErrorEvent = "ConversationErrorEvent", from () {
-        /// What failed: mostly the name of an exception.
+        /// The error code, usually the name of an exception.
         code: Text,
-        /// How.
+        /// A description of the failure.
         detail: Text,
-        /// What kind of failure it is; what is read always has one.
+        /// The class of the failure. An event that was read always has one.
         classification: Option<ErrorClassification> = None,
     }
 }
 
 event! {
-    /// The server failed. Sent on sockets, never in a log.
+    /// The server failed. The event is sent on sockets and never stored in a log.
     ServerErrorEvent = "ServerErrorEvent", from () {
-        /// What failed.
+        /// The error code.
         code: Text,
-        /// How.
+        /// A description of the failure.
         detail: Text,
     }
 }
@@ -97,26 +97,26 @@ fn read_score(raw: Raw<'_>, reading: Reading) -> Result<f64, DecodeError> {
 }
 
 impl ErrorClassification {
-    /// Nobody has said what kind of failure it is.
+    /// A failure of an unknown class.
     pub const UNKNOWN: Self = Self::of(FailureKind::Unknown, false, UserAction::None);
 
-    /// The agent can do better: a malformed call, an argument a tool refuses.
+    /// A mistake that the agent can correct: a malformed call, or an argument that a tool rejects.
     pub const AGENT_ACTION: Self = Self::of(FailureKind::AgentAction, true, UserAction::Retry);
 
-    /// A defect, or a process that died: what a server says of a call that a restart cut short.
+    /// A defect, or a process that died. The server gives this class to a call that a restart interrupted.
     pub const INTERNAL: Self = Self::of(FailureKind::Internal, false, UserAction::None);
 
-    /// Trying again may help.
+    /// A failure after which a retry may help.
     pub(super) const fn retry(kind: FailureKind) -> Self {
         Self::of(kind, true, UserAction::Retry)
     }
 
-    /// Another setting may help.
+    /// A failure for which another setting may help.
     pub(super) const fn settings(kind: FailureKind) -> Self {
         Self::of(kind, false, UserAction::Settings)
     }
 
-    /// Nothing helps.
+    /// A failure for which neither a retry nor another setting helps.
     pub(super) const fn lasting(kind: FailureKind) -> Self {
         Self::of(kind, false, UserAction::None)
     }
@@ -127,7 +127,7 @@ impl ErrorClassification {
 }
 
 impl ConversationErrorEvent {
-    /// A failure, classified by its code and detail.
+    /// Makes a failure and classifies it by its code and detail.
     #[must_use]
     pub fn new(common: Common, code: impl Into<Text>, detail: impl Into<Text>) -> Self {
         let event = Self {
@@ -140,7 +140,7 @@ impl ConversationErrorEvent {
         event.classified()
     }
 
-    /// The same event with a classification.
+    /// The same event with a classification. An existing one is kept.
     #[must_use]
     pub(crate) fn classified(mut self) -> Self {
         if self.classification.is_none() {

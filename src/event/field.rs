@@ -1,7 +1,7 @@
 //! How one value of an event is read from JSON and written back.
 //!
-//! Reading coerces as pydantic's lax mode does, so that a text which the reference loads is loaded here with the
-//! same values. A null that a dump leaves out says so itself.
+//! Reading coerces values as pydantic's lax mode does. So a text that the reference loads is loaded here with the same
+//! values. `Field::is_none` reports whether a value is a null that a dump leaves out.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use super::dump::Out;
 use super::json::Raw;
 use super::value::{Json, Map, Text};
 
-/// How the value at hand is being read.
+/// How a value is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
-    /// What to do with names that are not known.
+    /// What to do with unknown names.
     pub unfamiliar: Unfamiliar,
 }
 
@@ -40,7 +40,7 @@ pub(crate) trait Field: Sized {
 
 /// A struct that can be read from the members of an object.
 pub(crate) trait Model: Sized {
-    /// Reads the members of an object, in the order they stand.
+    /// Reads the members of an object, in their order.
     fn read_members<'a>(
         members: impl Iterator<Item = (Cow<'a, str>, Raw<'a>)>,
         reading: Reading,
@@ -59,7 +59,7 @@ pub(crate) fn expected(what: &'static str) -> DecodeError {
     DecodeError::new(Mismatch::Type { expected: what })
 }
 
-/// Reads a member that may not be missing.
+/// Reads a required member.
 pub(crate) fn required<'a, T>(
     name: &'static str,
     raw: Option<Raw<'a>>,
@@ -86,7 +86,7 @@ pub(crate) fn optional<'a, T>(
     }
 }
 
-/// The members of an object, read once so that a tag among them can decide how the others are read.
+/// Reads the members of an object once, so that a tag among them can decide how the others are read.
 pub(crate) fn members(raw: Raw<'_>) -> Result<Vec<(Cow<'_, str>, Raw<'_>)>, DecodeError> {
     if !raw.is_object() {
         return Err(expected("an object"));
@@ -96,7 +96,7 @@ pub(crate) fn members(raw: Raw<'_>) -> Result<Vec<(Cow<'_, str>, Raw<'_>)>, Deco
     Ok(members)
 }
 
-/// The value of the last member of that name.
+/// The value of the last member with this name.
 pub(crate) fn last<'a>(members: &[(Cow<'a, str>, Raw<'a>)], name: &str) -> Option<Raw<'a>> {
     members.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
 }
@@ -151,7 +151,7 @@ impl Field for i64 {
         if let Ok(number) = digits.parse() {
             return Ok(number);
         }
-        // A float without a fraction is a whole number to pydantic.
+        // Pydantic accepts a float without a fraction as a whole number.
         match digits.parse::<f64>() {
             Ok(number) if number.fract() == 0.0 && number.abs() < 9.0e15 => Ok(number as Self),
             _ => Err(expected("a whole number")),

@@ -1,8 +1,8 @@
-//! Events that stand for the records of another program's log, and what they carry of it.
+//! Events that were made from the records of another program's log, and their provenance.
 //!
-//! Such an event has one member more than its kind: `provenance`, with the format, the file, the line or row
-//! and the SHA-256 of the record, and, in the first event that a record became, the record itself. A record
-//! that has no counterpart among the kinds here is an event of a kind of its own, `FORMAT:TYPE`.
+//! Such an event has one more member than other events of its kind: `provenance`. It holds the format, the file, the
+//! line or row, and the SHA-256 of the record. The first event of a record also holds the record itself. A record
+//! without a counterpart among the kinds here becomes an event of its own kind, `FORMAT:TYPE`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::json::{Object, Raw};
 use super::{Event, Extra};
 use crate::chain::Digest;
 
-/// Another program's way to write its log.
+/// The log format of another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ForeignFormat {
     /// Claude Code's session files: `~/.claude/projects/*/*.jsonl`.
@@ -31,14 +31,14 @@ pub enum ForeignFormat {
 
 /// A text that names no format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a format; there are claude-code, codex, langgraph, openai-agents")]
+#[error("{text:?} is not a format; the formats are claude-code, codex, langgraph, openai-agents")]
 pub struct UnknownFormat {
     /// The text.
     pub text: String,
 }
 
 impl ForeignFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 4] = [Self::ClaudeCode, Self::Codex, Self::LangGraph, Self::OpenAiAgents];
 
     /// The name in events, SQL, JSON and on the command line.
@@ -52,7 +52,7 @@ impl ForeignFormat {
         }
     }
 
-    /// The format whose record an event of this kind is, as it came: `claude-code:progress`.
+    /// The format that a kind such as `claude-code:progress` names. `None` if it names no format.
     #[must_use]
     pub fn of_kind(kind: &str) -> Option<Self> {
         kind.split_once(':').and_then(|(format, _)| format.parse().ok())
@@ -79,32 +79,32 @@ impl FromStr for ForeignFormat {
 pub enum Record<'a> {
     /// A JSON value, verbatim: member `record`.
     Json(Cow<'a, str>),
-    /// Text that is no JSON, or nests too deep to stand within an event: member `record_text`.
+    /// Text that is not JSON, or that nests too deep for an event: member `record_text`.
     Text(Cow<'a, str>),
-    /// Bytes that are no text: member `record_base64`.
+    /// Bytes that are not text: member `record_base64`.
     Bytes(Vec<u8>),
-    /// Kept beside the events, being too large for one: member `record_attachment`, the attachment's path.
+    /// The path of the attachment that holds a record too large for an event: member `record_attachment`.
     Attached(Cow<'a, str>),
 }
 
-/// What a call of a model took, as a record tells it.
+/// The tokens and the cost of a model call, as a record reports them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ForeignUsage {
     /// The model.
     pub model: String,
-    /// The call, where it has a name.
+    /// The id of the model's reply, if the record has one.
     pub response_id: Option<String>,
-    /// Tokens sent, cached ones included.
+    /// The tokens of the prompt, including cached ones.
     pub prompt_tokens: i64,
-    /// Tokens answered, thinking included.
+    /// The tokens of the reply, including thinking.
     pub completion_tokens: i64,
-    /// Of those sent: read from a cache.
+    /// The tokens of the prompt that were read from a cache.
     pub cache_read_tokens: i64,
-    /// Of those sent: written to a cache.
+    /// The tokens of the prompt that were written to a cache.
     pub cache_write_tokens: i64,
-    /// Of those answered: thinking.
+    /// The tokens of the reply that were thinking.
     pub reasoning_tokens: i64,
-    /// What it cost in US dollars, where the record says.
+    /// The cost in US dollars, if the record has it.
     pub cost: Option<f64>,
 }
 
@@ -115,25 +115,25 @@ pub struct Provenance<'a> {
     pub format: ForeignFormat,
     /// The file's name, without its folder.
     pub file: Cow<'a, str>,
-    /// The table, where the file is a database.
+    /// The table, if the file is a database.
     pub table: Option<Cow<'a, str>>,
-    /// The line, from 1; where the file is a database, the row's own number in the table.
+    /// The line, from 1. If the file is a database, the row's own number in the table.
     pub place: i64,
-    /// Which of the record's events it is, from 1.
+    /// The number of this event among the events of its record, from 1.
     pub part: u64,
-    /// What stands between the record before and this one, where that is not one line feed (nothing, before
-    /// the first).
+    /// The text between the previous record and this one. `None` if it is the usual text: one line feed, or nothing
+    /// before the first record. Also `None` in all but the first event of a record.
     pub before: Option<Cow<'a, str>>,
-    /// The SHA-256 of the record's bytes; of a row, of `record` as it stands here.
+    /// The SHA-256 of the record's bytes. For a row, the SHA-256 of the text in `record`.
     pub digest: Digest,
-    /// The record; in the first of its events only.
+    /// The record. Only the first of its events has it.
     pub record: Option<Record<'a>>,
-    /// What the record says that a call of a model took, beyond what records before it said.
+    /// The model usage that the record reports in addition to the records before it.
     pub usage: Option<ForeignUsage>,
 }
 
 impl<'a> Provenance<'a> {
-    /// Reads the provenance of an event; `None` where it has none.
+    /// Reads the provenance of an event. `None` if it has none, or no valid one.
     #[must_use]
     pub fn of(event: &Object<'a>) -> Option<Self> {
         let members = event.get("provenance").filter(|value| value.is_object())?.to_object();
@@ -158,7 +158,7 @@ impl<'a> Provenance<'a> {
         })
     }
 
-    /// Adds the member `provenance` to an event that has none: a JSON object without white space behind it.
+    /// Adds the member `provenance` to an event without one. `event` is a JSON object with no white space after it.
     pub(crate) fn write_into(&self, event: &str) -> String {
         let mut out = Out::default();
         out.raw(event.strip_suffix('}').unwrap_or(event));
@@ -200,7 +200,7 @@ impl<'a> Provenance<'a> {
 }
 
 impl Event {
-    /// What the record behind the event says that a call of a model took, and the record's format.
+    /// The format and the model usage of the record that the event was made from, if it reports any.
     #[must_use]
     pub fn foreign_usage(&self) -> Option<(ForeignFormat, ForeignUsage)> {
         let provenance = match self {
@@ -238,7 +238,7 @@ fn of_extra(extra: &Extra) -> Option<Raw<'_>> {
 }
 
 impl ForeignUsage {
-    /// Reads what a provenance says of usage.
+    /// Reads the format and the usage from a provenance.
     pub(crate) fn of(provenance: Raw<'_>) -> Option<(ForeignFormat, Self)> {
         let members = provenance.to_object();
         Some((members.text("format")?.parse().ok()?, Self::read(members.get("usage")?)))
@@ -282,7 +282,7 @@ impl ForeignUsage {
         out.close("}");
     }
 
-    /// Whether it says nothing.
+    /// Whether all counts are zero and there is no cost.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         let counts =
@@ -292,13 +292,13 @@ impl ForeignUsage {
     }
 }
 
-/// Bytes as text (RFC 4648, section 4, with padding).
+/// Encodes bytes as base64 text (RFC 4648, section 4, with padding).
 #[must_use]
 pub fn base64_encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// The bytes that such a text stands for; `None` where it is none.
+/// Decodes base64 text. `None` if the text is not valid base64.
 #[must_use]
 pub fn base64_decode(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_event_carries_is_read_as_it_was_written() {
+    fn a_provenance_is_read_as_it_was_written() {
         let digest = Digest::of(b"{\"a\": 1}");
         for record in [
             Some(Record::Json(Cow::Borrowed("{\"a\": 1}"))),

@@ -1,18 +1,18 @@
-//! Reading JSON text in place: checked once, then looked into without building a tree.
+//! Reads JSON text in place: the text is checked once, and then read without building a tree.
 //!
-//! A payload is kept byte for byte, so nothing here changes text; every [`Raw`] is a slice of what
-//! came in. [`scan`] checks a whole text in one pass (RFC 8259, plus what the reference's parser
-//! adds or forbids, `events.md` section 1) and shows the members of its outermost object on the
-//! way; after that [`Raw::members`] and [`Raw::elements`] walk nested values.
+//! A payload is kept byte for byte, so nothing here changes text. Every [`Raw`] is a slice of the input. [`scan`]
+//! checks a whole text in one pass (RFC 8259, plus what the reference's parser adds or forbids,
+//! `docs/reference/events.md#reading-json`). During this pass, it gives the members of the outermost object to a
+//! callback. After that, [`Raw::members`] and [`Raw::elements`] iterate over nested values.
 //!
-//! It does not know what an event is.
+//! This module does not know what an event is.
 
 use std::borrow::Cow;
 
 /// How deep arrays and objects may nest. The reference's parser stops at 200.
 pub const DEPTH_MAX: usize = 200;
 
-/// Where a text stops being JSON, and why.
+/// Where and why a text is not valid JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at}")]
 pub struct Fault {
@@ -22,10 +22,10 @@ pub struct Fault {
     pub what: &'static str,
 }
 
-/// What a checked text contains that a caller may want to refuse.
+/// Things in a checked text that a caller may want to reject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Notes {
-    /// `NaN`, `Infinity` or `-Infinity` occurs: Python writes and reads them, JSON does not know them.
+    /// Whether the text contains `NaN`, `Infinity` or `-Infinity`. Python writes and reads them, but they are not JSON.
     pub non_finite: bool,
 }
 
@@ -33,18 +33,18 @@ pub struct Notes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Raw<'a>(&'a str);
 
-/// The members of one object, read once so that looking for several of them costs one pass.
+/// The members of one object. They are read once, so that finding several of them needs only one pass.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Object<'a>(Vec<(Cow<'a, str>, Raw<'a>)>);
 
 impl<'a> Object<'a> {
-    /// The members of a text that was checked before; none where it is no object.
+    /// Reads the members of a text that was checked before. There are none if it is not an object.
     #[must_use]
     pub fn of(checked: &'a str) -> Self {
         Raw(checked.trim_matches([' ', '\n', '\r', '\t'])).to_object()
     }
 
-    /// The member called `key`; the last one where there are several.
+    /// The member called `key`, or the last one if there are several.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Raw<'a>> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| *value)
@@ -55,19 +55,19 @@ impl<'a> Object<'a> {
         self.0.iter().map(|(name, _)| name.as_ref())
     }
 
-    /// The text of the member called `key`, where it is a string that is not empty.
+    /// The text of the member called `key`, if it is a non-empty string.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<Cow<'a, str>> {
         self.get(key).and_then(Raw::as_text)
     }
 }
 
-/// Checks that `text` is one JSON object and shows each member of it, in order, to `visit`.
+/// Checks that `text` is one JSON object, and calls `visit` with each of its members, in order.
 ///
-/// A key that occurs twice is shown twice; the reference lets the last one win.
+/// For a key that occurs twice, `visit` is called twice. In the reference the last one counts.
 ///
 /// # Errors
-/// [`Fault`] at the first byte that is wrong; what `visit` saw until then means nothing.
+/// [`Fault`] at the first wrong byte. The caller must then discard the members that `visit` received.
 pub fn scan<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, Raw<'a>)) -> Result<Notes, Fault> {
     let mut reader = Reader { text, at: 0, notes: Notes::default() };
     reader.white_space();
@@ -83,7 +83,7 @@ impl<'a> Raw<'a> {
     /// Checks that `text` is one JSON value.
     ///
     /// # Errors
-    /// [`Fault`] at the first byte that is wrong.
+    /// [`Fault`] at the first wrong byte.
     pub fn parse(text: &'a str) -> Result<Self, Fault> {
         let mut reader = Reader { text, at: 0, notes: Notes::default() };
         reader.white_space();
@@ -92,15 +92,15 @@ impl<'a> Raw<'a> {
         Ok(value)
     }
 
-    /// The value that `text` is, where that was checked before.
+    /// Takes `text` as one value, which must have been checked before.
     pub(crate) fn checked(text: &'a str) -> Self {
         Self(text)
     }
 
-    /// Reads the value at the beginning of `text` and answers what follows it.
+    /// Reads the value at the beginning of `text`. Returns it and the text after it.
     ///
     /// # Errors
-    /// [`Fault`] at the first byte that is wrong.
+    /// [`Fault`] at the first wrong byte.
     pub fn parse_first(text: &'a str) -> Result<(Self, &'a str), Fault> {
         let mut reader = Reader { text, at: 0, notes: Notes::default() };
         reader.white_space();
@@ -114,7 +114,7 @@ impl<'a> Raw<'a> {
         self.0
     }
 
-    /// Where this value begins in `whole`, in bytes; `whole` is the text it was read from.
+    /// The offset of this value in `whole`, in bytes. `whole` is the text that the value was read from.
     #[must_use]
     pub fn offset_in(self, whole: &str) -> usize {
         (self.0.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize)
@@ -156,13 +156,13 @@ impl<'a> Raw<'a> {
         self.0 == "null"
     }
 
-    /// The number, where the value is a whole one within 64 bits.
+    /// The number, if the value is a whole number within 64 bits.
     #[must_use]
     pub fn as_i64(self) -> Option<i64> {
         self.0.parse().ok()
     }
 
-    /// The number, where the value is one.
+    /// The number, if the value is one.
     #[must_use]
     pub fn as_f64(self) -> Option<f64> {
         if self.0.starts_with(['-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
@@ -172,7 +172,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The members of an object, in order; nothing for any other value.
+    /// The members of an object, in order. There are none for any other value.
     pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Raw<'a>)> {
         let mut reader = Reader { text: self.0, at: 1, notes: Notes::default() };
         let mut more = self.is_object();
@@ -188,7 +188,7 @@ impl<'a> Raw<'a> {
         })
     }
 
-    /// The elements of an array, in order; nothing for any other value.
+    /// The elements of an array, in order. There are none for any other value.
     pub fn elements(self) -> impl Iterator<Item = Raw<'a>> {
         let mut reader = Reader { text: self.0, at: 1, notes: Notes::default() };
         let mut more = self.is_array();
@@ -204,20 +204,20 @@ impl<'a> Raw<'a> {
         })
     }
 
-    /// All members of an object at once; none for any other value.
+    /// Reads all members of an object at once. There are none for any other value.
     #[must_use]
     pub fn to_object(self) -> Object<'a> {
         Object(self.members().collect())
     }
 
-    /// The member called `key`; the last one where there are several.
+    /// The member called `key`, or the last one if there are several.
     #[must_use]
     pub fn get(self, key: &str) -> Option<Raw<'a>> {
         self.members().filter(|(name, _)| name == key).last().map(|(_, value)| value)
     }
 }
 
-/// The text a string's inner characters stand for: escapes resolved.
+/// Decodes the inner characters of a string: resolves its escapes.
 fn decode(inner: &str) -> Cow<'_, str> {
     if !inner.as_bytes().contains(&b'\\') {
         return Cow::Borrowed(inner);
@@ -246,7 +246,7 @@ fn decode(inner: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The character of a checked `\u` escape whose digits begin `digits`, and how many bytes it took.
+/// The character of a checked `\u` escape, and the number of bytes that it used. `digits` begins with its digits.
 fn unicode(digits: &[u8]) -> (char, usize) {
     let high = hex4(digits).unwrap_or(0xfffd);
     if (0xd800..0xdc00).contains(&high) {
@@ -417,7 +417,7 @@ impl<'a> Reader<'a> {
         if self.at == start { Err(self.fault("expected a digit")) } else { Ok(()) }
     }
 
-    /// Passes over a string, from its opening quote to behind its closing one.
+    /// Skips a string, from its opening quote to after its closing quote.
     fn string(&mut self) -> Result<(), Fault> {
         self.at += 1;
         loop {
@@ -435,8 +435,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over bytes that mean themselves, eight at a time: stops at or just before a quote, a
-    /// backslash, a control character or the last seven bytes.
+    /// Skips bytes without a special meaning, eight at a time. Stops at a quote, a backslash or a control character, or
+    /// when fewer than eight bytes are left.
     fn plain(&mut self) {
         const ONES: u64 = 0x0101_0101_0101_0101;
         const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -450,7 +450,7 @@ impl<'a> Reader<'a> {
                 | (word.wrapping_sub(ONES * 0x20) & !word))
                 & HIGH;
             if hits != 0 {
-                // Borrows only reach upwards, so the lowest hit is a true one.
+                // A borrow only affects higher bytes, so the lowest hit is always correct.
                 self.at += (hits.trailing_zeros() / 8) as usize;
                 return;
             }
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn pythons_numbers_that_are_none_pass_and_are_noted() {
+    fn pythons_nan_and_infinity_are_accepted_and_noted() {
         assert_eq!(whole("[NaN,-Infinity,Infinity]"), Ok(Notes { non_finite: true }));
         assert_eq!(whole("[1]"), Ok(Notes { non_finite: false }));
     }
@@ -570,7 +570,7 @@ mod tests {
         })
     }
 
-    /// What `Raw` sees of a value, as serde_json would have read it.
+    /// Builds a serde_json value from what `Raw` reads.
     fn rebuilt(raw: Raw<'_>) -> serde_json::Value {
         if raw.is_object() {
             return serde_json::Value::Object(
@@ -596,7 +596,7 @@ mod tests {
 
         #[test]
         fn accepts_exactly_what_serde_json_accepts(text in r#"[\[\]{},:"\\ \n0-9a-fnrtulse.eE+\-\u{1}é😀]{0,24}"#) {
-            // It also refuses numbers too large for a double, which JSON itself does not.
+            // serde_json also rejects numbers that are too large for a double. JSON itself allows them.
             let accepted = serde_json::from_str::<serde_json::Value>(&text)
                 .map_or_else(|error| error.to_string().contains("out of range"), |_| true);
             prop_assert_eq!(whole(&text).is_ok(), accepted, "{}", text);

@@ -1,28 +1,28 @@
-//! The names of kinds: what the reference calls its event classes, and the seed's older names for them.
+//! The names of kinds: the reference's names of its event classes, and the seed's older names for them.
 
 use super::foreign::ForeignFormat;
 
-/// An event said by a person, the agent or the environment.
+/// A message of a person, the agent or the environment.
 pub const MESSAGE: &str = "MessageEvent";
 /// The agent asks for a tool.
 pub const ACTION: &str = "ActionEvent";
 /// A tool answered.
 pub const OBSERVATION: &str = "ObservationEvent";
-/// A person or a hook refused an action.
+/// A person or a hook rejected an action.
 pub const REJECTION: &str = "UserRejectObservation";
 /// A tool call failed before or instead of an observation.
 pub const AGENT_ERROR: &str = "AgentErrorEvent";
 /// The run failed.
 pub const CONVERSATION_ERROR: &str = "ConversationErrorEvent";
-/// What the model was told before anything else.
+/// The instructions that the model has before anything else.
 pub const SYSTEM_PROMPT: &str = "SystemPromptEvent";
-/// Events were forgotten, a summary may stand in their place.
+/// Events were forgotten. A summary may replace them.
 pub const CONDENSATION: &str = "Condensation";
-/// Someone asked for a condensation.
+/// A condensation was requested.
 pub const CONDENSATION_REQUEST: &str = "CondensationRequest";
 /// The summary of a condensation, as the model sees it.
 pub const CONDENSATION_SUMMARY: &str = "CondensationSummaryEvent";
-/// A field of the base state changed; never a node that HEAD moves to.
+/// A field of the base state changed. HEAD never moves to such an event.
 pub const STATE_UPDATE: &str = "ConversationStateUpdateEvent";
 /// A person paused the run.
 pub const PAUSE: &str = "PauseEvent";
@@ -35,9 +35,9 @@ pub const ACP_TOOL_CALL: &str = "ACPToolCallEvent";
 /// The record of one model call, as text.
 pub const COMPLETION_LOG: &str = "LLMCompletionLogEvent";
 
-/// The class name a kind stands for: the seed's snake-case names are aliases, every other name is itself.
+/// The class name of a kind. The seed's snake-case names are aliases; every other name is its own class name.
 ///
-/// Source: `runtime.md` section 16, seed 000.
+/// Source: `docs/reference/seeds.md#names-of-kinds`.
 #[must_use]
 pub fn canonical(kind: &str) -> &str {
     match kind {
@@ -61,8 +61,8 @@ pub fn canonical(kind: &str) -> &str {
 
 /// Whether appending an event of this kind moves HEAD to it.
 ///
-/// Source: `events.md` section 1: everything does, except a state update. Nor does another program's record that
-/// says nothing of the conversation (`claude-code:progress`).
+/// Source: `docs/reference/events.md#head`: every kind does, except a state update. Another program's record without a
+/// counterpart (`claude-code:progress`) does not move it either.
 #[must_use]
 pub fn moves_head(kind: &str) -> bool {
     canonical(kind) != STATE_UPDATE && ForeignFormat::of_kind(kind).is_none()

@@ -1,8 +1,8 @@
 //! [`Event`], and the one list of its kinds.
 //!
-//! A kind is a file with its struct (the macro `event!` in `model.rs`) and one line of the list below. Everything that
-//! this room does with all kinds alike is made from the list. Wherever else a kind matters, a `match` names all of
-//! them, so that the compiler asks about a new one.
+//! A kind needs a struct (the macro `event!` in `model.rs`) and one line in the list below. The list generates the code
+//! that is the same for all kinds. In all other places where the kind matters, a `match` names all kinds, so that the
+//! compiler finds the places that a new kind must change.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ events! {
         Action(ActionEvent),
         /// A tool answered.
         Observation(ObservationEvent),
-        /// A person or a hook refused an action.
+        /// A person or a hook rejected an action.
         UserReject(UserRejectObservation),
         /// A call failed before or instead of an observation.
         AgentError(AgentErrorEvent),
@@ -191,7 +191,7 @@ impl Event {
         }
     }
 
-    /// Whether the model sees it: whether a message is made from it.
+    /// Whether the model sees it, as a message that is made from it.
     #[must_use]
     pub fn is_llm_convertible(&self) -> bool {
         match self {
@@ -221,7 +221,7 @@ impl Event {
 
     /// The event as JSON text, as the reference would write it: `model_dump_json(exclude_none=True)`.
     ///
-    /// What the reference wrote comes out byte for byte. An unknown event is its own payload.
+    /// An event that the reference wrote is written byte for byte as it was. For an unknown event, its payload.
     #[must_use]
     pub fn dump(&self) -> String {
         self.written(Out::default())

@@ -1,5 +1,4 @@
-//! What was said: messages with their content, tool calls, thinking and reasoning, and the event that
-//! carries one.
+//! Messages with their content, tool calls, thinking and reasoning, and the event that carries a message.
 
 use std::borrow::Cow;
 
@@ -13,11 +12,11 @@ use super::model::{
 };
 
 words! {
-    /// Who speaks, as models are told.
+    /// The role of a message's author, as models receive it.
     Role {
-        /// What the model is told to be.
+        /// The instructions for the model.
         System = "system",
-        /// Who asks.
+        /// The user.
         User = "user",
         /// The model.
         Assistant = "assistant",
@@ -27,7 +26,7 @@ words! {
 }
 
 words! {
-    /// Which of a provider's interfaces a tool call came from.
+    /// The provider's interface that a tool call came from.
     Origin {
         /// Chat completions.
         Completion = "completion",
@@ -54,7 +53,7 @@ model! {
         /// Whether a provider may be asked to cache the prompt up to here.
         cache_prompt: bool = false,
         ["type" = "image"]
-        /// Where they are: URLs, `data:` ones included.
+        /// The URLs of the pictures, including `data:` URLs.
         image_urls: Vec<Text>,
     }
 }
@@ -73,9 +72,9 @@ pub enum Content {
 model! {
     /// A tool call, as the model made it.
     MessageToolCall: Drop {
-        /// The provider's name for the call; its result bears the same.
+        /// The provider's id of the call. The call's result has the same id.
         id: Text,
-        /// The id of the Responses item, where it differs.
+        /// The id of the Responses item, if it differs.
         responses_item_id: Option<Text> = None,
         /// The tool.
         name: Text,
@@ -87,7 +86,7 @@ model! {
 }
 
 model! {
-    /// Thinking that a model showed, signed by its provider.
+    /// Thinking that a model showed. The provider may sign it.
     ThinkingBlock: Drop {
         ["type" = "thinking"]
         /// The thinking.
@@ -98,10 +97,10 @@ model! {
 }
 
 model! {
-    /// Thinking that a provider keeps to itself.
+    /// Thinking that a provider keeps secret.
     RedactedThinkingBlock: Drop {
         ["type" = "redacted_thinking"]
-        /// The sealed thinking.
+        /// The encrypted thinking.
         data: Text,
     }
 }
@@ -109,9 +108,9 @@ model! {
 /// A block of a model's thinking.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Thinking {
-    /// In the open.
+    /// Readable thinking.
     Shown(ThinkingBlock),
-    /// Sealed.
+    /// Encrypted thinking.
     Redacted(RedactedThinkingBlock),
     /// A block of a type that SDK 1.58 does not know.
     Unknown(Json),
@@ -120,35 +119,35 @@ pub enum Thinking {
 model! {
     /// A reasoning item of the Responses interface.
     ReasoningItem: Drop {
-        /// The provider's name for it.
+        /// The provider's id of the item.
         id: Option<Text> = None,
-        /// Its summary, a paragraph each.
+        /// The paragraphs of its summary.
         summary: Vec<Text> = Vec::new(),
-        /// What it says.
+        /// Its text.
         content: Option<Vec<Text>> = None,
-        /// What it says, sealed.
+        /// Its text, encrypted.
         encrypted_content: Option<Text> = None,
-        /// How far it got.
+        /// Its status.
         status: Option<Text> = None,
     }
 }
 
 model! {
-    /// A message as a model is sent it, or as it made it.
+    /// A message that is sent to a model, or that a model made.
     Message: Drop {
-        /// Who speaks.
+        /// The role of its author.
         role: Role,
-        /// What is said, part by part.
+        /// The parts of its content.
         content: Vec<Content> => read_content = Vec::new(),
-        /// The tools it calls; an empty list is not none.
+        /// The tool calls that it makes. An empty list differs from `None`.
         tool_calls: Option<Vec<MessageToolCall>> = None,
-        /// The call that it answers.
+        /// The id of the call that it answers.
         tool_call_id: Option<Text> = None,
-        /// The tool that answers, or who speaks.
+        /// The name of the tool that answers, or of the author.
         name: Option<Text> = None,
         /// What the model thought, as text.
         reasoning_content: Option<Text> = None,
-        /// What the model thought, in its provider's blocks.
+        /// What the model thought, as blocks of its provider.
         thinking_blocks: Vec<Thinking> = Vec::new(),
         /// What the model thought, as an item of the Responses interface.
         responses_reasoning_item: Option<ReasoningItem> = None,
@@ -158,24 +157,24 @@ model! {
 }
 
 event! {
-    /// Something was said.
+    /// A message of the user, the agent or the environment.
     MessageEvent = "MessageEvent", from () {
         /// The message itself.
         llm_message: Message,
-        /// The model's reply that it came from.
+        /// The id of the model's reply that it came from.
         llm_response_id: Option<Text> = None,
-        /// Skills that the message called upon.
+        /// Skills that the message activated.
         activated_skills: Vec<Text> = Vec::new(),
         /// What the agent's context adds to the message.
         extended_content: Vec<TextContent> = Vec::new(),
-        /// Who sent it, where several may.
+        /// The sender, if there can be several.
         sender: Option<Text> = None,
-        /// What a critic thinks of it.
+        /// A critic's rating of it.
         critic_result: Option<Box<CriticResult>> = None,
     }
 }
 
-/// The parts of a message: null is none, a string is one part of text.
+/// Reads the parts of a message. Null gives no parts. A string gives one part of text.
 fn read_content(raw: Raw<'_>, reading: Reading) -> Result<Vec<Content>, DecodeError> {
     if raw.is_null() {
         return Ok(Vec::new());
@@ -216,7 +215,7 @@ impl Content {
         out.finish()
     }
 
-    /// The text, where the part is one.
+    /// The text, if the part is text.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -239,7 +238,7 @@ impl From<ImageContent> for Content {
 }
 
 impl Field for Content {
-    /// Told apart by `type`; without one by the shape.
+    /// The member `type` decides on the variant. Without it, the other members decide.
     fn read(raw: Raw<'_>, reading: Reading) -> Result<Self, DecodeError> {
         let members = members(raw)?;
         match tag(&members).as_deref() {
@@ -263,7 +262,7 @@ impl Field for Content {
 }
 
 impl Field for Thinking {
-    /// Told apart by `type`; without one by the shape.
+    /// The member `type` decides on the variant. Without it, the other members decide.
     fn read(raw: Raw<'_>, reading: Reading) -> Result<Self, DecodeError> {
         let members = members(raw)?;
         match tag(&members).as_deref() {
@@ -319,7 +318,7 @@ impl MessageToolCall {
 }
 
 impl Message {
-    /// A message of one speaker.
+    /// Makes a message with a role and its content.
     #[must_use]
     pub fn new(role: Role, content: Vec<Content>) -> Self {
         Self {
@@ -343,7 +342,7 @@ impl Message {
         out.finish()
     }
 
-    /// Lets go of members that SDK 1.58 does not know: no model is sent them.
+    /// Removes the members that SDK 1.58 does not know, because they are not sent to a model.
     pub(crate) fn forget_unfamiliar(&mut self) {
         self.extra = Extra::NONE;
         for part in &mut self.content {
@@ -368,7 +367,7 @@ impl Message {
         }
     }
 
-    /// Whether a part is a picture.
+    /// Whether any part is a picture.
     #[must_use]
     pub fn contains_image(&self) -> bool {
         self.content.iter().any(|part| matches!(part, Content::Image(_)))
@@ -376,7 +375,7 @@ impl Message {
 }
 
 impl MessageEvent {
-    /// Something that was said, without anything added to it.
+    /// Makes a message event without additional content.
     #[must_use]
     pub fn new(common: Common, llm_message: Message) -> Self {
         Self {

@@ -1,13 +1,14 @@
-//! Values of an event from tables of their fields: macros that make a struct, an event or a vocabulary of one.
+//! Macros that make the types of events from tables: models, events, vocabularies and enums of kinds.
 //!
-//! The tables follow `events_fields.md`: fields in the order the reference dumps them, `=` gives the default of a
-//! field that may be missing. What the macros write is plain: a struct with public fields, and [`Field`] for it.
+//! The tables follow `docs/reference/fields.md`. Fields have the order in which the reference dumps them. `=` gives the
+//! default of a field that may be missing. The macros make plain structs with public fields, and enums. All of these
+//! except events implement [`Field`].
 
 pub(crate) use super::field::{Field, Model, Reading, expected, kind_of, last, members, optional, required};
 pub(crate) use super::value::{CLIENT_ACTION, Policy};
 pub use super::value::{Extra, Json, Map, Text, Untabled};
 
-/// The name a field has in JSON.
+/// The name of a field in JSON.
 macro_rules! wire {
     ($field:ident) => {
         stringify!($field)
@@ -17,7 +18,7 @@ macro_rules! wire {
     };
 }
 
-/// Reads one field from its member: required where the table gives no default.
+/// Reads one field from its member. The member is required if the table gives no default.
 macro_rules! take {
     ($name:expr, $raw:expr, $reading:expr, [], []) => {
         $crate::event::model::required($name, $raw, $reading, $crate::event::model::Field::read)?
@@ -33,10 +34,11 @@ macro_rules! take {
     };
 }
 
-/// A struct with the fields of one of the reference's models.
+/// Makes a struct with the fields of one of the reference's models.
 ///
-/// `Name: POLICY { field (@ "name in JSON")?: Type (=> reader)? (= default)?, .. } kind "Tag"?`; a field may be
-/// preceded by `["key" = "value"]`, a constant member that stands before it.
+/// `Name: POLICY { field (@ "name in JSON")?: Type (=> reader)? (= default)?, .. } kind "Tag"? dropped PATTERN?`.
+/// `["key" = "value"]` before a field is a constant member that is written before it. Members whose name matches the
+/// pattern after `dropped` are ignored.
 macro_rules! model {
     (
         $(#[$meta:meta])*
@@ -115,9 +117,9 @@ macro_rules! model {
     };
 }
 
-/// An event: a struct with [`Common`](crate::event::Common) first and the kind's own fields after it.
+/// Makes an event: a struct with [`Common`](crate::event::Common) first, and then the kind's own fields.
 ///
-/// `Name = "Kind", from (Source)? { fields as in model! }`; without a source the payload has to name it.
+/// `Name = "Kind", from (Source)? { fields as in model! }`. Without a source here, the payload must name it.
 macro_rules! event {
     (
         $(#[$meta:meta])*
@@ -131,7 +133,7 @@ macro_rules! event {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
         pub struct $name {
-            /// What every event carries.
+            /// The members that every event has.
             pub common: $crate::event::Common,
             $( $(#[$field_meta])* pub $field: $type, )*
             /// Members that SDK 1.58 does not know.
@@ -139,7 +141,7 @@ macro_rules! event {
         }
 
         impl $name {
-            /// The name of the kind: the reference's class.
+            /// The name of the kind, which is the name of the reference's class.
             pub const KIND: &'static str = $kind;
 
             pub(crate) fn read<'a>(
@@ -178,7 +180,7 @@ macro_rules! event {
     };
 }
 
-/// A closed vocabulary: an enum of words, and `Other` for one that is not in it but is to be kept.
+/// Makes a closed vocabulary: an enum of words. `Other` keeps a word that is not in the vocabulary.
 macro_rules! words {
     (
         $(#[$meta:meta])*
@@ -205,7 +207,7 @@ macro_rules! words {
                 }
             }
 
-            /// The variant of a known word.
+            /// The variant of a known word. `None` for any other word.
             #[must_use]
             pub fn from_word(word: &str) -> Option<Self> {
                 match word {
@@ -237,7 +239,7 @@ macro_rules! words {
     };
 }
 
-/// An enum over models that are told apart by their `kind`; `Unknown` keeps one that is in no table.
+/// Makes an enum of models that differ in their `kind`. `Unknown` keeps a value whose kind has no table.
 macro_rules! kinds {
     (
         $(#[$meta:meta])*
@@ -247,7 +249,7 @@ macro_rules! kinds {
         #[derive(Debug, Clone, PartialEq)]
         pub enum $name {
             $( $(#[$variant_meta])* $variant($type), )*
-            /// One of a kind that is not built in: a client's tool, or a newer version's.
+            /// A value of a kind that is not built in: from a client's tool, or from a newer version.
             Unknown($crate::event::model::Untabled),
         }
 
@@ -255,7 +257,7 @@ macro_rules! kinds {
             /// The kinds that SDK 1.58 knows.
             pub const KINDS: &'static [&'static str] = &[$($kind),*];
 
-            /// The name of its kind: the reference's class.
+            /// The name of its kind, which is the name of the reference's class.
             #[must_use]
             pub fn kind(&self) -> &str {
                 match self {
@@ -264,7 +266,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// It as one JSON object, in the reference's form.
+            /// The value as one JSON object, in the reference's form.
             #[must_use]
             pub fn to_json(&self) -> $crate::event::model::Json {
                 let mut out = $crate::event::dump::Out::default();

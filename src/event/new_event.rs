@@ -1,4 +1,4 @@
-//! An event on its way in: checked at the door, so that appending it cannot fail for its content.
+//! New events. They are checked before they are appended, so that an append cannot fail because of their content.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::ids::EventId;
 /// The largest payload, in bytes: 64 MiB.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
-/// One event to append: its payload as it came, and what was read from it.
+/// An event to append: its payload as it came, and the members that were read from it.
 ///
 /// ```
 /// use annals::event::NewEvent;
@@ -32,12 +32,13 @@ struct Checked {
 }
 
 impl NewEvent {
-    /// Takes a payload through the door: one JSON object with an `id` and a `kind`.
+    /// Checks a payload and makes an event of it. It must be one JSON object with an `id` and a `kind`.
     ///
-    /// Any kind and any further members are welcome; they are kept as they are.
+    /// Every kind and all other members are accepted and kept as they are.
     ///
     /// # Errors
-    /// [`PayloadError`] where the text is too large, not JSON, or lacks what every event has.
+    /// [`PayloadError`] if the text is too large or not JSON, if it has no `id` or no `kind`, or if a searchable member
+    /// cannot be kept.
     pub fn parse(payload: impl Into<String>) -> Result<Self, PayloadError> {
         let payload = payload.into();
         let (envelope, notes) = read(&payload)?;
@@ -51,12 +52,12 @@ impl NewEvent {
         Ok(Self::new(payload, id, envelope))
     }
 
-    /// Takes an old payload as it is: `NaN` and a missing kind pass, a missing id becomes `fallback`.
+    /// Makes an event of an old payload. `NaN` and a missing kind are allowed. `fallback` makes a missing id.
     ///
-    /// For imports, where nothing that can be kept may be lost.
+    /// Imports use it, because an import must not lose anything that can be kept.
     ///
     /// # Errors
-    /// [`PayloadError`] where the text is too large, not a JSON object, or its id cannot be kept.
+    /// [`PayloadError`] if the text is too large or not a JSON object, or if a searchable member cannot be kept.
     pub fn keep(
         payload: impl Into<String>,
         fallback: impl FnOnce() -> EventId,
@@ -78,7 +79,7 @@ impl NewEvent {
         &self.0.id
     }
 
-    /// What the payload says of itself.
+    /// The searchable members of the payload.
     #[must_use]
     pub fn envelope(&self) -> &Envelope {
         &self.0.envelope
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_door_wants_an_id_and_a_kind_and_an_import_does_not() {
+    fn a_new_event_needs_an_id_and_a_kind_and_an_imported_one_does_not() {
         assert_eq!(NewEvent::parse(r#"{"kind":"PauseEvent"}"#).unwrap_err(), PayloadError::NoId);
         assert_eq!(NewEvent::parse(r#"{"id":"a"}"#).unwrap_err(), PayloadError::NoKind);
         assert_eq!(NewEvent::parse(r#"{"id":"a","kind":"K","x":NaN}"#).unwrap_err(), PayloadError::NonFinite);

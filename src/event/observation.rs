@@ -1,4 +1,4 @@
-//! What came back: a tool's result, an error in its place, or a refusal by a person or a hook.
+//! Answers to tool calls: a tool's result, an error instead of it, or a rejection by a person or a hook.
 
 use super::action::ActionEvent;
 use super::common::Common;
@@ -10,7 +10,7 @@ use super::model::{Extra, Field, Reading, Text, event, take, words};
 use super::tool::Observation;
 
 words! {
-    /// Who refused an action.
+    /// Who rejected an action.
     RejectionSource {
         /// A person.
         User = "user",
@@ -24,11 +24,11 @@ event! {
     ObservationEvent = "ObservationEvent", from (Environment) {
         /// The tool.
         tool_name: Text,
-        /// The provider's name for the call.
+        /// The provider's id of the call.
         tool_call_id: Text,
-        /// What it answered.
+        /// The tool's answer.
         observation: Observation,
-        /// The action that it answers.
+        /// The id of the action that it answers.
         action_id: Text,
         /// What the agent's context adds to the answer.
         extended_content: Vec<TextContent> = Vec::new(),
@@ -36,36 +36,36 @@ event! {
 }
 
 event! {
-    /// A person or a hook refused an action.
+    /// A person or a hook rejected an action.
     UserRejectObservation = "UserRejectObservation", from (Environment) {
         /// The tool.
         tool_name: Text,
-        /// The provider's name for the call.
+        /// The provider's id of the call.
         tool_call_id: Text,
-        /// Why.
+        /// The reason.
         rejection_reason: Text = Text::from(REASON),
-        /// Who.
+        /// Who rejected it.
         rejection_source: RejectionSource = RejectionSource::User,
-        /// The action that was refused.
+        /// The id of the action that was rejected.
         action_id: Text,
     }
 }
 
 event! {
-    /// A call failed before or instead of an observation. It answers by `tool_call_id` only.
+    /// A call failed before or instead of an observation. Only `tool_call_id` links it to the call.
     AgentErrorEvent = "AgentErrorEvent", from (Agent) {
         /// The tool.
         tool_name: Text,
-        /// The provider's name for the call.
+        /// The provider's id of the call.
         tool_call_id: Text,
-        /// What went wrong, as the model is told.
+        /// The text of the error, which the model reads.
         error: Text,
-        /// What kind of failure it is.
+        /// The class of the failure.
         classification: ErrorClassification => read_classification = ErrorClassification::UNKNOWN,
     }
 }
 
-/// The reason of a rejection that gives none.
+/// The reason of a rejection that does not give one.
 pub const REASON: &str = "User rejected the action";
 
 fn read_classification(raw: Raw<'_>, reading: Reading) -> Result<ErrorClassification, DecodeError> {
@@ -73,7 +73,7 @@ fn read_classification(raw: Raw<'_>, reading: Reading) -> Result<ErrorClassifica
 }
 
 impl ObservationEvent {
-    /// The answer to `action`.
+    /// Makes the answer to `action`.
     #[must_use]
     pub fn new(common: Common, action: &ActionEvent, observation: Observation) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl ObservationEvent {
 }
 
 impl UserRejectObservation {
-    /// A refusal of `action`.
+    /// Makes a rejection of `action`.
     #[must_use]
     pub fn new(
         common: Common,
@@ -110,7 +110,7 @@ impl UserRejectObservation {
 }
 
 impl AgentErrorEvent {
-    /// The failure of a call; nobody has said of which kind it is.
+    /// Makes the failure of a call. Its class is unknown.
     #[must_use]
     pub fn new(common: Common, call: &MessageToolCall, error: impl Into<Text>) -> Self {
         Self {

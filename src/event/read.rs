@@ -1,13 +1,15 @@
-//! Reading what was stored, whatever it is: nothing that is JSON is refused.
+//! Reads stored payloads. Every JSON object with a valid id can be read.
 
 use super::{DecodeError, Event, Given, upcast};
 
 impl Event {
-    /// Reads a stored payload of any age: raised to today's format, what is unfamiliar kept. What has a known
-    /// kind and a shape that no version had is [`Event::Unknown`], with the reason in its `fault`.
+    /// Reads a stored payload of any version. Raises it to today's format and keeps unknown names.
+    ///
+    /// A payload of a known kind with a shape that no version had becomes [`Event::Unknown`], with the reason in its
+    /// `fault`.
     ///
     /// # Errors
-    /// [`DecodeError`] where the text is no JSON object, or has no id and none is given.
+    /// [`DecodeError`] if the text is not a JSON object, if its id is invalid, or if it has no id and none is given.
     pub fn read(payload: &str, given: &Given<'_>) -> Result<Self, DecodeError> {
         upcast::read(payload, given).map(|raised| raised.event)
     }
@@ -18,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_known_kind_of_another_shape_hides_nothing_but_itself() {
+    fn a_known_kind_of_another_shape_becomes_unknown() {
         let payload = r#"{"id":"a","kind":"ActionEvent","tool_name":7}"#;
         let event = Event::read(payload, &Given::default()).unwrap();
         let Event::Unknown(unknown) = &event else { panic!("{event:?}") };

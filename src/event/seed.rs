@@ -1,7 +1,7 @@
-//! The seed's names for events: `user_message` and its like, and the event that goes by that name.
+//! The seed's names for events, such as `user_message`, and its event of that name.
 //!
-//! Seed 000 shows an older, simpler wording of the same system (`runtime.md` section 16). What it writes is read
-//! as today's class; what is written is always today's.
+//! Seed 000 shows an older, simpler format of the same system (`docs/reference/seeds.md#names-of-kinds`). Events in
+//! that format are read as today's classes. Annals always writes today's format.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ use super::message::{Content, ImageContent, Message, MessageEvent, Role};
 use super::model::{Json, Text, last};
 use crate::ids::{EventId, Timestamp};
 
-/// A person's message in the seed's wording.
+/// A person's message in the seed's format.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UserMessageEvent {
-    /// What is said.
+    /// The text.
     pub content: String,
-    /// Pictures that go with it: URLs.
+    /// The URLs of its pictures.
     pub images: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl UserMessageEvent {
         Self { content: content.into(), images: Vec::new() }
     }
 
-    /// The message as the seed shows it: a role, and the text itself where there is nothing but text.
+    /// The message as the seed shows it: a role and the content. Without pictures, the content is one string.
     #[must_use]
     pub fn to_llm_message(&self) -> serde_json::Value {
         if self.images.is_empty() {
@@ -44,7 +44,7 @@ impl UserMessageEvent {
         serde_json::json!({ "role": "user", "content": parts })
     }
 
-    /// The event that it is today.
+    /// Makes today's event from the message.
     #[must_use]
     pub fn to_event(&self, common: Common) -> Event {
         let mut parts = vec![Content::text(self.content.as_str())];
@@ -57,14 +57,14 @@ impl UserMessageEvent {
 }
 
 impl From<UserMessageEvent> for Event {
-    /// The event that it is today, with an id and a time of its own.
+    /// Makes today's event from the message, with a new id and the current time.
     fn from(event: UserMessageEvent) -> Self {
         event.to_event(Common::new(EventId::mint(), Timestamp::now().to_naive_local(), Source::User))
     }
 }
 
 impl From<&MessageEvent> for UserMessageEvent {
-    /// The text parts joined by new lines, and all pictures.
+    /// Joins the text parts with new lines, and takes all pictures.
     fn from(event: &MessageEvent) -> Self {
         let parts = &event.llm_message.content;
         let texts: Vec<&str> = parts.iter().filter_map(Content::as_text).collect();
@@ -76,10 +76,9 @@ impl From<&MessageEvent> for UserMessageEvent {
     }
 }
 
-/// Today's members of an event in the seed's wording; `None` where they are today's already.
+/// Converts the members of an event in the seed's format to today's. `None` if they already have today's format.
 ///
-/// Only messages have a wording of their own: `content` (a string or parts) and `images` beside each other in
-/// place of `llm_message`.
+/// Only messages differ: they have `content` (a string or parts) and `images` instead of `llm_message`.
 pub(crate) fn body(tag: &str, members: &[(Cow<'_, str>, Raw<'_>)]) -> Option<Json> {
     let (role, source) = match tag {
         "user_message" => (Role::User, "user"),

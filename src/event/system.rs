@@ -1,4 +1,4 @@
-//! What the model was told before anything else: the system prompt, and the tools it was given.
+//! The instructions that the model has before anything else: the system prompt, and the tools.
 
 use super::common::Common;
 use super::decode::{DecodeError, Mismatch};
@@ -9,23 +9,23 @@ use super::model::{Extra, Field, Json, Map, Model, Reading, Text, event, model, 
 use super::tool::{Action, Observation, catalogue, mcp};
 
 model! {
-    /// What a tool says of itself, in the words of the Model Context Protocol.
+    /// Hints about a tool, with the names of the Model Context Protocol.
     ToolAnnotations: Drop {
-        /// Its name for people.
+        /// Its display name.
         title: Option<Text> = None,
-        /// It changes nothing.
+        /// Whether it changes nothing.
         read_only @ "readOnlyHint": bool = false,
-        /// It may destroy something.
+        /// Whether it may destroy something.
         destructive @ "destructiveHint": bool = true,
-        /// Twice is as good as once.
+        /// Whether a second call with the same arguments has no further effect.
         idempotent @ "idempotentHint": bool = false,
-        /// It reaches things outside.
+        /// Whether it works with things outside the agent's own environment.
         open_world @ "openWorldHint": bool = true,
     }
 }
 
 model! {
-    /// The members that every tool has; `kind` and `title` come after those of its own.
+    /// The members that every tool has. `kind` and `title` are written after them.
     ToolFields: Drop {
         description: Text,
         action_type: Text,
@@ -39,7 +39,7 @@ model! {
     dropped "kind" | "title" | "executor" | "prompt_guidance" | "response_schema"
 }
 
-/// A tool as the model was given it. How it is run is not written down.
+/// A tool, as the model received it. It does not contain how the tool is run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDefinition {
     /// The class: `TerminalTool`, `MCPToolDefinition`, ..
@@ -49,7 +49,8 @@ pub struct ToolDefinition {
 }
 
 impl ToolDefinition {
-    /// The name it is called by: its own for a tool of a server or a client, else one that follows from the class.
+    /// The name that the model calls. A tool of a server or a client has its own name. For any other tool, the name
+    /// follows from the class.
     #[must_use]
     pub fn name(&self) -> Text {
         let own = match &*self.kind {
@@ -63,7 +64,7 @@ impl ToolDefinition {
         own.unwrap_or_else(|| catalogue::name_of(&self.kind).into())
     }
 
-    /// Its name for people.
+    /// Its display name.
     #[must_use]
     pub fn title(&self) -> Text {
         let annotated = self.fields.annotations.as_ref().and_then(|annotations| annotations.title.clone());
@@ -72,7 +73,7 @@ impl ToolDefinition {
 }
 
 impl ToolDefinition {
-    /// It as one JSON object, in the reference's form.
+    /// The tool as one JSON object, in the reference's form.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let mut out = Out::default();
@@ -117,19 +118,19 @@ fn known(of: &'static str, kind: &str, kinds: &[&str]) -> Result<(), DecodeError
 }
 
 event! {
-    /// What the model was told before anything else.
+    /// The instructions that the model has before anything else.
     SystemPromptEvent = "SystemPromptEvent", from (Agent) {
         /// The part that is the same in every conversation.
         system_prompt: TextContent,
-        /// The tools it was given.
+        /// The tools that the model received.
         tools: Vec<ToolDefinition>,
-        /// The part that is this conversation's; an empty text is still a part.
+        /// The part for this conversation only. An empty text still counts as a part.
         dynamic_context: Option<TextContent> = None,
     }
 }
 
 impl SystemPromptEvent {
-    /// A system prompt with the tools that go with it.
+    /// Makes a system prompt with its tools.
     #[must_use]
     pub fn new(common: Common, system_prompt: impl Into<Text>, tools: Vec<ToolDefinition>) -> Self {
         Self {
@@ -141,7 +142,7 @@ impl SystemPromptEvent {
         }
     }
 
-    /// What the model reads.
+    /// The message that the model reads.
     #[must_use]
     pub fn to_llm_message(&self) -> Message {
         let parts = std::iter::once(&self.system_prompt).chain(&self.dynamic_context);

@@ -1,14 +1,14 @@
-//! What is measured or passed along: tokens, logs of model calls, streaming pieces, calls of external agents.
+//! Measured and forwarded data: tokens, logs of model calls, pieces of replies, tool calls of external agents.
 
 use super::common::Common;
 use super::model::{Extra, Json, Text, event, take};
 
 event! {
-    /// The token ids of one model call, as a local inference server tells them.
+    /// The token ids of one model call, as a local inference server reports them.
     TokenEvent = "TokenEvent", from () {
-        /// Those of the prompt.
+        /// The token ids of the prompt.
         prompt_token_ids: Vec<i64>,
-        /// Those of the reply.
+        /// The token ids of the reply.
         response_token_ids: Vec<i64>,
     }
 }
@@ -16,7 +16,7 @@ event! {
 event! {
     /// The record of one model call.
     LLMCompletionLogEvent = "LLMCompletionLogEvent", from (Environment) {
-        /// The file it would be written to.
+        /// The name of the file that the record would be written to.
         filename: Text,
         /// The record: JSON text.
         log_data: Text,
@@ -28,11 +28,11 @@ event! {
 }
 
 event! {
-    /// A piece of a reply on its way. Sent on sockets, never in a log.
+    /// A piece of a reply that is being received. The event is sent on sockets and never stored in a log.
     StreamingDeltaEvent = "StreamingDeltaEvent", from (Agent) {
-        /// A piece of what the model says.
+        /// A piece of the reply's text.
         content: Option<Text> = None,
-        /// A piece of what it thinks.
+        /// A piece of the model's reasoning.
         reasoning_content: Option<Text> = None,
     }
 }
@@ -40,27 +40,27 @@ event! {
 event! {
     /// An external agent called a tool of its own, through the Agent Client Protocol.
     ACPToolCallEvent = "ACPToolCallEvent", from (Agent) {
-        /// The agent's name for the call.
+        /// The agent's id of the call.
         tool_call_id: Text,
-        /// What it does.
+        /// What the call does.
         title: Text,
-        /// How far it got.
+        /// The status of the call.
         status: Option<Text> = None,
-        /// What sort of tool it is.
+        /// The kind of tool.
         tool_kind: Option<Text> = None,
-        /// What it was given.
+        /// The input of the call.
         raw_input: Option<Json> = None,
-        /// What it answered.
+        /// The output of the call.
         raw_output: Option<Json> = None,
-        /// What it shows.
+        /// The content that the call shows.
         content: Option<Vec<Json>> = None,
-        /// Whether it failed.
+        /// Whether the call failed.
         is_error: bool = false,
     }
 }
 
 impl LLMCompletionLogEvent {
-    /// The record `log_data` under the name `filename`.
+    /// Makes the record `log_data` with the file name `filename`.
     #[must_use]
     pub fn new(common: Common, filename: impl Into<Text>, log_data: impl Into<Text>) -> Self {
         Self {

@@ -1,27 +1,28 @@
-//! Words as full-text search sees them: text on its way into the index, and queries on their way to it.
+//! Words for full-text search: prepares texts and queries for the index.
 //!
-//! The index splits at everything that is neither letter nor digit and ignores case. That alone would
-//! hide two kinds of word, so [`spread`] writes them out first: CJK characters stand alone (their phrase
-//! finds the run), and after a `camelCase` name come its parts. The same is done to queries.
+//! The index splits text at every character that is neither a letter nor a digit, and it ignores case. With that alone,
+//! a search would not find two kinds of words, so [`spread`] changes the text first. It puts spaces around CJK
+//! characters (a phrase of characters finds a run of them), and it adds the parts of a `camelCase` name after the name.
+//! Queries are changed in the same way.
 
-/// A query that a person can type, taken apart.
+/// A parsed search query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// The query in the index's own language.
+    /// The query in the query language of the index.
     pub expression: String,
-    /// Lower-case texts that every hit must contain as they are: what the index does not see.
+    /// Lower-case texts that every hit must contain exactly, because the index does not contain punctuation.
     pub literals: Vec<String>,
 }
 
-/// Why a text is no query.
+/// The text has nothing to search for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("nothing to search for: {text:?} holds no letter or digit")]
+#[error("nothing to search for: {text:?} has no letter or digit outside excluded words")]
 pub struct EmptyQuery {
     /// The text.
     pub text: String,
 }
 
-/// `text` with CJK characters apart and the parts of camel-case names behind them.
+/// Puts spaces around the CJK characters of `text`, and adds the parts of camel-case names after each name.
 #[must_use]
 pub fn spread(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
@@ -46,10 +47,10 @@ pub fn spread(text: &str) -> String {
     out
 }
 
-/// Behind a word that just ended at `end`, writes its parts where it is a camel-case name.
+/// Adds the parts of the word that ends at `end`, if it is a camel-case name.
 fn end_word(out: &mut String, text: &str, start: Option<usize>, end: usize) {
     let Some(start) = start else { return };
-    let parts = humps(&text[start..end]);
+    let parts = camel_case_parts(&text[start..end]);
     if parts.len() > 1 {
         for part in parts {
             out.push(' ');
@@ -58,8 +59,8 @@ fn end_word(out: &mut String, text: &str, start: Option<usize>, end: usize) {
     }
 }
 
-/// The parts of a camel-case name: `getHTTPStatus` is get, HTTP, Status. A word without humps is one part.
-fn humps(word: &str) -> Vec<&str> {
+/// The parts of a camel-case name: `getHTTPStatus` gives get, HTTP, Status. Any other word is one part.
+fn camel_case_parts(word: &str) -> Vec<&str> {
     if word.len() > 80 || !word.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return vec![word];
     }
@@ -70,9 +71,9 @@ fn humps(word: &str) -> Vec<&str> {
         let (at, here) = characters[window];
         let before = characters[window - 1].1;
         let after_is_small = characters.get(window + 1).is_some_and(|(_, next)| next.is_lowercase());
-        let climbs =
+        let starts_part =
             here.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && after_is_small));
-        if climbs {
+        if starts_part {
             parts.push(&word[start..at]);
             start = at;
         }
@@ -81,7 +82,7 @@ fn humps(word: &str) -> Vec<&str> {
     parts
 }
 
-/// Characters of scripts that write no spaces between words: each is a word of its own to the index.
+/// Whether the character belongs to a script without spaces between words. Each such character is a word in the index.
 fn is_cjk(character: char) -> bool {
     matches!(character,
         '\u{2e80}'..='\u{2fdf}'     // radicals
@@ -96,11 +97,11 @@ fn is_cjk(character: char) -> bool {
 }
 
 impl Query {
-    /// Reads what a person typed: words that must all occur, `"exact phrases"`, `beginnings*` and
-    /// `-words` that must not occur.
+    /// Parses the text that a person typed: words that must all occur, `"exact phrases"`, `beginnings*`, and `-words`
+    /// that must not occur.
     ///
     /// # Errors
-    /// [`EmptyQuery`] where nothing is left to look for.
+    /// [`EmptyQuery`] if nothing is left to search for.
     pub fn read(text: &str) -> Result<Self, EmptyQuery> {
         let mut wanted = Vec::new();
         let mut unwanted = Vec::new();
@@ -125,7 +126,7 @@ impl Query {
             return Err(EmptyQuery { text: text.to_owned() });
         }
         let mut expression = wanted.join(" AND ");
-        // One NOT: each more would be a bracket deeper, and the index's parser has a bottom.
+        // Only one NOT. Each further NOT would nest one level deeper, and the index's parser has a depth limit.
         match unwanted.as_slice() {
             [] => {}
             [term] => expression = format!("({expression}) NOT {term}"),
@@ -143,7 +144,7 @@ struct Term<'a> {
 }
 
 impl Term<'_> {
-    /// The term in the index's language; `None` where the index sees nothing in it.
+    /// The term in the query language of the index. `None` if it has neither a letter nor a digit.
     fn expression(&self) -> Option<String> {
         let star = if self.prefix { " *" } else { "" };
         let phrase = |text: &str| {
@@ -151,9 +152,9 @@ impl Term<'_> {
                 text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
             (!words.is_empty()).then(|| format!("\"{}\"{star}", words.join(" ")))
         };
-        let parts = humps(self.text);
+        let parts = camel_case_parts(self.text);
         if !self.quoted && parts.len() > 1 && self.text.chars().all(char::is_alphanumeric) {
-            // The name itself, or its parts within a longer name.
+            // It finds the name itself, or its parts within a longer name.
             return Some(format!("(\"{}\"{star} OR \"{}\"{star})", self.text, parts.join(" ")));
         }
         phrase(&spread(self.text))
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(spread("call getHTTPStatus now"), "call getHTTPStatus get HTTP Status now");
         assert_eq!(spread("snake_case stays"), "snake_case stays");
         assert_eq!(spread("日本x"), " 日  本 x");
-        assert_eq!(humps("ABC"), ["ABC"]);
+        assert_eq!(camel_case_parts("ABC"), ["ABC"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What of an event a person would read: who speaks, and which strings of the payload are the text.
+//! The part of an event that a person would read: who speaks, and which strings of the payload are the text.
 //!
-//! The text itself is not copied: a [`Line`] names the string literals of the payload that make it up,
-//! in order, so that a reader with the payload at hand gets the text and nothing is kept twice.
+//! The text itself is not copied. A [`Line`] lists the string literals of the payload that form the text, in order. A
+//! reader that has the payload can build the text from them, so nothing is stored twice.
 
 use std::borrow::Cow;
 
@@ -12,15 +12,15 @@ use super::kind;
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// What the model was told to be.
+    /// The instructions for the model.
     System,
     /// A person.
     User,
     /// The agent.
     Assistant,
-    /// A tool, or who answered in its place.
+    /// A tool, or the person or hook that answered instead of it.
     Tool,
-    /// The machinery around the agent.
+    /// The software around the agent.
     Environment,
 }
 
@@ -38,20 +38,20 @@ impl Role {
     }
 }
 
-/// One event's human text.
+/// The human-readable text of one event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line<'a> {
     /// Who speaks.
     pub role: Role,
-    /// String literals of the payload, quotes included; the text is their decoded values joined by "\n".
+    /// String literals of the payload, including quotes. The text is their decoded values, joined by "\n".
     pub parts: Vec<Raw<'a>>,
 }
 
-/// Longest `data:` URL that still counts as text, in bytes of its literal; longer ones are pictures.
+/// The longest `data:` URL that counts as text, in bytes of its literal. A longer one counts as a picture.
 const DATA_URL_BYTES_MAX: usize = 1024;
 
 impl<'a> Line<'a> {
-    /// Reads the human text of an event of `kind`; an unfamiliar kind gives what looks like text.
+    /// Reads the human-readable text of an event of `kind`. For an unknown kind, reads the usual members with text.
     #[must_use]
     pub fn read(kind: &str, payload: &Object<'a>) -> Self {
         let mut line = Self { role: Role::Environment, parts: Vec::new() };
@@ -152,7 +152,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// What another program's record, kept as it is, says to a person.
+    /// Reads the text of another program's record that has no counterpart here.
     fn record(&mut self, payload: &Object<'a>) {
         let record = payload.get("provenance").and_then(|provenance| provenance.get("record"));
         for member in ["content", "summary"] {
@@ -167,7 +167,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Adds a string, the `text` (or `content`) of an object, or those of an array's elements.
+    /// Adds a string, the `text` (or `content`) of an object, or the texts of an array's elements.
     fn text(&mut self, value: Option<Raw<'a>>) {
         let Some(value) = value else { return };
         if value.is_str() {
@@ -181,7 +181,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Adds every string within `value`, except the tags that say which class an object is.
+    /// Adds every string within `value`, except the tags (`kind`) that name the class of an object.
     fn leaves(&mut self, value: Option<Raw<'a>>) {
         let Some(value) = value else { return };
         if value.is_str() {

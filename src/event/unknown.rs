@@ -1,4 +1,4 @@
-//! An event that has no table here, or whose body does not fit its table: readable, never lost.
+//! Events whose kind has no table here, or whose body does not fit its table. They stay readable and are never lost.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use super::decode::{DecodeError, Unfamiliar};
 use super::json::Raw;
 use super::model::{self, Json, Reading, Text};
 
-/// An event of another kind, or of a known kind with a body that is not of its shape.
+/// An event of an unknown kind, or of a known kind with a body of another shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unknown {
-    /// What its payload says every event says. The source is an empty word where it says none.
+    /// The members that every event has, if its payload has them. The source is an empty word if there is none.
     pub common: Common,
-    /// Its kind; empty where it has none.
+    /// Its kind. Empty if it has none.
     pub kind: Text,
     /// The payload, as it came.
     pub payload: Json,
-    /// Why it could not be read, where its kind is a known one.
+    /// Why it could not be read, if its kind is known.
     pub fault: Option<DecodeError>,
 }
 

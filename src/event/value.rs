@@ -1,4 +1,4 @@
-//! What the fields of an event hold: texts, free-form JSON, members and kinds that no table names.
+//! The values of an event's fields: texts, free-form JSON, and members and kinds that no table lists.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub type Text = Arc<str>;
 
 /// A free-form JSON value: its text, checked once and kept as it came.
 ///
-/// Two are equal when their texts are.
+/// Two values are equal if their texts are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Json(Text);
 
@@ -26,7 +26,7 @@ impl Json {
         Raw::parse(text).map(Self::from)
     }
 
-    /// What was written.
+    /// The value that was written to `out`.
     pub(crate) fn written(out: Out) -> Self {
         Self(out.finish().into())
     }
@@ -36,7 +36,7 @@ impl Json {
         Self("{}".into())
     }
 
-    /// The value, to look into.
+    /// The value, for reading.
     #[must_use]
     pub fn raw(&self) -> Raw<'_> {
         Raw::checked(&self.0)
@@ -48,7 +48,7 @@ impl Json {
         &self.0
     }
 
-    /// The value as a tree. A number that is no JSON number becomes null.
+    /// The value as a tree. A number that JSON does not allow becomes null.
     #[must_use]
     pub fn to_value(&self) -> serde_json::Value {
         let mut out = Out::default();
@@ -69,7 +69,7 @@ impl From<&serde_json::Value> for Json {
     }
 }
 
-/// Members that the table of a value does not name, in the order they came.
+/// Members that the table of a value does not list, in the order in which they came.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::box_collection, reason = "one word in each of very many values, almost all without any")]
 pub struct Extra(Option<Box<Vec<(Text, Json)>>>);
@@ -83,13 +83,13 @@ impl Extra {
         self.0.iter().flat_map(|members| members.iter()).map(|(name, value)| (&**name, value))
     }
 
-    /// Whether there are none.
+    /// Whether there are no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Adds a member; one of the same name is replaced.
+    /// Adds a member, or replaces the member with the same name.
     pub fn insert(&mut self, name: &str, value: Json) {
         let members = self.0.get_or_insert_default();
         match members.iter_mut().find(|(known, _)| &**known == name) {
@@ -98,7 +98,7 @@ impl Extra {
         }
     }
 
-    /// Meets a name that the table does not have.
+    /// Keeps, drops or rejects a member whose name is not in the table.
     pub(crate) fn meet(
         &mut self,
         name: &str,
@@ -124,16 +124,16 @@ impl Extra {
     }
 }
 
-/// What the reference does with a name it does not know.
+/// What the reference does with an unknown name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// It refuses the value: `extra=forbid`.
+    /// It rejects the value: `extra=forbid`.
     Forbid,
-    /// It loads the value without it: `extra=ignore`.
+    /// It loads the value without that member: `extra=ignore`.
     Drop,
 }
 
-/// A JSON object with values of one type, in the order they came.
+/// A JSON object with values of one type, in the order in which they came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map<T>(pub Vec<(Text, T)>);
 
@@ -151,7 +151,7 @@ impl<T> Map<T> {
     }
 }
 
-/// The prefix of the kinds that the reference makes up for tools that clients bring along.
+/// The prefix of the kinds that the reference generates for the tools of clients.
 pub(crate) const CLIENT_ACTION: &str = "ClientAction_";
 
 /// A value of a kind that has no table here, as it came.
@@ -174,7 +174,7 @@ impl Untabled {
         &self.json
     }
 
-    /// A value of the kind `kind` with these members; none of them is called `kind`.
+    /// Makes a value of the kind `kind` with these members. None of them may be called `kind`.
     pub(crate) fn new(kind: &str, members: Members<'_>) -> Self {
         Self { kind: kind.into(), json: Json(members.tagged(kind).to_json().into()) }
     }

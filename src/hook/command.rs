@@ -13,7 +13,7 @@ use super::Outcome;
 use crate::event::HookType;
 use crate::secret::environment;
 
-/// The most bytes of one output that are kept; the rest is read and let go.
+/// The most bytes of one output that are kept. The rest is read and discarded.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 /// One run of a command.
@@ -29,7 +29,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Runs it to its end, or to the end of its time; then it and what it started are killed.
+    /// Runs the command until it ends. At the timeout, the command and the programs that it started are killed.
     pub async fn run(&self) -> Outcome {
         let mut command = self.prepare();
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -45,8 +45,9 @@ impl Call<'_> {
         };
         match tokio::time::timeout(self.timeout, whole).await {
             Ok((Ok(status), stdout, stderr)) => {
-                group.let_be();
-                // A command that was killed by a signal has no code; shells say 128 and more, Python less than 0.
+                group.release();
+                // A command that was killed by a signal has no exit code. Shells report 128 plus the signal's
+                // number. Python, and so this code, reports the negative number.
                 let code = status.code().map_or_else(|| signal(status), i64::from);
                 Outcome::of_command(code, stdout, stderr)
             }
@@ -55,7 +56,7 @@ impl Call<'_> {
         }
     }
 
-    /// The command, in a process group of its own, so that what it starts ends with it.
+    /// Prepares the command with its own process group, so that the programs which it starts end with it.
     fn prepare(&self) -> Command {
         let mut command = Command::new("sh");
         command.arg("-c").arg(self.command).current_dir(self.working_dir).stdin(Stdio::piped());
@@ -74,12 +75,13 @@ impl Call<'_> {
     }
 }
 
-/// The process group of a command that is waited for: it ends where the wait does, also where nobody is left that waits.
+/// The process group of a command that the caller waits for. Unless it was released, it is killed on drop, which also
+/// happens when the wait is cancelled.
 struct Group(Option<u32>);
 
 impl Group {
-    /// The command has ended; what it left behind is its own business.
-    fn let_be(mut self) {
+    /// Releases the group after the command has ended. Programs that the command left behind continue.
+    fn release(mut self) {
         self.0 = None;
     }
 }
@@ -90,12 +92,12 @@ impl Drop for Group {
     }
 }
 
-/// Hooks whose answer nobody awaits.
+/// Hooks that run in the background. No caller waits for their answer.
 #[derive(Default)]
 pub(super) struct Background(Mutex<Vec<(Option<u32>, AbortHandle)>>);
 
 impl Background {
-    /// Starts one; it is killed when its time is over.
+    /// Starts a hook, which is killed at its timeout.
     pub fn start(&self, call: &Call<'_>) -> Outcome {
         let child = call.prepare().stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut child = match child {
@@ -118,7 +120,7 @@ impl Background {
         Outcome { success: true, ..Outcome::default() }
     }
 
-    /// Kills those that still run.
+    /// Kills the hooks that still run.
     pub fn end_all(&self) {
         for (group, task) in self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             if !task.is_finished() {
@@ -129,14 +131,14 @@ impl Background {
     }
 }
 
-/// Gives it its input. A command that does not read it is no error.
+/// Writes the input of a command. It is not an error if the command does not read it.
 async fn feed(child: &mut Child, stdin: &str) {
     if let Some(mut pipe) = child.stdin.take() {
         let _unread_is_fine = pipe.write_all(stdin.as_bytes()).await;
     }
 }
 
-/// All that comes, of which the first megabyte is kept.
+/// Reads all output and returns its first megabyte.
 async fn read(pipe: Option<impl AsyncRead + Unpin>) -> String {
     let Some(mut pipe) = pipe else { return String::new() };
     let (mut kept, mut buffer) = (Vec::new(), [0; 8192]);
@@ -158,7 +160,7 @@ fn signal(_: std::process::ExitStatus) -> i64 {
     -1
 }
 
-/// Kills a process group; a single child is killed when it is dropped.
+/// Kills a process group on Unix. Elsewhere, a single child is killed when it is dropped.
 fn kill(group: Option<u32>) {
     #[cfg(unix)]
     if let Some(group) = group.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {

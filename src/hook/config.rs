@@ -1,7 +1,7 @@
-//! Which hooks there are.
+//! The configuration of hooks.
 //!
-//! Three spellings are read, as the reference does: `{"pre_tool_use": [..]}`, Claude Code's `{"PreToolUse": [..]}`,
-//! and either inside `{"hooks": {..}}`.
+//! Three formats are accepted, as in the reference: `{"pre_tool_use": [..]}`, Claude Code's `{"PreToolUse": [..]}`, and
+//! either of them inside `{"hooks": {..}}`.
 
 use std::time::Duration;
 
@@ -23,34 +23,34 @@ const POINTS: [(HookType, &str); 6] = [
 const TIMEOUT_SECONDS: u64 = 60;
 const ITERATIONS_MAX: u64 = 3;
 
-/// Why a configuration is not one.
+/// Why a configuration was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// It is not JSON.
     #[error("hooks: {0}")]
     Json(String),
-    /// Something has another shape than it should.
+    /// A value has the wrong shape.
     #[error("hooks: {at}: expected {expected}")]
     Shape {
-        /// Where.
+        /// The place in the configuration.
         at: String,
-        /// What should be there.
+        /// The expected shape.
         expected: &'static str,
     },
-    /// There is no such point.
+    /// The configuration names a point that does not exist.
     #[error(
         "hooks: unknown event type {0:?}; pre_tool_use, post_tool_use, user_prompt_submit, session_start, \
          session_end and stop are known"
     )]
     Point(String),
-    /// A point is named twice, in two spellings.
+    /// A point is given twice, under its two names.
     #[error("hooks: {0} is given twice")]
     Twice(&'static str),
-    /// A hook lacks what its type needs, or has what its type has no use for.
+    /// A hook lacks a member that its type needs, or has a member that its type does not allow.
     #[error("hooks: {at}: {problem}")]
     Definition {
-        /// Where.
+        /// The place in the configuration.
         at: String,
         /// What is wrong.
         problem: &'static str,
@@ -64,17 +64,17 @@ pub enum What {
     Command {
         /// For `sh -c`.
         command: String,
-        /// Whether its answer is awaited. Where it is not it cannot block.
+        /// Whether the caller waits for its answer. If not, the hook cannot block.
         waits: bool,
     },
     /// A question for the conversation's model.
     Prompt {
-        /// The policy that it judges by.
+        /// The policy that the model applies.
         prompt: String,
     },
     /// A question for an agent with tools of its own.
     Agent {
-        /// What it is told it is.
+        /// The agent's system prompt.
         system_prompt: String,
         /// The tools it may use.
         tools: Vec<String>,
@@ -88,13 +88,13 @@ pub enum What {
 pub struct Definition {
     /// What it does.
     pub what: What,
-    /// Its name for people.
+    /// Its display name.
     pub name: Option<String>,
     /// How long it may take.
     pub timeout: Duration,
 }
 
-/// Hooks for some tools.
+/// Hooks for the tools that a matcher selects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     /// Which tools: `*`, a name, or a regular expression.
@@ -109,10 +109,10 @@ pub struct Group {
 pub struct Config([Vec<Group>; POINTS.len()]);
 
 impl Config {
-    /// Reads a configuration in any of its spellings.
+    /// Reads a configuration in any of its formats.
     ///
     /// # Errors
-    /// [`ConfigError`], which names the place.
+    /// [`ConfigError`] if the text is not a valid configuration. The error names the place.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| ConfigError::Json(error.to_string()))?;
@@ -149,13 +149,13 @@ impl Config {
         place.map(|place| self.0[place].as_slice()).unwrap_or_default()
     }
 
-    /// The hooks of a point that a tool concerns, in order; without a tool those for all.
+    /// The hooks of a point that apply to a tool, in order. Without a tool, only the hooks that apply to all tools.
     pub fn of<'c>(&'c self, point: &HookType, tool: Option<&'c str>) -> impl Iterator<Item = &'c Definition> {
         let groups = self.groups(point).iter().filter(move |group| group.compiled.matches(tool));
         groups.flat_map(|group| &group.hooks)
     }
 
-    /// Both: these first, then the others.
+    /// Joins two configurations: these hooks first, then the others.
     #[must_use]
     pub fn and(mut self, others: &Self) -> Self {
         for (groups, more) in self.0.iter_mut().zip(&others.0) {
@@ -164,7 +164,7 @@ impl Config {
         self
     }
 
-    /// Both: these first, then the others. A point whose hooks end in the others' already has them.
+    /// Joins two configurations like [`Config::and`], but skips a point whose hooks already end with the others.
     #[must_use]
     pub fn ending_in(mut self, others: &Self) -> Self {
         for (groups, more) in self.0.iter_mut().zip(&others.0) {
@@ -175,7 +175,7 @@ impl Config {
         self
     }
 
-    /// It as base state keeps it: every point, nulls left out.
+    /// The configuration as the base state stores it: every point, without nulls.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = String::from("{");
@@ -228,7 +228,7 @@ impl Definition {
             ("command", Some(command)) => What::Command { command, waits: !background },
             ("command", None) => return wrong("'command' is required when type is 'command'"),
             ("prompt" | "agent", Some(_)) => {
-                return wrong("'command' has no place in a hook of type prompt or agent");
+                return wrong("'command' is not allowed in a hook of type prompt or agent");
             }
             ("prompt" | "agent", None) if background => return wrong("only commands can be 'async'"),
             ("prompt", None) => match prompt {
@@ -245,13 +245,13 @@ impl Definition {
                     iterations_max: number("max_iterations", ITERATIONS_MAX)?,
                 }
             }
-            _ => return wrong("'type' is command, prompt or agent"),
+            _ => return wrong("'type' must be command, prompt or agent"),
         };
         let timeout = Duration::from_secs(number("timeout", TIMEOUT_SECONDS)?);
         Ok(Self { what, name: filled("name")?, timeout })
     }
 
-    /// What people see of it: its command, or what kind of question it is.
+    /// The text that people see: the command, or the type with the name or the first characters of the prompt.
     #[must_use]
     pub fn label(&self) -> String {
         let (kind, text) = match &self.what {
@@ -264,7 +264,7 @@ impl Definition {
         format!("{kind}-hook:{}", name.unwrap_or_else(|| kind.to_owned()))
     }
 
-    /// In the reference's order; the last member's name is what its dump writes.
+    /// Writes the members in the reference's order. The last member has the name that the reference's dump writes.
     fn to_json(&self) -> String {
         let mut members: Vec<(&str, Value)> = Vec::new();
         let (mut tools, mut iterations, mut background) = (Vec::new(), ITERATIONS_MAX, false);

@@ -1,23 +1,24 @@
-//! Which tools a group of hooks is for.
+//! Selects the tools that a group of hooks applies to.
 
 use regex::Regex;
 
 /// A compiled matcher.
 #[derive(Debug, Clone)]
 pub(super) enum Matcher {
-    /// Everything, also what is no tool.
+    /// Every tool, and every point that is not about a tool.
     All,
-    /// The tool of that name.
+    /// The tool with this name.
     Name(String),
-    /// Tools whose whole name it fits.
+    /// The tools whose whole name matches the expression.
     Pattern(Box<Regex>),
-    /// Nothing: `/../` around what is no regular expression.
+    /// No tool: the text between the slashes of `/../` is not a valid regular expression.
     Nothing,
 }
 
 impl Matcher {
-    /// `*` or nothing is all; `/../` a regular expression; so is anything with a sign of one in it, unless it is
-    /// none; the rest is a name. Source: `runtime.md` section 7.1.
+    /// Compiles a matcher. An empty text or `*` matches everything. `/../` is a regular expression. A text with a
+    /// special character of regular expressions is one too, if it is valid. Any other text is a name. Source:
+    /// `docs/reference/hooks.md#matcher`.
     pub fn new(text: &str) -> Self {
         let whole = |pattern: &str| Regex::new(&format!("^(?:{pattern})$")).ok();
         if text.is_empty() || text == "*" {
@@ -28,14 +29,14 @@ impl Matcher {
         {
             return whole(pattern).map_or(Self::Nothing, |regex| Self::Pattern(Box::new(regex)));
         }
-        let looks_like_one = text.contains(['|', '.', '*', '+', '?', '[', ']', '(', ')', '^', '$', '\\']);
-        match whole(text).filter(|_| looks_like_one) {
+        let looks_like_regex = text.contains(['|', '.', '*', '+', '?', '[', ']', '(', ')', '^', '$', '\\']);
+        match whole(text).filter(|_| looks_like_regex) {
             Some(regex) => Self::Pattern(Box::new(regex)),
             None => Self::Name(text.to_owned()),
         }
     }
 
-    /// Whether the hooks are for this tool; `None` is a point that is about no tool.
+    /// Returns whether the hooks apply to this tool. `tool` is `None` at a point that is not about a tool.
     pub fn matches(&self, tool: Option<&str>) -> bool {
         match (self, tool) {
             (Self::All, _) => true,

@@ -1,9 +1,9 @@
-//! The points where somebody else may speak: commands and models that are asked before and after what an agent does.
+//! Hooks: commands and models that are asked before and after what an agent does.
 //!
-//! [`Config`] says which hooks there are, [`Hooks`] runs those of one point and says what they answered
-//! ([`Outcome`]); what a block means there is the conversation's business. Nothing here fails: a hook that
-//! cannot be run, or does not answer in time, is an outcome without a say. Outputs are bounded and hold no
-//! secret. Source of the rules: `runtime.md` section 7.
+//! [`Config`] lists the hooks. [`Hooks`] runs the hooks of one point and returns their outcomes ([`Outcome`]). The
+//! conversation decides what a block means. Nothing here fails: a hook that cannot run, or does not answer in time,
+//! gives an outcome that does not block. Outputs are bounded and contain no known secret. Source of the rules:
+//! `docs/reference/hooks.md`.
 
 mod command;
 pub mod config;
@@ -22,18 +22,18 @@ use crate::event::HookType;
 use crate::llm::Model;
 use crate::secret::Registry;
 
-/// What a hook is told of what happens.
+/// The input of a hook: what it is asked about.
 #[derive(Debug, Clone, Default)]
 pub struct Input {
-    /// The tool, at the two points around its use.
+    /// The tool's name, at the points before and after its use.
     pub tool_name: Option<String>,
-    /// Its action, as JSON.
+    /// The tool's action, as JSON.
     pub tool_input: Option<Value>,
-    /// Its observation, as JSON.
+    /// The tool's observation, as JSON.
     pub tool_response: Option<Value>,
-    /// What was said, where somebody said something.
+    /// The text of the user's message, at the point before it is stored.
     pub message: Option<String>,
-    /// Why the agent stops: `agent_finished`.
+    /// Why the agent stops, for example `agent_finished`.
     pub reason: Option<String>,
 }
 
@@ -48,8 +48,8 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// The hooks of `config` for the conversation `session_id` (its UUID with dashes). Commands run in `working_dir`;
-    /// `model` is asked by hooks that are a prompt.
+    /// Makes the hooks of `config` for the conversation `session_id` (its UUID with dashes). Commands run in
+    /// `working_dir`. Prompt and agent hooks ask `model`.
     #[must_use]
     pub fn new(
         config: Config,
@@ -62,7 +62,7 @@ impl Hooks {
         Self { config, working_dir, session_id, secrets, model, background }
     }
 
-    /// What is configured.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
@@ -70,7 +70,8 @@ impl Hooks {
 
     /// Runs the hooks of a point, one after the other, in the order of the configuration.
     ///
-    /// Before a tool, at a prompt and at a stop the first block ends it; elsewhere nobody can block.
+    /// Before a tool, at a prompt and at a stop, no hook runs after the first one that blocks. At other points, all
+    /// hooks run and a block has no effect.
     pub async fn run(&self, point: &HookType, input: &Input) -> Vec<Ran> {
         let ends_at_block =
             matches!(point, HookType::PreToolUse | HookType::UserPromptSubmit | HookType::Stop);
@@ -106,12 +107,12 @@ impl Hooks {
         ran
     }
 
-    /// Ends the hooks that were started in the background.
+    /// Kills the hooks that still run in the background.
     pub fn close(&self) {
         self.background.end_all();
     }
 
-    /// What a command reads: one line of JSON with every key, in the reference's order.
+    /// Makes the input of a command: one line of JSON with every key, in the reference's order.
     fn stdin(&self, point: &HookType, input: &Input) -> Line {
         let metadata = match &input.reason {
             Some(reason) => json!({ "reason": reason }),
@@ -136,7 +137,7 @@ impl Drop for Hooks {
     }
 }
 
-/// An object whose members keep their order.
+/// A JSON object whose members keep their order.
 struct Line(Vec<(&'static str, Value)>);
 
 impl std::fmt::Display for Line {

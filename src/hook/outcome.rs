@@ -1,43 +1,44 @@
-//! What a hook answered.
+//! The outcomes of hooks.
 
 use serde_json::Value;
 
 use crate::event::{Common, HookExecutionEvent, HookType, Json, Map, Text};
 use crate::secret::Mask;
 
-/// The most characters of one output that an event keeps; the reference's number.
+/// The most characters of one output that an event keeps. The number is the reference's.
 const CHARACTERS_MAX: usize = 50_000;
 const CUT: &str = "\n<TRUNCATED>";
 
-/// What a hook answered. `Default` is one that ran well and had nothing to say.
+/// The outcome of a hook. The `Default` outcome is not a success and does not block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
-    /// Whether it ran well.
+    /// Whether the hook succeeded: the command returned 0, or the model gave a decision.
     pub success: bool,
-    /// Whether it stops what it was asked about, where it can.
+    /// Whether the hook blocks what it was asked about, at a point where it can.
     pub blocked: bool,
-    /// Its exit code; -1 where there is none.
+    /// The command's exit code. It is negative if the command did not end by itself, and 0 for other hooks.
     pub exit_code: i64,
-    /// What it printed.
+    /// The standard output.
     pub stdout: String,
-    /// What it printed as errors.
+    /// The standard error.
     pub stderr: String,
-    /// Why it says what it says.
+    /// The reason for the decision.
     pub reason: Option<String>,
-    /// What it wants the model to know.
+    /// Additional information for the model.
     pub additional_context: Option<String>,
-    /// Why it did not run, or not to its end.
+    /// Why the hook did not run, or not to its end.
     pub error: Option<String>,
 }
 
 impl Outcome {
-    /// One that did not run: what it was asked about goes on.
+    /// Makes the outcome of a hook that did not run, or not to its end. It does not block.
     #[must_use]
     pub fn failed(error: impl Into<String>) -> Self {
         Self { exit_code: -1, error: Some(error.into()), ..Self::default() }
     }
 
-    /// A command that ended by itself. What it printed may be an object that says more than its exit code: 2 blocks.
+    /// Makes the outcome of a command that ended. Exit code 2 blocks. If the output is a JSON object, it can block,
+    /// too, and give a reason and additional information.
     #[must_use]
     pub fn of_command(exit_code: i64, stdout: String, stderr: String) -> Self {
         let mut outcome = Self {
@@ -48,17 +49,17 @@ impl Outcome {
             stderr,
             ..Self::default()
         };
-        if let Ok(Value::Object(said)) = serde_json::from_str(&outcome.stdout) {
-            let decision = said.get("decision").and_then(Value::as_str).map(str::to_lowercase);
-            let stops = said.get("continue").is_some_and(is_falsy);
+        if let Ok(Value::Object(answer)) = serde_json::from_str(&outcome.stdout) {
+            let decision = answer.get("decision").and_then(Value::as_str).map(str::to_lowercase);
+            let stops = answer.get("continue").is_some_and(is_falsy);
             outcome.blocked |= stops || decision.as_deref() == Some("deny");
-            outcome.reason = said.get("reason").map(words);
-            outcome.additional_context = said.get("additionalContext").map(words);
+            outcome.reason = answer.get("reason").map(text_of);
+            outcome.additional_context = answer.get("additionalContext").map(text_of);
         }
         outcome
     }
 
-    /// Without the values that a mask knows.
+    /// Returns the outcome with the values of `known` hidden.
     pub(super) fn masked(self, known: &Mask) -> Self {
         let mask = |text: String| known.apply(&text).into_owned();
         Self {
@@ -75,18 +76,19 @@ impl Outcome {
 /// One hook that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// What people see of the hook: its command, or what kind of question it is.
+    /// The text that people see: the command, or the label of a prompt or agent hook.
     pub command: String,
-    /// What it answered.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
 impl Ran {
-    /// Its event, without the action, message and input that it was about. Outputs are cut to 50,000 characters.
+    /// Makes the event of the hook, without the action, message and input that it was about. Outputs are cut to 50,000
+    /// characters.
     #[must_use]
     pub fn event(&self, common: Common, point: HookType) -> HookExecutionEvent {
         let outcome = &self.outcome;
-        let cut_all = |text: &Option<String>| text.as_deref().map(cut);
+        let cut_each = |text: &Option<String>| text.as_deref().map(cut);
         HookExecutionEvent {
             common,
             hook_event_type: point,
@@ -97,9 +99,9 @@ impl Ran {
             exit_code: outcome.exit_code,
             stdout: cut(&outcome.stdout),
             stderr: cut(&outcome.stderr),
-            reason: cut_all(&outcome.reason),
-            additional_context: cut_all(&outcome.additional_context),
-            error: cut_all(&outcome.error),
+            reason: cut_each(&outcome.reason),
+            additional_context: cut_each(&outcome.additional_context),
+            error: cut_each(&outcome.error),
             action_id: None,
             message_id: None,
             hook_input: None::<Map<Json>>,
@@ -108,7 +110,7 @@ impl Ran {
     }
 }
 
-/// Why the first that blocked did so; `None` where none did.
+/// Returns the reason of the first hook that blocked. `None` if no hook blocked.
 #[must_use]
 pub fn blocking_reason(ran: &[Ran]) -> Option<String> {
     let outcome = ran.iter().map(|ran| &ran.outcome).find(|outcome| outcome.blocked)?;
@@ -117,7 +119,7 @@ pub fn blocking_reason(ran: &[Ran]) -> Option<String> {
     Some(given.or(printed).unwrap_or_else(|| "Blocked by hook".to_owned()))
 }
 
-/// What they want the model to know, a line each; `None` where nobody wants anything.
+/// Joins the additional information of all hooks with line breaks. `None` if there is none.
 #[must_use]
 pub fn joined_context(ran: &[Ran]) -> Option<String> {
     let contexts = ran.iter().filter_map(|ran| ran.outcome.additional_context.as_deref());
@@ -133,12 +135,12 @@ fn cut(text: &str) -> Text {
     format!("{kept}{CUT}").into()
 }
 
-/// A value as text: a string is itself.
-fn words(value: &Value) -> String {
+/// Returns a value as text. A string is returned unchanged.
+fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What Python takes for false.
+/// Returns whether Python treats the value as false.
 fn is_falsy(value: &Value) -> bool {
     match value {
         Value::Null => true,

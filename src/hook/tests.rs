@@ -37,8 +37,8 @@ fn every_spelling_is_read_and_written_as_the_reference_does() {
 }
 
 #[test]
-fn what_is_no_configuration_is_named() {
-    for (text, says) in [
+fn an_invalid_configuration_is_rejected_with_its_place() {
+    for (text, message) in [
         ("[]", "hooks: the configuration: expected an object"),
         (
             r#"{"Sometimes":[]}"#,
@@ -59,7 +59,7 @@ fn what_is_no_configuration_is_named() {
             "hooks: stop[0].hooks[0]: expected a whole number of 0 or more",
         ),
     ] {
-        assert_eq!(Config::parse(text).unwrap_err().to_string(), says);
+        assert_eq!(Config::parse(text).unwrap_err().to_string(), message);
     }
 }
 
@@ -126,7 +126,7 @@ async fn a_command_reads_one_line_with_every_key_and_its_environment() {
 }
 
 #[tokio::test]
-async fn the_first_block_ends_it_where_blocks_count() {
+async fn no_hook_runs_after_a_block_at_points_that_can_block() {
     let two = r#"[{"hooks":[{"command":"exit 2"},{"command":"echo '{\"additionalContext\":\"a\"}'"},{"command":"echo '{\"additionalContext\":\"b\"}'"}]}]"#;
     let hooks = hooks(&format!(r#"{{"pre_tool_use":{two},"post_tool_use":{two}}}"#));
     assert_eq!(ask(&hooks, HookType::PreToolUse).await.len(), 1);
@@ -149,7 +149,7 @@ async fn one_that_hangs_is_killed_with_all_it_started_and_one_that_floods_is_cut
 }
 
 #[tokio::test]
-async fn nobody_waits_for_one_in_the_background_and_it_ends_with_the_conversation() {
+async fn a_background_hook_is_not_awaited_and_ends_with_the_conversation() {
     let folder = tempfile::tempdir().unwrap();
     let mark = folder.path().join("mark");
     let config = json!({"stop": [{"hooks": [{"command": format!("echo $$ > {}; exec sleep 1000", mark.display()), "async": true}]}]});
@@ -173,7 +173,7 @@ async fn nobody_waits_for_one_in_the_background_and_it_ends_with_the_conversatio
 }
 
 #[tokio::test]
-async fn without_a_model_a_question_lets_it_go_on_and_says_so() {
+async fn without_a_model_a_prompt_hook_does_not_block_and_gives_the_reason() {
     let outcomes =
         ask(&hooks(r#"{"pre_tool_use":[{"hooks":[{"type":"prompt","prompt":"p"}]}]}"#), HookType::PreToolUse)
             .await;

@@ -1,7 +1,7 @@
-//! Anthropic's messages.
+//! Anthropic's messages interface.
 //!
-//! Made from the words of chat completions ([`chat`]), as the reference's library makes them: results of tools go into
-//! the user's turn, thinking comes first in the model's, with its signatures.
+//! Requests are made from the format of chat completions ([`chat`]), as the reference's library makes them: tool
+//! results go into the user's turn, and thinking comes first in the model's turn, with its signatures.
 
 use serde_json::{Map, Value, json};
 
@@ -16,16 +16,16 @@ use crate::event::{Content, RedactedThinkingBlock, Thinking, ThinkingBlock};
 use crate::message::{ChatFlags, chat};
 use crate::state::metrics::TokenUsage;
 
-/// Which version of the interface is spoken.
+/// The version of the interface.
 const VERSION: &str = "2023-06-01";
 
-/// The most tokens to write where nothing is known of a model; the interface wants to be told.
+/// The most tokens to write if nothing is known of a model. The interface requires a number.
 const OUTPUT_TOKENS: u64 = 4_096;
 
-/// What stands where a message has nothing that may be sent: the interface takes no empty turn.
+/// The text of a turn without content, because the interface accepts no empty turn.
 const NOTHING: &str = "(empty)";
 
-/// A request.
+/// Makes a request.
 pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<Prepared, LlmError> {
     let features = &setup.features;
     let settings = &setup.settings;
@@ -38,18 +38,18 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
         whole: false,
     };
     let messages = chat(&request.messages, flags).map_err(|error| LlmError::BadRequest(error.to_string()))?;
-    let said = Said::of(&messages);
+    let dialog = Dialog::of(&messages);
     let mut body = Body::default();
     body.set("model", setup.model.as_str());
-    if !said.system.is_empty() {
-        body.set("system", said.system);
+    if !dialog.system.is_empty() {
+        body.set("system", dialog.system);
     }
-    let calls = said.turns.iter().any(|turn| has_part(turn, "tool_use"));
-    body.set("messages", said.turns);
+    let has_calls = dialog.turns.iter().any(|turn| has_part(turn, "tool_use"));
+    body.set("messages", dialog.turns);
     if !request.tools.is_empty() {
         body.set_text("tools", array(request.tools.iter().map(tool)));
-    } else if calls {
-        // The interface wants tools wherever calls of some were made.
+    } else if has_calls {
+        // The interface requires tools if the messages contain tool calls.
         body.set(
             "tools",
             json!([{ "name": "none", "input_schema": { "type": "object" }, "description": "Unused." }]),
@@ -87,7 +87,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
     Ok(Prepared { url, headers, body, stream })
 }
 
-/// How the model is to think: what `thinking` and `output_config` say.
+/// Returns how the model must think: the members `thinking` and `output_config`.
 fn thinking(setup: &Setup, messages: &[Value]) -> (Option<Value>, Option<Value>) {
     let features = &setup.features;
     let effort = setup.effort().filter(|_| features.effort);
@@ -112,42 +112,42 @@ fn thinking(setup: &Setup, messages: &[Value]) -> (Option<Value>, Option<Value>)
             (Some(json!({ "type": "enabled", "budget_tokens": budget })), None)
         }
     };
-    // Calls that were made without thinking cannot be followed by some, as long as there was none at all.
-    let thought = messages.iter().any(|message| message.get("thinking_blocks").is_some());
-    let called = messages.iter().any(|message| message.get("tool_calls").is_some());
-    (thinking.filter(|_| thought || !called), config)
+    // If there are tool calls and no thinking at all, thinking cannot be switched on for the next reply.
+    let has_thinking = messages.iter().any(|message| message.get("thinking_blocks").is_some());
+    let has_calls = messages.iter().any(|message| message.get("tool_calls").is_some());
+    (thinking.filter(|_| has_thinking || !has_calls), config)
 }
 
-/// A conversation as the interface takes it.
+/// A conversation in the form of the interface.
 #[derive(Debug, Default)]
-struct Said {
+struct Dialog {
     system: Vec<Value>,
     turns: Vec<Value>,
 }
 
-impl Said {
+impl Dialog {
     fn of(messages: &[Value]) -> Self {
-        let mut said = Self::default();
+        let mut dialog = Self::default();
         for message in messages {
             match message["role"].as_str().unwrap_or_default() {
-                "system" => said.system.extend(parts(&message["content"])),
-                "assistant" => said.add("assistant", answer(message)),
-                "tool" => said.add("user", vec![result(message)]),
-                _ => said.add("user", parts(&message["content"])),
+                "system" => dialog.system.extend(parts(&message["content"])),
+                "assistant" => dialog.add("assistant", answer(message)),
+                "tool" => dialog.add("user", vec![result(message)]),
+                _ => dialog.add("user", parts(&message["content"])),
             }
         }
-        if said.turns.first().is_none_or(|turn| turn["role"] != "user") {
-            said.turns.insert(0, turn("user", Vec::new()));
+        if dialog.turns.first().is_none_or(|turn| turn["role"] != "user") {
+            dialog.turns.insert(0, turn("user", Vec::new()));
         }
-        for turn in &mut said.turns {
+        for turn in &mut dialog.turns {
             if turn["content"] == json!([]) {
                 turn["content"] = json!([{ "type": "text", "text": NOTHING }]);
             }
         }
-        said
+        dialog
     }
 
-    /// Adds to the turn of that speaker, if it is the last.
+    /// Adds the parts to the last turn if it has this role. Otherwise, begins a new turn.
     fn add(&mut self, role: &str, parts: Vec<Value>) {
         match self.turns.last_mut() {
             Some(last) if last["role"] == role => {
@@ -168,7 +168,7 @@ fn has_part(turn: &Value, kind: &str) -> bool {
     turn["content"].as_array().into_iter().flatten().any(|part| part["type"] == kind)
 }
 
-/// Text and pictures. Text without anything in it is refused there, so it is left out.
+/// Converts text and pictures. Blank text is left out, because the interface rejects it.
 fn parts(content: &Value) -> Vec<Value> {
     match content {
         Value::String(text) if text.trim().is_empty() => Vec::new(),
@@ -198,7 +198,7 @@ fn part(part: &Value) -> Option<Value> {
     Some(made)
 }
 
-/// The kind and the base64 text of a picture that comes along in its address.
+/// Returns the media type and the base64 text of a `data:` address. `None` for any other address.
 pub(super) fn data_url(url: &str) -> Option<(&str, &str)> {
     url.strip_prefix("data:")?.split_once(";base64,")
 }
@@ -206,7 +206,7 @@ pub(super) fn data_url(url: &str) -> Option<(&str, &str)> {
 fn result(message: &Value) -> Value {
     let mut made = json!({
         "type": "tool_result",
-        "tool_use_id": own_id(message["tool_call_id"].as_str().unwrap_or_default()),
+        "tool_use_id": valid_id(message["tool_call_id"].as_str().unwrap_or_default()),
         "content": parts(&message["content"]),
     });
     if let Some(mark) = message.get("cache_control") {
@@ -215,7 +215,7 @@ fn result(message: &Value) -> Value {
     made
 }
 
-/// What the model said: its thinking, as far as it is signed, its words and its calls.
+/// Converts a message of the model: its thinking, if it is signed, its text and its calls.
 fn answer(message: &Value) -> Vec<Value> {
     let thinking = message["thinking_blocks"].as_array().into_iter().flatten();
     let signed = |block: &&Value| block["type"] != "thinking" || block["signature"].is_string();
@@ -227,7 +227,7 @@ fn answer(message: &Value) -> Vec<Value> {
             function["arguments"].as_str().and_then(|text| serde_json::from_str(text).ok());
         made.push(json!({
             "type": "tool_use",
-            "id": own_id(call["id"].as_str().unwrap_or_default()),
+            "id": valid_id(call["id"].as_str().unwrap_or_default()),
             "name": function["name"],
             "input": input.unwrap_or_default(),
         }));
@@ -235,8 +235,9 @@ fn answer(message: &Value) -> Vec<Value> {
     made
 }
 
-/// An id as the interface takes it: letters, digits, `_` and `-`. One of Gemini's loses its signature.
-fn own_id(id: &str) -> String {
+/// Returns an id with the characters that the interface accepts: letters, digits, `_` and `-`. An id of Gemini loses
+/// its signature.
+fn valid_id(id: &str) -> String {
     let id = id.split("__thought__").next().unwrap_or(id);
     let id: String = id
         .chars()
@@ -258,7 +259,7 @@ fn tool(tool: &ToolSchema) -> String {
     body.finish()
 }
 
-/// Reads a whole reply, and from its text the arguments of calls in their order.
+/// Reads a whole reply. The arguments of calls are read from its text, so that their members keep their order.
 pub(super) fn parse(reply: &Value, text: &str) -> Result<Parsed, Failure> {
     let Some(blocks) = reply["content"].as_array() else {
         return Err(no_response("the reply of the model has no content"));
@@ -276,7 +277,7 @@ pub(super) fn parse(reply: &Value, text: &str) -> Result<Parsed, Failure> {
     assembly.finish()
 }
 
-/// A reply in the making, as a stream brings it.
+/// A reply that is assembled from the pieces of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     id: String,
@@ -296,12 +297,12 @@ enum Block {
 }
 
 impl Assembly {
-    /// Takes a piece of a stream; answers whether the reply is whole.
-    pub fn feed(&mut self, piece: &Value, tell: &mut dyn FnMut(Delta)) -> bool {
+    /// Takes a piece of a stream. Returns whether the reply is complete.
+    pub fn feed(&mut self, piece: &Value, on_delta: &mut dyn FnMut(Delta)) -> bool {
         match piece["type"].as_str().unwrap_or_default() {
             "message_start" => self.begin(&piece["message"]),
-            "content_block_start" => self.open(&piece["content_block"], tell),
-            "content_block_delta" => self.take(&piece["delta"], tell),
+            "content_block_start" => self.open(&piece["content_block"], on_delta),
+            "content_block_delta" => self.take(&piece["delta"], on_delta),
             "content_block_stop" => self.close(),
             "message_delta" => {
                 self.count(&piece["usage"]);
@@ -327,15 +328,15 @@ impl Assembly {
         }
     }
 
-    fn open(&mut self, block: &Value, tell: &mut dyn FnMut(Delta)) {
+    fn open(&mut self, block: &Value, on_delta: &mut dyn FnMut(Delta)) {
         self.close();
         let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
         match block["type"].as_str().unwrap_or_default() {
-            "text" => self.say(&text("text"), tell),
+            "text" => self.add_text(&text("text"), on_delta),
             "thinking" => {
                 let (thinking, signature) = (text("thinking"), text("signature"));
                 if !thinking.is_empty() {
-                    tell(Delta::Reasoning(thinking.clone()));
+                    on_delta(Delta::Reasoning(thinking.clone()));
                 }
                 self.block = Some(Block::Thinking { thinking, signature });
             }
@@ -346,22 +347,22 @@ impl Assembly {
             }
             "tool_use" => {
                 let input = &block["input"];
-                // A stream begins with an empty one and brings its text in pieces.
-                let begun = input.as_object().is_some_and(Map::is_empty) || input.is_null();
-                let arguments = if begun { String::new() } else { text_of(input) };
+                // In a stream, the input is empty at first. Its text follows in pieces.
+                let is_empty = input.as_object().is_some_and(Map::is_empty) || input.is_null();
+                let arguments = if is_empty { String::new() } else { text_of(input) };
                 self.block = Some(Block::Call(CallParts { id: text("id"), name: text("name"), arguments }));
             }
             _ => {}
         }
     }
 
-    fn take(&mut self, delta: &Value, tell: &mut dyn FnMut(Delta)) {
+    fn take(&mut self, delta: &Value, on_delta: &mut dyn FnMut(Delta)) {
         let text = |name: &str| delta[name].as_str().unwrap_or_default();
         match (delta["type"].as_str().unwrap_or_default(), &mut self.block) {
-            ("text_delta", _) => self.say(text("text"), tell),
+            ("text_delta", _) => self.add_text(text("text"), on_delta),
             ("thinking_delta", Some(Block::Thinking { thinking, .. })) => {
                 thinking.push_str(text("thinking"));
-                tell(Delta::Reasoning(text("thinking").to_owned()));
+                on_delta(Delta::Reasoning(text("thinking").to_owned()));
             }
             ("signature_delta", Some(Block::Thinking { signature, .. })) => {
                 signature.push_str(text("signature"))
@@ -371,10 +372,10 @@ impl Assembly {
         }
     }
 
-    fn say(&mut self, text: &str, tell: &mut dyn FnMut(Delta)) {
+    fn add_text(&mut self, text: &str, on_delta: &mut dyn FnMut(Delta)) {
         self.text.get_or_insert_default().push_str(text);
         if !text.is_empty() {
-            tell(Delta::Text(text.to_owned()));
+            on_delta(Delta::Text(text.to_owned()));
         }
     }
 
@@ -390,7 +391,7 @@ impl Assembly {
         }
     }
 
-    /// The reply, if it is whole.
+    /// Returns the reply. Fails if the stream ended before the reply was complete.
     pub fn finish(mut self) -> Result<Parsed, Failure> {
         if !self.finished {
             let error = "the stream ended before the reply did".to_owned();
@@ -409,7 +410,7 @@ impl Assembly {
         let usage = Value::Object(self.usage);
         let read = count(&usage, &["cache_read_input_tokens"]);
         let written = count(&usage, &["cache_creation_input_tokens"]);
-        // There the tokens of a cache are not among those that were read.
+        // The interface does not count the tokens of the cache among the input tokens.
         let usage = TokenUsage {
             prompt_tokens: count(&usage, &["input_tokens"]).saturating_add(read).saturating_add(written),
             completion_tokens: count(&usage, &["output_tokens"]),

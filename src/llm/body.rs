@@ -1,5 +1,5 @@
-//! The body of a request: members in the order they are set, each kept as JSON text, so that schemas go out with their
-//! members in the order the model is to read them.
+//! The body of a request. Members keep the order in which they are set. Each is stored as JSON text, so that the
+//! members of a schema also keep their order.
 
 use serde_json::Value;
 
@@ -7,17 +7,17 @@ use crate::event::dump::Out;
 use crate::event::json::Raw;
 use crate::event::model::Json;
 
-/// A JSON object in the making.
+/// A JSON object under construction.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Body(Vec<(String, String)>);
 
 impl Body {
-    /// Sets a member; one of the same name keeps its place.
+    /// Sets a member. A member of the same name is replaced and keeps its place.
     pub fn set(&mut self, name: &str, value: impl Into<Value>) {
         self.set_text(name, value.into().to_string());
     }
 
-    /// Sets a member, if there is something to set.
+    /// Sets a member if there is a value.
     pub fn set_some(&mut self, name: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.set(name, value);
@@ -32,14 +32,14 @@ impl Body {
         }
     }
 
-    /// Sets the members of an object; anything else sets none.
+    /// Sets the members of an object. Any other value has no members, so nothing is set.
     pub fn extend(&mut self, object: &Json) {
         for (name, value) in object.raw().members() {
             self.set_text(&name, value.text().to_owned());
         }
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn finish(&self) -> String {
         let mut out = Out::default();
         out.open("{");
@@ -52,7 +52,7 @@ impl Body {
     }
 }
 
-/// A list of JSON texts as one.
+/// Joins JSON texts into the text of a list.
 pub(super) fn array(items: impl IntoIterator<Item = String>) -> String {
     let mut out = Out::default();
     out.open("[");
@@ -64,8 +64,8 @@ pub(super) fn array(items: impl IntoIterator<Item = String>) -> String {
     out.finish()
 }
 
-/// What is at this place of a JSON text, compact and with its members in their order: names of members, and numbers for
-/// the places of a list.
+/// Returns the value at a path of a JSON text, as compact text with its members in their order. A step of the path is
+/// the name of a member, or a number for an element of a list.
 pub(super) fn text_at(text: &str, path: &[&str]) -> Option<String> {
     let mut value = Raw::parse(text).ok()?;
     for step in path {
@@ -79,7 +79,7 @@ pub(super) fn text_at(text: &str, path: &[&str]) -> Option<String> {
     Some(out.finish())
 }
 
-/// The text of a JSON string, or the JSON text of anything else.
+/// Returns the text of a JSON string, or the JSON text of any other value.
 pub(super) fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions, as OpenAI and everyone who is compatible with it speaks them.
+//! OpenAI's chat completions, as OpenAI and compatible providers use them.
 
 use serde_json::{Value, json};
 
@@ -20,11 +20,11 @@ pub(super) struct Prepared {
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Body,
-    /// Whether the reply is asked for piece by piece.
+    /// Whether a streamed reply is requested.
     pub stream: bool,
 }
 
-/// A chat request.
+/// Makes a chat request.
 pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<Prepared, LlmError> {
     let features = &setup.features;
     let settings = &setup.settings;
@@ -79,7 +79,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
         body.set_some("prompt_cache_key", request.cache_key.as_deref());
     }
     if setup.provider.name == "openrouter" {
-        // It tells what the call cost then.
+        // With this, OpenRouter reports the cost of the call.
         body.set("usage", json!({ "include": true }));
     }
     if stream {
@@ -92,7 +92,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
     Ok(Prepared { url, headers, body, stream })
 }
 
-/// Where an interface of OpenAI's kind is: Azure's addresses tell the deployment and the version.
+/// Returns the address of one of OpenAI's interfaces. Azure's addresses contain the deployment and the version.
 pub(super) fn address(setup: &Setup, interface: &str) -> String {
     if setup.provider.name != "azure" {
         return format!("{}/{interface}", setup.base);
@@ -101,7 +101,7 @@ pub(super) fn address(setup: &Setup, interface: &str) -> String {
     format!("{}/openai/deployments/{}/{interface}?api-version={version}", setup.base, setup.model)
 }
 
-/// Adds the key.
+/// Adds the key to the headers, if there is one.
 pub(super) fn authorize(setup: &Setup, headers: &mut Vec<(String, String)>) {
     match setup.key() {
         Some(key) if setup.provider.name == "azure" => set(headers, "api-key", key),
@@ -123,25 +123,25 @@ fn tool(tool: &ToolSchema) -> String {
 
 /// Reads a whole reply.
 pub(super) fn parse(reply: &Value) -> Result<Parsed, Failure> {
-    let Some(said) = reply["choices"].get(0).and_then(|choice| choice.get("message")) else {
+    let Some(message) = reply["choices"].get(0).and_then(|choice| choice.get("message")) else {
         return Err(no_response("the reply of the model has no choices"));
     };
     let mut assembly = Assembly::default();
-    assembly.take(said, &mut |_| {});
+    assembly.take(message, &mut |_| {});
     assembly.id = reply["id"].as_str().unwrap_or_default().to_owned();
     assembly.usage = reply["usage"].clone();
     assembly.finished = true;
     assembly.finish()
 }
 
-/// A reply in the making, as a stream brings it.
+/// A reply that is assembled from the pieces of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     id: String,
     content: Option<String>,
     reasoning: String,
     thinking: Vec<Thinking>,
-    /// Thinking whose signature has not come.
+    /// Thinking whose signature has not arrived.
     unsigned: String,
     calls: Vec<(Option<u64>, CallParts)>,
     usage: Value,
@@ -149,8 +149,8 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// Takes a piece of a stream; answers whether the reply is whole.
-    pub fn feed(&mut self, piece: &Value, tell: &mut dyn FnMut(Delta)) {
+    /// Takes a piece of a stream.
+    pub fn feed(&mut self, piece: &Value, on_delta: &mut dyn FnMut(Delta)) {
         if self.id.is_empty() {
             self.id = piece["id"].as_str().unwrap_or_default().to_owned();
         }
@@ -158,28 +158,28 @@ impl Assembly {
             self.usage = piece["usage"].clone();
         }
         let Some(choice) = piece["choices"].get(0) else { return };
-        self.take(&choice["delta"], tell);
+        self.take(&choice["delta"], on_delta);
         self.finished |= choice["finish_reason"].is_string();
     }
 
-    /// Takes what a message or a piece of one says.
-    fn take(&mut self, said: &Value, tell: &mut dyn FnMut(Delta)) {
-        let text = content(&said["content"]).or_else(|| said["refusal"].as_str().map(str::to_owned));
+    /// Takes the content of a message, or of a piece of a message.
+    fn take(&mut self, message: &Value, on_delta: &mut dyn FnMut(Delta)) {
+        let text = content(&message["content"]).or_else(|| message["refusal"].as_str().map(str::to_owned));
         if let Some(text) = text {
             self.content.get_or_insert_default().push_str(&text);
             if !text.is_empty() {
-                tell(Delta::Text(text));
+                on_delta(Delta::Text(text));
             }
         }
-        let reasoning = ["reasoning_content", "reasoning"].iter().find_map(|name| said[*name].as_str());
+        let reasoning = ["reasoning_content", "reasoning"].iter().find_map(|name| message[*name].as_str());
         if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
             self.reasoning.push_str(text);
-            tell(Delta::Reasoning(text.to_owned()));
+            on_delta(Delta::Reasoning(text.to_owned()));
         }
-        for block in said["thinking_blocks"].as_array().into_iter().flatten() {
+        for block in message["thinking_blocks"].as_array().into_iter().flatten() {
             self.think(block);
         }
-        for part in said["tool_calls"].as_array().into_iter().flatten() {
+        for part in message["tool_calls"].as_array().into_iter().flatten() {
             self.take_call(part);
         }
     }
@@ -205,7 +205,7 @@ impl Assembly {
     }
 
     fn take_call(&mut self, part: &Value) {
-        // Other kinds of calls are nobody's here.
+        // Other kinds of calls are ignored.
         if part["type"].as_str().is_some_and(|kind| kind != "function") {
             return;
         }
@@ -213,7 +213,8 @@ impl Assembly {
         let id = part["id"].as_str().unwrap_or_default();
         let function = &part["function"];
         let name = function["name"].as_str().unwrap_or_default();
-        // A piece belongs to the call with its index; without one it begins a call if it names it.
+        // A piece belongs to the call with its index. Without an index, it belongs to the call with its id, or to the
+        // last call if it has neither an id nor a name. Otherwise it begins a new call.
         let known = self.calls.iter_mut().rev().find(|(known, call)| match (index, known) {
             (Some(index), Some(known)) => index == *known && (id.is_empty() || call.id == id),
             _ => id.is_empty() && name.is_empty() || (!id.is_empty() && call.id == id),
@@ -222,7 +223,7 @@ impl Assembly {
             Some((_, call)) => call,
             None => {
                 self.calls.push((index, CallParts::default()));
-                let (_, call) = self.calls.last_mut().expect("one was pushed");
+                let (_, call) = self.calls.last_mut().expect("a call was pushed");
                 call
             }
         };
@@ -238,7 +239,7 @@ impl Assembly {
         }
     }
 
-    /// The reply, if it is whole.
+    /// Returns the reply. Fails if the stream ended before the reply was complete.
     pub fn finish(mut self) -> Result<Parsed, Failure> {
         if !self.finished {
             let error = "the stream ended before the reply did".to_owned();
@@ -250,9 +251,9 @@ impl Assembly {
         let mut reasoning = self.reasoning;
         let mut content = self.content;
         if reasoning.is_empty()
-            && let Some((thought, rest)) = content.as_deref().and_then(split_thinking)
+            && let Some((thinking, rest)) = content.as_deref().and_then(split_thinking)
         {
-            (reasoning, content) = (thought.to_owned(), Some(rest.to_owned()));
+            (reasoning, content) = (thinking.to_owned(), Some(rest.to_owned()));
         }
         let mut message = assistant(content.into_iter().map(Content::text).collect());
         message.tool_calls = calls(self.calls.into_iter().map(|(_, parts)| call(parts)).collect())?;
@@ -263,7 +264,7 @@ impl Assembly {
     }
 }
 
-/// Text, or the texts of a list of parts.
+/// Returns the text, or the joined texts of a list of parts.
 fn content(content: &Value) -> Option<String> {
     match content {
         Value::String(text) => Some(text.clone()),
@@ -272,7 +273,7 @@ fn content(content: &Value) -> Option<String> {
     }
 }
 
-/// What stands between the tags that local models think in, and what follows.
+/// Splits the text between the tags in which local models think from the text that follows.
 fn split_thinking(content: &str) -> Option<(&str, &str)> {
     ["think", "thinking"].iter().find_map(|tag| {
         let inside = content.strip_prefix('<')?.strip_prefix(tag)?.strip_prefix('>')?;
@@ -280,7 +281,7 @@ fn split_thinking(content: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// The tokens of a reply. Providers have many names for those of a cache.
+/// Returns the tokens of a reply. Providers have different names for the tokens of a cache.
 fn usage(usage: &Value) -> TokenUsage {
     let prompt = &usage["prompt_tokens_details"];
     let read = count(prompt, &["cached_tokens"]);

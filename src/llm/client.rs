@@ -1,4 +1,4 @@
-//! A model of a provider: its settings, and how it is asked until it answers or will not.
+//! A model of a provider: sends a request, and repeats it until there is a reply or a final failure.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::{Boxed, Call, CompletionLog, Delta, LlmError, Model, Reply, Request, 
 use crate::event::Message;
 use crate::secret::{Held, Secret};
 
-/// A model of a provider. Cheap to make; shares its connections with everyone of the same [`Transport`].
+/// A model of a provider. A client is cheap to make. All clients of a [`Transport`] share its connections.
 #[derive(Debug)]
 pub struct Client {
     setup: Setup,
@@ -33,31 +33,31 @@ pub struct Client {
     pictures: Pictures,
 }
 
-/// Gives a new key where the old one was refused; `None` where there is no other.
+/// Returns a new key after the old one was rejected. `None` if there is no other key.
 pub type KeySource = Arc<dyn Fn() -> Option<Secret> + Send + Sync>;
 
-/// Takes the records of calls in the place of the folder that the settings name.
+/// Receives the records of calls, instead of the folder that the settings name.
 pub type LogSink = Arc<dyn Fn(CompletionLog) + Send + Sync>;
 
-/// What a client is made with, beside its settings.
+/// The options of a client, in addition to its settings.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// What its requests travel by.
+    /// Sends the requests.
     pub transport: Transport,
-    /// What is known of models.
+    /// The tables of known models.
     pub models: Models,
-    /// Whether a model may read less than an agent needs, [`INPUT_TOKENS_MIN`](super::INPUT_TOKENS_MIN).
+    /// Whether a model may read fewer tokens than an agent needs, [`INPUT_TOKENS_MIN`](super::INPUT_TOKENS_MIN).
     pub short_windows: bool,
     /// Whether pictures may be fetched from this machine and its network.
     pub private_pictures: bool,
-    /// Asked once a call, where the key is refused.
+    /// Provides a new key if the key is rejected. Asked at most once per call.
     pub new_key: Option<KeySource>,
-    /// Takes the records of calls, where the settings ask for some.
+    /// Receives the records of calls, if the settings request records.
     pub log: Option<LogSink>,
 }
 
 impl ClientOptions {
-    /// The built-in tables, and windows that suit an agent.
+    /// Makes options with the built-in tables. Models must read as many tokens as an agent needs.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
         Self {
@@ -78,10 +78,11 @@ impl std::fmt::Debug for ClientOptions {
 }
 
 impl Client {
-    /// The model of these settings. Asks nobody.
+    /// Makes a client for the model of these settings. Sends no request.
     ///
     /// # Errors
-    /// [`LlmError::BadRequest`] where the name leads to no provider; [`LlmError::ContextWindowTooSmall`].
+    /// [`LlmError::BadRequest`] if the settings do not lead to a usable provider; [`LlmError::ContextWindowTooSmall`]
+    /// if the model reads fewer tokens than an agent needs.
     pub fn new(settings: Settings, options: &ClientOptions) -> Result<Self, LlmError> {
         let hidden = Hidden::new(settings.hidden());
         let setup = Setup::new(settings, &options.models)?;
@@ -92,7 +93,7 @@ impl Client {
         Ok(Self { setup, options: options.clone(), hidden, pictures })
     }
 
-    /// Its settings.
+    /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.setup.settings
@@ -103,12 +104,12 @@ impl Client {
         let mut waits = Waits::of(&setup.settings);
         let mut may_renew = true;
         if setup.features.inline_images && setup.features.vision {
-            let bring = self.pictures.bring(&mut request.messages, &self.options.transport);
-            unless_cancelled(call.cancel, bring).await?;
+            let fetched = self.pictures.bring(&mut request.messages, &self.options.transport);
+            unless_cancelled(call.cancel, fetched).await?;
         }
         loop {
-            let told = AtomicBool::new(false);
-            let failure = match self.attempt(&setup, &request, &call, &told).await {
+            let has_deltas = AtomicBool::new(false);
+            let failure = match self.attempt(&setup, &request, &call, &has_deltas).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => failure,
             };
@@ -121,27 +122,27 @@ impl Client {
                 let Some(wait) = waits.next(&failure) else { return Err(failure.error) };
                 if matches!(failure.error, LlmError::NoResponse(_)) && setup.settings.temperature == Some(0.0)
                 {
-                    // The same question would get the same answer.
+                    // At temperature 0, the same request would get the same reply.
                     setup.settings.temperature = Some(1.0);
                 }
                 unless_cancelled(call.cancel, tokio::time::sleep(wait)).await?;
             }
-            if told.into_inner()
-                && let Some(tell) = call.on_delta
+            if has_deltas.into_inner()
+                && let Some(on_delta) = call.on_delta
             {
-                tell(Delta::Restart);
+                on_delta(Delta::Restart);
             }
         }
     }
 
-    /// Another key than the one that was refused.
+    /// Returns a new key, if the old one was rejected and the source has a different one.
     fn new_key(&self, setup: &Setup, error: &LlmError) -> Option<Secret> {
         let LlmError::Authentication(_) = error else { return None };
         let key = self.options.new_key.as_ref()?()?;
         (Some(key.expose()) != setup.key()).then_some(key)
     }
 
-    /// Leaves the record of a call, where the settings ask for one. A record that cannot be kept is nobody's failure.
+    /// Records a call, if the settings request it. The call does not fail if its record cannot be written.
     fn record(
         &self,
         setup: &Setup,
@@ -159,7 +160,7 @@ impl Client {
         }
     }
 
-    /// What hides the keys of these settings: a new key has to be hidden, too.
+    /// Returns what hides the keys of these settings. A new key must be hidden, too.
     fn hidden(&self, setup: &Setup) -> Hidden {
         if setup.key() == self.setup.key() {
             self.hidden.clone()
@@ -168,28 +169,28 @@ impl Client {
         }
     }
 
-    /// One try.
+    /// Makes one attempt.
     async fn attempt(
         &self,
         setup: &Setup,
         request: &Request,
         call: &Call<'_>,
-        told: &AtomicBool,
+        has_deltas: &AtomicBool,
     ) -> Result<Reply, Failure> {
         let started = Instant::now();
         let stream = setup.settings.stream && call.on_delta.is_some();
         let form = Form::of(setup);
         let prepared = form.request(setup, request, stream).map_err(Failure::last)?;
-        let asked = self.exchange(setup, form, &prepared, |delta| {
-            told.store(true, Ordering::Relaxed);
-            if let Some(tell) = call.on_delta {
-                tell(delta);
+        let exchange = self.exchange(setup, form, &prepared, |delta| {
+            has_deltas.store(true, Ordering::Relaxed);
+            if let Some(on_delta) = call.on_delta {
+                on_delta(delta);
             }
         });
         let timed = async {
             match setup.settings.timeout {
-                None => asked.await,
-                Some(seconds) => match tokio::time::timeout(Duration::from_secs(seconds), asked).await {
+                None => exchange.await,
+                Some(seconds) => match tokio::time::timeout(Duration::from_secs(seconds), exchange).await {
                     Ok(parsed) => parsed,
                     Err(_) => {
                         let error = format!("LLM hard timeout after {seconds} seconds");
@@ -200,10 +201,10 @@ impl Client {
         };
         let parsed =
             unless_cancelled(call.cancel, timed).await.map_err(Failure::last).and_then(|parsed| parsed);
-        let in_words = matches!(setup.provider.protocol, Protocol::OpenAi) && !setup.features.responses;
-        let in_words = in_words && !setup.settings.native_tool_calling && !request.tools.is_empty();
+        let in_text = matches!(setup.provider.protocol, Protocol::OpenAi) && !setup.features.responses;
+        let in_text = in_text && !setup.settings.native_tool_calling && !request.tools.is_empty();
         let parsed = parsed.and_then(|mut parsed| {
-            if in_words {
+            if in_text {
                 parsed.message = worded::read(parsed.message, &request.tools).map_err(Failure::last)?;
             }
             Ok(parsed)
@@ -214,13 +215,13 @@ impl Client {
         reply
     }
 
-    /// Sends the request and reads what comes.
+    /// Sends the request and reads the reply.
     async fn exchange(
         &self,
         setup: &Setup,
         mut form: Form,
         prepared: &Prepared,
-        mut tell: impl FnMut(Delta),
+        mut on_delta: impl FnMut(Delta),
     ) -> Result<Parsed, Failure> {
         let hidden = self.hidden(setup);
         let stream = prepared.stream;
@@ -242,10 +243,10 @@ impl Client {
                     if event.data.trim() == "[DONE]" {
                         return Ok(true);
                     }
-                    // What is no JSON is no piece of a reply: a proxy's greeting, a comment.
+                    // An event that is not JSON is not part of the reply, for example a greeting of a proxy.
                     let Ok(piece) = serde_json::from_str::<Value>(&event.data) else { return Ok(false) };
                     let piece = super::http::refused(piece, provider, &hidden)?;
-                    form.feed(&piece, &event.data, &mut tell, provider, &hidden)
+                    form.feed(&piece, &event.data, &mut on_delta, provider, &hidden)
                 })
                 .await?;
             form.finish()?
@@ -296,7 +297,7 @@ impl Model for Client {
     }
 }
 
-/// What the future answers, unless the caller ends it first.
+/// Returns the result of the future, unless the caller cancels the call first.
 async fn unless_cancelled<T>(
     cancel: &CancellationToken,
     future: impl Future<Output = T>,

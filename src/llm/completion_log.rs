@@ -1,7 +1,7 @@
-//! The record of one call, where settings ask for one: what was sent, what came, what it cost.
+//! The record of one call, if the settings request it: what was sent, what was received, what it cost.
 //!
-//! It holds no key: headers are left out, and values that nobody may read are taken out of the text. Source: the
-//! reference's `utils/telemetry.py` 1.58, for the name of the file and its members.
+//! It contains no key: headers are left out, and secret values are hidden in the text. Source: the reference's
+//! `utils/telemetry.py` 1.58, for the name of the file and its members.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,16 +12,16 @@ use super::failure::Hidden;
 use super::setup::Setup;
 use super::{LlmError, Reply};
 
-/// The record of one call, as a file would hold it.
+/// The record of one call, in the form of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletionLog {
-    /// The name of the file: the model, the time, something that makes it unique.
+    /// The name of the file: the model, the time, and a random part that makes it unique.
     pub filename: String,
-    /// Its JSON text.
+    /// The JSON text.
     pub data: String,
     /// The model.
     pub model: String,
-    /// Under which use it was asked.
+    /// The use that the call is counted under.
     pub usage_id: String,
 }
 
@@ -66,10 +66,10 @@ impl CompletionLog {
         Self { filename, data: hidden.hide(&data.to_string()), model, usage_id }
     }
 
-    /// Writes it into a folder, which is made if it is not there.
+    /// Writes the record into a folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// Whatever hinders it.
+    /// [`std::io::Error`] if the folder cannot be created or the file cannot be written.
     pub fn write(&self, folder: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
         std::fs::write(folder.join(&self.filename), &self.data)

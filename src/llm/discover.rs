@@ -1,4 +1,4 @@
-//! What a LiteLLM proxy says of its models: their windows, abilities and prices, under the names that it gives them.
+//! Reads the models of a LiteLLM proxy: their windows, abilities and prices, under the names that the proxy gives them.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use super::settings::Settings;
 use crate::event::dump::Out;
 use crate::event::json::Raw;
 
-/// How long the proxy may take.
+/// The timeout of the request.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// The longest answer, in bytes.
+/// The maximum length of the answer, in bytes.
 const BYTES_MAX: usize = 16 << 20;
 
 impl Models {
-    /// The tables with what the proxy of these settings says of its models on top. Where the settings name no proxy, or
-    /// it says nothing that can be read, they stay as they are: what is not known of a model is no failure.
+    /// Returns the tables with the models of the settings' proxy on top. The tables are unchanged if the settings name
+    /// no proxy, or if its answer cannot be read. A missing answer is not an error, because models may be unknown.
     pub async fn with_proxy(self, settings: &Settings, transport: &Transport) -> Self {
         let proxies = ["litellm_proxy/", "openhands/"];
         let is_proxy = proxies.iter().any(|prefix| settings.model.starts_with(prefix));
@@ -24,8 +24,8 @@ impl Models {
         let base = base.trim_end_matches('/');
         let url = format!("{}/v1/model/info", base.strip_suffix("/v1").unwrap_or(base));
         let key = settings.api_key.as_ref().and_then(|key| key.secret()).map(|key| key.expose());
-        let asked = tokio::time::timeout(WAIT, read(transport, &url, key)).await;
-        let table = asked.ok().flatten().and_then(|answer| table(&answer));
+        let response = tokio::time::timeout(WAIT, read(transport, &url, key)).await;
+        let table = response.ok().flatten().and_then(|answer| table(&answer));
         match table.map(|table| self.clone().with_table(&table)) {
             Some(Ok(models)) => models,
             _ => self,
@@ -45,7 +45,7 @@ async fn read(transport: &Transport, url: &str, key: Option<&str>) -> Option<Str
     String::from_utf8(bytes).ok()
 }
 
-/// The proxy's list as a table by name: by its own and by the one that stands behind it.
+/// Returns the proxy's list as a table. Each model has two names: its own, and the name of the model behind it.
 fn table(answer: &str) -> Option<String> {
     let list = Raw::parse(answer).ok()?.get("data").filter(|list| list.is_array())?;
     let mut out = Out::default();

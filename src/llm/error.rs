@@ -1,55 +1,56 @@
-//! Why a model did not answer.
+//! Why a model did not reply.
 
-/// Why a model did not answer, by what the caller can do about it.
+/// Why a model did not reply. The variants differ in what the caller can do about it.
 ///
-/// The names are those of the reference's exceptions (`LLMAuthenticationError`, ..: `runtime.md` section 2.4), which
-/// end up as the code of an error event. Texts are the provider's with every secret masked.
+/// The names are those of the reference's exceptions (`LLMAuthenticationError`, ..:
+/// `docs/reference/runtime.md#errors-of-a-step`), which become the code of an error event. The texts are the
+/// provider's, with every secret masked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LlmError {
     /// The key is wrong or has expired.
     #[error("{0}")]
     Authentication(String),
-    /// Too many requests; later it may work.
+    /// There were too many requests. A later call may succeed.
     #[error("{0}")]
     RateLimit(String),
-    /// The messages are more than the model reads.
+    /// The messages have more tokens than the model reads.
     #[error("{0}")]
     ContextWindowExceeded(String),
     /// The provider's filter blocked the request or the reply.
     #[error("{0}")]
     ContentPolicy(String),
-    /// The messages do not follow the provider's rules: a call without an answer, two answers for one call.
+    /// The messages break the provider's rules, for example by a call without an answer or with two answers.
     #[error("{0}")]
     MalformedHistory(String),
     /// The provider refused the request for another reason.
     #[error("{0}")]
     BadRequest(String),
-    /// The provider does not have the model, or nothing is at this address.
+    /// The provider does not have the model, or there is nothing at this address.
     #[error("{0}")]
     NotFound(String),
-    /// The model reads less than an agent needs, so that it was not even asked.
+    /// The model reads fewer tokens than an agent needs, so it was not asked.
     #[error("{0}")]
     ContextWindowTooSmall(String),
-    /// No answer in time.
+    /// There was no reply in time.
     #[error("{0}")]
     Timeout(String),
     /// The provider could not be reached or failed.
     #[error("{0}")]
     ServiceUnavailable(String),
-    /// An answer without content.
+    /// The reply has no content.
     #[error("{0}")]
     NoResponse(String),
-    /// A call in the answer is not one: the model is told.
+    /// A call in the reply is invalid. The text is for the model.
     #[error("{0}")]
     FunctionCall(String),
-    /// The caller ended it.
+    /// The caller cancelled the call.
     #[error("the call was cancelled")]
     Cancelled,
 }
 
 impl LlmError {
-    /// The reference's name of it: the code of the error event.
+    /// Returns the reference's name of the error, which is the code of the error event.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

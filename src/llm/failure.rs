@@ -1,49 +1,49 @@
-//! What a provider's refusal means, told from its status and its words.
+//! Classifies the refusals of providers by their status and their text.
 //!
-//! Source: the reference's `exceptions/classifier.py` and `mapping.py` 1.58, over what litellm makes of a reply
-//! (`exception_mapping_utils.py`). Whatever is said of a failure is said without secrets ([`Hidden`]).
+//! Source: the reference's `exceptions/classifier.py` and `mapping.py` 1.58, applied to what litellm makes of a reply
+//! (`exception_mapping_utils.py`). The texts of failures contain no secrets ([`Hidden`]).
 
 use std::time::Duration;
 
 use super::LlmError;
 use crate::secret::Mask;
 
-/// How much of a refusal is told, in bytes.
+/// The most bytes of a refusal that an error text contains.
 pub(super) const TEXT_BYTES_MAX: usize = 4_000;
 
-/// Why one try failed, and whether another may help.
+/// Why one attempt failed, and whether another attempt may help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub error: LlmError,
-    /// Another try may help.
+    /// Whether another attempt may help.
     pub again: bool,
-    /// When, by the provider's own word.
+    /// How long the provider asks to wait.
     pub wait: Option<Duration>,
 }
 
 impl Failure {
-    /// Another try would be the same.
+    /// Makes a failure that another attempt would repeat.
     pub fn last(error: LlmError) -> Self {
         Self { error, again: false, wait: None }
     }
 
-    /// Another try may help.
+    /// Makes a failure that another attempt may avoid.
     pub fn passing(error: LlmError) -> Self {
         Self { error, again: true, wait: None }
     }
 }
 
-/// Takes values that nobody may read out of texts.
+/// Hides secret values in texts.
 #[derive(Clone, Default)]
 pub(super) struct Hidden(Mask);
 
 impl Hidden {
-    /// Hides these values wherever they occur, as they are and as JSON writes them. Values of less than four
-    /// characters are words, not secrets.
+    /// Hides these values wherever they occur, as they are and as JSON writes them. Values of fewer than four
+    /// characters are ignored: they are words rather than secrets.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
         let mut hidden: Vec<String> = Vec::new();
         for value in values {
-            // `Bearer key` hides the key without the word, too.
+            // For `Bearer key`, the key without the word is hidden, too.
             let bare = value.split_once(' ').map(|(_, bare)| bare.trim().to_owned());
             for value in [Some(value), bare].into_iter().flatten() {
                 let value = value.trim().to_owned();
@@ -56,7 +56,7 @@ impl Hidden {
         Self(Mask::new(hidden.iter().map(String::as_str)))
     }
 
-    /// The text without the values.
+    /// Returns the text with the values hidden.
     pub fn hide(&self, text: &str) -> String {
         self.0.apply(text).into_owned()
     }
@@ -68,16 +68,16 @@ impl std::fmt::Debug for Hidden {
     }
 }
 
-/// What is known of a refusal.
+/// A refusal by a provider.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Refusal<'a> {
-    /// The status of the HTTP answer; none for an error inside a stream.
+    /// The status of the HTTP answer. `None` for an error inside a stream.
     pub status: Option<u16>,
-    /// The body, or as much of it as was read.
+    /// The body, or the part of it that was read.
     pub body: &'a str,
-    /// What `Retry-After` says.
+    /// The value of `Retry-After`.
     pub wait: Option<Duration>,
-    /// Who refused.
+    /// The provider that refused.
     pub provider: &'a str,
 }
 
@@ -135,42 +135,42 @@ const POLICY: &[&str] = &[
     "your request was rejected as a result of our safety system",
 ];
 
-/// An allowance that is used up: waiting does not help until someone raises it.
+/// Texts about an allowance that is used up. Waiting does not help until the allowance is raised.
 const EXHAUSTED: &[&str] =
     &["usage_limit_reached", "insufficient_quota", "budget_exceeded", "budget has been exceeded"];
 
-/// A provider that is too busy says so with many a status.
+/// Texts of a provider that is too busy. They come with different statuses.
 const OVERLOADED: &[&str] =
     &["overloaded_error", "the model is overloaded", "service tier capacity exceeded"];
 
-/// What a refusal means.
+/// Classifies a refusal.
 pub(super) fn classify(refusal: Refusal<'_>, hidden: &Hidden) -> Failure {
     let low = refusal.body.to_lowercase();
-    let says = |list: &[&str]| list.iter().any(|words| low.contains(words));
+    let has_any = |list: &[&str]| list.iter().any(|words| low.contains(words));
     let status = refusal.status.unwrap_or_else(|| code(refusal.body));
     let text = hidden.hide(&describe(refusal));
-    let exhausted = says(EXHAUSTED);
-    let limited = status == 429 || says_rate_limit(&low) || low.contains("request too large");
-    let (error, again) = if says(TOO_LONG) || cerebras_length(&low) {
+    let exhausted = has_any(EXHAUSTED);
+    let limited = status == 429 || names_rate_limit(&low) || low.contains("request too large");
+    let (error, again) = if has_any(TOO_LONG) || cerebras_length(&low) {
         (LlmError::ContextWindowExceeded(text), false)
-    } else if says(MALFORMED) {
+    } else if has_any(MALFORMED) {
         (LlmError::MalformedHistory(text), false)
-    } else if matches!(status, 401 | 403) || (says(AUTHENTICATION) && !limited && status < 500) {
+    } else if matches!(status, 401 | 403) || (has_any(AUTHENTICATION) && !limited && status < 500) {
         (LlmError::Authentication(text), false)
     } else if limited {
         (LlmError::RateLimit(text), !exhausted)
     } else if low.contains("invalid_request_error") && low.contains("model_not_found") {
         (LlmError::NotFound(text), false)
-    } else if says(POLICY) && status < 500 {
+    } else if has_any(POLICY) && status < 500 {
         (LlmError::ContentPolicy(text), false)
-    } else if says(OVERLOADED) {
+    } else if has_any(OVERLOADED) {
         (LlmError::ServiceUnavailable(text), true)
     } else {
         match status {
             404 => (LlmError::NotFound(text), false),
             408 | 504 => (LlmError::Timeout(text), !exhausted),
             409 | 425 | 500.. => (LlmError::ServiceUnavailable(text), !exhausted),
-            // An error in a stream that does not say which one it is.
+            // An error in a stream without a status.
             0 => (LlmError::ServiceUnavailable(text), !exhausted),
             _ => (LlmError::BadRequest(text), false),
         }
@@ -178,13 +178,13 @@ pub(super) fn classify(refusal: Refusal<'_>, hidden: &Hidden) -> Failure {
     Failure { error, again, wait: refusal.wait }
 }
 
-/// Whether the words of a refusal are those of Gemini about a prompt that is too short to be cached.
+/// Returns whether Gemini refused to cache a prompt because it is too short.
 pub(super) fn is_cache_too_small(error: &LlmError) -> bool {
     error.to_string().to_lowercase().contains("minimum token count to start caching")
 }
 
-/// `rate limit`, with anything or nothing between the words.
-fn says_rate_limit(low: &str) -> bool {
+/// Returns whether the text contains `rate limit`. Between the words, there may be separators or nothing.
+fn names_rate_limit(low: &str) -> bool {
     low.match_indices("rate").any(|(at, word)| {
         let rest = &low[at + word.len()..];
         rest.trim_start_matches([' ', '_', '-', '\n', '\t']).starts_with("limit")
@@ -196,7 +196,7 @@ fn cerebras_length(low: &str) -> bool {
         || (low.contains("maximum input length is") && low.contains("tokens"))
 }
 
-/// The number among `error.code` and `error.status`, where one of them is a status of HTTP.
+/// Returns the first code or status in the body that is an HTTP error status, or 0 if there is none.
 fn code(body: &str) -> u16 {
     let value: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     let error = &value["error"];
@@ -207,10 +207,11 @@ fn code(body: &str) -> u16 {
     codes.into_iter().filter_map(number).find(|status| (400..600).contains(status)).unwrap_or(0)
 }
 
-/// Who said what: the message of the body, or the body itself, cut to [`TEXT_BYTES_MAX`].
+/// Describes a refusal: the provider, the status, and the message of the body or the body itself, cut to
+/// [`TEXT_BYTES_MAX`].
 fn describe(refusal: Refusal<'_>) -> String {
     let value: serde_json::Value = serde_json::from_str(refusal.body).unwrap_or_default();
-    // Gemini puts its error into a list of one.
+    // Gemini puts its error into a list with one element.
     let value = value.get(0).unwrap_or(&value);
     let error = value.get("error").unwrap_or(value);
     let message = ["message", "detail", "msg"].iter().find_map(|name| error.get(name)?.as_str());
@@ -222,7 +223,7 @@ fn describe(refusal: Refusal<'_>) -> String {
     format!("{}{status}: {message}{}", refusal.provider, kind.unwrap_or_default())
 }
 
-/// The beginning of a text that is no longer than so many bytes.
+/// Returns the beginning of a text, with at most `bytes_max` bytes.
 pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_and_words_are_told_apart() {
+    fn refusals_are_classified_by_status_and_text() {
         for (status, body, code, again) in [
             (400, r#"{"error":{"message":"bad"}}"#, "LLMBadRequestError", false),
             (401, "", "LLMAuthenticationError", false),
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_within_a_stream_is_told_by_its_own_code() {
+    fn an_error_within_a_stream_is_classified_by_its_own_code() {
         let classify = |body| {
             let refusal = Refusal { status: None, body, wait: None, provider: "openrouter" };
             classify(refusal, &Hidden::default())
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_without_secrets_and_not_at_length() {
+    fn the_text_of_a_refusal_has_no_secrets_and_is_cut() {
         let hidden =
             Hidden::new(["sk-secret\"1".to_owned(), "Bearer other-key".to_owned(), "abc".to_owned()]);
         let body =

@@ -1,21 +1,21 @@
-//! Models that stand in for each other: where one cannot be reached or has no time, the next is asked.
+//! Fallback models: if one model cannot be reached or is busy, the next one is asked.
 //!
-//! Each call begins with the first. Only failures that pass lead on: what the first refuses for its content, the
-//! others would be asked in vain. Source: the reference's `fallback_strategy.py` 1.58.
+//! Each call begins with the first model. Only its temporary failures lead to the other models: if it refuses the
+//! content of a request, the others would refuse it, too. Source: the reference's `fallback_strategy.py` 1.58.
 
 use std::sync::Arc;
 
 use super::{Boxed, Call, Delta, LlmError, Model, Reply, Request, ToolSchema};
 use crate::event::Message;
 
-/// A model, and those that stand in for it, in order.
+/// A model and its fallbacks, in order.
 pub struct Fallback {
     first: Arc<dyn Model>,
     others: Vec<Arc<dyn Model>>,
 }
 
 impl Fallback {
-    /// `first`, and `others` where it fails.
+    /// Makes a model that asks `first`, and then `others` in order if it fails.
     #[must_use]
     pub fn new(first: Arc<dyn Model>, others: Vec<Arc<dyn Model>>) -> Self {
         Self { first, others }
@@ -24,15 +24,15 @@ impl Fallback {
     async fn ask(&self, request: Request, call: Call<'_>) -> Result<Reply, LlmError> {
         let again = || Call { cancel: call.cancel, on_delta: call.on_delta };
         let failure = match self.first.complete(request.clone(), again()).await {
-            Err(error) if passes(&error) => error,
+            Err(error) if is_temporary(&error) => error,
             answer => return answer,
         };
         for model in &self.others {
-            if let Some(tell) = call.on_delta {
-                tell(Delta::Restart);
+            if let Some(on_delta) = call.on_delta {
+                on_delta(Delta::Restart);
             }
             match model.complete(request.clone(), again()).await {
-                // An allowance that is used up is used up for all of them.
+                // A budget that is used up is used up for all models.
                 Err(error) if !is_budget(&error) && error != LlmError::Cancelled => {}
                 answer => return answer,
             }
@@ -41,16 +41,16 @@ impl Fallback {
     }
 }
 
-/// Whether another model may do where this was said.
-fn passes(error: &LlmError) -> bool {
-    let passing = matches!(
+/// Returns whether another model may succeed after this error.
+fn is_temporary(error: &LlmError) -> bool {
+    let temporary = matches!(
         error,
         LlmError::RateLimit(_)
             | LlmError::Timeout(_)
             | LlmError::ServiceUnavailable(_)
             | LlmError::NoResponse(_)
     );
-    passing && !is_budget(error)
+    temporary && !is_budget(error)
 }
 
 fn is_budget(error: &LlmError) -> bool {
@@ -59,7 +59,7 @@ fn is_budget(error: &LlmError) -> bool {
         && (text.contains("budget_exceeded") || text.contains("budget has been exceeded"))
 }
 
-/// It is the first model's name, use and abilities that count.
+/// The name, the use and the abilities are those of the first model.
 impl Model for Fallback {
     fn name(&self) -> &str {
         self.first.name()
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
     use crate::llm::scripted::{Line, Scripted};
 
-    /// What comes of it when the models answer this, and how many of them were asked.
-    async fn asked(answers: Vec<Line>) -> (Result<String, &'static str>, usize) {
+    /// Returns the result if the models give these answers, and the number of models that were asked.
+    async fn ask_models(answers: Vec<Line>) -> (Result<String, &'static str>, usize) {
         let models: Vec<Scripted> = answers.into_iter().map(|line| Scripted::new([line])).collect();
         let mut all = models.iter().map(|model| Arc::new(model.clone()) as Arc<dyn Model>);
         let fallback = Fallback::new(all.next().unwrap(), all.collect());
@@ -110,19 +110,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_next_is_asked_where_a_failure_passes() {
+    async fn the_next_model_is_asked_after_a_temporary_failure() {
         let busy = || failing(LlmError::RateLimit, "slow");
         let down = || failing(LlmError::ServiceUnavailable, "down");
-        assert_eq!(asked(vec![Line::text("a"), Line::text("b")]).await, (Ok("a".to_owned()), 1));
-        assert_eq!(asked(vec![busy(), down(), Line::text("c")]).await, (Ok("c".to_owned()), 3));
-        assert_eq!(asked(vec![busy(), down()]).await, (Err("LLMRateLimitError"), 2));
+        assert_eq!(ask_models(vec![Line::text("a"), Line::text("b")]).await, (Ok("a".to_owned()), 1));
+        assert_eq!(ask_models(vec![busy(), down(), Line::text("c")]).await, (Ok("c".to_owned()), 3));
+        assert_eq!(ask_models(vec![busy(), down()]).await, (Err("LLMRateLimitError"), 2));
         let refused = failing(LlmError::BadRequest, "no");
-        assert_eq!(asked(vec![refused, Line::text("b")]).await, (Err("LLMBadRequestError"), 1));
+        assert_eq!(ask_models(vec![refused, Line::text("b")]).await, (Err("LLMBadRequestError"), 1));
         let spent = || failing(LlmError::RateLimit, "Budget has been exceeded");
-        assert_eq!(asked(vec![spent(), Line::text("b")]).await, (Err("LLMRateLimitError"), 1));
-        assert_eq!(asked(vec![down(), spent(), Line::text("c")]).await, (Err("LLMRateLimitError"), 2));
+        assert_eq!(ask_models(vec![spent(), Line::text("b")]).await, (Err("LLMRateLimitError"), 1));
+        assert_eq!(ask_models(vec![down(), spent(), Line::text("c")]).await, (Err("LLMRateLimitError"), 2));
         assert_eq!(
-            asked(vec![down(), Line::error(LlmError::Cancelled), Line::text("c")]).await,
+            ask_models(vec![down(), Line::error(LlmError::Cancelled), Line::text("c")]).await,
             (Err("CancelledError"), 2)
         );
     }

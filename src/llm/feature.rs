@@ -1,23 +1,23 @@
-//! What a model can do, as far as it matters for asking it.
+//! The features of a model that matter for its requests.
 //!
-//! Settings come first, then the tables of models, then rules for names. Source: the reference's
-//! `utils/model_features.py` 1.58, whose lists of names these are.
+//! Settings decide first, then the tables of models, then rules for names. Source: the lists of names in the
+//! reference's `utils/model_features.py` 1.58.
 
 use super::known::Known;
 use super::provider::{Effort, Provider};
 use super::settings::{ApiMode, Settings};
 use crate::event::model::Json;
 
-/// How a model is told to think.
+/// How the thinking of a model is controlled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThinkingMode {
-    /// It chooses by itself.
+    /// The model chooses by itself.
     Adaptive,
-    /// It is given a number of tokens.
+    /// The request gives a number of tokens.
     Manual,
-    /// It does not.
+    /// The model does not think.
     None,
-    /// It does, and nobody knows how it is told.
+    /// The model thinks, but how to control it is unknown.
     Unknown,
 }
 
@@ -25,30 +25,30 @@ pub(super) enum ThinkingMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Features {
     pub vision: bool,
-    /// It takes `reasoning_effort`, or what stands for it.
+    /// It accepts `reasoning_effort`, or the provider's equivalent.
     pub effort: bool,
     pub thinking: ThinkingMode,
-    /// It takes a temperature and the like.
+    /// It accepts a temperature and similar parameters.
     pub sampling: bool,
-    /// It wants marks where its prompt may be cached.
+    /// It needs marks where its prompt may be cached.
     pub cache_marks: bool,
     pub cache_key: bool,
     pub cache_retention: bool,
     /// It is asked through the Responses interface.
     pub responses: bool,
-    /// It takes content as one string only.
+    /// It accepts content only as one string.
     pub strings: bool,
-    /// It wants to be sent what it thought.
+    /// It needs its earlier reasoning to be sent back.
     pub send_reasoning: bool,
-    /// It takes pictures only where they come along.
+    /// It accepts pictures only inside the request.
     pub inline_images: bool,
-    /// It takes stop words.
+    /// It accepts stop words.
     pub stop_words: bool,
 }
 
 const MANUAL_THINKING: &[&str] = &["claude-sonnet-4-5", "claude-sonnet-4-6", "claude-haiku-4-5"];
 
-/// Claude, mostly: Gemini caches by itself, and marks would be in its way.
+/// Mostly Claude models. Gemini caches by itself, and marks would disturb it.
 const CACHE_MARKS: &[&str] = &[
     "claude-3-7-sonnet",
     "claude-sonnet-3-7-latest",
@@ -67,7 +67,7 @@ const CACHE_MARKS: &[&str] = &[
 
 const RESPONSES: &[&str] = &["gpt-5", "gpt-6", "codex-mini-latest"];
 
-/// The last rule that fits decides; `!` says no.
+/// The last rule that matches decides. A rule with `!` means no.
 const CACHE_RETENTION: &[&str] = &["gpt-5", "gpt-4.1", "!mini", "gpt-5.1-codex-mini", "!azure/"];
 
 const NO_STOP_WORDS: &[&str] =
@@ -90,48 +90,48 @@ const SEND_REASONING: &[&str] = &[
 const INLINE_IMAGES: &[&str] = &["moonshot/kimi-k2.6", "moonshot/kimi-k3", "openhands/kimi-k3"];
 
 impl Features {
-    /// What the model of these settings can do.
+    /// Returns the features of the model of these settings.
     pub fn of(settings: &Settings, provider: &Provider, known: Option<&Known>) -> Self {
         let canonical = settings.model_canonical_name.as_deref().filter(|name| !name.is_empty());
         let name = canonical.unwrap_or(&settings.model).trim().to_lowercase();
         let overrides = &settings.capability_overrides;
         let has = |list: &[&str]| list.iter().any(|part| name.contains(part));
-        let own = |key: &str| flag(overrides, key);
-        let about = |get: fn(&Known) -> Option<bool>| known.and_then(get);
-        let effort = own("supports_reasoning_effort").unwrap_or_else(|| effort(provider, known, &name));
+        let setting = |key: &str| flag(overrides, key);
+        let listed = |get: fn(&Known) -> Option<bool>| known.and_then(get);
+        let effort = setting("supports_reasoning_effort").unwrap_or_else(|| effort(provider, known, &name));
         let thinking = thinking(overrides, known, has(MANUAL_THINKING));
-        let sampling = own("supports_sampling_params").or(about(|known| known.sampling));
-        let marks = about(|known| known.prompt_caching);
+        let sampling = setting("supports_sampling_params").or(listed(|known| known.sampling));
+        let marks = listed(|known| known.prompt_caching);
         let claude = known.is_some_and(|known| known.provider.as_deref() == Some("anthropic"));
         Self {
             vision: settings.disable_vision != Some(true)
-                && own("supports_vision").or(about(|known| known.vision)).unwrap_or(false),
+                && setting("supports_vision").or(listed(|known| known.vision)).unwrap_or(false),
             effort,
             thinking,
-            // A model that reasons takes none, as a rule; Gemini does.
+            // Most models that reason do not accept sampling parameters. Gemini does.
             sampling: thinking != ThinkingMode::Manual
                 && sampling.unwrap_or(!effort || name.contains("gemini")),
             cache_marks: settings.caching_prompt
-                && own("supports_prompt_cache").unwrap_or_else(|| {
+                && setting("supports_prompt_cache").unwrap_or_else(|| {
                     marks != Some(false)
                         && ((marks == Some(true) && (claude || name.contains("claude"))) || has(CACHE_MARKS))
                 }),
-            cache_key: own("supports_prompt_cache_key").unwrap_or_else(|| cache_key(provider, known)),
-            cache_retention: own("supports_prompt_cache_retention").unwrap_or_else(|| {
+            cache_key: setting("supports_prompt_cache_key").unwrap_or_else(|| cache_key(provider, known)),
+            cache_retention: setting("supports_prompt_cache_retention").unwrap_or_else(|| {
                 let fits = |rule: &&&str| name.contains(rule.trim_start_matches('!'));
                 CACHE_RETENTION.iter().rev().find(fits).is_some_and(|rule| !rule.starts_with('!'))
             }),
             responses: match &settings.api_mode {
                 ApiMode::Chat => false,
                 ApiMode::Responses => true,
-                ApiMode::Auto | ApiMode::Other(_) => own("supports_responses_api")
-                    .or(about(|known| known.responses))
+                ApiMode::Auto | ApiMode::Other(_) => setting("supports_responses_api")
+                    .or(listed(|known| known.responses))
                     .unwrap_or_else(|| has(RESPONSES)),
             },
             strings: settings.force_string_serializer.unwrap_or_else(|| has(STRINGS)),
             send_reasoning: has(SEND_REASONING),
             inline_images: settings.inline_image_urls.unwrap_or_else(|| has(INLINE_IMAGES)),
-            stop_words: own("supports_stop_words").unwrap_or_else(|| !has(NO_STOP_WORDS)),
+            stop_words: setting("supports_stop_words").unwrap_or_else(|| !has(NO_STOP_WORDS)),
         }
     }
 }
@@ -161,19 +161,19 @@ fn thinking(overrides: &Json, known: Option<&Known>, manual: bool) -> ThinkingMo
     }
 }
 
-/// Whether the model takes an effort where no setting says so.
+/// Returns whether the model accepts an effort, if no setting decides it.
 fn effort(provider: &Provider, known: Option<&Known>, name: &str) -> bool {
     let reasons = known.and_then(|known| known.reasoning);
     match provider.effort {
         Effort::Never => false,
         Effort::Switch => true,
         Effort::Known => reasons.unwrap_or(name.contains("kimi-k3")),
-        // What a table knows without saying that it reasons does not.
+        // If a table has the model and does not say that it reasons, it does not.
         Effort::Unknown => reasons.unwrap_or(known.is_none()),
     }
 }
 
-/// Whether the provider takes a key for its cache; a proxy passes it on for OpenAI's own models.
+/// Returns whether the provider accepts a key for its cache. A proxy passes the key on for OpenAI's own models.
 fn cache_key(provider: &Provider, known: Option<&Known>) -> bool {
     let openais = known.is_some_and(|known| known.provider.as_deref() == Some("openai"));
     provider.cache_key || (["litellm_proxy", "openhands"].contains(&provider.name) && openais)

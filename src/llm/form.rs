@@ -1,4 +1,4 @@
-//! Which of the interfaces a model is asked through, and a reply of it in the making.
+//! The interface that a model is asked through, and the reply that is assembled from its stream.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::provider::Protocol;
 use super::setup::Setup;
 use super::{Delta, LlmError, Request, anthropic, chat, gemini, responses};
 
-/// An interface, with the reply that a stream brings.
+/// An interface, with the reply that is assembled from a stream.
 #[derive(Debug)]
 pub(super) enum Form {
     Chat(chat::Assembly),
@@ -19,7 +19,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The interface that suits the model.
+    /// Returns the interface that suits the model.
     pub fn of(setup: &Setup) -> Self {
         match setup.provider.protocol {
             Protocol::OpenAi if setup.features.responses => Self::Responses(responses::Assembly::default()),
@@ -29,7 +29,7 @@ impl Form {
         }
     }
 
-    /// The request in its words.
+    /// Makes the request in the format of the interface.
     pub fn request(&self, setup: &Setup, request: &Request, stream: bool) -> Result<Prepared, LlmError> {
         match self {
             Self::Chat(_) => chat::request(setup, request, stream),
@@ -50,26 +50,26 @@ impl Form {
         }
     }
 
-    /// Takes a piece of a stream, and its text; answers whether nothing more is to come.
+    /// Takes a piece of a stream, as a value and as text. Returns whether the stream is complete.
     pub fn feed(
         &mut self,
         piece: &Value,
         text: &str,
-        tell: &mut dyn FnMut(Delta),
+        on_delta: &mut dyn FnMut(Delta),
         provider: &str,
         hidden: &Hidden,
     ) -> Result<bool, Failure> {
         match self {
-            // Its usage comes after its end, and then a last word.
-            Self::Chat(assembly) => assembly.feed(piece, tell),
-            Self::Responses(assembly) => return assembly.feed(piece, tell, provider, hidden),
-            Self::Anthropic(assembly) => return Ok(assembly.feed(piece, tell)),
-            Self::Gemini(assembly) => assembly.feed(piece, text, tell),
+            // The usage follows after the end of the reply, and then `[DONE]`.
+            Self::Chat(assembly) => assembly.feed(piece, on_delta),
+            Self::Responses(assembly) => return assembly.feed(piece, on_delta, provider, hidden),
+            Self::Anthropic(assembly) => return Ok(assembly.feed(piece, on_delta)),
+            Self::Gemini(assembly) => assembly.feed(piece, text, on_delta),
         }
         Ok(false)
     }
 
-    /// The reply, if it is whole.
+    /// Returns the reply. Fails if the stream ended before the reply was complete.
     pub fn finish(self) -> Result<Parsed, Failure> {
         match self {
             Self::Chat(assembly) => assembly.finish(),
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Words that replies are made of, and some that they are not.
+    /// Words that occur in replies, and a few that do not.
     const WORDS: &[&str] = &[
         "choices",
         "message",
@@ -169,9 +169,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever a provider says, it is a reply or a failure.
+        /// Every answer of a provider gives a reply or a failure.
         #[test]
-        fn nothing_that_comes_stops_the_program(pieces in prop::collection::vec(any_value(), 0..6)) {
+        fn no_answer_causes_a_panic(pieces in prop::collection::vec(any_value(), 0..6)) {
             for mut form in forms() {
                 for piece in &pieces {
                     let text = piece.to_string();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn more_calls_than_anybody_makes_are_refused() {
+    fn too_many_calls_are_rejected() {
         let calls: Vec<Value> =
             (0..2_000).map(|n| json!({ "id": n.to_string(), "function": { "name": "f" } })).collect();
         let reply = json!({ "choices": [{ "message": { "tool_calls": calls } }] });

@@ -1,7 +1,7 @@
 //! Google's `generateContent`, as Google AI Studio offers it.
 //!
-//! A call's signature travels in its id (`call_1__thought__<signature>`), as the reference's library has it: the log
-//! keeps the id, so the signature is there when the call is sent back.
+//! The signature of a call is a part of its id (`call_1__thought__<signature>`), as in the reference's library. The log
+//! keeps the id, so the signature is available when the call is sent back.
 
 use serde_json::{Map, Value, json};
 
@@ -16,14 +16,14 @@ use crate::event::{Content, Thinking, ThinkingBlock};
 use crate::message::{ChatFlags, chat};
 use crate::state::metrics::TokenUsage;
 
-/// What stands between a call's id and its signature.
+/// The separator between a call's id and its signature.
 const SIGNED: &str = "__thought__";
 
-/// A signature for a call that has none, which models that want one accept. Source: Google's document on thought
-/// signatures; it is `skip_thought_signature_validator` in base64.
+/// A signature for calls that have none. Models that require a signature accept it. Source: Google's document on
+/// thought signatures; it is `skip_thought_signature_validator` in base64.
 const NO_SIGNATURE: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
 
-/// A request.
+/// Makes a request.
 pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<Prepared, LlmError> {
     let features = &setup.features;
     let settings = &setup.settings;
@@ -56,7 +56,7 @@ pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<
     };
     configure("max_output_tokens", setup.output_tokens_max.map(Value::from));
     if features.sampling {
-        // The newest ones do badly with less than their own.
+        // The newest models work badly with a temperature below their default.
         let temperature = settings.temperature.or(newest.then_some(1.0));
         configure("temperature", temperature.map(Value::from));
         configure("top_p", settings.top_p.map(Value::from));
@@ -100,7 +100,7 @@ fn thinking(effort: &str, newest: bool) -> Value {
     json!({ "thinkingBudget": budget, "includeThoughts": budget > 0 })
 }
 
-/// The turns; those of one speaker that follow each other are one. Results of tools are told by the user.
+/// Returns the turns. Consecutive messages of the same role form one turn. Tool results have the role of the user.
 fn contents(messages: &[Value], newest: bool) -> Vec<Value> {
     let mut turns: Vec<(&str, bool, Vec<Value>)> = Vec::new();
     for message in messages {
@@ -112,7 +112,7 @@ fn contents(messages: &[Value], newest: bool) -> Vec<Value> {
             _ => ("user", parts(&message["content"])),
         };
         match turns.last_mut() {
-            // Results and words of a user do not share a turn.
+            // Tool results and messages of the user do not share a turn.
             Some((last, was_tool, content)) if *last == role && *was_tool == is_tool => content.extend(parts),
             _ => turns.push((role, is_tool, parts)),
         }
@@ -153,7 +153,7 @@ fn part(part: &Value) -> Option<Value> {
     part["text"].as_str().map(|text| json!({ "text": text }))
 }
 
-/// What the model said: signed thinking, words, calls.
+/// Converts a message of the model: signed thinking, text and calls.
 fn answer(message: &Value, newest: bool) -> Vec<Value> {
     let thinking = message["thinking_blocks"].as_array().into_iter().flatten();
     let signed = thinking.filter(|block| block["type"] == "thinking" && block["signature"].is_string());
@@ -171,7 +171,7 @@ fn answer(message: &Value, newest: bool) -> Vec<Value> {
         if newest {
             part["function_call"]["id"] = id.into();
         }
-        // Of several calls in one turn the first is signed.
+        // If a turn has several calls, only the first one needs a signature.
         if let Some(signature) = signature.or((newest && index == 0).then_some(NO_SIGNATURE)) {
             part["thoughtSignature"] = signature.into();
         }
@@ -206,8 +206,8 @@ fn tool(tool: &ToolSchema) -> String {
     body.finish()
 }
 
-/// A schema as the interface takes it: an OpenAPI one, without references to elsewhere, unions with null and
-/// words that it does not know.
+/// Returns a schema as the interface accepts it: in OpenAPI's form, without references and unknown keywords. A union
+/// with null becomes `nullable`.
 fn schema(schema: &Value) -> Value {
     const KNOWN: &[&str] = &[
         "type",
@@ -261,12 +261,12 @@ fn schema(schema: &Value) -> Value {
 pub(super) fn parse(reply: &Value, text: &str) -> Result<Parsed, Failure> {
     let mut assembly = Assembly::default();
     assembly.feed(reply, text, &mut |_| {});
-    // What comes whole is whole, whatever it gives as its reason to end.
+    // A reply that is not streamed is complete, whatever its finish reason is.
     assembly.finished |= reply["candidates"].get(0).is_some();
     assembly.finish()
 }
 
-/// A reply in the making, as a stream brings it.
+/// A reply that is assembled from the pieces of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     id: String,
@@ -275,14 +275,14 @@ pub(super) struct Assembly {
     signature: Option<String>,
     calls: Vec<CallParts>,
     usage: Value,
-    /// Why there is nothing: the prompt was blocked.
+    /// Why the prompt was blocked, if it was.
     blocked: Option<String>,
     finished: bool,
 }
 
 impl Assembly {
-    /// Takes a piece of a stream, and from its text the arguments of calls in their order.
-    pub fn feed(&mut self, piece: &Value, text: &str, tell: &mut dyn FnMut(Delta)) {
+    /// Takes a piece of a stream. The arguments of calls are read from its text, so that members keep their order.
+    pub fn feed(&mut self, piece: &Value, text: &str, on_delta: &mut dyn FnMut(Delta)) {
         if let Some(id) = piece["responseId"].as_str() {
             id.clone_into(&mut self.id);
         }
@@ -297,7 +297,7 @@ impl Assembly {
             let place = place.to_string();
             let arguments =
                 || text_at(text, &["candidates", "0", "content", "parts", &place, "functionCall", "args"]);
-            self.take(part, arguments, tell);
+            self.take(part, arguments, on_delta);
         }
         self.finished |= candidate["finishReason"].is_string();
     }
@@ -306,7 +306,7 @@ impl Assembly {
         &mut self,
         part: &Value,
         arguments: impl FnOnce() -> Option<String>,
-        tell: &mut dyn FnMut(Delta),
+        on_delta: &mut dyn FnMut(Delta),
     ) {
         let signature = part["thoughtSignature"].as_str();
         if let Some(function) = part.get("functionCall") {
@@ -321,16 +321,16 @@ impl Assembly {
         if part["thought"] == true {
             self.reasoning.push_str(text);
             self.signature = signature.map(str::to_owned).or(self.signature.take());
-            tell(Delta::Reasoning(text.to_owned()));
+            on_delta(Delta::Reasoning(text.to_owned()));
         } else {
             self.text.get_or_insert_default().push_str(text);
             if !text.is_empty() {
-                tell(Delta::Text(text.to_owned()));
+                on_delta(Delta::Text(text.to_owned()));
             }
         }
     }
 
-    /// The reply, if it is whole.
+    /// Returns the reply. Fails if the prompt was blocked, or if the reply is not complete.
     pub fn finish(self) -> Result<Parsed, Failure> {
         if let Some(reason) = self.blocked.filter(|_| self.text.is_none() && self.calls.is_empty()) {
             return Err(Failure::last(LlmError::ContentPolicy(format!(
@@ -354,7 +354,7 @@ impl Assembly {
         let reasoning = count(usage, &["thoughtsTokenCount"]);
         let usage = TokenUsage {
             prompt_tokens: count(usage, &["promptTokenCount"]),
-            // There the tokens of thinking are not among those that were written.
+            // The interface does not count the tokens of thinking among the tokens of the candidates.
             completion_tokens: count(usage, &["candidatesTokenCount"]).saturating_add(reasoning),
             cache_read_tokens: count(usage, &["cachedContentTokenCount"]),
             reasoning_tokens: reasoning,

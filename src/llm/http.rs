@@ -1,4 +1,4 @@
-//! One HTTP request to a provider: bounded in time and size, ended when the caller wishes.
+//! HTTP requests to a provider. They are bounded in time and size, and end when the caller drops them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::LlmError;
 use super::failure::{Failure, Hidden, Refusal, TEXT_BYTES_MAX, classify, cut};
 use super::sse::{SseEvent, SseReader};
 
-/// The longest reply of a model, in bytes, streamed or not.
+/// The maximum length of a model's reply, in bytes, streamed or not.
 pub(super) const REPLY_BYTES_MAX: usize = 32 << 20;
 
-/// How much of a refusal is read, in bytes.
+/// The most bytes of a refusal that are read.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
-/// How long a connection may take to be made.
+/// The timeout for making a connection.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// What requests travel by: connections that are kept and shared. Clones share them; a process needs one.
+/// Sends requests over connections that are kept open. Clones share the connections, so a process needs one transport.
 #[derive(Debug, Clone)]
 pub struct Transport(reqwest::Client);
 
@@ -28,21 +28,21 @@ pub(super) struct Post<'a> {
     pub url: &'a str,
     pub headers: &'a [(String, String)],
     pub body: String,
-    /// Who is asked, for error texts.
+    /// The provider's name, for error texts.
     pub provider: &'a str,
     pub hidden: &'a Hidden,
     /// How long a stream may be silent.
     pub idle: Option<Duration>,
 }
 
-/// An answer whose body has not been read.
+/// An answer whose body has not been read yet.
 pub(super) struct Answer<'a> {
     response: reqwest::Response,
     post: Post<'a>,
 }
 
-/// TLS with the certificates that the machine trusts; with none where it has none, so that a server of its own may
-/// still be asked without TLS.
+/// Returns a TLS configuration with the certificates that the machine trusts. If there are none, it trusts no
+/// certificate, and servers can still be asked without TLS.
 pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = || {
@@ -56,25 +56,25 @@ pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
 }
 
 impl Transport {
-    /// What sends.
+    /// Returns the HTTP client.
     pub(crate) fn client(&self) -> &reqwest::Client {
         &self.0
     }
 
-    /// Trusts the certificates that the machine trusts; goes through the proxies that its environment names
-    /// (`HTTP_PROXY` and the like).
+    /// Makes a transport. It trusts the certificates that the machine trusts, and uses the proxies that the environment
+    /// names (`HTTP_PROXY` and similar variables).
     ///
     /// # Errors
-    /// [`LlmError::ServiceUnavailable`] where there can be no TLS at all.
+    /// [`LlmError::ServiceUnavailable`] if TLS cannot be set up.
     pub fn new() -> Result<Self, LlmError> {
         let failed = |error: &dyn std::fmt::Display| LlmError::ServiceUnavailable(format!("no TLS: {error}"));
         let config = tls().map_err(|error| failed(&error))?;
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(config)
-            // Names of headers have no case, but some who receive them think they have.
+            // Header names are case-insensitive, but some servers expect title case.
             .http1_title_case_headers()
             .user_agent(concat!("annals/", env!("CARGO_PKG_VERSION")))
-            // A provider does not redirect; a key must not follow one elsewhere.
+            // A provider does not redirect, and a key must not be sent to another address.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT)
             .build()
@@ -82,7 +82,7 @@ impl Transport {
         Ok(Self(client))
     }
 
-    /// Asks for what is at an address, with a key if there is one; a redirection is answered as it is.
+    /// Sends a GET request, with a key if there is one. A redirect is returned, not followed. `None` without an answer.
     pub(super) async fn get(&self, url: &str, key: Option<&str>) -> Option<reqwest::Response> {
         let request = self.0.get(url);
         let request = match key {
@@ -111,7 +111,7 @@ impl Transport {
         }
         let status = answer.response.status().as_u16();
         let wait = retry_after(answer.response.headers());
-        // What was read before a refusal broke off still says what it is.
+        // If the body breaks off, the part that was read is still used to classify the refusal.
         let body = answer.body(REFUSAL_BYTES_MAX).await.unwrap_or_else(|(body, _)| body);
         let body = String::from_utf8_lossy(&body);
         let refusal = Refusal { status: Some(status), body: &body, wait, provider: answer.post.provider };
@@ -120,17 +120,17 @@ impl Transport {
 }
 
 impl Answer<'_> {
-    /// The text of a header.
+    /// Returns the text of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.response.headers().get(name)?.to_str().ok()
     }
 
-    /// Whether the body is a stream of events.
+    /// Returns whether the body is a stream of events.
     pub fn is_stream(&self) -> bool {
         self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
     }
 
-    /// The whole body, which is JSON; an error that comes with success is one all the same.
+    /// Returns the whole body, which must be JSON. An error that arrives with a success status is a failure, too.
     pub async fn json(mut self) -> Result<String, Failure> {
         let body = match self.body(REPLY_BYTES_MAX).await {
             Ok(body) => body,
@@ -141,14 +141,14 @@ impl Answer<'_> {
             Ok(value) => refused(value, self.post.provider, self.post.hidden).map(|_| text),
             Err(_) => {
                 let text = self.post.hidden.hide(cut(&text, 500));
-                let error = format!("{} answered something that is no JSON: {text}", self.post.provider);
+                let error = format!("{} answered something that is not JSON: {text}", self.post.provider);
                 Err(Failure::passing(LlmError::ServiceUnavailable(error)))
             }
         }
     }
 
-    /// Shows the events of the body one after the other. Ends at the end of the body, or where `show` says that
-    /// the reply is whole.
+    /// Passes the events of the body to `show`, one after the other. Ends at the end of the body, or when `show`
+    /// returns that the reply is complete.
     pub async fn events(
         mut self,
         mut show: impl FnMut(SseEvent) -> Result<bool, Failure>,
@@ -176,7 +176,7 @@ impl Answer<'_> {
         }
     }
 
-    /// The body, as long as it is not too long; else what was read of it and why no more was.
+    /// Reads the body. If it fails or is too long, returns the part that was read and the failure.
     async fn body(&mut self, bytes_max: usize) -> Result<Vec<u8>, (Vec<u8>, Failure)> {
         let mut body = Vec::new();
         loop {
@@ -214,7 +214,7 @@ impl Answer<'_> {
     }
 }
 
-/// The value, unless it is an error in the place of a reply.
+/// Returns the value, unless it is an error instead of a reply.
 pub(super) fn refused(
     value: serde_json::Value,
     provider: &str,
@@ -228,14 +228,14 @@ pub(super) fn refused(
     Err(classify(Refusal { status: None, body: &body, wait: None, provider }, hidden))
 }
 
-/// When to ask again: a number of seconds, or of milliseconds as OpenAI says it. Dates are not read.
+/// Returns how long to wait before the next attempt. OpenAI gives milliseconds, others give seconds. Dates are ignored.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"))?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Why there is no answer, with everything that caused it, without the address, which may hold a key.
+/// Describes why there is no answer, with all causes. The address is left out, because it may contain a key.
 fn failure(error: &reqwest::Error, post: &Post<'_>) -> Failure {
     let mut text = String::new();
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);

@@ -1,7 +1,7 @@
-//! What is known of models: their windows, what they can do, what their tokens cost.
+//! Tables of known models: their windows, their abilities and the prices of their tokens.
 //!
 //! The built-in table (`models.json`) is made by `tests/oracle/make_models.py` from the price table of litellm
-//! (MIT licence) and has its form, so that a newer one, or one's own, can be laid over it.
+//! (MIT licence) and has its format. So a newer table, or the user's own table, can be laid over it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ const BUILT_IN: &str = include_str!("models.json");
 /// Tables of models, laid one over the other. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Models {
-    /// Those that were laid over the built-in one, the topmost last.
+    /// The tables over the built-in one. The last one is on top.
     over: Vec<Text>,
 }
 
-/// What a table says of one model. Prices are those of one token, in the table's currency.
+/// What a table contains about one model. Prices are for one token, in the table's currency.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Known {
-    /// The most tokens that it reads.
+    /// The most tokens that the model reads.
     pub input_tokens_max: Option<u64>,
-    /// The most tokens that it writes.
+    /// The most tokens that the model writes.
     pub output_tokens_max: Option<u64>,
-    /// The most tokens, of which it is not told whether read or written.
+    /// The most tokens. The table does not state whether they are read or written.
     pub tokens_max: Option<u64>,
     /// Whether it sees pictures.
     pub vision: Option<bool>,
@@ -34,59 +34,60 @@ pub struct Known {
     pub reasoning: Option<bool>,
     /// Whether it chooses by itself how much to think.
     pub adaptive_thinking: Option<bool>,
-    /// Whether it takes a temperature and the like.
+    /// Whether it accepts a temperature and similar parameters.
     pub sampling: Option<bool>,
     /// Whether its provider caches prompts.
     pub prompt_caching: Option<bool>,
-    /// Whether it is to be asked through the Responses interface, where the table names its interfaces.
+    /// Whether it has the Responses interface. `None` if the table does not list its interfaces.
     pub responses: Option<bool>,
-    /// Efforts that it does not take: `none`, `minimal`, `xhigh`, `max`.
+    /// The efforts that it does not accept: `none`, `minimal`, `xhigh`, `max`.
     pub refused_efforts: Vec<String>,
-    /// Whose model it is.
+    /// The provider of the model.
     pub provider: Option<String>,
-    /// What its tokens cost.
+    /// The prices of its tokens.
     pub price: Option<Price>,
 }
 
-/// What the tokens of a model cost, each, in a table's currency.
+/// The prices of a model's tokens, each for one token, in a table's currency.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Price {
-    /// Of a short prompt.
+    /// The prices for a short prompt.
     pub base: Rates,
-    /// Of a prompt of more tokens than so many.
+    /// A number of tokens, and the prices for a prompt with more tokens than that.
     pub above: Option<(u64, Rates)>,
 }
 
-/// What one token costs, by what it is for.
+/// The price of one token, by its use.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Rates {
-    /// Read.
+    /// A token that is read.
     pub input: f64,
-    /// Written.
+    /// A token that is written.
     pub output: f64,
-    /// Read from the cache.
+    /// A token that is read from the cache.
     pub cache_read: f64,
-    /// Written to the cache.
+    /// A token that is written to the cache.
     pub cache_write: f64,
 }
 
 impl Models {
-    /// The tables with one more on top: an object of objects, by model.
+    /// Adds a table on top: an object with an object for each model.
     ///
     /// # Errors
-    /// [`Fault`] where the text is not JSON.
+    /// [`Fault`] if the text is not JSON.
     pub fn with_table(mut self, text: &str) -> Result<Self, Fault> {
         self.over.push(Arc::from(Raw::parse(text)?.text()));
         Ok(self)
     }
 
-    /// What is known of a model of a `provider`: under its whole name, its own, or its own without a date.
+    /// Returns what is known of a model of a `provider`. Its whole name is looked up first, then the name without its
+    /// prefix, each also without a date. `None` if no table has the model.
     #[must_use]
     pub fn find(&self, model: &str, provider: &str) -> Option<Known> {
         let tables = self.over.iter().rev().map(|table| &**table).chain([BUILT_IN]);
         let names = names(model, provider);
         for table in tables {
-            // Checked when it was laid on top; the built-in one by a test.
+            // Added tables were checked when they were added. A test checks the built-in table.
             let table = Raw::checked(table.trim()).to_object();
             if let Some(entry) = names.iter().find_map(|name| table.get(name)) {
                 return Some(Known::read(entry));
@@ -97,17 +98,18 @@ impl Models {
 }
 
 impl Models {
-    /// Every model that is known, with its provider where one is told; the topmost table first.
+    /// Returns every known model as `(provider, name)`, sorted. If a table gives no provider, it is the name up to the
+    /// first slash.
     #[must_use]
     pub fn list(&self) -> Vec<(String, String)> {
         let tables = self.over.iter().rev().map(|table| &**table).chain([BUILT_IN]);
         let mut list: Vec<(String, String)> = Vec::new();
         for table in tables {
             for (name, entry) in Raw::checked(table.trim()).members() {
-                let told = entry.get("litellm_provider").and_then(Raw::as_str);
-                let provider = told.map_or_else(
+                let stated = entry.get("litellm_provider").and_then(Raw::as_str);
+                let provider = stated.map_or_else(
                     || name.split('/').next().unwrap_or_default().into(),
-                    |told| told.into_owned(),
+                    |stated| stated.into_owned(),
                 );
                 list.push((provider, name.into_owned()));
             }
@@ -118,19 +120,19 @@ impl Models {
     }
 }
 
-/// The names that a model may have in a table, the closest first.
+/// Returns the names that a model may have in a table, the closest first.
 fn names(model: &str, provider: &str) -> Vec<String> {
     let model = model.trim().to_lowercase();
     let whole = model.split(':').next().unwrap_or(&model);
-    let called = whole.split_once('/').map_or(whole, |(_, own)| own);
-    let mut own = called;
+    let suffix = whole.split_once('/').map_or(whole, |(_, own)| own);
+    let mut own = suffix;
     for stage in ["prod/", "dev/", "staging/", "test/"] {
         own = own.strip_prefix(stage).unwrap_or(own);
     }
     let last = whole.rsplit('/').next().unwrap_or(whole);
     let mut names = Vec::new();
     for name in
-        [whole.to_owned(), called.to_owned(), own.to_owned(), format!("{provider}/{own}"), last.to_owned()]
+        [whole.to_owned(), suffix.to_owned(), own.to_owned(), format!("{provider}/{own}"), last.to_owned()]
     {
         let dotless = name.starts_with("claude-").then(|| name.replace('.', "-"));
         for name in [Some(name), dotless].into_iter().flatten() {
@@ -142,7 +144,7 @@ fn names(model: &str, provider: &str) -> Vec<String> {
     names
 }
 
-/// A name without the date at its end: `-20250929`, `-2025-08-07`.
+/// Returns the name without the date at its end (`-20250929` or `-2025-08-07`). `None` if there is no date.
 fn without_date(name: &str) -> Option<&str> {
     let digits =
         |text: &str, count: usize| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -211,14 +213,14 @@ impl Known {
 }
 
 impl Price {
-    /// One price for all that is read, and one for all that is written.
+    /// Makes a price with one rate for all tokens read, and one rate for all tokens written.
     #[must_use]
     pub fn flat(input: f64, output: f64) -> Self {
         let base = Rates { input, output, cache_read: input, cache_write: input };
         Self { base, above: None }
     }
 
-    /// What these tokens cost. Those read from a cache or written to one are taken to be among those sent.
+    /// Returns the cost of these tokens. The prompt tokens include the tokens read from a cache or written to a cache.
     #[must_use]
     pub fn of(&self, usage: &TokenUsage) -> f64 {
         let rates = match self.above {
@@ -227,7 +229,7 @@ impl Price {
         };
         let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
         let plain = usage.prompt_tokens.saturating_sub(cached);
-        // In the order in which litellm adds, so that the floats are the same.
+        // The order of the additions is litellm's, so that the floating-point result is the same.
         let prompt = plain as f64 * rates.input
             + usage.cache_read_tokens as f64 * rates.cache_read
             + usage.cache_write_tokens as f64 * rates.cache_write;
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(find("openai/my-custom", "openai"), None);
     }
 
-    /// Figures that the reference wrote down (`hello-two-turns`, `coding-task`).
+    /// Costs that the reference recorded (`hello-two-turns`, `coding-task`).
     #[test]
     fn costs_are_the_references_to_the_bit() {
         let price = Models::default().find("openai/gpt-4o", "openai").unwrap().price.unwrap();

@@ -1,8 +1,8 @@
-//! Who is asked: a request to a language model, its reply, and what went wrong.
+//! Language models: requests, replies and errors.
 //!
-//! A [`Model`] takes messages in Annals' own form and answers with one; how a provider's interface spells them is
-//! known in this room and nowhere else. It knows neither events nor the store. Its invariant: a key, a
-//! header or any other secret is in no error, no log and no debug print.
+//! A [`Model`] takes messages in Annals' own form and replies with one. Only this module knows the formats of the
+//! providers' interfaces. It knows neither the log of events nor the store. Its invariant: no error, log or debug print
+//! contains a key, a header or another secret.
 //!
 //! ```
 //! use annals::event::{Content, Message, Role};
@@ -12,7 +12,7 @@
 //!
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
 //! # runtime.block_on(async {
-//! // A model of a provider is a `Client`; this one plays a list.
+//! // A model of a provider is a `Client`. This one plays a list of replies.
 //! let model = Scripted::new([Line::text("Hello!").tokens(9, 2)]);
 //! let asked = Request::new(vec![Message::new(Role::User, vec![Content::text("Hi")])]);
 //! let reply = model.complete(asked, Call::new(&CancellationToken::new())).await?;
@@ -77,7 +77,7 @@ pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A tool as the model sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSchema {
-    /// The name that it is called by.
+    /// The name that the model uses in calls.
     pub name: Text,
     /// What it does.
     pub description: Text,
@@ -85,41 +85,41 @@ pub struct ToolSchema {
     pub parameters: Json,
 }
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// What was said so far, the system prompt first.
+    /// The messages so far, the system prompt first.
     pub messages: Vec<Message>,
-    /// The tools it may call; none are offered where it is empty.
+    /// The tools that it may call. If the list is empty, no tools are offered.
     pub tools: Vec<ToolSchema>,
-    /// What a provider may file the prompt under in its cache, for models that take such a key: the id of the
-    /// conversation, or of the one that this is a part of.
+    /// The key of the prompt in the provider's cache, for models that accept such a key: the id of the conversation, or
+    /// of the conversation that this one is a part of.
     pub cache_key: Option<Text>,
-    /// The conversation that it belongs to, for a proxy's books.
+    /// The conversation that the request belongs to, for the records of a proxy.
     pub session: Option<Text>,
 }
 
-/// A piece of a reply on its way.
+/// A piece of a reply that is streamed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta {
-    /// Of its text.
+    /// A piece of the text.
     Text(String),
-    /// Of its reasoning.
+    /// A piece of the reasoning.
     Reasoning(String),
-    /// The call began again: what came before is void.
+    /// The call began again. The pieces received so far are void.
     Restart,
 }
 
-/// What goes along with one call.
+/// The parameters of one call, in addition to its request.
 pub struct Call<'a> {
-    /// Ends the call; it answers [`LlmError::Cancelled`] then.
+    /// Cancels the call, which then returns [`LlmError::Cancelled`].
     pub cancel: &'a CancellationToken,
-    /// Hears the pieces as they come, where the model streams.
+    /// Receives the pieces of the reply as they arrive, if the model streams.
     pub on_delta: Option<&'a (dyn Fn(Delta) + Send + Sync)>,
 }
 
 impl Request {
-    /// These messages, without tools.
+    /// Makes a request with these messages, without tools.
     #[must_use]
     pub fn new(messages: Vec<Message>) -> Self {
         Self { messages, ..Self::default() }
@@ -127,48 +127,48 @@ impl Request {
 }
 
 impl<'a> Call<'a> {
-    /// A call that nobody listens to.
+    /// Makes a call without a callback.
     #[must_use]
     pub fn new(cancel: &'a CancellationToken) -> Self {
         Self { cancel, on_delta: None }
     }
 }
 
-/// What a model answered.
+/// The reply of a model.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// The provider's name for the reply; never empty.
+    /// The provider's id of the reply; never empty.
     pub id: Text,
-    /// What it says: role assistant, with its calls, its reasoning and its thinking blocks.
+    /// The message: role assistant, with its calls, its reasoning and its thinking blocks.
     pub message: Message,
-    /// Tokens. `response_id` is the reply's.
+    /// The tokens. Its `response_id` is the id of the reply.
     pub usage: TokenUsage,
-    /// What it cost, where that is known, in the price table's currency.
+    /// The cost in the price table's currency, if it is known.
     pub cost: Option<f64>,
-    /// From the request to the whole of the reply.
+    /// The time from the request to the complete reply.
     pub latency: Duration,
 }
 
-/// A language model that can be asked. Implemented by the client of a provider, and by scripts in tests.
+/// A language model. It is implemented by the client of a provider, and by scripts in tests.
 pub trait Model: Send + Sync {
-    /// Its name as the agent names it: `provider/model`.
+    /// Returns the name, as the agent gives it: `provider/model`.
     fn name(&self) -> &str;
 
-    /// Under which use its tokens and costs are kept: `agent`, `condenser`, ..
+    /// Returns the use that its tokens and costs are counted under: `agent`, `condenser`, ..
     fn usage_id(&self) -> &str;
 
-    /// Whether it can see pictures.
+    /// Returns whether it can see pictures.
     fn has_vision(&self) -> bool;
 
-    /// The most tokens that it reads, where that is known.
+    /// Returns the most tokens that it reads. `None` if this is unknown.
     fn input_tokens_max(&self) -> Option<u64>;
 
-    /// About how many tokens these messages are, with the tools that go along.
+    /// Estimates the number of tokens of these messages and tools.
     fn count_tokens(&self, messages: &[Message], tools: &[ToolSchema]) -> u64;
 
-    /// Asks it. Tries again where that may help; an error is final.
+    /// Asks the model. It retries if that may help, so an error is final.
     ///
     /// # Errors
-    /// [`LlmError`] by what the caller can do about it.
+    /// [`LlmError`] if there is no reply. The variant shows what the caller can do about it.
     fn complete<'a>(&'a self, request: Request, call: Call<'a>) -> Boxed<'a, Result<Reply, LlmError>>;
 }

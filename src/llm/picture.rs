@@ -1,7 +1,7 @@
-//! Pictures that are fetched and sent along, for models that fetch none themselves.
+//! Fetches pictures and puts them into requests, for models that do not fetch pictures themselves.
 //!
-//! A picture that cannot be had stays an address, and the provider says what it thinks of it. Nothing is fetched from
-//! this machine or its own network: the address comes from a conversation. Source: the reference's
+//! If a picture cannot be fetched, its address is sent, and the provider decides what to do with it. Nothing is fetched
+//! from this machine or its network, because the address comes from a conversation. Source: the reference's
 //! `utils/image_inline.py` 1.58.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,18 +13,18 @@ use base64::Engine as _;
 use super::http::Transport;
 use crate::event::{Content, Message, Text};
 
-/// The largest picture, in bytes.
+/// The maximum size of a picture, in bytes.
 const PICTURE_BYTES_MAX: usize = 20 << 20;
 
-/// How much of what was fetched is kept for the next call, in bytes of its text.
+/// The maximum size of the cache for later calls, in bytes of the pictures' text.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
-/// How long fetching one may take.
+/// The timeout for fetching one picture.
 const FETCH: Duration = Duration::from_secs(30);
 
 const REDIRECTS_MAX: usize = 5;
 
-/// Pictures that were fetched, the latest last.
+/// A cache of fetched pictures. The latest picture is last.
 #[derive(Debug)]
 pub(super) struct Pictures {
     kept: Mutex<Vec<(Text, Text)>>,
@@ -32,12 +32,12 @@ pub(super) struct Pictures {
 }
 
 impl Pictures {
-    /// None so far. `private`: this machine and its network may be asked, too.
+    /// Makes an empty cache. If `private`, pictures may also be fetched from this machine and its network.
     pub fn new(private: bool) -> Self {
         Self { kept: Mutex::default(), private }
     }
 
-    /// Puts the pictures themselves in the place of their addresses, as far as they can be had.
+    /// Replaces the addresses of pictures by the pictures themselves, if they can be fetched.
     pub async fn bring(&self, messages: &mut [Message], transport: &Transport) {
         for message in messages {
             for part in &mut message.content {
@@ -51,7 +51,7 @@ impl Pictures {
         }
     }
 
-    /// The picture at this address as text, or the address.
+    /// Returns the picture at this address as text, or the address if the picture cannot be fetched.
     async fn fetched(&self, url: &Text, transport: &Transport) -> Text {
         let known = {
             let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +75,7 @@ impl Pictures {
     async fn fetch(&self, url: &str, transport: &Transport) -> Option<Text> {
         let mut url = url.to_owned();
         for _ in 0..=REDIRECTS_MAX {
-            let (host, port) = place(&url)?;
+            let (host, port) = host_and_port(&url)?;
             if !self.private && !is_public(&host, port).await {
                 return None;
             }
@@ -111,13 +111,13 @@ impl Pictures {
     }
 }
 
-/// The host and the port of an address.
-fn place(url: &str) -> Option<(String, u16)> {
+/// Returns the host and the port of an address. `None` if it is not an HTTP address.
+fn host_and_port(url: &str) -> Option<(String, u16)> {
     let url = reqwest::Url::parse(url).ok().filter(|url| ["http", "https"].contains(&url.scheme()))?;
     Some((url.host_str()?.trim_matches(['[', ']']).to_lowercase(), url.port_or_known_default()?))
 }
 
-/// Whether all that a name stands for lies outside of this machine and its network.
+/// Returns whether all addresses of a host are outside of this machine and its network.
 async fn is_public(host: &str, port: u16) -> bool {
     if host == "localhost" || host.ends_with(".localhost") || host.ends_with(".local") {
         return false;
@@ -139,7 +139,7 @@ fn is_public_address(address: IpAddr) -> bool {
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
-    // Shared by a provider's customers (RFC 6598), for measurements (RFC 2544), reserved (RFC 1112).
+    // Addresses that a provider's customers share (RFC 6598), for benchmarks (RFC 2544), or reserved (RFC 1112).
     let special =
         (first == 100 && second & 0xc0 == 64) || (first == 198 && second & 0xfe == 18) || first >= 240;
     !(special
@@ -157,7 +157,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         || address.is_multicast()
         || address.is_unique_local()
         || address.is_unicast_link_local()
-        // Addresses that wrap one of version 4 (NAT64, 6to4) or are for documents.
+        // Addresses that contain an IPv4 address (NAT64, 6to4) or are for documentation.
         || matches!(address.segments(), [0x64, 0xff9b, ..] | [0x2002, ..] | [0x2001, 0xdb8, ..]))
 }
 
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_elsewhere_are_public() {
+    fn only_addresses_outside_of_the_own_network_are_public() {
         for address in ["8.8.8.8", "2606:4700::1", "::ffff:8.8.8.8"] {
             assert!(is_public_address(address.parse().unwrap()), "{address}");
         }
@@ -192,9 +192,9 @@ mod tests {
         ] {
             assert!(!is_public_address(address.parse().unwrap()), "{address}");
         }
-        assert_eq!(place("http://[::1]:8/x"), Some(("::1".to_owned(), 8)));
-        assert_eq!(place("https://A.example/x"), Some(("a.example".to_owned(), 443)));
-        assert_eq!(place("file:///etc/passwd"), None);
+        assert_eq!(host_and_port("http://[::1]:8/x"), Some(("::1".to_owned(), 8)));
+        assert_eq!(host_and_port("https://A.example/x"), Some(("a.example".to_owned(), 443)));
+        assert_eq!(host_and_port("file:///etc/passwd"), None);
     }
 
     #[tokio::test]

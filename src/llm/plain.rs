@@ -1,4 +1,5 @@
-//! Requests that are not to a model: secrets looked up, webhooks told. Bounded in time and size, never redirected.
+//! HTTP requests that do not go to a model: for secrets and webhooks. They are bounded in time and size and never
+//! redirected.
 
 use std::time::Duration;
 
@@ -6,22 +7,22 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Transport;
 
-/// A request.
+/// An HTTP request.
 #[derive(Clone)]
 pub struct Plain {
-    /// Where to: `http` or `https`.
+    /// The address: `http` or `https`.
     pub url: String,
-    /// Names and values; the values are told to nobody else.
+    /// Names and values. The values are treated as secrets.
     pub headers: Vec<(String, String)>,
-    /// What is posted; nothing is got instead.
+    /// The body of a POST. Without a body, the request is a GET.
     pub body: Option<String>,
-    /// How long all of it may take.
+    /// The timeout of the whole request.
     pub patience: Duration,
-    /// The longest answer, in bytes.
+    /// The maximum length of the answer, in bytes.
     pub bytes_max: usize,
 }
 
-/// What was answered.
+/// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainAnswer {
     /// The HTTP status.
@@ -30,23 +31,23 @@ pub struct PlainAnswer {
     pub body: Vec<u8>,
 }
 
-/// Why there was no answer. It names neither the address nor a header: both may hold a secret.
+/// Why there was no answer. It contains neither the address nor a header, because both may contain a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlainError {
-    /// The address or a header cannot be sent.
+    /// The address or a header is invalid.
     #[error("the request cannot be sent")]
     Request,
-    /// Nobody answered, or not in time.
+    /// The server did not answer, or not in time.
     #[error("there is no answer")]
     Unreachable,
-    /// The answer is longer than it may be.
+    /// The answer is longer than allowed.
     #[error("the answer is too long")]
     TooLong,
 }
 
 impl Plain {
-    /// A GET with half a minute's patience for an answer of at most 1 MiB.
+    /// Makes a GET request with a timeout of 30 seconds, for an answer of at most 1 MiB.
     pub fn get(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -57,7 +58,7 @@ impl Plain {
         }
     }
 
-    /// A POST of JSON, likewise.
+    /// Makes a POST request of JSON with the same limits.
     pub fn post(url: impl Into<String>, json: String) -> Self {
         Self { body: Some(json), ..Self::get(url) }
     }
@@ -67,7 +68,7 @@ impl Transport {
     /// Sends a request and reads the whole answer, whatever its status.
     ///
     /// # Errors
-    /// [`PlainError`].
+    /// [`PlainError`] if there is no whole answer.
     pub async fn send(&self, plain: Plain) -> Result<PlainAnswer, PlainError> {
         let patience = plain.patience;
         tokio::time::timeout(patience, self.exchange(plain)).await.unwrap_or(Err(PlainError::Unreachable))

@@ -1,8 +1,8 @@
-//! Named settings of models, a JSON file each, as the reference keeps them in `~/.openhands/profiles`.
+//! Named settings of models, one JSON file each, as the reference stores them in `~/.openhands/profiles`.
 //!
-//! Both may use one folder: files, names, versions and the lock are the reference's (`llm_profile_store.py` 1.58). A
-//! profile may take its key and its address from a connection that several share; those are in the folder
-//! `provider-connections` beside it and are only read here.
+//! Annals and the reference can share a folder: files, names, versions and the lock are the reference's
+//! (`llm_profile_store.py` 1.58). A profile may take its key and its address from a connection that several profiles
+//! share. The connections are in the folder `provider-connections` beside the profiles, and are only read here.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -14,16 +14,16 @@ use crate::event::json::Raw;
 use crate::secret::{Cipher, Form, Held};
 use crate::untrusted;
 
-/// The longest profile that is read, in bytes.
+/// The maximum length of a profile, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// The version of a profile's form that is written, and the newest that is read.
+/// The version of the profile format that is written, and the newest version that is read.
 const VERSION: u64 = 1;
 
-/// The longest name, in characters.
+/// The maximum length of a name, in characters.
 const NAME_CHARACTERS_MAX: usize = 64;
 
-/// What settings are called that are no profile yet.
+/// The name, in errors, of settings that are not saved as a profile.
 const NAMELESS: &str = "(unsaved)";
 
 /// A folder of profiles.
@@ -32,39 +32,39 @@ pub struct Profiles {
     folder: PathBuf,
 }
 
-/// What a profile's file is to hold of its keys.
+/// How the file of a profile stores its keys.
 #[derive(Debug, Clone, Copy)]
 pub enum Keys<'c> {
-    /// Stars.
+    /// Stars instead of the keys.
     None,
-    /// The keys themselves; the file is for its owner alone.
+    /// The keys in plain text. Only the owner can read the file.
     Plain,
-    /// The keys, sealed.
+    /// The encrypted keys.
     Sealed(&'c Cipher),
 }
 
-/// A profile, without anything that nobody may read.
+/// A profile without its secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Its name.
     pub name: String,
     /// The model.
     pub model: Option<String>,
-    /// Where the provider is.
+    /// The provider's address.
     pub base_url: Option<String>,
     /// The connection that it takes its key from.
     pub provider_connection_id: Option<String>,
-    /// Whether that connection is not there.
+    /// Whether that connection is missing.
     pub provider_connection_broken: bool,
-    /// Whether it has a key, or its connection has.
+    /// Whether the profile or its connection has a key.
     pub api_key_set: bool,
 }
 
-/// What can go wrong with profiles.
+/// Why an operation on profiles failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// The name cannot be one: 1 to 64 letters, digits, `.`, `_` and `-`, a letter or digit first.
+    /// The name is invalid. A name has 1 to 64 letters, digits, `.`, `_` and `-`, and begins with a letter or digit.
     #[error("invalid profile name {0:?}")]
     Name(String),
     /// There is no such profile.
@@ -72,16 +72,16 @@ pub enum ProfileError {
     NotFound {
         /// The name.
         name: String,
-        /// Those that are there.
+        /// The names of the existing profiles.
         known: Vec<String>,
     },
-    /// There is one of that name already.
+    /// There is already a profile with this name.
     #[error("profile {0:?} already exists")]
     Exists(String),
-    /// There may not be more of them.
+    /// There are already as many profiles as allowed.
     #[error("profile limit reached ({0})")]
     TooMany(usize),
-    /// The file is of a later version.
+    /// The version of the file is newer, or not a number.
     #[error("profile {name:?} has version {version}, {VERSION} is the newest that is read")]
     Version {
         /// The name.
@@ -89,15 +89,15 @@ pub enum ProfileError {
         /// Its version.
         version: String,
     },
-    /// The file does not hold settings.
+    /// The file does not contain valid settings.
     #[error("profile {name:?} cannot be read")]
     Settings {
         /// The name.
         name: String,
-        /// Why.
+        /// The reason.
         source: SettingsError,
     },
-    /// The profile takes its key from a connection that is not there.
+    /// The profile takes its key from a connection that does not exist.
     #[error("profile {name:?} references provider connection {connection:?}, which does not exist")]
     NoConnection {
         /// The name.
@@ -115,24 +115,24 @@ pub enum ProfileError {
     },
 }
 
-/// The result of everything that can go wrong here.
+/// The result type of this module.
 type Result<T> = std::result::Result<T, ProfileError>;
 
 impl Profiles {
-    /// The profiles of a folder, which is made if it is not there.
+    /// Opens a folder of profiles, which is created if it does not exist.
     ///
     /// # Errors
-    /// [`ProfileError::File`] where it cannot be made.
+    /// [`ProfileError::File`] if it cannot be created.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         fs::create_dir_all(&folder).map_err(file("making the folder of profiles"))?;
         Ok(Self { folder })
     }
 
-    /// The names of the profiles, sorted. Files whose names cannot be a profile's are passed over.
+    /// Returns the names of the profiles, sorted. Files with other names are ignored.
     ///
     /// # Errors
-    /// [`ProfileError::File`] where the folder cannot be read.
+    /// [`ProfileError::File`] if the folder cannot be read.
     pub fn list(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(file("listing profiles"))? {
@@ -144,10 +144,10 @@ impl Profiles {
         Ok(names)
     }
 
-    /// The profiles as anybody may see them. Files that hold no object are passed over.
+    /// Returns the profiles without their secrets. Files that are not a JSON object are ignored.
     ///
     /// # Errors
-    /// [`ProfileError::File`] where the folder cannot be read.
+    /// [`ProfileError::File`] if the folder cannot be read.
     pub fn summaries(&self) -> Result<Vec<Summary>> {
         let mut summaries = Vec::new();
         for name in self.list()? {
@@ -174,10 +174,11 @@ impl Profiles {
         Ok(summaries)
     }
 
-    /// The settings of a profile, their key opened where `cipher` can, and that of its connection put in.
+    /// Returns the settings of a profile. Sealed secrets are decrypted if `cipher` can. The key and the address of its
+    /// connection are filled in.
     ///
     /// # Errors
-    /// [`ProfileError::NotFound`], [`ProfileError::Version`], [`ProfileError::Settings`],
+    /// [`ProfileError::Name`], [`ProfileError::NotFound`], [`ProfileError::Version`], [`ProfileError::Settings`],
     /// [`ProfileError::NoConnection`], [`ProfileError::File`].
     pub fn load(&self, name: &str, cipher: Option<&Cipher>) -> Result<Settings> {
         let path = self.path(name)?;
@@ -196,10 +197,11 @@ impl Profiles {
         Ok(settings)
     }
 
-    /// Writes a profile; one of the same name is replaced. One that takes its key from a connection keeps none itself.
+    /// Writes a profile, and replaces a profile of the same name. A profile with a connection stores no key or address
+    /// of its own.
     ///
     /// # Errors
-    /// [`ProfileError::Name`]; [`ProfileError::TooMany`] where it is a new one and there are `profiles_max` already;
+    /// [`ProfileError::Name`]; [`ProfileError::TooMany`] if the profile is new and there are already `profiles_max`;
     /// [`ProfileError::File`].
     pub fn save(
         &self,
@@ -228,7 +230,7 @@ impl Profiles {
         self.write(&path, &written(Raw::checked(&text)))
     }
 
-    /// Removes a profile, if it is there.
+    /// Removes a profile, if it exists.
     ///
     /// # Errors
     /// [`ProfileError::Name`], [`ProfileError::File`].
@@ -243,10 +245,10 @@ impl Profiles {
         }
     }
 
-    /// Gives a profile another name.
+    /// Renames a profile.
     ///
     /// # Errors
-    /// [`ProfileError::NotFound`]; [`ProfileError::Exists`] where the new name is taken; [`ProfileError::Name`],
+    /// [`ProfileError::NotFound`]; [`ProfileError::Exists`] if the new name is taken; [`ProfileError::Name`],
     /// [`ProfileError::File`].
     pub fn rename(&self, old: &str, new: &str) -> Result<()> {
         let (from, to) = (self.path(old)?, self.path(new)?);
@@ -263,17 +265,17 @@ impl Profiles {
         fs::rename(from, to).map_err(file("renaming a profile"))
     }
 
-    /// Settings with the key and the address of the connection that they name.
+    /// Returns the settings with the key and the address of the connection that they name.
     ///
     /// # Errors
-    /// [`ProfileError::NoConnection`] where it is not there.
+    /// [`ProfileError::NoConnection`] if the connection does not exist and the settings have no key of their own.
     pub fn connected(&self, mut settings: Settings, cipher: Option<&Cipher>) -> Result<Settings> {
         self.connect(NAMELESS, &mut settings, cipher)?;
         Ok(settings)
     }
 
     fn path(&self, name: &str) -> Result<PathBuf> {
-        // The reference lets a profile be called by its file.
+        // The reference also accepts the name of the file.
         let own = name.strip_suffix(".json").unwrap_or(name);
         if is_name(own) {
             Ok(self.folder.join(format!("{own}.json")))
@@ -282,7 +284,7 @@ impl Profiles {
         }
     }
 
-    /// Held by whoever changes the folder; the reference waits for the same one.
+    /// Locks the folder for a change. The reference uses the same lock.
     fn lock(&self) -> Result<File> {
         let doing = "waiting for the lock of the profiles";
         let lock = File::options().create(true).append(true).open(self.folder.join(".profiles.lock"));
@@ -291,31 +293,31 @@ impl Profiles {
         Ok(lock)
     }
 
-    /// Puts a file in its place whole, for its owner alone.
+    /// Replaces a file as a whole. Only its owner can read the new file.
     fn write(&self, path: &Path, text: &str) -> Result<()> {
-        let passing = self.folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
+        let temporary = self.folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
         let mut options = File::options();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let written = options
-            .open(&passing)
+            .open(&temporary)
             .and_then(|mut to| to.write_all(text.as_bytes()).and_then(|()| to.sync_all()))
-            .and_then(|()| fs::rename(&passing, path));
+            .and_then(|()| fs::rename(&temporary, path));
         if written.is_err() {
-            // It may not have come to be.
-            drop(fs::remove_file(&passing));
+            // The temporary file may not exist.
+            drop(fs::remove_file(&temporary));
         }
         written.map_err(file("writing a profile"))
     }
 
-    /// Puts in the key and the address of the connection that the profile names.
+    /// Fills in the key and the address of the connection that the profile names.
     fn connect(&self, name: &str, settings: &mut Settings, cipher: Option<&Cipher>) -> Result<()> {
         let Some(id) = settings.provider_connection_id.as_deref().filter(|id| !id.is_empty()) else {
             return Ok(());
         };
         let Some(connection) = self.connection(id) else {
-            // A key of its own does as well.
+            // The profile's own key is enough.
             if settings.api_key.as_ref().is_some_and(|key| key.secret().is_some()) {
                 return Ok(());
             }
@@ -367,14 +369,14 @@ fn parse(name: &str, text: &str) -> Result<Settings> {
     out.open("{");
     for (member, value) in raw.members().filter(|(member, _)| member != "schema_version") {
         out.key(&member);
-        // Without the file's own layout.
+        // The white space of the file is removed.
         out.json(value);
     }
     out.close("}");
     Settings::from_raw(Raw::checked(&out.finish())).map_err(wrong)
 }
 
-/// The object with its version, as Python's `json.dumps(.., indent=2)` lays it out.
+/// Returns the object with its version, in the layout of Python's `json.dumps(.., indent=2)`.
 fn written(object: Raw<'_>) -> String {
     let mut text = "{".to_owned();
     for (member, value) in object.members() {

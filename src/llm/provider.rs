@@ -1,15 +1,15 @@
-//! Who serves a model: what its name says of the provider, its address and its interface.
+//! The providers of models: their names, addresses and interfaces.
 //!
-//! A name is `provider/model`, or a bare model of a provider that can be told from it. Source: the rules of litellm
-//! that the reference goes by, with the addresses of the providers' own documents.
+//! A model's name is `provider/model`, or a bare name whose beginning shows the provider. Source: litellm's rules,
+//! which the reference uses, and the addresses in the providers' own documents.
 
 use super::LlmError;
 use super::settings::Settings;
 
-/// Which interface a provider speaks.
+/// The interface of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// OpenAI's: chat completions, and responses where a model wants them.
+    /// OpenAI's: chat completions, or Responses for models that need it.
     OpenAi,
     /// Anthropic's messages.
     Anthropic,
@@ -17,35 +17,37 @@ pub enum Protocol {
     Gemini,
 }
 
-/// Whether a provider takes `reasoning_effort`.
+/// Whether a provider accepts `reasoning_effort`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effort {
     /// For models that are known to reason.
     Known,
-    /// For models that are known to reason, and for those that nothing is known of.
+    /// For models that are known to reason, and for unknown models.
     Unknown,
-    /// As a switch: `thinking`.
+    /// Only as a switch: `thinking`.
     Switch,
-    /// It does not.
+    /// Never.
     Never,
 }
 
-/// What is known of a provider.
+/// The properties of a provider.
 #[derive(Debug)]
 pub(super) struct Provider {
-    /// What stands before the model's name.
+    /// The prefix of the names of its models.
     pub name: &'static str,
-    /// Where it is, where that is known. For OpenAI's interface with the version, for the others without a path.
+    /// The address, if it is known: the part before `/chat/completions`, `/v1/messages` or `/models`.
     pub base: Option<&'static str>,
     pub protocol: Protocol,
-    /// What it calls the most tokens to write.
+    /// The name of its parameter for the most tokens to write.
     pub tokens_max: &'static str,
-    /// Whether it takes `prompt_cache_key`.
+    /// Whether it accepts `prompt_cache_key`.
     pub cache_key: bool,
     pub effort: Effort,
 }
 
+/// The new name of the parameter for the most tokens to write.
 const NEW: &str = "max_completion_tokens";
+/// The old name of that parameter.
 const OLD: &str = "max_tokens";
 
 const fn openai(
@@ -113,7 +115,7 @@ static PROVIDERS: &[Provider] = &[
     openai("digitalocean", Some("https://inference.do-ai.run/v1"), NEW, false, Effort::Never),
 ];
 
-/// What a bare name begins with, and whose model it is then.
+/// The beginnings of bare names, and the providers of these models.
 const BARE: &[(&str, &str)] = &[
     ("gpt-", "openai"),
     ("chatgpt-", "openai"),
@@ -126,17 +128,17 @@ const BARE: &[(&str, &str)] = &[
     ("deepseek-", "deepseek"),
 ];
 
-/// Where a model is asked.
+/// The route to a model.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Route {
     pub provider: &'static Provider,
 }
 
 impl Route {
-    /// Where the settings lead, and what the model is called there.
+    /// Returns the route that the settings give, and the provider's name of the model.
     ///
     /// # Errors
-    /// [`LlmError::BadRequest`] where nothing here speaks to that provider, or its address is missing.
+    /// [`LlmError::BadRequest`] if the provider is not known here, or its address is missing.
     pub fn of(settings: &Settings) -> Result<(Self, String), LlmError> {
         let name = &*settings.model;
         let (provider, model) = match name.split_once('/') {
@@ -145,7 +147,7 @@ impl Route {
                 (BARE.iter().find(|(start, _)| name.starts_with(start)).and_then(|(_, of)| find(of)), name)
             }
         };
-        // A name that tells of no provider is sent as it is to whoever is at the address.
+        // A name without a known provider is sent unchanged to the given address, with OpenAI's interface.
         let (provider, model) = match (provider, &settings.base_url) {
             (Some(provider), _) => (provider, model),
             (None, Some(_)) => (&PROVIDERS[0], name),
@@ -161,12 +163,12 @@ impl Route {
         Ok((Self { provider }, model.to_owned()))
     }
 
-    /// Where the provider is, without a slash at the end.
+    /// Returns the provider's address, without a slash at the end.
     pub fn base(self, settings: &Settings) -> String {
         let ollama = self.provider.name.starts_with("ollama").then_some(settings.ollama_base_url.as_deref());
         let given = settings.base_url.as_deref().or(ollama.flatten());
         let base = given.or(self.provider.base).unwrap_or_default().trim_end_matches('/');
-        // Ollama's own address is that of its own interface; the one spoken here is next to it.
+        // Ollama's address is the address of its own interface. OpenAI's interface is at `/v1` below it.
         if self.provider.name.starts_with("ollama") && !base.ends_with("/v1") {
             return format!("{base}/v1");
         }
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_leads_nowhere_says_so() {
+    fn a_name_without_a_provider_or_an_address_is_an_error() {
         assert!(route("bedrock/claude", None).unwrap_err().contains("names no provider"));
         assert!(route("hosted_vllm/x", None).unwrap_err().contains("need a base_url"));
     }

@@ -1,4 +1,4 @@
-//! OpenAI's Responses interface, without anything being stored there.
+//! OpenAI's Responses interface. Requests ask OpenAI to store nothing.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::event::{Content, MessageToolCall, Origin, ReasoningItem};
 use crate::message::responses_input;
 use crate::state::metrics::TokenUsage;
 
-/// A request.
+/// Makes a request.
 pub(super) fn request(setup: &Setup, request: &Request, stream: bool) -> Result<Prepared, LlmError> {
     let features = &setup.features;
     let settings = &setup.settings;
@@ -79,20 +79,20 @@ pub(super) fn parse(reply: &Value) -> Result<Parsed, Failure> {
     parsed(reply, output)
 }
 
-/// A reply in the making, as a stream brings it.
+/// A reply that is assembled from the pieces of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    /// Finished items; some endpoints leave them out of the whole.
+    /// The finished items. Some endpoints leave them out of the whole reply.
     items: Vec<Value>,
     whole: Option<Value>,
 }
 
 impl Assembly {
-    /// Takes a piece of a stream; answers whether the reply is whole.
+    /// Takes a piece of a stream. Returns whether the reply is complete.
     pub fn feed(
         &mut self,
         piece: &Value,
-        tell: &mut dyn FnMut(Delta),
+        on_delta: &mut dyn FnMut(Delta),
         provider: &str,
         hidden: &Hidden,
     ) -> Result<bool, Failure> {
@@ -103,10 +103,10 @@ impl Assembly {
         let delta = piece["delta"].as_str().filter(|delta| !delta.is_empty());
         match piece["type"].as_str().unwrap_or_default() {
             "response.output_text.delta" | "response.refusal.delta" => {
-                delta.into_iter().for_each(|text| tell(Delta::Text(text.to_owned())));
+                delta.into_iter().for_each(|text| on_delta(Delta::Text(text.to_owned())));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                delta.into_iter().for_each(|text| tell(Delta::Reasoning(text.to_owned())));
+                delta.into_iter().for_each(|text| on_delta(Delta::Reasoning(text.to_owned())));
             }
             "response.output_item.done" => self.items.push(piece["item"].clone()),
             "response.completed" | "response.incomplete" => {
@@ -120,7 +120,7 @@ impl Assembly {
         Ok(false)
     }
 
-    /// The reply, if it is whole.
+    /// Returns the reply. Fails if the stream ended before the reply was complete.
     pub fn finish(self) -> Result<Parsed, Failure> {
         let Some(whole) = self.whole else {
             return Err(no_response("the stream ended before the reply did"));
@@ -140,9 +140,9 @@ fn parsed(reply: &Value, output: &[Value]) -> Result<Parsed, Failure> {
         match part["type"].as_str().unwrap_or_default() {
             "message" => {
                 let parts = part["content"].as_array().into_iter().flatten();
-                let said =
+                let found =
                     parts.filter_map(|part| part["text"].as_str().or_else(|| part["refusal"].as_str()));
-                texts.extend(said.filter(|text| !text.is_empty()));
+                texts.extend(found.filter(|text| !text.is_empty()));
             }
             "function_call" => made.push(function_call(part)),
             "reasoning" => item = Some(reasoning(part)),
@@ -168,11 +168,11 @@ fn parsed(reply: &Value, output: &[Value]) -> Result<Parsed, Failure> {
 
 fn function_call(item: &Value) -> MessageToolCall {
     let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
-    let (own, answered) = (text("id"), text("call_id"));
-    let id = if answered.is_empty() { own.clone() } else { answered };
+    let (item_id, call_id) = (text("id"), text("call_id"));
+    let id = if call_id.is_empty() { item_id.clone() } else { call_id };
     let made = call(CallParts { id, name: text("name"), arguments: text("arguments") });
     MessageToolCall {
-        responses_item_id: (!own.is_empty()).then(|| own.into()),
+        responses_item_id: (!item_id.is_empty()).then(|| item_id.into()),
         origin: Origin::Responses,
         ..made
     }

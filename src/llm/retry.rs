@@ -1,14 +1,14 @@
-//! When a call is tried again: after a wait that doubles, as often as the settings say.
+//! Retries of a call. The wait doubles each time, and the settings limit the number of tries.
 
 use std::time::Duration;
 
 use super::failure::Failure;
 use super::settings::Settings;
 
-/// The waits before further tries.
+/// The waits before retries.
 #[derive(Debug)]
 pub(super) struct Waits {
-    /// How many tries there are altogether.
+    /// The number of tries altogether.
     tries_max: u64,
     tried: u64,
     multiplier: f64,
@@ -27,9 +27,9 @@ impl Waits {
         }
     }
 
-    /// How long to wait after this failure before the next try; nothing where there is to be none.
+    /// Returns how long to wait after this failure before the next try. `None` if there is no further try.
     ///
-    /// Of the provider's word and the settings' the longer wait counts, but never more than the longest allowed.
+    /// The longer of the provider's wait and the settings' wait is used, but never more than the longest allowed wait.
     pub fn next(&mut self, failure: &Failure) -> Option<Duration> {
         self.tried += 1;
         if !failure.again || self.tried >= self.tries_max {

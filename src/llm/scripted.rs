@@ -1,6 +1,6 @@
-//! A model that plays a list of replies: for tests, examples and benches.
+//! A model that plays a list of replies, for tests, examples and benches.
 //!
-//! Each call takes the next [`Line`]. What it was asked is kept, to be looked at afterwards.
+//! Each call takes the next [`Line`]. The requests are stored and can be read afterwards.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use super::{Boxed, Call, Delta, LlmError, Model, Reply, Request, ToolSchema};
 use crate::event::{Content, Message, MessageToolCall, Role};
 use crate::state::metrics::TokenUsage;
 
-/// What one call is answered with.
+/// The answer to one call.
 #[derive(Debug, Clone)]
 pub struct Line {
     answer: Result<Message, LlmError>,
@@ -25,7 +25,7 @@ pub struct Line {
     deltas: Vec<Delta>,
 }
 
-/// Holds calls up until it is opened. Clones are the same gate.
+/// Holds calls until it is opened. Clones are the same gate.
 #[derive(Debug, Clone)]
 pub struct Gate(Arc<GateState>);
 
@@ -33,11 +33,11 @@ pub struct Gate(Arc<GateState>);
 struct GateState {
     /// One permit for each call that waits at the gate.
     reached: Semaphore,
-    /// Closed as long as it holds none.
+    /// Has no permit while the gate is closed.
     open: Semaphore,
 }
 
-/// A model that plays a list. Clones play the same list.
+/// A model that plays a list of replies. Clones play the same list.
 #[derive(Debug, Clone)]
 pub struct Scripted {
     script: Arc<Mutex<Script>>,
@@ -50,19 +50,19 @@ pub struct Scripted {
 #[derive(Debug, Default)]
 struct Script {
     lines: VecDeque<Line>,
-    /// Played when the list has come to its end.
+    /// Played after the end of the list.
     last: Option<Line>,
     requests: Vec<Request>,
 }
 
 impl Line {
-    /// It says this, and calls nothing.
+    /// Makes a reply with this text and no calls.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::message(Message::new(Role::Assistant, vec![Content::text(text)]))
     }
 
-    /// It says this and calls tools: `(id, tool, arguments as JSON)`.
+    /// Makes a reply with this text and these calls: `(id, tool, arguments as JSON)`.
     #[must_use]
     pub fn calls(text: &str, calls: &[(&str, &str, &str)]) -> Self {
         let content = if text.is_empty() { Vec::new() } else { vec![Content::text(text)] };
@@ -72,26 +72,26 @@ impl Line {
         Self::message(message)
     }
 
-    /// It answers with this message.
+    /// Makes a reply with this message.
     #[must_use]
     pub fn message(message: Message) -> Self {
         Self::of(Ok(message))
     }
 
-    /// It fails.
+    /// Makes a failure.
     #[must_use]
     pub fn error(error: LlmError) -> Self {
         Self::of(Err(error))
     }
 
-    /// With this name for the reply; without one it is `reply-1`, `reply-2`, ..
+    /// Sets the id of the reply. The default is `reply-1`, `reply-2`, ..
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
         self
     }
 
-    /// With so many tokens sent and received.
+    /// Sets the number of tokens sent and received.
     #[must_use]
     pub fn tokens(mut self, prompt: u64, completion: u64) -> Self {
         self.usage.prompt_tokens = prompt;
@@ -99,35 +99,35 @@ impl Line {
         self
     }
 
-    /// With all of this usage; the model, the window, the turn and the reply's name are filled in.
+    /// Sets the whole usage. The model, the window, the tokens of the turn and the id of the reply are filled in.
     #[must_use]
     pub fn usage(mut self, usage: TokenUsage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// At this cost.
+    /// Sets the cost.
     #[must_use]
     pub fn cost(mut self, cost: f64) -> Self {
         self.cost = Some(cost);
         self
     }
 
-    /// After so long.
+    /// Sets the time before the answer.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Not before the gate is opened.
+    /// Holds the answer until the gate is opened.
     #[must_use]
     pub fn gate(mut self, gate: &Gate) -> Self {
         self.gate = Some(gate.clone());
         self
     }
 
-    /// In these pieces, where somebody listens; without any the text comes in one.
+    /// Sets the pieces for a call with a callback. Without pieces, each text is one piece.
     #[must_use]
     pub fn deltas(mut self, deltas: Vec<Delta>) -> Self {
         self.deltas = deltas;
@@ -165,33 +165,34 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// A closed gate.
+    /// Makes a closed gate.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Waits for a call to stand at the gate; each is seen once.
+    /// Waits until a call reaches the gate. Each call is reported once.
     pub async fn reached(&self) {
-        let permit = self.0.reached.acquire().await.expect("the gate is never closed for good");
+        let permit = self.0.reached.acquire().await.expect("the semaphore is never closed");
         permit.forget();
     }
 
-    /// Lets everyone through from here on.
+    /// Opens the gate for all waiting and all later calls.
     pub fn open(&self) {
         self.0.open.add_permits(1);
     }
 
-    /// Stands at the gate until it is open.
+    /// Waits at the gate until it is open.
     pub async fn pass(&self) {
         self.0.reached.add_permits(1);
-        // The permit goes back, so that the gate stays open.
+        // The permit is returned, so that the gate stays open.
         drop(self.0.open.acquire().await);
     }
 }
 
 impl Scripted {
-    /// Plays these, one a call. A call that finds none left fails with [`LlmError::NoResponse`].
+    /// Makes a model that plays these lines, one for each call. A call after the last line fails with
+    /// [`LlmError::NoResponse`].
     #[must_use]
     pub fn new(lines: impl IntoIterator<Item = Line>) -> Self {
         let script = Script { lines: lines.into_iter().collect(), ..Script::default() };
@@ -204,64 +205,64 @@ impl Scripted {
         }
     }
 
-    /// Plays this whenever the list is at its end.
+    /// Sets the line for every call after the end of the list.
     #[must_use]
     pub fn then_always(self, line: Line) -> Self {
         self.script().last = Some(line);
         self
     }
 
-    /// Under this name.
+    /// Sets the name of the model.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = name.into();
         self
     }
 
-    /// For this use.
+    /// Sets the use that its tokens and costs are counted under.
     #[must_use]
     pub fn used_as(mut self, usage_id: &str) -> Self {
         self.usage_id = usage_id.into();
         self
     }
 
-    /// Without eyes.
+    /// Makes the model unable to see pictures.
     #[must_use]
     pub fn blind(mut self) -> Self {
         self.vision = false;
         self
     }
 
-    /// Reading no more than so many tokens.
+    /// Sets the most tokens that the model reads.
     #[must_use]
     pub fn input_tokens(mut self, max: u64) -> Self {
         self.input_tokens_max = Some(max);
         self
     }
 
-    /// Adds to the end of the list.
+    /// Adds a line to the end of the list.
     pub fn push(&self, line: Line) {
         self.script().lines.push_back(line);
     }
 
-    /// What it was asked so far, in order.
+    /// Returns the requests so far, in order.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.script().requests.clone()
     }
 
-    /// How many lines nobody has asked for.
+    /// Returns the number of lines that were not played yet.
     #[must_use]
     pub fn left(&self) -> usize {
         self.script().lines.len()
     }
 
     fn script(&self) -> MutexGuard<'_, Script> {
-        // A panic in a test's callback leaves the list as it is.
+        // A panic in a test's callback does not damage the list.
         self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next line, and how many calls there were with this one.
+    /// Returns the next line, and the number of calls including this one.
     fn next(&self, request: Request) -> Option<(usize, Line)> {
         let mut script = self.script();
         script.requests.push(request);
@@ -287,8 +288,8 @@ impl Scripted {
             () = call.cancel.cancelled() => return Err(LlmError::Cancelled),
             () = wait => {}
         }
-        if let Some(tell) = call.on_delta {
-            line.pieces().into_iter().for_each(tell);
+        if let Some(on_delta) = call.on_delta {
+            line.pieces().into_iter().for_each(on_delta);
         }
         let message = line.answer?;
         let id = line.id.unwrap_or_else(|| format!("reply-{number}"));

@@ -1,6 +1,6 @@
-//! How a model is to be asked: the reference's `LLM` object, as agents and profiles hold it.
+//! The settings of a model: the reference's `LLM` object, as agents and profiles contain it.
 //!
-//! Read and written without loss: members that SDK 1.58 does not know are kept, a sealed key stays sealed.
+//! They are read and written without loss: members that SDK 1.58 does not know are kept, and sealed keys stay sealed.
 //! Fields, their order and defaults are those of `openhands.sdk.llm.LLM` 1.58.
 
 use super::LlmError;
@@ -13,19 +13,19 @@ use crate::event::model::{Field, Json, Map, Reading, Text, expected, model, take
 use crate::secret::{Cipher, Form, Held, REDACTED, document};
 
 words! {
-    /// Who pays for the calls.
+    /// How the calls are paid for.
     AuthType {
-        /// The owner of a key.
+        /// By the owner of an API key.
         ApiKey = "api_key",
-        /// The holder of a subscription, who has logged in.
+        /// By a subscription, whose owner has logged in.
         Subscription = "subscription",
     }
 }
 
 words! {
-    /// Which of a provider's interfaces is used.
+    /// The interface of the provider that is used.
     ApiMode {
-        /// The one that suits the model.
+        /// The interface that suits the model.
         Auto = "auto",
         /// Chat completions.
         Chat = "chat",
@@ -35,128 +35,128 @@ words! {
 }
 
 model! {
-    /// How a model is to be asked.
+    /// The settings of a model.
     Settings: Drop {
-        /// Its name: `provider/model`.
+        /// The model's name: `provider/model`.
         model: Text,
         /// The key.
         api_key: Option<Held> => read_held = None,
         /// A shared connection that the key and the address are taken from.
         provider_connection_id: Option<Text> = None,
-        /// Who pays.
+        /// How the calls are paid for.
         auth_type: AuthType = AuthType::ApiKey,
-        /// Whose subscription it is.
+        /// The vendor of the subscription.
         subscription_vendor: Option<Text> = None,
-        /// Where the provider is, if not where it is as a rule.
+        /// The provider's address, if it is not the default address.
         base_url: Option<Text> = None,
-        /// Which version of the interface: Azure wants to know.
+        /// The version of the interface, which Azure requires.
         api_version: Option<Text> = None,
-        /// Of Bedrock: whose key.
+        /// For Bedrock: the id of the key.
         aws_access_key_id: Option<Held> => read_held = None,
-        /// Of Bedrock: the key.
+        /// For Bedrock: the secret key.
         aws_secret_access_key: Option<Held> => read_held = None,
-        /// Of Bedrock: a passing key.
+        /// For Bedrock: the token of a temporary session.
         aws_session_token: Option<Held> => read_held = None,
-        /// Of Bedrock: where.
+        /// For Bedrock: the region.
         aws_region_name: Option<Text> = None,
-        /// Of Bedrock: as whom.
+        /// For Bedrock: the name of the profile.
         aws_profile_name: Option<Text> = None,
-        /// Of Bedrock: in which role.
+        /// For Bedrock: the name of the role.
         aws_role_name: Option<Text> = None,
-        /// Of Bedrock: under which name.
+        /// For Bedrock: the name of the session.
         aws_session_name: Option<Text> = None,
-        /// Of Bedrock: at which address.
+        /// For Bedrock: the address.
         aws_bedrock_runtime_endpoint: Option<Text> = None,
-        /// What OpenRouter is told of the program: its site.
+        /// The program's site, for OpenRouter.
         openrouter_site_url: Text = "https://docs.all-hands.dev/".into(),
-        /// What OpenRouter is told of the program: its name.
+        /// The program's name, for OpenRouter.
         openrouter_app_name: Text = "OpenHands".into(),
-        /// How often a call is tried, the first time included; 0 is once.
+        /// The number of tries of a call, including the first one. 0 means one try.
         num_retries: u64 = 5,
-        /// What the wait before a further try is a multiple of, in seconds; it doubles each time.
+        /// The wait before the first retry, in seconds. It doubles with each retry.
         retry_multiplier: f64 = 8.0,
-        /// The shortest wait before a further try, in seconds.
+        /// The shortest wait before a retry, in seconds.
         retry_min_wait: u64 = 8,
-        /// The longest, in seconds.
+        /// The longest wait before a retry, in seconds.
         retry_max_wait: u64 = 64,
-        /// How long one try may take, in seconds; none is for ever.
+        /// The timeout of one try, in seconds. `None` means no timeout.
         timeout: Option<u64> = Some(300),
-        /// How long a stream may be silent, in seconds; none is for ever.
+        /// How long a stream may be silent, in seconds. `None` means no limit.
         stream_idle_timeout: Option<f64> = None,
-        /// About how long the text of an event may be that is sent, in characters.
+        /// The approximate maximum length of an event's text in a request, in characters.
         max_message_chars: u64 = 30_000,
-        /// How freely it speaks.
+        /// The sampling temperature.
         temperature: Option<f64> = None,
-        /// From how many of the likeliest words it takes the next, as a share of their likelihood.
+        /// The next token is one of the likeliest tokens that together have this probability.
         top_p: Option<f64> = None,
-        /// From how many of the likeliest words it takes the next.
+        /// The next token is one of this number of likeliest tokens.
         top_k: Option<f64> = None,
-        /// The most tokens it reads, if not what is known of the model.
+        /// The most tokens that the model reads. `None` means the known number.
         max_input_tokens: Option<u64> = None,
-        /// The most tokens it writes, if not what is known of the model.
+        /// The most tokens that the model writes. `None` means the known number.
         max_output_tokens: Option<u64> = None,
-        /// The name that tells what the model can do, where `model` is an alias.
+        /// The name by which the model's features are looked up, if `model` is an alias.
         model_canonical_name: Option<Text> = None,
-        /// Which interface.
+        /// The interface that is used.
         api_mode: ApiMode = ApiMode::Auto,
-        /// What it can do, if not what is known of the model: `supports_vision`, `thinking_mode`, ..
+        /// Features that replace the known features of the model: `supports_vision`, `thinking_mode`, ..
         capability_overrides: Json = Json::empty_object(),
-        /// Headers that go along.
+        /// Additional headers of every request.
         extra_headers: Option<Headers> = None,
-        /// What a token read costs, in the price table's currency.
+        /// The price of a token that is read, in the price table's currency.
         input_cost_per_token: Option<f64> = None,
-        /// What a token written costs, in the price table's currency.
+        /// The price of a token that is written, in the price table's currency.
         output_cost_per_token: Option<f64> = None,
-        /// Where Ollama is.
+        /// The address of Ollama.
         ollama_base_url: Option<Text> = None,
-        /// Whether replies come piece by piece where somebody listens.
+        /// Whether replies are streamed, if the call has a callback.
         stream: bool = false,
-        /// Whether what a provider does not take is left out.
+        /// Whether parameters that a provider does not accept are left out.
         drop_params: bool = true,
-        /// Whether it is to see no pictures though it could.
+        /// Whether pictures are withheld from a model that can see them.
         disable_vision: Option<bool> = None,
         /// Whether no stop words are sent.
         disable_stop_word: Option<bool> = Some(false),
         /// Whether the prompt may be cached.
         caching_prompt: bool = true,
-        /// Whether calls are written down.
+        /// Whether calls are recorded.
         log_completions: bool = false,
-        /// In which folder.
+        /// The folder for these records.
         log_completions_folder: Text = "logs/completions".into(),
-        /// A tokenizer to count with.
+        /// A tokenizer for counting tokens.
         custom_tokenizer: Option<Text> = None,
-        /// Whether tools go along as the provider's interface has it, and not in the prompt.
+        /// Whether tools are sent in the format of the provider's interface, and not in the prompt.
         native_tool_calling: bool = true,
-        /// Whether content goes as one string, if not what is known of the model.
+        /// Whether content is sent as one string. `None` means the known feature of the model.
         force_string_serializer: Option<bool> = None,
-        /// Whether pictures are fetched and sent along, if not what is known of the model.
+        /// Whether pictures are fetched and put into the request. `None` means the known feature of the model.
         inline_image_urls: Option<bool> = None,
-        /// How much it thinks: `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`.
+        /// How much the model thinks: `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`.
         reasoning_effort: Option<Text> = Some("high".into()),
-        /// How much of its reasoning it sums up: `auto`, `concise`, `detailed`.
+        /// How detailed the summary of its reasoning is: `auto`, `concise`, `detailed`.
         reasoning_summary: Option<Text> = None,
-        /// Whether its reasoning is asked for, sealed.
+        /// Whether its encrypted reasoning is requested.
         enable_encrypted_reasoning: bool = true,
-        /// How long a prompt is to stay in the cache.
+        /// How long a prompt should stay in the cache.
         prompt_cache_retention: Option<Text> = Some("24h".into()),
-        /// How many tokens it may think, for models that want to be told.
+        /// The most tokens for thinking, for models that need a number.
         extended_thinking_budget: Option<u64> = Some(200_000),
-        /// What its choices begin with.
+        /// The seed of the sampling.
         seed: Option<i64> = None,
-        /// Under which use its tokens and costs are kept.
+        /// The use that its tokens and costs are counted under.
         usage_id: Text = "default".into(),
         /// Members that are added to every request.
         litellm_extra_body: Json = Json::empty_object(),
-        /// Whether a subscription pays.
+        /// Whether a subscription pays for the calls.
         is_subscription: bool = false,
     }
 }
 
-/// Headers by name. They print without their values, which are keys often enough.
+/// Headers by name. Their debug print hides the values, because these are often keys.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Headers(pub Map<Text>);
 
-/// Flags, numbers and texts that are missing where nobody says otherwise, so that their kind cannot be told from a dump.
+/// Flags, numbers and texts that are missing by default. So a dump of the default settings does not show their type.
 const FLAGS: &[&str] = &["disable_vision", "force_string_serializer", "inline_image_urls"];
 const NUMBERS: &[&str] = &[
     "temperature",
@@ -187,14 +187,14 @@ const TEXTS: &[&str] = &[
     "reasoning_summary",
 ];
 
-/// Why settings are none.
+/// Why the settings were rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// The text is not JSON.
     #[error("the settings of a model are not JSON")]
     Json(#[from] Fault),
-    /// A member is missing or is not what it has to be.
+    /// A member is missing or invalid.
     #[error("the settings of a model cannot be read")]
     Member(#[from] DecodeError),
     /// A number is out of its bounds.
@@ -205,13 +205,13 @@ pub enum SettingsError {
         /// What it must be.
         bounds: &'static str,
     },
-    /// There is no model.
+    /// The settings name no model.
     #[error("model must be specified")]
     NoModel,
 }
 
 impl Settings {
-    /// What is settled for a model of this name where nobody says otherwise.
+    /// Returns the default settings for a model with this name.
     #[must_use]
     pub fn new(model: &str) -> Self {
         let mut out = Out::default();
@@ -220,13 +220,13 @@ impl Settings {
         out.close("}");
         let text = out.finish();
         let raw = Raw::checked(&text);
-        Self::read(raw, Reading { unfamiliar: Unfamiliar::Keep }).expect("a name alone is settings")
+        Self::read(raw, Reading { unfamiliar: Unfamiliar::Keep }).expect("a name alone is enough")
     }
 
-    /// Reads an object; members that are not known are kept. Nothing is opened that is sealed.
+    /// Reads an object. Unknown members are kept. Sealed values stay sealed.
     ///
     /// # Errors
-    /// [`SettingsError`] for the first thing that is wrong.
+    /// [`SettingsError`] for the first problem.
     pub fn parse(text: &str) -> Result<Self, SettingsError> {
         Self::from_raw(Raw::parse(text)?)
     }
@@ -234,7 +234,7 @@ impl Settings {
     /// Reads an object, as [`parse`](Self::parse) does.
     ///
     /// # Errors
-    /// [`SettingsError`] for the first thing that is wrong.
+    /// [`SettingsError`] for the first problem.
     pub fn from_raw(raw: Raw<'_>) -> Result<Self, SettingsError> {
         let mut settings = <Self as Field>::read(raw, Reading { unfamiliar: Unfamiliar::Keep })?;
         settings.fill(raw);
@@ -242,11 +242,11 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Settings from variables, `LLM_MODEL=..` with the prefix `LLM_`, as a program may be given them. Variables that name
-    /// no member are passed over, as are numbers that are none.
+    /// Makes settings from environment variables, for example `LLM_MODEL=..` with the prefix `LLM_`. Variables that
+    /// name no member are ignored, and so are invalid numbers.
     ///
     /// # Errors
-    /// [`SettingsError`] where what is left is no settings.
+    /// [`SettingsError`] if the remaining variables are not valid settings.
     pub fn from_variables(
         variables: impl IntoIterator<Item = (String, String)>,
         prefix: &str,
@@ -273,13 +273,14 @@ impl Settings {
         Self::parse(&serde_json::Value::Object(members).to_string())
     }
 
-    /// The object as the reference dumps it (`model_dump_json(exclude_none=True)`), with its secrets in this form.
+    /// Returns the object as the reference dumps it (`model_dump_json(exclude_none=True)`). `form` is the form of the
+    /// secrets.
     #[must_use]
     pub fn to_json(&self, form: Form<'_>) -> String {
         document::agent(Raw::checked(&self.to_plain_json()), form)
     }
 
-    /// The same with the secrets as they are.
+    /// Returns the same object with the secrets in plain text.
     #[must_use]
     pub fn to_plain_json(&self) -> String {
         let mut out = Out::default();
@@ -287,7 +288,7 @@ impl Settings {
         out.finish()
     }
 
-    /// Opens what is sealed, as far as the cipher can.
+    /// Decrypts the sealed secrets that the cipher can decrypt.
     pub fn open(&mut self, cipher: &Cipher) {
         let secrets = [
             &mut self.api_key,
@@ -302,7 +303,7 @@ impl Settings {
         }
     }
 
-    /// The values that may be in no log, error or debug print: keys, and the values of headers.
+    /// Returns the values that no log, error or debug print may contain: keys, and the values of headers.
     pub(super) fn hidden(&self) -> Vec<String> {
         let held =
             [&self.api_key, &self.aws_access_key_id, &self.aws_secret_access_key, &self.aws_session_token];
@@ -311,7 +312,7 @@ impl Settings {
         keys.chain(headers.map(|(_, value)| value.to_string())).collect()
     }
 
-    /// What follows from other members where a member is missing.
+    /// Fills in missing members from other members, and removes an address that is OpenAI's own.
     fn fill(&mut self, raw: Raw<'_>) {
         if raw.get("stream_idle_timeout").is_none() {
             self.stream_idle_timeout = self.timeout.map(|seconds| seconds as f64);
@@ -359,7 +360,7 @@ impl Settings {
     }
 }
 
-/// Reads a secret that may be missing: null and blank texts are none, stars are one that was left out.
+/// Reads a secret that may be missing. Null and blank texts mean no secret. Stars mean a secret that was left out.
 fn read_held(raw: Raw<'_>, reading: Reading) -> Result<Option<Held>, DecodeError> {
     if raw.as_str().is_some_and(|text| text.trim().is_empty()) {
         return Ok(None);
@@ -367,7 +368,7 @@ fn read_held(raw: Raw<'_>, reading: Reading) -> Result<Option<Held>, DecodeError
     Option::read(raw, reading)
 }
 
-/// As it is in the open: [`Settings::to_json`] gives it the form that is asked for.
+/// Writes the secret as it is held. [`Settings::to_json`] converts it to the requested form.
 impl Field for Held {
     fn read(raw: Raw<'_>, _: Reading) -> Result<Self, DecodeError> {
         raw.as_str().map(|text| Self::read(&text, None)).ok_or_else(|| expected("a string"))

@@ -1,4 +1,4 @@
-//! What follows from settings before anything is asked: who, under which name, and within which limits.
+//! What a request needs from the settings: the provider, its name for the model, the features and the limits.
 
 use super::LlmError;
 use super::feature::Features;
@@ -6,32 +6,33 @@ use super::known::{Known, Models, Price};
 use super::provider::{Provider, Route};
 use super::settings::{AuthType, Settings};
 
-/// The least that a model must read for an agent to work with it, in tokens. Source: the reference's `llm.py`.
+/// The fewest tokens that a model must be able to read, so that an agent can work with it. Source: the reference's
+/// `llm.py`.
 pub const INPUT_TOKENS_MIN: u64 = 16_384;
 
-/// The most tokens to write that are asked for where a table may not be right about it: at an address of one's
-/// own, or where it does not say what its number means.
+/// The cap on the tokens to write, if the number in the table may be wrong: for a custom address, or if the table does
+/// not state what its number means.
 const OUTPUT_TOKENS_CAP: u64 = 16_384;
 
-/// Models whose writing is held to what providers take in practice.
+/// Models that write at most 64,000 tokens, because providers accept no larger number in practice.
 const OUTPUT_64K: &[&str] = &["claude-3-7-sonnet", "claude-sonnet-4", "kimi-k2-thinking"];
 
-/// Everything that a request is made by.
+/// Everything that is needed to make a request.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub settings: Settings,
     pub provider: &'static Provider,
-    /// The model's name as the provider knows it.
+    /// The provider's name of the model.
     pub model: String,
-    /// Where the provider is.
+    /// The provider's address.
     pub base: String,
     pub features: Features,
     pub input_tokens_max: Option<u64>,
     pub output_tokens_max: Option<u64>,
     pub price: Option<Price>,
-    /// Whether marks are put where the prompt may be cached.
+    /// Whether marks are set where the prompt may be cached.
     pub caching: bool,
-    /// Efforts that the model is known not to take.
+    /// Efforts that the model is known not to accept.
     pub refused_efforts: Vec<String>,
 }
 
@@ -63,7 +64,7 @@ impl Setup {
         })
     }
 
-    /// Refuses a model that reads too little for an agent.
+    /// Rejects a model that reads too few tokens for an agent.
     pub fn check_window(&self) -> Result<(), LlmError> {
         match self.input_tokens_max {
             Some(window) if window < INPUT_TOKENS_MIN => Err(LlmError::ContextWindowTooSmall(format!(
@@ -75,20 +76,22 @@ impl Setup {
         }
     }
 
-    /// How many tokens it may think, where it is told a number: less than it may write.
+    /// Returns the most tokens for thinking, which are fewer than the most tokens to write. `None` if there is no
+    /// budget, or if the most tokens to write are unknown.
     pub fn thinking_budget(&self) -> Option<u64> {
         let budget = self.settings.extended_thinking_budget.filter(|budget| *budget > 0)?;
         Some(budget.min(self.output_tokens_max?.saturating_sub(1)))
     }
 
-    /// How much it is to think, as far as it lets itself be told.
+    /// Returns the reasoning effort. `None` if it is not set, or if the model does not accept it and such parameters
+    /// are left out.
     pub fn effort(&self) -> Option<&str> {
         let effort = self.settings.reasoning_effort.as_deref().filter(|effort| !effort.is_empty())?;
         (!self.settings.drop_params || !self.refused_efforts.iter().any(|known| known == effort))
             .then_some(effort)
     }
 
-    /// The headers that go along with every request, except who asks.
+    /// Returns the headers of every request, without the key.
     pub fn headers(&self, session: Option<&str>) -> Vec<(String, String)> {
         let settings = &self.settings;
         let mut headers: Vec<(String, String)> = Vec::new();
@@ -106,13 +109,13 @@ impl Setup {
         headers
     }
 
-    /// The key, where there is one.
+    /// Returns the key, if there is one.
     pub fn key(&self) -> Option<&str> {
         Some(self.settings.api_key.as_ref()?.secret()?.expose())
     }
 }
 
-/// Sets a header; names are the same whatever their case.
+/// Sets a header. Names are compared case-insensitively.
 pub(super) fn set(headers: &mut Vec<(String, String)>, name: &str, value: &str) {
     match headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
         Some(header) => value.clone_into(&mut header.1),
@@ -126,7 +129,7 @@ fn output_tokens_max(settings: &Settings, known: Option<&Known>, window: Option<
         let Some(output) = known.output_tokens_max else {
             return Some(known.tokens_max?.min(OUTPUT_TOKENS_CAP));
         };
-        // Nothing could be read where all may be written.
+        // If the model could write its whole window, no tokens would be left for reading.
         let output = if window.or(known.tokens_max).is_some_and(|window| output >= window) {
             output / 2
         } else {
@@ -137,7 +140,7 @@ fn output_tokens_max(settings: &Settings, known: Option<&Known>, window: Option<
     };
     let is_64k = || OUTPUT_64K.iter().any(|part| settings.model.contains(part)).then_some(64_000);
     let output = settings.max_output_tokens.or_else(is_64k).or_else(by_table);
-    // Longer ones are refused.
+    // These models reject a larger number.
     if settings.model.contains("o3") {
         Some(output.map_or(100_000, |output| output.min(100_000)))
     } else {

@@ -1,20 +1,20 @@
-//! Server-sent events: the pieces of a stream, put together from whatever the network cuts them into.
+//! Server-sent events, assembled from the pieces of a network stream.
 //!
 //! Source: the WHATWG's `text/event-stream`, as far as model servers use it: `event`, `data`, comments.
 
-/// The longest event, in bytes; what is longer is no reply of a model.
+/// The maximum length of an event, in bytes. No event of a model is longer.
 pub(super) const EVENT_BYTES_MAX: usize = 16 << 20;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SseEvent {
-    /// Its name; empty where it has none.
+    /// Its name; empty if it has none.
     pub name: String,
     /// Its lines of data, joined.
     pub data: String,
 }
 
-/// An event or a line that is longer than [`EVENT_BYTES_MAX`].
+/// The error for an event or a line that is longer than [`EVENT_BYTES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
@@ -28,10 +28,10 @@ pub(super) struct SseReader {
 }
 
 impl SseReader {
-    /// Takes a piece and shows the events that it completes.
+    /// Takes a piece and passes the events that it completes to `show`.
     pub fn feed(&mut self, piece: &[u8], mut show: impl FnMut(SseEvent)) -> Result<(), TooLong> {
         for &byte in piece {
-            // A return and a line feed together end one line.
+            // A carriage return and a line feed together end one line.
             if std::mem::take(&mut self.after_return) && byte == b'\n' {
                 continue;
             }
@@ -52,7 +52,7 @@ impl SseReader {
         Ok(())
     }
 
-    /// The event that the stream ended in the midst of, if its lines are whole.
+    /// Returns the event that the end of the stream cut off, if it has data. A last line without an end counts, too.
     pub fn finish(mut self) -> Option<SseEvent> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
@@ -75,7 +75,7 @@ impl SseReader {
                     data.push('\n');
                     data.push_str(value);
                 }
-                none => *none = Some(value.to_owned()),
+                missing => *missing = Some(value.to_owned()),
             },
             _ => {}
         }

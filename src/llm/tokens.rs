@@ -1,27 +1,27 @@
-//! About how many tokens messages are, without any model's own tokenizer.
+//! Estimates the number of tokens of messages, without a model's own tokenizer.
 //!
-//! Made to err on the side of more: a condenser that acts a little early loses nothing, one that acts too late
-//! loses the call. Held against litellm's counts in the tests.
+//! The estimate is rather too high than too low: a condenser that acts a little early loses nothing, but a condenser
+//! that acts too late loses the call. The tests compare the estimate with litellm's counts.
 
 use super::ToolSchema;
 use crate::event::{Content, Message, Thinking};
 
-/// What a picture is taken to be. Source: OpenAI's and Anthropic's documents, for one of middle size.
+/// The tokens of a picture. Source: OpenAI's and Anthropic's documents, for a picture of medium size.
 const IMAGE_TOKENS: u64 = 1_000;
 
-/// What a message costs beside its texts.
+/// The tokens of a message, in addition to its texts.
 const MESSAGE_TOKENS: u64 = 4;
 
-/// About how many tokens these messages are, with the tools that go along.
+/// Estimates the number of tokens of these messages and tools.
 pub(super) fn count_tokens(messages: &[Message], tools: &[ToolSchema]) -> u64 {
-    let said: u64 = messages.iter().map(message).sum();
-    let offered: u64 = tools
+    let in_messages: u64 = messages.iter().map(message).sum();
+    let in_tools: u64 = tools
         .iter()
         .map(|tool| {
             MESSAGE_TOKENS + text(&tool.name) + text(&tool.description) + text(tool.parameters.text())
         })
         .sum();
-    said + offered
+    in_messages + in_tools
 }
 
 fn message(message: &Message) -> u64 {
@@ -40,8 +40,8 @@ fn message(message: &Message) -> u64 {
     MESSAGE_TOKENS + parts.chain(calls).chain(thinking).sum::<u64>()
 }
 
-/// A word of up to six letters is a token, a longer one a token for every six; a digit group of three, a run of
-/// signs of two, a line's indentation, and every character of a script without spaces are one each.
+/// Estimates the number of tokens of a text. In a run of letters, every six count as one token; of digits, every three;
+/// of ASCII signs, every two. A run of several spaces counts as one token, and so does every character outside ASCII.
 fn text(text: &str) -> u64 {
     let mut tokens = 0;
     let mut run = (Kind::Space, 0_u64);
@@ -79,7 +79,7 @@ impl Kind {
 
     fn tokens(self, length: u64) -> u64 {
         match self {
-            // A single space goes with the word behind it.
+            // A single space belongs to the word after it.
             Self::Space => u64::from(length > 1),
             Self::Letter => length.div_ceil(6),
             Self::Digit => length.div_ceil(3),

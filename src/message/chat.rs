@@ -1,24 +1,24 @@
-//! Messages in the words of chat completions, as the reference hands them to its client library.
+//! Messages in the format of chat completions, as the reference passes them to its client library.
 
 use serde_json::{Map, Value, json};
 
 use super::truncate::{TEXT_CHARACTERS_MAX, middle_out};
 use crate::event::{Content, Message, MessageToolCall, Role, Thinking};
 
-/// What the model and its provider can take. All off by default.
+/// What the model and its provider support. All flags are off by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChatFlags {
-    /// Marks where a prompt may be cached: after the system prompt and after the last turn.
+    /// Marks where a prompt may be cached: after the system prompt and after the last turn of the user or a tool.
     pub caching: bool,
     /// Sends pictures.
     pub vision: bool,
-    /// Sends parts as a list, for a model that calls tools by itself.
+    /// Sends parts as a list, for a model with an interface for tool calls.
     pub tool_calling: bool,
-    /// Sends one string in place of a list, unless there are pictures to send.
+    /// Sends one string instead of a list, unless there are pictures to send.
     pub strings: bool,
-    /// Sends what the model thought back to it.
+    /// Sends the model's reasoning back to it.
     pub reasoning: bool,
-    /// Sends long answers of tools whole; otherwise their middle is cut out, as the reference does.
+    /// Sends long tool answers whole. Otherwise their middle is cut out, as in the reference.
     pub whole: bool,
 }
 
@@ -26,13 +26,13 @@ pub struct ChatFlags {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// A cache mark goes on the last part of the last turn, and there is none.
+    /// The last part of the last turn needs a cache mark, but the turn has no parts.
     #[error("message {place} has no content to put a cache mark on")]
     NoContent {
         /// Its place in the list, 0-based.
         place: usize,
     },
-    /// A tool's answer names its tool.
+    /// A tool's answer does not name the tool.
     #[error("message {place} answers a call and does not name the tool")]
     NoName {
         /// Its place in the list, 0-based.
@@ -40,16 +40,16 @@ pub enum WireError {
     },
 }
 
-/// The messages of a chat request.
+/// Returns the messages of a chat request.
 ///
 /// # Errors
-/// [`WireError`] where the reference fails, too.
+/// [`WireError`] if the reference would fail, too.
 pub fn chat(messages: &[Message], flags: ChatFlags) -> Result<Vec<Value>, WireError> {
     let marks = if flags.caching { Marks::of(messages)? } else { Marks::default() };
     messages.iter().enumerate().map(|(place, message)| one(message, place, &marks, flags)).collect()
 }
 
-/// Where cache marks are put or taken away, beside those that parts bring along.
+/// The messages where cache marks are set or removed. Elsewhere, each part's own setting decides.
 #[derive(Debug, Default)]
 struct Marks {
     system: bool,
@@ -130,7 +130,7 @@ fn list(message: &Message, place: usize, marks: &Marks, flags: ChatFlags) -> Map
             Content::Unknown(_) => false,
         };
         let mark = marks.has(message, place, at, own);
-        // A tool's answer carries the mark itself; its parts do not.
+        // In a tool's answer, the message has the mark, not its parts.
         marked |= mark && is_tool;
         parts.extend(wire_parts(part, is_tool && !flags.whole, flags.vision, mark && !is_tool));
     }
@@ -157,7 +157,7 @@ fn wire_parts(part: &Content, is_cut: bool, vision: bool, mark: bool) -> Vec<Val
             part.image_urls.iter().map(url).collect()
         }
         Content::Image(_) => Vec::new(),
-        // Nobody knows what it is; it goes as it came.
+        // A part of an unknown kind is sent unchanged.
         Content::Unknown(part) => vec![part.to_value()],
     };
     if mark && let Some(Value::Object(last)) = wire.last_mut() {
@@ -184,7 +184,7 @@ fn call(call: &MessageToolCall) -> Value {
     })
 }
 
-/// Takes away text that is nothing but white space, and content that has nothing else.
+/// Removes text that is only white space, and content that consists of such text.
 fn drop_blank_content(wire: &mut Map<String, Value>) {
     let empty = match wire.get_mut("content") {
         Some(Value::String(text)) => is_blank(text),
@@ -205,7 +205,7 @@ fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }
 
-/// Whether Python's `strip` takes it away: Unicode's white space and four control characters.
+/// Returns whether Python's `strip` removes the character: Unicode's white space and four control characters.
 pub(super) fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{1c}'..='\u{1f}')
 }

@@ -1,6 +1,7 @@
 //! A tool's answer as the model reads it.
 //!
-//! Most tools say what they have to say; a few have words of their own for it (`events.md` section 3).
+//! The content of most tools is used unchanged. A few tools have a format of their own
+//! (`docs/reference/messages.md#answers-of-tools`).
 
 use super::truncate::{Spilled, TERMINAL_CHARACTERS_MAX, TEXT_CHARACTERS_MAX, file_name, middle_out};
 use crate::event::foreign::ForeignFormat;
@@ -10,13 +11,13 @@ use crate::event::tool::{
 };
 use crate::event::{Content, ImageContent, Observation, Text};
 
-/// What stands before an answer that tells of a failure.
+/// The text before an answer that reports a failure.
 pub const ERROR_HEADER: &str = "[An error occurred during execution.]\n";
 
-/// The parts of a tool's answer, as the model reads them.
+/// Returns the parts of a tool's answer, as the model reads them.
 ///
-/// What the reference writes to a file is taken to be there, as it was when the model first read of it;
-/// [`spilled`] says what such a file holds.
+/// The files that the reference writes are assumed to exist, as they did when the model first read about them.
+/// [`spilled`] returns the content of these files.
 #[must_use]
 pub fn content(observation: &Observation) -> Vec<Content> {
     match observation {
@@ -49,14 +50,14 @@ pub fn content(observation: &Observation) -> Vec<Content> {
         | Observation::VisionInspect(_)
         | Observation::Unknown(_) => {
             let (parts, is_error) = observation.content();
-            // Another program's model was told what its tool said, and no more.
+            // The model of a foreign program read only the content of the answer, without a header.
             let is_foreign = ForeignFormat::of_kind(observation.kind()).is_some();
             with_header(is_error && !is_foreign, parts.iter().cloned())
         }
     }
 }
 
-/// The files that the model is told of in place of text that is too long for it, or beside a picture.
+/// Returns the files that the model reads about, instead of a text that is too long or in addition to a picture.
 #[must_use]
 pub fn spilled(observation: &Observation) -> Vec<Spilled> {
     match observation {
@@ -79,7 +80,7 @@ fn with_header(is_error: bool, parts: impl IntoIterator<Item = Content>) -> Vec<
     is_error.then(|| Content::text(ERROR_HEADER)).into_iter().chain(parts).collect()
 }
 
-/// All text of the parts, with nothing between them.
+/// Returns the text of all parts, joined without a separator.
 fn text_of(parts: &[Content]) -> Text {
     match parts {
         [Content::Text(only)] => only.text.clone(),
@@ -96,7 +97,7 @@ fn spilled_text(folder: Option<&str>, tool: &str, text: &Text, characters_max: u
     Some(Spilled { path, content: text.clone() })
 }
 
-/// The text, its middle left out where it is too long.
+/// Returns the text. If it is too long, its middle is left out.
 fn shortened(folder: Option<&str>, tool: &str, text: &Text, characters_max: usize) -> Content {
     let file = spilled_text(folder, tool, text, characters_max);
     Content::text(middle_out(text, characters_max, file.as_ref().map(|file| file.path.as_str())))
@@ -107,7 +108,7 @@ fn terminal_content(terminal: &TerminalObservation) -> Content {
     shortened(folder, "terminal", &terminal_text(terminal), TERMINAL_CHARACTERS_MAX)
 }
 
-/// The output between what the shell said before and after it, and where and how the command ended.
+/// Returns the output with the shell's prefix and suffix, the folder, the Python interpreter and the exit code.
 fn terminal_text(terminal: &TerminalObservation) -> Text {
     let metadata = &terminal.metadata;
     let mut text = format!("{}{}{}", metadata.prefix, text_of(&terminal.content), metadata.suffix);
@@ -153,7 +154,7 @@ fn spilled_picture(browser: &BrowserObservation) -> Option<Spilled> {
     Some(Spilled { path, content: data.clone() })
 }
 
-/// What kind of picture it is, by how its base64 form begins.
+/// Returns the media type of a picture, judged by the beginning of its base64 form.
 fn media_type(data: &str) -> &'static str {
     let beginnings = [
         ("/9j/", "image/jpeg"),
@@ -165,8 +166,8 @@ fn media_type(data: &str) -> &'static str {
     known.map_or("image/png", |(_, media_type)| media_type)
 }
 
-/// Whether Python's `b64decode` takes it: characters that are none of base64's are passed over, and what is left
-/// must come out even.
+/// Returns whether Python's `b64decode` accepts the text: ASCII characters outside of base64 are ignored, and the
+/// padding of the rest must be correct.
 fn is_base64(data: &str) -> bool {
     let (mut digits, mut pads) = (0, 0);
     for byte in data.bytes() {

@@ -1,8 +1,9 @@
-//! What is sent: the messages that a model reads, made from the events it may see, and their forms on the wire.
+//! Messages for a model: made from the events that the model may see, and their forms on the wire.
 //!
-//! [`messages`] turns a view into messages as the reference does (`events.md` section 4); [`chat`] and [`responses`]
-//! write them in the words of a provider's interface. All of it is pure: no file is written, where the
-//! reference writes one ([`Spilled`]), and nothing here knows where events come from or which model is asked.
+//! [`messages`] turns a view into messages as the reference does
+//! (`docs/reference/messages.md#from-events-to-messages`). [`chat`] and [`responses`] write the messages in the format
+//! of a provider's interface. This module is pure. It writes no file, even if the reference writes one ([`Spilled`]).
+//! It does not know where events come from or which model is asked.
 
 mod chat;
 mod content;
@@ -24,11 +25,11 @@ use crate::event::{
 };
 use crate::ids::EventId;
 
-/// Why events make no messages.
+/// Why messages cannot be made from events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// One reply of a model has one thought: that of its first action.
+    /// An action other than the first one of a reply has a thought. Only the first action may have one.
     #[error(
         "event {event} carries a thought, which only the first of the actions of reply {llm_response_id:?} may"
     )]
@@ -40,13 +41,13 @@ pub enum MessageError {
     },
 }
 
-/// The messages that a model reads of `events`, in order.
+/// Returns the messages that a model reads for `events`, in order.
 ///
 /// Adjacent actions of one reply are one message, and adjacent turns of the user are one turn. Events that no model
-/// sees are passed over, as a view leaves them out. Nothing is filtered or repaired: a call without an answer stays.
+/// sees are skipped, as in a view. No event is filtered or repaired: a call without an answer stays.
 ///
 /// # Errors
-/// [`MessageError::Thought`] where the reference stops for the same reason.
+/// [`MessageError::Thought`] if a later action of a reply has a thought. The reference fails there too.
 pub fn messages<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Vec<Message>, MessageError> {
     let mut events = events.into_iter().filter(|event| event.is_llm_convertible()).peekable();
     let mut messages: Vec<Message> = Vec::new();
@@ -69,16 +70,17 @@ pub fn messages<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Vec<M
 }
 
 impl Event {
-    /// Its message alone, as [`message()`] makes it; `None` for an event that no model sees. The name is seed 000's.
+    /// Returns the message of this event alone, as [`message()`] makes it. `None` for an event that no model sees. The
+    /// name is from seed 000 (`docs/reference/seeds.md#names-of-kinds`).
     #[must_use]
     pub fn to_llm_message(&self) -> Option<Message> {
         message(self)
     }
 }
 
-/// The message of one event alone; `None` for an event that no model sees.
+/// Returns the message of one event alone. `None` for an event that no model sees.
 ///
-/// An action that is one of several in a reply has a part of the reply's message only.
+/// For one of several actions in a reply, this is only a part of the reply's message.
 #[must_use]
 pub fn message(event: &Event) -> Option<Message> {
     let mut message = match event {
@@ -108,7 +110,7 @@ pub fn message(event: &Event) -> Option<Message> {
     Some(message)
 }
 
-/// One message of `first` and the actions of the same reply that follow it directly.
+/// Makes one message from `first` and the actions of the same reply that follow it directly.
 fn batch<'a>(
     first: &ActionEvent,
     events: &mut Peekable<impl Iterator<Item = &'a Event>>,
@@ -129,7 +131,7 @@ fn batch<'a>(
     Ok(message)
 }
 
-/// A turn of the user that is nothing else: neither an answer to a call nor said under a name.
+/// Returns whether a message is a plain turn of the user: it answers no call and has no name.
 fn is_plain_user(message: &Message) -> bool {
     message.role == Role::User
         && message.tool_calls.is_none()
@@ -144,7 +146,7 @@ fn observation(event: &ObservationEvent) -> Message {
 }
 
 fn rejection(event: &UserRejectObservation) -> Message {
-    // Of another program's refusal the reason is all that its model was told.
+    // If another program recorded the rejection, its model got only the reason.
     let is_foreign = event.extra.iter().any(|(name, _)| name == "provenance");
     let text = match is_foreign {
         true => Content::text(event.rejection_reason.clone()),

@@ -1,26 +1,26 @@
-//! Messages in the words of the Responses interface.
+//! Messages in the format of the Responses interface.
 
 use serde_json::{Value, json};
 
 use super::truncate::{TEXT_CHARACTERS_MAX, middle_out};
 use crate::event::{Content, Message, MessageToolCall, ReasoningItem, Role};
 
-/// What a Responses request says: instructions, and the items that go with them.
+/// The content of a Responses request: the instructions and the input items.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResponsesInput {
-    /// The system's messages; `None` where they say nothing.
+    /// The texts of the system messages. `None` if they have no text.
     pub instructions: Option<String>,
     /// All other messages.
     pub input: Vec<Value>,
 }
 
-/// Each message in the words of the interface: a string for one of the system, else an array of items.
+/// Converts each message: a string for a system message, else an array of items.
 #[must_use]
 pub fn responses(messages: &[Message], vision: bool) -> Vec<Value> {
     messages.iter().map(|message| one(message, vision)).collect()
 }
 
-/// All messages as one request. Several of the system stand one below the other with a rule between them.
+/// Converts all messages to one request. A rule separates several system messages.
 #[must_use]
 pub fn responses_input(messages: &[Message], vision: bool) -> ResponsesInput {
     let mut request = ResponsesInput::default();
@@ -106,7 +106,7 @@ fn picture(url: &str) -> Value {
     json!({ "type": "input_image", "image_url": url, "detail": "auto" })
 }
 
-/// A reasoning item that has an id; the interface knows no other.
+/// Converts a reasoning item. `None` if it has no id, because the interface requires one.
 fn reasoning(item: &ReasoningItem) -> Option<Value> {
     let list = |texts: &[crate::event::Text], kind: &str| -> Vec<Value> {
         texts.iter().map(|text| json!({ "type": kind, "text": &**text })).collect()
@@ -124,7 +124,7 @@ fn reasoning(item: &ReasoningItem) -> Option<Value> {
     Some(wire)
 }
 
-/// A call under the interface's own id, which begins with `fc`.
+/// Converts a call. Its id is the interface's own, which begins with `fc`.
 fn call(call: &MessageToolCall) -> Value {
     let own = call.responses_item_id.as_deref().filter(|id| !id.is_empty()).map(str::to_owned);
     let id = own.unwrap_or_else(|| {
@@ -139,7 +139,7 @@ fn call(call: &MessageToolCall) -> Value {
     })
 }
 
-/// The text without white space around it, as Python strips it.
+/// Removes white space at both ends, as Python's `strip` does.
 fn strip(text: &str) -> &str {
     text.trim_matches(super::chat::is_space)
 }

@@ -1,6 +1,7 @@
-//! Text that is too long for a model: its middle is left out, and where the whole of it is kept is said.
+//! Shortens text that is too long for a model: a notice replaces the middle and can name the file with the whole text.
 //!
-//! Lengths are characters (Unicode code points), as Python counts them. Source: `events.md` sections 3 and 4.
+//! Lengths are characters (Unicode code points), as Python counts them. Source:
+//! `docs/reference/messages.md#truncation`.
 
 #[cfg(feature = "agent")]
 use std::borrow::Cow;
@@ -9,31 +10,31 @@ use sha2::{Digest, Sha256};
 
 use crate::event::Text;
 
-/// The longest text of a tool's answer on the wire, in characters.
+/// The maximum length of a text of a tool's answer on the wire, in characters.
 pub const TEXT_CHARACTERS_MAX: usize = 50_000;
 
-/// The longest output of a terminal that a model reads, in characters.
+/// The maximum length of a terminal's output that a model reads, in characters.
 pub const TERMINAL_CHARACTERS_MAX: usize = 30_000;
 
-/// What stands where text was left out.
+/// The notice that replaces the removed text.
 pub(crate) const NOTICE: &str = "<response clipped><NOTE>Due to the max output limit, only part of the full response has been \
                       shown to you.</NOTE>";
 
-/// Text or a picture that a model is told of by the name of a file, and what that file holds.
+/// A file that a model reads of by name, with its content: a text or a picture.
 ///
-/// The reference writes the file whenever it makes the message. Here that is up to whoever asks the model.
+/// The reference writes the file whenever it makes the message. Here the caller that asks the model must write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spilled {
-    /// The file, within the folder that the observation names.
+    /// The path of the file, within the folder that the observation names.
     pub path: String,
-    /// What it holds: text, or the base64 form of a picture.
+    /// The content: text, or the base64 form of a picture.
     pub content: Text,
 }
 
-/// `text` without its middle where it is longer than `characters_max`; a text within the limit is not copied.
+/// Removes the middle of `text` if it is longer than `characters_max`. Otherwise the text is returned without a copy.
 ///
-/// With a `file` the notice tells of it and of the line where text is missing. `characters_max` must leave room for
-/// the notice; the limits used here do, unless the file's name is longer than they are.
+/// With a `file`, the notice names it and the line where the removed text begins. `characters_max` must leave room for
+/// the notice. The limits used here do, unless the name of the file is too long.
 pub(super) fn middle_out(text: &Text, characters_max: usize, file: Option<&str>) -> Text {
     if fits(text, characters_max) {
         return text.clone();
@@ -44,7 +45,7 @@ pub(super) fn middle_out(text: &Text, characters_max: usize, file: Option<&str>)
     }
 }
 
-/// What stands where text was left out that is kept whole in `file`: which line it begins at, roughly.
+/// Returns the notice for a text that `file` keeps whole. It gives the approximate line where the removed text begins.
 fn saved_notice(text: &str, characters_max: usize, file: &str) -> String {
     format!(
         "<response clipped><NOTE>Due to the max output limit, only part of the full response has been shown to you. \
@@ -54,12 +55,12 @@ fn saved_notice(text: &str, characters_max: usize, file: &str) -> String {
     )
 }
 
-/// How many characters stand before the plain notice; with a longer one the end has the fewer.
+/// The number of characters before the plain notice. A longer notice shortens the text after it first.
 fn head_max(characters_max: usize) -> usize {
     (characters_max - NOTICE.len()).div_ceil(2)
 }
 
-/// The text without its middle.
+/// Replaces the middle of the text by `notice`.
 fn clip_at(text: &str, characters_max: usize, notice: &str) -> String {
     let length = notice.chars().count();
     if length >= characters_max {
@@ -70,7 +71,7 @@ fn clip_at(text: &str, characters_max: usize, notice: &str) -> String {
     [before(text, head), notice, after(text, room - head)].concat()
 }
 
-/// `text` with `notice` in the place of its middle where it is longer than `characters_max`.
+/// Replaces the middle of `text` by `notice` if the text is longer than `characters_max`.
 ///
 /// `characters_max` must leave room for the notice.
 #[cfg(feature = "agent")]
@@ -83,7 +84,7 @@ pub(crate) fn clip<'t>(text: &'t str, characters_max: usize, notice: &str) -> Co
     Cow::Owned([before(text, head), notice, after(text, room - head)].concat())
 }
 
-/// `text` with a notice in the place of its middle where it is longer than `characters_max`: that `file` has all of it.
+/// Like `clip`, with a notice that `file` has the whole text.
 #[cfg(feature = "agent")]
 pub(crate) fn clip_saved<'t>(text: &'t str, characters_max: usize, file: &str) -> Cow<'t, str> {
     if fits(text, characters_max) {
@@ -96,12 +97,12 @@ fn fits(text: &str, characters_max: usize) -> bool {
     text.len() <= characters_max || text.chars().count() <= characters_max
 }
 
-/// The first characters of a text.
+/// Returns the first `characters` characters of a text.
 fn before(text: &str, characters: usize) -> &str {
     text.char_indices().nth(characters).map_or(text, |(end, _)| &text[..end])
 }
 
-/// The last characters of a text.
+/// Returns the last `characters` characters of a text.
 fn after(text: &str, characters: usize) -> &str {
     match characters.checked_sub(1) {
         Some(before_last) => {
@@ -111,7 +112,7 @@ fn after(text: &str, characters: usize) -> &str {
     }
 }
 
-/// How many lines a text has: any of Python's line ends ends one, and the last needs none.
+/// Counts the lines of a text as Python does. Any of Python's line ends ends a line. The last line needs none.
 fn lines(text: &str) -> usize {
     let mut lines = 0;
     let mut open = false;
@@ -137,14 +138,14 @@ fn is_line_end(character: char) -> bool {
     )
 }
 
-/// A file of this name and content in `folder`, the name made unique by the content: `terminal_output_1a2b3c4d.txt`.
+/// Returns a path in `folder`. The content makes the name unique: `terminal_output_1a2b3c4d.txt`.
 pub(super) fn file_name(folder: &str, stem: &str, content: &str, extension: &str) -> String {
     let digest = Sha256::digest(content.as_bytes());
     let short: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     join(folder, &format!("{stem}_{short}.{extension}"))
 }
 
-/// A file in a folder, written as Python's `Path` writes it: without empty parts and `.`.
+/// Joins a folder and a file as Python's `Path` does: without empty parts and `.`.
 fn join(folder: &str, file: &str) -> String {
     // POSIX leaves the meaning of exactly two slashes at the beginning open, so Python keeps them.
     let root = match folder.len() - folder.trim_start_matches('/').len() {
@@ -184,7 +185,7 @@ mod tests {
         assert!(only_notice.starts_with("<response clipped>"));
     }
 
-    /// What the reference answered for the same texts.
+    /// The expected values are the reference's results for the same texts.
     #[test]
     fn lines_and_paths_are_pythons() {
         for (text, count) in

@@ -1,4 +1,5 @@
-//! The table of the page's files. A test compares it with the folders: `UPDATE_GOLDEN=1 cargo test --lib page` writes it.
+//! The table of the page's files. A test compares it with the folders. `UPDATE_GOLDEN=1 cargo test --lib page` updates
+//! it.
 
 use super::Asset;
 

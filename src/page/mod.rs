@@ -1,12 +1,13 @@
-//! The page for people: the files that a browser loads, embedded in the program.
+//! The web page for people: the files that a browser loads, embedded in the program.
 //!
-//! A table of paths and bytes; what serves them is the server's business. `app/` is the page as it is written: HTML,
-//! CSS and ES modules, without a build step. `vendor/` has the modules of other people, each as npm publishes it, with a
-//! script that compares them. Without the feature `page` the table is empty. What the page shows stands in
-//! `docs/page.md`.
+//! This module is a table of paths and bytes. The server serves them. `app/` has the source of the page: HTML, CSS and
+//! ES modules, without a build step. `vendor/` has third-party modules from npm; its script `fetch.sh` compares them
+//! with npm and names the two changes made to them. Without the feature `page` the table is empty. `docs/page.md`
+//! describes what the page shows.
 //!
-//! Invariants, held by tests: every file of the two folders is in the table and nothing else; packed, all of it is under
-//! 150 kB; it has no script and no style but its files, and names nothing that is not in the table.
+//! Invariants, checked by tests: the table has every file of the two folders and no other file; all files together,
+//! compressed, are smaller than 150 kB; the page has no script and no style outside of its files, and refers to no file
+//! that is not in the table.
 
 #[cfg(feature = "page")]
 mod assets;
@@ -20,9 +21,9 @@ use crate::chain::Digest;
 /// A file of the page.
 #[derive(Debug, Clone, Copy)]
 pub struct Asset {
-    /// Its path below the page's folder, such as `lib/api.js`; the page itself is `index.html`.
+    /// The path below the page's folder, such as `lib/api.js`. The page itself is `index.html`.
     pub path: &'static str,
-    /// What it is, as HTTP says it.
+    /// The content type, as in the HTTP header.
     pub content_type: &'static str,
     /// The file.
     pub bytes: &'static [u8],
@@ -31,12 +32,12 @@ pub struct Asset {
 /// All files, by path.
 #[cfg(feature = "page")]
 pub const ASSETS: &[Asset] = assets::ASSETS;
-/// All files, by path; this program was built without them.
+/// All files, by path. The table is empty: this program was built without the feature `page`.
 #[cfg(not(feature = "page"))]
 pub const ASSETS: &[Asset] = &[];
 
-/// What the page may do: run its own modules, look as its own sheets say, ask the server it came from, and show
-/// pictures that it holds itself. No text becomes markup: the browser refuses it.
+/// The content security policy of the page. The page may run its own modules, use its own style sheets, send requests
+/// to its own server and show pictures that it holds itself. The browser refuses to turn text into markup.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'; trusted-types 'none'";
@@ -44,7 +45,7 @@ pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self
 /// The path of the page itself.
 pub const INDEX: &str = "index.html";
 
-/// How hard a file is packed, from 1 to 22: it is done once, when somebody first asks for it.
+/// The compression level, from 1 to 22. Each file is compressed once, at its first request.
 const LEVEL: i32 = 9;
 
 static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -55,7 +56,7 @@ static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
 static PACKED: LazyLock<Vec<OnceLock<Packed>>> =
     LazyLock::new(|| ASSETS.iter().map(|_| OnceLock::new()).collect());
 
-/// A file as Zstandard (RFC 8878), with its tag.
+/// A file compressed with Zstandard (RFC 8878), with its tag.
 struct Packed {
     bytes: Vec<u8>,
     tag: String,
@@ -64,36 +65,36 @@ struct Packed {
 /// A file in a form that can be sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Form {
-    /// What it is, as HTTP says it.
+    /// The content type, as in the HTTP header.
     pub content_type: &'static str,
-    /// The file, as it is or packed.
+    /// The content, plain or compressed.
     pub bytes: &'static [u8],
-    /// Its strong entity tag, quoted: other bytes have another one, and so has another form.
+    /// The strong entity tag, quoted. Different bytes and different forms have different tags.
     pub tag: &'static str,
 }
 
-/// A file by its path, as it is.
+/// Returns the uncompressed file at `path`. `None` if there is no such file.
 #[must_use]
 pub fn asset(path: &str) -> Option<Form> {
-    let place = place(path)?;
-    let Asset { content_type, bytes, .. } = ASSETS[place];
-    Some(Form { content_type, bytes, tag: &TAGS[place] })
+    let index = index(path)?;
+    let Asset { content_type, bytes, .. } = ASSETS[index];
+    Some(Form { content_type, bytes, tag: &TAGS[index] })
 }
 
-/// A file by its path, packed with Zstandard; `None` too where that fails.
+/// Returns the file at `path`, compressed with Zstandard. `None` if there is no such file or the compression fails.
 #[must_use]
 pub fn packed(path: &str) -> Option<Form> {
-    let place = place(path)?;
-    let content_type = ASSETS[place].content_type;
-    if let Some(packed) = PACKED[place].get() {
+    let index = index(path)?;
+    let content_type = ASSETS[index].content_type;
+    if let Some(packed) = PACKED[index].get() {
         return Some(Form { content_type, bytes: &packed.bytes, tag: &packed.tag });
     }
-    let bytes = zstd::bulk::compress(ASSETS[place].bytes, LEVEL).ok()?;
-    let tag = format!("{}-z\"", TAGS[place].trim_end_matches('"'));
-    let packed = PACKED[place].get_or_init(|| Packed { bytes, tag });
+    let bytes = zstd::bulk::compress(ASSETS[index].bytes, LEVEL).ok()?;
+    let tag = format!("{}-z\"", TAGS[index].trim_end_matches('"'));
+    let packed = PACKED[index].get_or_init(|| Packed { bytes, tag });
     Some(Form { content_type, bytes: &packed.bytes, tag: &packed.tag })
 }
 
-fn place(path: &str) -> Option<usize> {
+fn index(path: &str) -> Option<usize> {
     ASSETS.binary_search_by(|asset| asset.path.cmp(path)).ok()
 }

@@ -1,4 +1,4 @@
-//! The table is what the folders hold; the page is small, whole, and has nothing that its policy forbids.
+//! The table matches the folders. The page is small and complete, and contains nothing that its policy forbids.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,16 +7,16 @@ use std::path::Path;
 
 use super::{ASSETS, Asset, asset, packed};
 
-/// The most bytes of all files together, and of all of them packed: what a browser is sent.
+/// The maximum size of all files together, plain and compressed (as a browser receives them), in bytes.
 const BYTES_MAX: usize = 450_000;
 const PACKED_BYTES_MAX: usize = 150_000;
 
-/// The most lines of one file that is not other people's.
+/// The maximum number of lines of one file, third-party files excepted.
 const LINES_MAX: usize = 300;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/page");
 
-/// Paths of the files below a folder, from `FOLDER`.
+/// Adds the paths of the files below a folder, relative to `FOLDER`.
 fn walk(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -28,7 +28,7 @@ fn walk(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// `UPDATE_GOLDEN=1 cargo test --lib page` writes the table anew.
+/// `UPDATE_GOLDEN=1 cargo test --lib page` updates the table.
 #[test]
 fn the_table_has_every_file_of_the_folders() {
     let mut files = BTreeSet::new();
@@ -48,7 +48,7 @@ fn the_table_has_every_file_of_the_folders() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&table, &wanted).unwrap();
     }
-    assert!(text == wanted, "src/page/assets.rs is not what the folders hold: UPDATE_GOLDEN=1");
+    assert!(text == wanted, "src/page/assets.rs does not match the folders; set UPDATE_GOLDEN=1");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_page_is_small_and_its_files_are_short() {
     }
 }
 
-/// The files that are not other people's.
+/// The files of the page, without third-party files.
 fn own() -> impl Iterator<Item = &'static Asset> {
     ASSETS.iter().filter(|file| !file.path.starts_with("vendor/"))
 }
@@ -89,13 +89,13 @@ fn text(file: &Asset) -> &'static str {
     std::str::from_utf8(file.bytes).unwrap()
 }
 
-/// What stands between quotation marks behind a mark.
+/// Returns the texts that follow `mark`, each up to the next quotation mark.
 fn quoted<'t>(text: &'t str, mark: &str) -> Vec<&'t str> {
     let behind = text.split(mark).skip(1);
     behind.filter_map(|rest| rest.split(['"', '\'']).next()).collect()
 }
 
-/// A path relative to a file's folder.
+/// Resolves a path relative to the folder of the file `from`.
 fn joined(from: &str, to: &str) -> String {
     let mut steps: Vec<&str> = from.split('/').collect();
     steps.pop();
@@ -110,7 +110,7 @@ fn joined(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn every_module_and_every_sheet_that_is_named_is_there() {
+fn every_referenced_module_and_sheet_exists() {
     for file in ASSETS.iter().filter(|file| file.path.ends_with("js")) {
         for mark in ["from '", "from \"", "from\"", "import '", "import('"] {
             for named in quoted(text(file), mark).into_iter().filter(|name| name.starts_with('.')) {
@@ -127,7 +127,7 @@ fn every_module_and_every_sheet_that_is_named_is_there() {
 }
 
 #[test]
-fn nothing_asks_for_what_the_policy_forbids() {
+fn no_file_uses_what_the_policy_forbids() {
     let index = std::str::from_utf8(asset("index.html").unwrap().bytes).unwrap();
     assert!(!index.contains("<style") && !index.contains(" style=") && !index.contains(" on"), "{index}");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Commands of a plugin: Markdown whose text is an instruction, called upon by `/<plugin>:<command>`.
+//! Commands of a plugin: Markdown files whose text is an instruction. `/<plugin>:<command>` triggers a command.
 
 use std::path::Path;
 
@@ -12,22 +12,22 @@ use crate::skill::{Skill, Trigger};
 /// One command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Its name: that of its file.
+    /// The name: that of its file without the extension.
     pub name: String,
-    /// What it is for.
+    /// The description.
     pub description: String,
-    /// What may follow it.
+    /// A hint on the arguments of the command.
     pub argument_hint: Option<String>,
-    /// The tools that it is meant for.
+    /// The tools listed in `allowed-tools`.
     pub allowed_tools: Vec<String>,
-    /// Its instruction.
+    /// The instruction.
     pub content: String,
-    /// The path of its file.
+    /// The path of the file.
     pub source: String,
 }
 
 impl Command {
-    /// The skill that it is in a conversation.
+    /// Returns the command as a skill of a conversation.
     #[must_use]
     pub fn skill(&self, plugin: &str) -> Skill {
         let mut parts = Vec::new();
@@ -54,7 +54,7 @@ impl Command {
     }
 }
 
-/// Reads the commands of a folder that is the plugin's or lies in it; `root` is the plugin's.
+/// Reads the commands of `folder`, which must lie in `root`, the plugin's folder, or be it.
 pub(super) fn read_all(folder: &Path, root: &Path) -> (Vec<Command>, Vec<PluginProblem>) {
     let (mut commands, mut problems) = (Vec::new(), Vec::new());
     if !folder.is_dir() || !file::lies_within(folder, root) {
@@ -75,7 +75,7 @@ pub(super) fn read_all(folder: &Path, root: &Path) -> (Vec<Command>, Vec<PluginP
 }
 
 fn read(path: &Path) -> Result<Command, String> {
-    // Python reads line ends of every system as one.
+    // Python converts all line ends to `\n` when it reads a text.
     let text = file::text(path)?.replace("\r\n", "\n").replace('\r', "\n");
     let front = Front::read(&text).map_err(|error| error.to_string())?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());

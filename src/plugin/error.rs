@@ -1,73 +1,73 @@
-//! What can be wrong with a plugin, by whose fault it is.
+//! What can be wrong with a plugin.
 
 use std::path::PathBuf;
 
-/// Why a plugin cannot be had. No message holds a credential.
+/// Why a plugin cannot be fetched, read or installed. No message holds a credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PluginError {
-    /// The text names no place that a plugin could be at.
+    /// The text is no valid source of a plugin.
     #[error(
         "Unable to parse plugin source: {0}. Expected formats: 'github:owner/repo', git URL, or local path"
     )]
     Source(String),
-    /// A path within a repository is none, or leads out of it.
+    /// A path within a repository is invalid, or leads out of the repository.
     #[error("repo_path {path:?} is refused: {reason}")]
     Path {
         /// The path.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
-    /// What is to be taken of a repository can be no name in git.
+    /// The requested branch, tag or commit is no valid name in git.
     #[error("{0:?} is no branch, tag or commit")]
     Reference(String),
-    /// There is no such folder.
+    /// The folder does not exist.
     #[error("Plugin directory not found: {}", .0.display())]
     NoFolder(PathBuf),
     /// The folder is not in the repository.
     #[error("repo_path not found: {0}")]
     NoPath(String),
-    /// Its manifest is none.
+    /// The manifest is missing or invalid.
     #[error("Invalid plugin: {}: {reason}", path.display())]
     Manifest {
-        /// The manifest, or the folder that lacks one.
+        /// The path of the manifest, or of the folder without one.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A secret that the source names is not there.
+    /// The source refers to a secret that does not exist.
     #[error("Missing secret: {0}")]
     Secret(String),
-    /// There is no folder to fetch into.
-    #[error("there is no folder that a plugin could be fetched into")]
+    /// There is no cache folder to fetch into.
+    #[error("there is no cache folder to fetch a plugin into")]
     NoCache,
-    /// The repository wants to know who asks, and was not convinced.
+    /// The repository requires authentication, and it failed.
     #[error("Failed to fetch plugin from {source_text}: authentication failed")]
     Refused {
-        /// Where from.
+        /// The source.
         source_text: String,
     },
     /// The repository has no such branch, tag or commit.
     #[error("Failed to fetch plugin from {source_text}: ref not found: {reference}")]
     NoReference {
-        /// Where from.
+        /// The source.
         source_text: String,
-        /// What was asked for.
+        /// The requested branch, tag or commit.
         reference: String,
     },
-    /// The repository cannot be reached, or is none.
+    /// The repository cannot be reached, or there is none at this address.
     #[error("Failed to fetch plugin from {source_text}: {reason}")]
     Unavailable {
-        /// Where from.
+        /// The source.
         source_text: String,
-        /// Git's account.
+        /// Git's error message.
         reason: String,
     },
     /// It took too long.
     #[error("Git operation timed out after {seconds} seconds")]
     Late {
-        /// How long was waited.
+        /// The time limit.
         seconds: u64,
     },
     /// No marketplace of that name is registered.
@@ -76,16 +76,16 @@ pub enum PluginError {
     /// No marketplace has a plugin of that name.
     #[error("{0}")]
     NotFound(String),
-    /// Several marketplaces have one of that name, or the reference names none.
+    /// Several marketplaces have a plugin of that name, or the reference to the plugin is invalid.
     #[error("{0}")]
     Ambiguous(String),
-    /// Its name is none that something can be installed under.
+    /// The name is not allowed for an installed plugin or skill.
     #[error("Invalid extension name. Expected kebab-case, got {0:?}.")]
     Name(String),
-    /// Something of that name is installed.
+    /// A plugin or skill of that name is installed already.
     #[error("Extension '{0}' is already installed")]
     Exists(String),
-    /// A skill that was to be installed is none.
+    /// The skill to install is missing or invalid.
     #[error("Invalid skill: {0}")]
     Skill(String),
     /// A folder or a file cannot be used.
@@ -93,13 +93,13 @@ pub enum PluginError {
     File {
         /// The folder or file.
         path: PathBuf,
-        /// The system's account.
+        /// The system's error message.
         reason: String,
     },
 }
 
 impl PluginError {
-    /// What the reference's server calls it.
+    /// Returns the error code of the reference's server.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -121,19 +121,19 @@ impl PluginError {
         }
     }
 
-    /// Whether what was asked for is not there, and nothing is wrong with how it was asked.
+    /// Returns whether the requested plugin or marketplace does not exist. The request itself is valid then.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::NotFound(_) | Self::NoMarketplace(_))
     }
 }
 
-/// A part of a plugin that cannot be used. The others are used all the same.
+/// A part of a plugin that cannot be used. The other parts are used all the same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct PluginProblem {
     /// The file.
     pub path: String,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: String,
 }

@@ -1,8 +1,8 @@
-//! Bringing a plugin here: a folder of this machine as it is, a commit of a repository into the cache.
+//! Fetches plugins: uses a folder of this machine as it is, or puts a commit of a repository into the cache.
 //!
-//! A repository's commit is kept whole and never changed under `<cache>/<name>-<hash>/resolved-refs/<commit>`, where the
-//! reference keeps it too; a source that names a commit is had from there without asking anybody. Git runs without a
-//! shell, asks nobody anything and has a bounded time; what it says is told without credentials.
+//! The cache keeps a whole commit under `<cache>/<name>-<hash>/resolved-refs/<commit>`, like the reference, and never
+//! changes it. A source that names a cached commit needs no network access. Git runs without a shell, without prompts
+//! and with a time limit. Its messages are shown without credentials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,50 +16,50 @@ use super::source::{Origin, cache_name};
 use super::{PluginError, PluginSource, file, without_credentials};
 use crate::git::{Unsafe, Use};
 
-/// How long bringing one plugin may take where nobody says.
+/// The default time limit for fetching one plugin.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where commits are kept below a repository's folder.
+/// The folder for commits below a repository's folder.
 const COMMITS: &str = "resolved-refs";
 
-/// How much of what git says is kept, in bytes.
-const SAID_BYTES_MAX: u64 = 16 << 10;
+/// The maximum size of git's output that is kept, in bytes for each stream. The rest is discarded.
+const OUTPUT_BYTES_MAX: u64 = 16 << 10;
 
-/// What brings plugins.
+/// Fetches plugins.
 #[derive(Debug, Clone)]
 pub struct Fetcher {
-    /// Where commits of repositories are kept.
+    /// The cache for commits of repositories. Without it, repositories cannot be fetched.
     pub cache: Option<PathBuf>,
     /// The folder that `~` stands for.
     pub home: Option<PathBuf>,
-    /// How long one may take.
+    /// The time limit for one plugin.
     pub patience: Duration,
-    /// Whether git may use the person's own settings: their helpers for passwords.
+    /// Whether git uses the user's own settings, which include credential helpers.
     pub settings: GitSettings,
 }
 
-/// Which settings git has.
+/// The settings that git uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitSettings {
-    /// The person's own.
+    /// The user's own settings.
     Own,
-    /// None at all.
+    /// No settings.
     None,
 }
 
-/// A plugin's folder that is here.
+/// A fetched plugin: its folder on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
     /// The folder.
     pub folder: PathBuf,
-    /// The commit that it is of; none for a folder of this machine.
+    /// The fetched commit. `None` for a folder of this machine.
     pub commit: Option<String>,
-    /// The name of the repository, where the folder is all of it.
+    /// The name of the repository. `None` unless the folder is the whole repository.
     pub repository: Option<String>,
 }
 
 impl Fetcher {
-    /// What keeps commits in the folder of this person, where the reference keeps them too.
+    /// Makes a fetcher that caches commits in the user's home folder, at the reference's place.
     #[must_use]
     pub fn of_home(home: &Path) -> Self {
         Self {
@@ -70,10 +70,10 @@ impl Fetcher {
         }
     }
 
-    /// Brings a plugin here. The source's secrets are put in already; `hidden` are their values.
+    /// Fetches a plugin. The secrets are already put into `source`; `hidden` are their values.
     ///
     /// # Errors
-    /// What [`PluginError`] has of sources, folders and git.
+    /// The errors of [`PluginError`] for sources, folders and git.
     pub async fn fetch(&self, source: &PluginSource, hidden: &[String]) -> Result<Fetched, PluginError> {
         let (url, path) = match source.origin()? {
             Origin::Folder(folder) => return self.folder(&folder, source.repo_path.as_deref()),
@@ -95,7 +95,7 @@ impl Fetcher {
                     shown: hide(&without_credentials(&source.source), hidden),
                     end: Instant::now() + self.patience,
                 };
-                git.bring(&url, reference, &commits).await?
+                git.fetch_commit(&url, reference, &commits).await?
             }
         };
         let whole = commits.join(&commit);
@@ -116,7 +116,7 @@ impl Fetcher {
     }
 }
 
-/// A folder in another one, which it does not lead out of.
+/// Returns the folder at `path` in `whole`. `path` must not lead out of `whole`.
 fn within(whole: &Path, path: Option<&str>) -> Result<PathBuf, PluginError> {
     let Some(path) = path.map(|path| path.trim_matches('/')).filter(|path| !path.is_empty()) else {
         return Ok(whole.to_owned());
@@ -133,7 +133,7 @@ fn is_commit(name: &str) -> bool {
     name.len() == 40 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Refuses what git would take for something else than a name.
+/// Rejects a name that git would read as something else than a name.
 fn check_reference(name: &str) -> Result<(), PluginError> {
     let is_odd = |letter: char| letter.is_control() || letter.is_whitespace() || ":?*[\\^~".contains(letter);
     if name.starts_with(['-', '+']) || name.contains("..") || name.contains("@{") || name.chars().any(is_odd)
@@ -143,7 +143,7 @@ fn check_reference(name: &str) -> Result<(), PluginError> {
     Ok(())
 }
 
-/// A text without the values of secrets.
+/// Replaces the values of secrets in a text.
 fn hide(text: &str, hidden: &[String]) -> String {
     let mut text = text.to_owned();
     for value in hidden.iter().filter(|value| !value.is_empty()) {
@@ -152,44 +152,49 @@ fn hide(text: &str, hidden: &[String]) -> String {
     text
 }
 
-/// Git, for one plugin.
+/// Runs git for one plugin.
 struct Git<'a> {
     fetcher: &'a Fetcher,
     hidden: &'a [String],
-    /// The source as errors tell of it.
+    /// The source as error messages show it.
     shown: String,
     end: Instant,
 }
 
-/// A folder that is gone when nobody needs it, also where nobody waits for git to end.
-struct Aside(PathBuf);
+/// A temporary folder. It is removed on drop, also if the fetch is cancelled.
+struct TempFolder(PathBuf);
 
-impl Drop for Aside {
+impl Drop for TempFolder {
     fn drop(&mut self) {
-        // It was moved where all went well.
-        let _gone = fs::remove_dir_all(&self.0);
+        // After a success the folder is gone already, because it was moved.
+        let _gone_already = fs::remove_dir_all(&self.0);
     }
 }
 
-/// What git did.
+/// The result of one run of git.
 struct Ran {
     is_fine: bool,
-    out: String,
-    said: String,
+    stdout: String,
+    stderr: String,
 }
 
 impl Git<'_> {
-    /// Brings a commit into its folder, and answers which it is.
-    async fn bring(&self, url: &str, reference: Option<&str>, commits: &Path) -> Result<String, PluginError> {
+    /// Fetches a commit into its folder and returns the id of the commit.
+    async fn fetch_commit(
+        &self,
+        url: &str,
+        reference: Option<&str>,
+        commits: &Path,
+    ) -> Result<String, PluginError> {
         fs::create_dir_all(commits).map_err(file::failed(commits))?;
         let work = commits.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
         fs::create_dir(&work).map_err(file::failed(&work))?;
-        let work = Aside(work);
+        let work = TempFolder(work);
         let commit = self.check_out(url, reference, &work.0).await?;
         let place = commits.join(&commit);
         let moved = fs::remove_dir_all(work.0.join(".git")).and_then(|()| fs::rename(&work.0, &place));
         match moved {
-            // Somebody else may have been first.
+            // Another fetch may have put the same commit there first.
             Err(error) if !place.is_dir() => Err(file::failed(&place)(error)),
             Ok(()) | Err(_) => Ok(commit),
         }
@@ -218,7 +223,8 @@ impl Git<'_> {
             {
                 return Err(error);
             }
-            // Not every server gives out a commit by its name, and none a piece of a name: it is looked for here.
+            // Not every server serves a commit by its id, and no server by a part of the id. So all branches and tags
+            // are fetched and searched.
             let all = [
                 "fetch",
                 "--quiet",
@@ -232,7 +238,7 @@ impl Git<'_> {
             name = format!("{wanted}^{{commit}}");
         }
         let found = self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &name], work).await?;
-        let commit = found.out.trim().to_ascii_lowercase();
+        let commit = found.stdout.trim().to_ascii_lowercase();
         if !found.is_fine || !is_commit(&commit) {
             return Err(self.no_reference(wanted));
         }
@@ -244,7 +250,7 @@ impl Git<'_> {
     }
 
     async fn run(&self, arguments: &[&str], work: &Path) -> Result<Ran, PluginError> {
-        let late = || PluginError::Late { seconds: self.fetcher.patience.as_secs() };
+        let timed_out = || PluginError::Late { seconds: self.fetcher.patience.as_secs() };
         let unavailable = |error: Unsafe| PluginError::Unavailable {
             source_text: self.shown.clone(),
             reason: format!("git cannot be run: {error}"),
@@ -257,16 +263,16 @@ impl Git<'_> {
         git.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = git.spawn().map_err(|error| unavailable(error.into()))?;
         let group = child.id();
-        let (out, said) = (child.stdout.take(), child.stderr.take());
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let whole = async {
-            let (out, said) = tokio::join!(read(out), read(said));
-            (out, said, child.wait().await)
+            let (stdout, stderr) = tokio::join!(read(stdout), read(stderr));
+            (stdout, stderr, child.wait().await)
         };
-        let Ok((out, said, status)) = tokio::time::timeout_at(self.end, whole).await else {
+        let Ok((stdout, stderr, status)) = tokio::time::timeout_at(self.end, whole).await else {
             kill(group);
-            return Err(late());
+            return Err(timed_out());
         };
-        Ok(Ran { is_fine: status.map_err(|error| unavailable(error.into()))?.success(), out, said })
+        Ok(Ran { is_fine: status.map_err(|error| unavailable(error.into()))?.success(), stdout, stderr })
     }
 
     fn no_reference(&self, reference: &str) -> PluginError {
@@ -276,15 +282,15 @@ impl Git<'_> {
         }
     }
 
-    /// What git's words mean.
+    /// Converts git's error messages to an error.
     fn failed(&self, ran: &Ran, reference: Option<&str>) -> PluginError {
-        let said = hide(&without_credentials(ran.said.trim()), self.hidden);
-        let lower = said.to_lowercase();
-        let says = |words: &[&str]| words.iter().any(|words| lower.contains(words));
-        if says(&["authentication failed", "authentication required"]) {
+        let stderr = hide(&without_credentials(ran.stderr.trim()), self.hidden);
+        let lower = stderr.to_lowercase();
+        let mentions = |words: &[&str]| words.iter().any(|words| lower.contains(words));
+        if mentions(&["authentication failed", "authentication required"]) {
             return PluginError::Refused { source_text: self.shown.clone() };
         }
-        let lacks = [
+        let missing = [
             "couldn't find remote ref",
             "could not find remote ref",
             "not our ref",
@@ -292,25 +298,25 @@ impl Git<'_> {
             "bad object",
             "needed a single revision",
         ];
-        if says(&lacks) {
+        if mentions(&missing) {
             return self.no_reference(reference.unwrap_or("HEAD"));
         }
-        let said: String =
-            said.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-        PluginError::Unavailable { source_text: self.shown.clone(), reason: said }
+        let stderr: String =
+            stderr.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        PluginError::Unavailable { source_text: self.shown.clone(), reason: stderr }
     }
 }
 
-/// All that comes, of which the beginning is kept.
+/// Reads a pipe to its end and keeps the beginning.
 async fn read(pipe: Option<impl AsyncRead + Unpin>) -> String {
     let Some(mut pipe) = pipe else { return String::new() };
     let mut kept = Vec::new();
-    let _whole = (&mut pipe).take(SAID_BYTES_MAX).read_to_end(&mut kept).await;
+    let _whole = (&mut pipe).take(OUTPUT_BYTES_MAX).read_to_end(&mut kept).await;
     let _rest = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// Kills git and what it has started.
+/// Kills git and the processes that it started.
 fn kill(group: Option<u32>) {
     #[cfg(unix)]
     if let Some(group) = group.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {

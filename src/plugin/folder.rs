@@ -1,4 +1,4 @@
-//! Plugins that lie in a person's folders and a project's: nobody has to name them.
+//! Plugins in the user's folders and the project's. A conversation has them without naming them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use super::{Extension, Installed, Plugin, PluginProblem, file};
 use crate::skill::{self, Folder, Names};
 
-/// Which plugins a conversation has without naming them.
+/// The plugins that a conversation has without naming them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AmbientPlugins {
-    /// None.
+    /// No plugins.
     #[default]
     None,
-    /// A person's: their folders' and those they have had installed.
+    /// The user's plugins: those in the user's folders and the installed ones.
     Own,
-    /// The project's too. Its hooks and servers are commands that are run.
+    /// Also the project's plugins. Their hooks and servers are commands that are run.
     All,
 }
 
-/// The plugins of a person and of a project, of one name the project's. Where a folder holds none there is a problem, and
-/// the others are there all the same.
+/// Returns the plugins of the user and of the project. If both have a plugin of one name, the project's is used. A
+/// folder without a valid plugin is a problem and does not affect the other plugins.
 #[must_use]
 pub fn available(home: Option<&Path>, project: Option<&Path>) -> (Vec<Plugin>, Vec<PluginProblem>) {
     let data = home.map(data_root);
@@ -35,13 +35,13 @@ pub fn available(home: Option<&Path>, project: Option<&Path>) -> (Vec<Plugin>, V
             take(Plugin::read(&folder, data), &mut plugins, &mut problems);
         }
     }
-    let mut own = Vec::new();
+    let mut of_project = Vec::new();
     for root in project.map(roots).unwrap_or_default() {
         for folder in [".agents/plugins", ".openhands/plugins"] {
-            read(&root.join(folder), None, data, &mut own, &mut problems);
+            read(&root.join(folder), None, data, &mut of_project, &mut problems);
         }
     }
-    for plugin in own {
+    for plugin in of_project {
         match plugins.iter_mut().find(|known| known.name() == plugin.name()) {
             Some(place) => *place = plugin,
             None => plugins.push(plugin),
@@ -50,7 +50,7 @@ pub fn available(home: Option<&Path>, project: Option<&Path>) -> (Vec<Plugin>, V
     (plugins, problems)
 }
 
-/// The skills of a person: their folders', then those they have had installed.
+/// Returns the skills of the user: those in the user's folders, then the installed ones.
 #[must_use]
 pub fn skills_of_person(home: &Path) -> Folder {
     let mut found = skill::user(home);
@@ -62,20 +62,20 @@ pub fn skills_of_person(home: &Path) -> Folder {
     found
 }
 
-/// Where plugins of the portable layout keep what is theirs, in a person's folder.
+/// Returns the folder in the user's home where plugins of the portable layout keep their data.
 #[must_use]
 pub fn data_root(home: &Path) -> PathBuf {
     home.join(".openhands/plugin-data")
 }
 
-/// The folder, and the root of its repository.
+/// Returns the project's folder, and the root of its repository if that is another folder.
 fn roots(project: &Path) -> Vec<PathBuf> {
     let root = project.ancestors().find(|folder| folder.join(".git").exists());
     let root = root.filter(|root| *root != project).map(Path::to_owned);
     std::iter::once(project.to_owned()).chain(root).collect()
 }
 
-/// Takes in the plugins of a folder, each a folder in it, but for `skip`.
+/// Reads the plugins of a folder: each of its subfolders except `skip`.
 fn read(
     folder: &Path,
     skip: Option<&Path>,
@@ -90,7 +90,7 @@ fn read(
     }
 }
 
-/// Takes in a plugin unless its name is there, or the problem with it.
+/// Adds a plugin unless one of that name is there already. Adds the problem if reading failed.
 fn take(
     read: Result<Plugin, super::PluginError>,
     plugins: &mut Vec<Plugin>,

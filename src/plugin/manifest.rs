@@ -1,4 +1,4 @@
-//! What a plugin says of itself: `.plugin/plugin.json`, or `.claude-plugin/plugin.json`.
+//! The manifest of a plugin: `.plugin/plugin.json`, or `.claude-plugin/plugin.json`.
 
 use std::path::Path;
 
@@ -7,42 +7,42 @@ use serde_json::{Map, Value};
 use super::file::{self, member, nullable};
 use super::{NAME_BYTES_MAX, Plugin, PluginError};
 
-/// Where the manifest of the usual layout is looked for, in this order.
+/// The folders that may have the manifest of the usual layout, in order of precedence.
 pub(super) const FOLDERS: [&str; 2] = [".plugin", ".claude-plugin"];
 
-/// Its name there.
+/// The name of the manifest's file.
 pub(super) const FILE: &str = "plugin.json";
 
-/// What a plugin says of itself.
+/// What a plugin declares about itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
-    /// Its name: not empty, without control characters, at most [`NAME_BYTES_MAX`] bytes.
+    /// The name: not empty, without control characters, at most [`NAME_BYTES_MAX`] bytes.
     pub name: String,
-    /// Its version; `1.0.0` where it says none.
+    /// The version. `1.0.0` if the manifest has none.
     pub version: String,
-    /// What it is for.
+    /// The description.
     pub description: String,
-    /// Who made it.
+    /// The author.
     pub author: Option<Author>,
-    /// The command that it begins with.
+    /// The name of the command that starts the plugin.
     pub entry_command: Option<String>,
-    /// The rest of it.
+    /// All other members.
     pub more: Map<String, Value>,
 }
 
-/// Who made a plugin.
+/// The author of a plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Author {
-    /// Their name.
+    /// The name.
     pub name: String,
-    /// Their address.
+    /// The e-mail address.
     pub email: Option<String>,
-    /// Their page.
+    /// The web page.
     pub url: Option<String>,
 }
 
 impl Manifest {
-    /// Reads the manifest of the usual layout; without one a plugin has the name of its folder.
+    /// Reads the manifest of the usual layout. A plugin without one gets the name of its folder.
     pub(super) fn read(folder: &Path) -> Result<Self, PluginError> {
         let Some(path) =
             FOLDERS.iter().map(|name| folder.join(name).join(FILE)).find(|path| file::is_there(path))
@@ -66,7 +66,7 @@ impl Manifest {
         Self::of(members).map_err(wrong)?.checked(&path)
     }
 
-    /// Takes the members of a manifest.
+    /// Makes a manifest from the members of its JSON object.
     pub(super) fn of(mut members: Map<String, Value>) -> Result<Self, String> {
         let author = match members.get("author") {
             None | Some(Value::Null) => None,
@@ -92,7 +92,7 @@ impl Manifest {
         Ok(Self { more: members, ..manifest })
     }
 
-    /// Refuses a name that no list could show.
+    /// Rejects a name that is empty, too long or has control characters.
     pub(super) fn checked(self, path: &Path) -> Result<Self, PluginError> {
         let reason = if self.name.is_empty() {
             "name is empty"
@@ -108,10 +108,10 @@ impl Manifest {
 }
 
 impl Plugin {
-    /// The manifest of a folder as it stands there, of either layout.
+    /// Returns the manifest of a folder, of either layout, as the file has it.
     ///
     /// # Errors
-    /// [`PluginError::Manifest`] where there is none, or it is no JSON object.
+    /// [`PluginError::Manifest`] if there is none, or it is not a JSON object.
     pub fn raw_manifest(folder: &Path) -> Result<Map<String, Value>, PluginError> {
         let wrong = |path: &Path, reason: &str| PluginError::Manifest {
             path: path.to_owned(),
@@ -126,7 +126,7 @@ impl Plugin {
 }
 
 impl Author {
-    /// Takes `Name <address>` apart.
+    /// Splits `Name <address>` into name and address.
     #[must_use]
     pub fn of_text(text: &str) -> Self {
         match text.split_once('<') {

@@ -1,4 +1,4 @@
-//! A marketplace: a folder that lists plugins and skills, and where each is.
+//! A marketplace: a folder with a list of plugins and skills and their sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,53 +15,53 @@ const FILE: &str = "marketplace.json";
 /// A list of plugins and skills.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marketplace {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The folder that its relative sources are meant from.
+    /// The folder. Relative sources start here.
     pub folder: PathBuf,
-    /// Its plugins, in its order.
+    /// The plugins, in the order of the list.
     pub plugins: Vec<PluginEntry>,
-    /// Skills of their own, in its order.
+    /// The skills that belong to no plugin, in the order of the list.
     pub skills: Vec<SkillEntry>,
 }
 
 /// A plugin of a marketplace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginEntry {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is for.
+    /// The description.
     pub description: Option<String>,
-    /// Where it is.
+    /// The source.
     pub source: EntrySource,
 }
 
 /// A skill of a marketplace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillEntry {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is for.
+    /// The description.
     pub description: Option<String>,
-    /// A path, or the address of a folder at GitHub.
+    /// A path, or the URL of a folder at GitHub.
     pub source: String,
 }
 
-/// Where a plugin of a marketplace is.
+/// The source of a plugin of a marketplace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntrySource {
-    /// A path, or a source as any other.
+    /// A path, or the text of any other source.
     Text(String),
-    /// In a repository.
+    /// A repository.
     Repository(PluginSource),
 }
 
 impl Marketplace {
-    /// Reads the list of a folder. Without a list its folders of skills are one; `name` is its name then.
+    /// Reads the list of a folder. If there is no list, makes one from the folder's skills; `name` is its name then.
     ///
     /// # Errors
-    /// [`PluginError::NoFolder`], and [`PluginError::Manifest`] where there is neither a list nor a skill, or the list is
-    /// none.
+    /// [`PluginError::NoFolder`]; [`PluginError::Manifest`] if there is neither a list nor a skill, or the list is
+    /// invalid.
     pub fn read(folder: &Path, name: &str) -> Result<Self, PluginError> {
         let folder = fs::canonicalize(folder).map_err(|_| PluginError::NoFolder(folder.to_owned()))?;
         let found = FOLDERS.iter().map(|inner| folder.join(inner).join(FILE)).find(|path| path.exists());
@@ -71,7 +71,7 @@ impl Marketplace {
         }
     }
 
-    /// Reads the list in this file, which lies in the marketplace's folder.
+    /// Reads the list in the file `path`, which must lie in the marketplace's folder.
     ///
     /// # Errors
     /// [`PluginError::Manifest`].
@@ -115,7 +115,7 @@ impl Marketplace {
         })
     }
 
-    /// A folder of skills without a list.
+    /// Makes a marketplace from a folder of skills without a list.
     fn of_skills(folder: &Path, name: &str) -> Result<Self, PluginError> {
         let inner: Vec<PathBuf> = ["skills", ".skills"]
             .iter()
@@ -139,14 +139,14 @@ impl Marketplace {
         Ok(Self { name: name.to_owned(), folder: folder.to_owned(), plugins: Vec::new(), skills })
     }
 
-    /// The plugin of this name.
+    /// Returns the plugin of this name.
     #[must_use]
     pub fn plugin(&self, name: &str) -> Option<&PluginEntry> {
         self.plugins.iter().find(|plugin| plugin.name == name)
     }
 
-    /// Where a plugin of it is. What is in its folder has to lie there; nothing else of this machine is named by a
-    /// marketplace that came from elsewhere, which `is_own` says it did not.
+    /// Returns the source of one of its plugins. A relative path must stay in the marketplace's folder. Any other
+    /// folder of this machine is only allowed if the marketplace itself is a folder of this machine (`is_own`).
     ///
     /// # Errors
     /// [`PluginError::Path`].
@@ -177,7 +177,7 @@ impl Marketplace {
 }
 
 impl SkillEntry {
-    /// Where it is, where that is a folder at GitHub: `https://github.com/owner/repo/tree/branch/path`.
+    /// Returns the source, if it is a folder at GitHub: `https://github.com/owner/repo/tree/branch/path`.
     #[must_use]
     pub fn repository(&self) -> Option<PluginSource> {
         let rest = self.source.strip_prefix("https://github.com/")?;
@@ -193,7 +193,7 @@ impl SkillEntry {
         })
     }
 
-    /// Its folder, where it is in the marketplace's.
+    /// Returns the folder, if it lies in the marketplace's folder.
     #[must_use]
     pub fn folder(&self, marketplace: &Path) -> Option<PathBuf> {
         if self.source.starts_with(['/', '~']) || self.source.contains("://") || climbs(&self.source) {
@@ -204,7 +204,7 @@ impl SkillEntry {
     }
 }
 
-/// The skill of a folder with a `SKILL.md`, both in `root`; `None` where there is none.
+/// Reads the skill of a folder with a `SKILL.md`, both in `root`. `None` if there is none.
 pub(super) fn standalone(folder: &Path, root: &Path, names: Names) -> Option<Result<Skill, SkillProblem>> {
     if !folder.is_dir() || !file::lies_within(folder, root) {
         return None;
@@ -235,13 +235,13 @@ fn named(entry: &Map<String, Value>) -> Result<String, String> {
     }
 }
 
-/// A source that is an object: `github` with a repository, or `url` with an address.
+/// Reads a source that is an object: `github` with a repository, or `url` with a URL.
 fn repository(source: &Map<String, Value>) -> Result<PluginSource, String> {
     let text = |name: &str| file::nullable(source, name).map(|text| text.filter(|text| !text.is_empty()));
     let place = match text("source")?.as_deref() {
         Some("github") => format!("github:{}", text("repo")?.ok_or("GitHub source requires 'repo' field")?),
         Some("url") => text("url")?.ok_or("URL source requires 'url' field")?,
-        Some(_) | None => return Err("a source's type is github or url".to_owned()),
+        Some(_) | None => return Err("a source's type must be github or url".to_owned()),
     };
     Ok(PluginSource { source: place, reference: text("ref")?, repo_path: text("path")? })
 }

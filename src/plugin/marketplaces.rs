@@ -1,4 +1,4 @@
-//! Plugins by name: the marketplaces that an agent's settings register.
+//! Finds plugins by name in the marketplaces that an agent's settings register.
 
 use serde_json::Value;
 
@@ -8,21 +8,21 @@ use crate::event::Json;
 use crate::event::json::Raw;
 use crate::skill::{Names, Skill};
 
-/// How many marketplaces an agent may have registered.
+/// The maximum number of marketplaces that an agent may register. Further ones are ignored.
 const REGISTRATIONS_MAX: usize = 100;
 
-/// A marketplace that an agent's settings name.
+/// A marketplace that an agent's settings register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
-    /// Its name here.
+    /// The name under which it is registered.
     pub name: String,
-    /// Where it is.
+    /// The source.
     pub source: PluginSource,
-    /// What of it every conversation has.
+    /// Which of its plugins and skills every conversation has.
     pub auto_load: AutoLoad,
 }
 
-/// What of a marketplace every conversation has.
+/// Which plugins and skills of a marketplace every conversation has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum AutoLoad {
     /// Nothing.
@@ -34,7 +34,7 @@ pub enum AutoLoad {
     These(Vec<String>),
 }
 
-/// The marketplaces that are registered, and what was fetched of them.
+/// The registered marketplaces, and a cache of those that were fetched.
 #[derive(Debug, Clone, Default)]
 pub struct Marketplaces {
     registered: Vec<Registration>,
@@ -42,12 +42,12 @@ pub struct Marketplaces {
 }
 
 impl Registration {
-    /// Takes the reference's object.
+    /// Reads the reference's JSON object.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason if the object is invalid.
     pub fn of(value: &Value) -> Result<Self, String> {
-        let members = value.as_object().ok_or("a marketplace is an object")?;
+        let members = value.as_object().ok_or("a marketplace must be an object")?;
         let name = members.get("name").and_then(Value::as_str).ok_or("a marketplace needs a name")?;
         let source =
             PluginSource::of_members(members).map_err(|(member, problem)| format!("{member}: {problem}"))?;
@@ -63,7 +63,7 @@ impl Registration {
         Ok(Self { name: name.to_owned(), source, auto_load })
     }
 
-    /// Those of an agent's `agent_context`; what is none is passed over.
+    /// Reads the registrations in an agent's `agent_context`. Invalid ones are skipped.
     #[must_use]
     pub fn read_all(context: Raw<'_>) -> Vec<Self> {
         let list = context.get("registered_marketplaces").into_iter().flat_map(Raw::elements);
@@ -88,23 +88,23 @@ impl Registration {
 }
 
 impl Marketplaces {
-    /// Of these registrations; their secrets are put in already. Nothing is fetched yet.
+    /// Makes the object for these registrations. Secrets must be put into their sources before. Nothing is fetched yet.
     #[must_use]
     pub fn new(registered: Vec<Registration>) -> Self {
         Self { registered, fetched: Vec::new() }
     }
 
-    /// Whether there is none.
+    /// Returns whether no marketplace is registered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.registered.is_empty()
     }
 
-    /// The source of a plugin: `name`, or `name@marketplace`.
+    /// Finds the source of a plugin by its reference: `name`, or `name@marketplace`.
     ///
     /// # Errors
-    /// [`PluginError::Ambiguous`] where several have it or the reference is none, [`PluginError::NotFound`],
-    /// [`PluginError::NoMarketplace`], and what fetching can meet.
+    /// [`PluginError::Ambiguous`] if several marketplaces have it or the reference is invalid,
+    /// [`PluginError::NotFound`], [`PluginError::NoMarketplace`], and the errors of fetching.
     pub async fn resolve(&mut self, reference: &str, fetcher: &Fetcher) -> Result<PluginSource, PluginError> {
         if reference.is_empty() {
             return Err(PluginError::Ambiguous("Plugin reference must not be empty".to_owned()));
@@ -117,9 +117,9 @@ impl Marketplaces {
             let known = self.registered.iter().find(|known| known.name == marketplace).cloned();
             let known = known.ok_or_else(|| PluginError::NoMarketplace(marketplace.to_owned()))?;
             let (found, is_own) = self.fetched(&known, fetcher).await?;
-            let none =
+            let not_found =
                 || PluginError::NotFound(format!("Plugin '{name}' not found in marketplace '{marketplace}'"));
-            return found.source(found.plugin(name).ok_or_else(none)?, is_own);
+            return found.source(found.plugin(name).ok_or_else(not_found)?, is_own);
         }
         let (mut matches, mut failures, mut searched) = (Vec::new(), Vec::new(), 0);
         for known in self.registered.clone() {
@@ -153,8 +153,8 @@ impl Marketplaces {
         }
     }
 
-    /// What every conversation has of them: plugins, and skills of their own. A marketplace that cannot be had is a
-    /// problem, and so is a plugin or a skill of it.
+    /// Returns the plugins and skills that every conversation has. A marketplace that cannot be fetched or read is a
+    /// problem, and so is an invalid plugin or skill.
     pub async fn auto_loaded(
         &mut self,
         fetcher: &Fetcher,
@@ -188,7 +188,7 @@ impl Marketplaces {
         (sources, skills, problems)
     }
 
-    /// A marketplace, fetched once, and whether it is a folder of this machine.
+    /// Returns a marketplace, and whether it is a folder of this machine. Fetches it only once.
     async fn fetched(
         &mut self,
         known: &Registration,
@@ -197,9 +197,9 @@ impl Marketplaces {
         let place = match self.fetched.iter().position(|(name, ..)| *name == known.name) {
             Some(place) => place,
             None => {
-                let here = fetcher.fetch(&known.source, &[]).await?;
-                let marketplace = Marketplace::read(&here.folder, &known.name)?;
-                self.fetched.push((known.name.clone(), marketplace, here.commit.is_none()));
+                let fetched = fetcher.fetch(&known.source, &[]).await?;
+                let marketplace = Marketplace::read(&fetched.folder, &known.name)?;
+                self.fetched.push((known.name.clone(), marketplace, fetched.commit.is_none()));
                 self.fetched.len() - 1
             }
         };
@@ -208,20 +208,21 @@ impl Marketplaces {
     }
 }
 
-/// A skill of a marketplace.
+/// Fetches and reads a skill of a marketplace.
 async fn skill(
     marketplace: &Marketplace,
     entry: &super::SkillEntry,
     fetcher: &Fetcher,
 ) -> Result<Skill, PluginError> {
-    let none = || PluginError::Skill(format!("{}: there is no such folder with a SKILL.md", entry.source));
+    let not_found =
+        || PluginError::Skill(format!("{}: there is no such folder with a SKILL.md", entry.source));
     let (folder, root) = match entry.repository() {
         Some(source) => {
-            let here = fetcher.fetch(&source, &[]).await?.folder;
-            (here.clone(), here)
+            let folder = fetcher.fetch(&source, &[]).await?.folder;
+            (folder.clone(), folder)
         }
-        None => (entry.folder(&marketplace.folder).ok_or_else(none)?, marketplace.folder.clone()),
+        None => (entry.folder(&marketplace.folder).ok_or_else(not_found)?, marketplace.folder.clone()),
     };
-    let read = standalone(&folder, &root, Names::Loose).ok_or_else(none)?;
+    let read = standalone(&folder, &root, Names::Loose).ok_or_else(not_found)?;
     read.map_err(|problem| PluginError::Skill(problem.to_string()))
 }

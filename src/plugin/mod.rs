@@ -1,12 +1,12 @@
-//! What people bundle for agents in one folder: skills, commands, hooks, servers and other agents.
+//! Plugins: folders that bundle skills, commands, hooks, servers and agents.
 //!
-//! [`Plugin::read`] takes such a folder in, in either of its two layouts. [`PluginSource`] says where one is and
-//! [`Fetcher`] brings it here; [`Marketplaces`] knows some by name; [`available`] are those in a person's folders and a
-//! project's, [`Installed`] what a person has had installed. [`Merged`] is what several bring together. The room knows no
-//! conversation. Its invariants: nothing outside of a plugin's folder is read, neither by `..` nor through a link; a part
-//! that cannot be read never takes the others along; no file is longer than its bound; no error holds a credential.
-//!
-//! Source: `runtime.md` section 8.2, and asking the reference.
+//! [`Plugin::read`] reads such a folder, in either of its two layouts. [`PluginSource`] names the source of a plugin,
+//! and [`Fetcher`] fetches it. [`Marketplaces`] finds plugins by name. [`available`] returns the plugins in the user's
+//! folders and the project's. [`Installed`] manages the plugins that the user has installed. [`Merged`] is the sum of
+//! several plugins. This module does not know about conversations. Its invariants: no file outside of a plugin's folder
+//! is read, neither by `..` nor through a link; a part that cannot be read does not affect the others; no file longer
+//! than its limit is read; no error holds a credential.
+//! Source: `docs/reference/extensions.md#plugins`, and tests against the reference.
 
 mod command;
 mod error;
@@ -41,51 +41,51 @@ use crate::agent::definition::Definition;
 use crate::hook;
 use crate::skill::Skill;
 
-/// The longest file of a manifest, of servers, of hooks or of a command, in bytes.
+/// The maximum size of a file with a manifest, servers, hooks or a command, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The longest name of a plugin, in bytes.
+/// The maximum length of a plugin's name, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// How many plugins a folder may hold, and how many files of one kind a plugin.
+/// The maximum number of plugins in a folder, and of files of one kind in a plugin.
 const ENTRIES_MAX: usize = 1000;
 
-/// One plugin, taken in.
+/// One plugin, read from its folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plugin {
-    /// What it says of itself.
+    /// The manifest.
     pub manifest: Manifest,
-    /// Its folder, without links.
+    /// The folder, as a path without links.
     pub folder: PathBuf,
-    /// Its skills, in the order of their files.
+    /// The skills, in the order of their files.
     pub skills: Vec<Skill>,
-    /// Its commands, by the names of their files.
+    /// The commands, sorted by the names of their files.
     pub commands: Vec<Command>,
-    /// Its hooks; none where it has no file of them, or none that can be read.
+    /// The hooks. `None` if it has no hooks file, or an invalid one.
     pub hooks: Option<hook::Config>,
-    /// Its servers of the Model Context Protocol.
+    /// The servers of the Model Context Protocol.
     pub servers: Vec<Server>,
-    /// Agents that can be given tasks.
+    /// The agents. Tasks can be delegated to them.
     pub agents: Vec<Definition>,
-    /// Parts of it that could not be read.
+    /// The parts that could not be read.
     pub problems: Vec<PluginProblem>,
 }
 
 impl Plugin {
-    /// Its name.
+    /// Returns the plugin's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.manifest.name
     }
 
-    /// Its skills, and its commands as skills that the words `/<plugin>:<command>` call upon.
+    /// Returns the skills, and the commands as skills that the words `/<plugin>:<command>` trigger.
     #[must_use]
     pub fn all_skills(&self) -> Vec<Skill> {
         let commands = self.commands.iter().map(|command| command.skill(self.name()));
         self.skills.iter().cloned().chain(commands).collect()
     }
 
-    /// The words that begin what it is for, where its manifest names a command.
+    /// Returns the words that start the plugin. `None` if its manifest names no command.
     #[must_use]
     pub fn entry_command(&self) -> Option<String> {
         let command = self.manifest.entry_command.as_deref().filter(|command| !command.is_empty())?;

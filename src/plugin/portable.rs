@@ -1,7 +1,7 @@
-//! The portable layout of agent-plugins.org, version 1.0.0: a closed manifest at the root, and servers that may name
-//! nothing but the plugin's own folder and its data.
+//! The portable layout of agent-plugins.org, version 1.0.0. It has a manifest with a fixed set of fields at the root.
+//! Its servers may refer only to the plugin's own folder and the plugin's data folder.
 //!
-//! Its texts are not the reference's to expand: what looks like a variable there is no secret's name.
+//! The texts of a portable plugin are not expanded as in the reference's layout: `${NAME}` in them is no secret's name.
 
 use std::fs;
 use std::net::IpAddr;
@@ -14,13 +14,13 @@ use super::source::cache_name;
 use super::{PluginError, PluginProblem, Server, file};
 use crate::event::Json;
 
-/// Where a portable plugin keeps what only OpenHands knows.
+/// The folder of a portable plugin for its parts that only OpenHands knows. Also the name of the manifest's extension.
 pub(super) const NAMESPACE: &str = "dev.openhands";
 
 const MANIFEST_SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json";
 const SERVERS_SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json";
 
-/// What a manifest may hold.
+/// The fields that a manifest may have.
 const KNOWN: &[&str] = &[
     "$schema",
     "name",
@@ -34,7 +34,7 @@ const KNOWN: &[&str] = &[
     "extensions",
 ];
 
-/// Headers that are the client's own to write.
+/// The headers that only the client itself may set.
 const OWN_HEADERS: &[&str] = &[
     "accept",
     "connection",
@@ -52,7 +52,8 @@ const OWN_HEADERS: &[&str] = &[
     "upgrade",
 ];
 
-/// Whether the folder has that layout, rightly or wrongly: a `plugin.json` at its root that is no other program's.
+/// Returns whether the folder has the portable layout, valid or not. True if the `plugin.json` at its root has a
+/// `$schema` or is no readable JSON object. A JSON object without `$schema` belongs to another program.
 pub(super) fn is_one(folder: &Path) -> bool {
     let path = folder.join(FILE);
     if !path.is_file() {
@@ -64,7 +65,7 @@ pub(super) fn is_one(folder: &Path) -> bool {
     }
 }
 
-/// The manifest. What the standard says to ignore is a problem; anything else is refused.
+/// Reads the manifest. Fields that the standard says to ignore become problems. Any other error is returned.
 pub(super) fn manifest(folder: &Path, problems: &mut Vec<PluginProblem>) -> Result<Manifest, PluginError> {
     let path = folder.join(FILE);
     let wrong = |reason: String| PluginError::Manifest { path: path.clone(), reason };
@@ -103,7 +104,7 @@ pub(super) fn manifest(folder: &Path, problems: &mut Vec<PluginProblem>) -> Resu
     Manifest { entry_command: entry, ..manifest }.checked(&path)
 }
 
-/// The standard's schema.
+/// Checks the members against the standard's schema.
 fn check(members: &Map<String, Value>) -> Result<(), String> {
     let name = members.get("name").and_then(Value::as_str).ok_or("name is missing or no text")?;
     let is_edge =
@@ -146,7 +147,7 @@ fn check(members: &Map<String, Value>) -> Result<(), String> {
     Ok(())
 }
 
-/// The servers of `mcp.json`. `data_root` is where each plugin's own folder of data is.
+/// Reads the servers of `mcp.json`. `data_root` has a data folder for each plugin.
 pub(super) fn servers(
     folder: &Path,
     data_root: Option<&Path>,
@@ -192,14 +193,14 @@ fn entries(path: &Path) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// The two folders that a server may name.
+/// The two folders that a server may refer to.
 struct Root<'a> {
     folder: &'a Path,
     data: Option<PathBuf>,
 }
 
 impl Root<'_> {
-    /// An entry as an agent's settings hold it.
+    /// Converts an entry to the form of an agent's settings.
     fn server(&self, entry: &Value) -> Result<Value, String> {
         let entry = entry.as_object().ok_or("it is not an object")?;
         let known: &[&str] = match entry.get("type").and_then(Value::as_str) {
@@ -273,7 +274,7 @@ impl Root<'_> {
         Err("its cwd begins with neither './' nor ${PLUGIN_ROOT} nor ${PLUGIN_DATA}".to_owned())
     }
 
-    /// A text with both folders put in, once: what they bring in is not looked at again.
+    /// Replaces the variables of both folders once. The replacement texts are not expanded again.
     fn expanded(&self, text: &str, data: &Path) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -294,7 +295,7 @@ impl Root<'_> {
     }
 }
 
-/// The path without `..` and links, which has to lie in `root`; it need not be there.
+/// Returns the path without `..` and links. It must lie in `root`, and need not exist.
 fn contained(path: &Path, root: &Path, field: &str) -> Result<PathBuf, String> {
     let escapes = || format!("its {field} leads out of its folder");
     let root = fs::canonicalize(root).map_err(|_| escapes())?;
@@ -316,7 +317,7 @@ fn contained(path: &Path, root: &Path, field: &str) -> Result<PathBuf, String> {
     if resolved.starts_with(&root) { Ok(resolved) } else { Err(escapes()) }
 }
 
-/// A server at an address.
+/// Checks and converts a server that is reached by a URL.
 fn address(entry: &Map<String, Value>) -> Result<Value, String> {
     let url = filled(entry, "url")?;
     let host = host(&url).ok_or("its url is no absolute http(s) URL")?;
@@ -362,7 +363,7 @@ fn address(entry: &Map<String, Value>) -> Result<Value, String> {
     Ok(server)
 }
 
-/// The host of an absolute URL of http or https, without its port.
+/// Returns the host of an absolute `http` or `https` URL, without the port.
 fn host(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -374,13 +375,13 @@ fn host(url: &str) -> Option<&str> {
     (!host.is_empty()).then_some(host)
 }
 
-/// A text that is there and not empty.
+/// Returns a member that must be a text and not empty.
 fn filled(entry: &Map<String, Value>, name: &str) -> Result<String, String> {
     let text = file::member(entry, name)?.filter(|text| !text.is_empty());
     text.ok_or_else(|| format!("its {name} is missing"))
 }
 
-/// An object of texts.
+/// Returns the members of an object that may hold only texts. Empty if the object is missing.
 fn texts(entry: &Map<String, Value>, name: &str) -> Result<Vec<(String, String)>, String> {
     let wrong = || format!("its {name} is no object of texts");
     match entry.get(name) {

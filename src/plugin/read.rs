@@ -1,8 +1,8 @@
-//! A folder taken in as a plugin: which layout it has, and each of its parts.
+//! Reads a folder as a plugin: detects its layout and reads each part.
 //!
-//! The usual layout has its manifest in `.plugin/` or `.claude-plugin/`, and `.mcp.json`; the portable one
-//! (agent-plugins.org) has `plugin.json` and `mcp.json` at its root, and what is not portable in `dev.openhands/`. Skills
-//! are in `skills/` of both, or the folder is one skill itself.
+//! The usual layout has its manifest in `.plugin/` or `.claude-plugin/`, and `.mcp.json`. The portable layout
+//! (agent-plugins.org) has `plugin.json` and `mcp.json` at its root, and the other parts in `dev.openhands/`. In both,
+//! skills are in `skills/`, or the folder itself is one skill.
 
 use std::fs;
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::hook;
 use crate::skill::Folder;
 
 impl Plugin {
-    /// Takes a folder in. `data_root` is where servers of the portable layout keep what is theirs: a folder each is made
-    /// in it; without it those that are programs are left out.
+    /// Reads a plugin from its folder. Each plugin of the portable layout gets its own data folder in `data_root`.
+    /// Without `data_root`, its servers that are programs are left out.
     ///
     /// # Errors
-    /// [`PluginError::NoFolder`], and [`PluginError::Manifest`] where it has a manifest that is none. Any other part that
-    /// cannot be read is one of [`Plugin::problems`].
+    /// [`PluginError::NoFolder`]; [`PluginError::Manifest`] if the manifest is invalid. Any other part that cannot be
+    /// read is one of [`Plugin::problems`].
     pub fn read(folder: &Path, data_root: Option<&Path>) -> Result<Self, PluginError> {
         let missing = || PluginError::NoFolder(folder.to_owned());
         let folder = fs::canonicalize(folder).map_err(|_| missing())?;
@@ -32,7 +32,7 @@ impl Plugin {
             true => portable::manifest(&folder, &mut problems)?,
             false => Manifest::read(&folder)?,
         };
-        // Where what is not portable is.
+        // The folder of the parts that are not portable.
         let own = if is_portable { folder.join(portable::NAMESPACE) } else { folder.clone() };
         let found = Folder::of_plugin(&folder);
         problems.extend(
@@ -61,7 +61,7 @@ impl Plugin {
     }
 }
 
-/// The hooks of a plugin.
+/// Reads the hooks of a plugin.
 fn hooks(own: &Path, root: &Path, problems: &mut Vec<PluginProblem>) -> Option<hook::Config> {
     let path = own.join("hooks").join("hooks.json");
     if !path.exists() || !file::lies_within(&path, root) {

@@ -1,7 +1,7 @@
-//! Servers of the Model Context Protocol that a plugin brings: `.mcp.json`.
+//! A plugin's servers of the Model Context Protocol: `.mcp.json`.
 //!
-//! What `${NAME}` stands for is put in when the servers are started, not here: only `${SKILL_ROOT}`, the plugin's folder,
-//! is known already.
+//! `${NAME}` is replaced when the servers are started, not here. Only `${SKILL_ROOT}`, the plugin's folder, is replaced
+//! here.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{PluginProblem, file};
 use crate::event::Json;
 
-/// What the reference's settings of a server may hold.
+/// The fields that the reference's settings of a server may have.
 const KNOWN: &[&str] = &[
     "url",
     "transport",
@@ -28,18 +28,18 @@ const KNOWN: &[&str] = &[
     "enabled",
 ];
 
-/// A server that a plugin brings.
+/// A server of a plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// How it is reached, as an agent's `mcp_config` has it.
+    /// The configuration, in the form of an agent's `mcp_config`.
     pub config: Json,
-    /// Whether its texts stand for themselves: no `${NAME}` in them is a secret's.
+    /// Whether its texts are used as they are. If so, `${NAME}` in them is no secret's name.
     pub is_literal: bool,
 }
 
-/// The servers of `.mcp.json`; an entry that is none is a problem of its own.
+/// Reads the servers of `.mcp.json`. Each invalid entry is a problem of its own.
 pub(super) fn read_all(folder: &Path, problems: &mut Vec<PluginProblem>) -> Vec<Server> {
     let path = folder.join(".mcp.json");
     if !path.exists() || !file::lies_within(&path, folder) {
@@ -73,7 +73,8 @@ pub(super) fn read_all(folder: &Path, problems: &mut Vec<PluginProblem>) -> Vec<
     servers
 }
 
-/// An entry as an agent's settings hold it: what nobody knows is left out, other programs' words are the reference's.
+/// Converts an entry to the form of an agent's settings. Unknown fields are left out, and other programs' names for
+/// transports are replaced by the reference's.
 fn read(entry: &Value) -> Result<Value, String> {
     let entry = entry.as_object().ok_or("it is not an object")?;
     let mut server: Map<String, Value> = Map::new();
@@ -113,19 +114,19 @@ fn read(entry: &Value) -> Result<Value, String> {
         ("enabled", server.get("enabled").is_none_or(Value::is_boolean)),
     ];
     if let Some((name, _)) = checks.iter().find(|(_, is_fine)| !is_fine) {
-        return Err(format!("its {name} is not what it should be"));
+        return Err(format!("its {name} is invalid"));
     }
     if !server.contains_key("command") && !server.contains_key("url") {
         return Err("it has neither 'command' nor 'url'".to_owned());
     }
-    // What holds anyway is not written.
+    // `true` is the default, so it is left out.
     if server.get("enabled") == Some(&json!(true)) {
         server.remove("enabled");
     }
     Ok(Value::Object(server))
 }
 
-/// A value with the plugin's folder put in.
+/// Replaces `${SKILL_ROOT}` by the plugin's folder in a value.
 fn rooted(value: &Value, root: &str) -> Value {
     let text = |text: &str| text.replace("${SKILL_ROOT}", root);
     match value {

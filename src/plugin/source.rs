@@ -1,4 +1,4 @@
-//! Where a plugin is: a folder, a repository, or `github:owner/repo`.
+//! The source of a plugin: a folder, a repository, or `github:owner/repo`.
 
 use std::path::{Component, Path};
 
@@ -10,64 +10,64 @@ use std::sync::LazyLock;
 
 use super::PluginError;
 
-/// A reference to a secret, in the form that sources have.
+/// Matches a reference to a secret in a source: `${NAME}` or `${NAME:-default}`.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}").expect("the pattern is checked by a test")
 });
 
-/// Credentials in front of a host, wherever in a text.
+/// Matches the credentials before a URL's host, anywhere in a text.
 static CREDENTIALS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)(https?://)[^/@\s]+@").expect("the pattern is checked by a test"));
 
-/// Where a plugin is to be had from.
+/// The source of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PluginSource {
     /// `github:owner/repo[/path]`, the URL of a repository, or the path of a folder.
     pub source: String,
-    /// The branch, tag or commit of a repository; its default branch where there is none.
+    /// The branch, tag or commit of a repository. `None` for its default branch.
     pub reference: Option<String>,
     /// The plugin's folder within the repository: relative, without `..`.
     pub repo_path: Option<String>,
 }
 
-/// What kind of place a source names.
+/// The kind of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// A folder of this machine, as it was written.
+    /// A folder of this machine, as the source has it.
     Folder(String),
-    /// A repository, and the folder in it that its shorthand names.
+    /// A repository, and the folder in it if the shorthand `github:` names one.
     Repository {
-        /// Its URL for git.
+        /// The URL for git.
         url: String,
         /// The folder.
         path: Option<String>,
     },
 }
 
-/// A plugin that was had from somewhere, and the commit that it was: what a conversation remembers of it.
+/// A plugin's source and the fetched commit, as a conversation stores them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// Where it was had from. Credentials are stars; `${NAME}` stays.
+    /// The source. Credentials are replaced by stars; `${NAME}` stays.
     pub source: String,
-    /// The commit; none for a folder of this machine.
+    /// The fetched commit. `None` for a folder of this machine.
     pub resolved_ref: Option<String>,
     /// The plugin's folder within the repository.
     pub repo_path: Option<String>,
-    /// The branch, tag or commit that was asked for.
+    /// The branch, tag or commit that was requested.
     pub original_ref: Option<String>,
 }
 
 impl PluginSource {
-    /// A source without a branch.
+    /// Makes a source without a branch and without a folder in the repository.
     #[must_use]
     pub fn new(source: impl Into<String>) -> Self {
         Self { source: source.into(), ..Self::default() }
     }
 
-    /// Takes the reference's object: `{source, ref, repo_path}`.
+    /// Reads the reference's JSON object: `{source, ref, repo_path}`.
     ///
     /// # Errors
-    /// The member and what is wrong with it.
+    /// The invalid member and the reason.
     pub fn of_members(members: &Map<String, Value>) -> Result<Self, (&'static str, String)> {
         let text = |name: &'static str| match members.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -85,7 +85,7 @@ impl PluginSource {
         }
     }
 
-    /// It as the reference writes it: credentials are stars, unless they are a secret's name.
+    /// Returns the reference's JSON object. Credentials are replaced by stars, unless they are a reference to a secret.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -93,7 +93,7 @@ impl PluginSource {
         })
     }
 
-    /// What kind of place it names.
+    /// Returns the kind of the source.
     ///
     /// # Errors
     /// [`PluginError::Source`] and [`PluginError::Path`].
@@ -117,7 +117,7 @@ impl PluginSource {
             if path.is_some() && self.repo_path.as_deref().is_some_and(|path| !path.is_empty()) {
                 return Err(PluginError::Path {
                     path: self.repo_path.clone().unwrap_or_default(),
-                    reason: "the source names a folder of the repository already",
+                    reason: "the source already names a folder of the repository",
                 });
             }
             if path.is_some_and(climbs) {
@@ -134,8 +134,8 @@ impl PluginSource {
         if is_folder { Ok(Origin::Folder(source.to_owned())) } else { Err(refused()) }
     }
 
-    /// The same with what its `${NAME}`s stand for; those that stand for nothing stay. Answers the values that were put
-    /// in too, for masking.
+    /// Replaces each `${NAME}` by its value. A name without a value stays. Also returns the values that were put in,
+    /// for masking.
     #[must_use]
     pub fn expanded(&self, value: &dyn Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
         let mut used = Vec::new();
@@ -158,7 +158,7 @@ impl PluginSource {
         (expanded, used)
     }
 
-    /// The names that it refers to.
+    /// Returns the names of the secrets that the source refers to.
     #[must_use]
     pub fn references(&self) -> Vec<String> {
         let texts = [Some(&self.source), self.reference.as_ref()];
@@ -184,7 +184,7 @@ impl PluginSource {
 }
 
 impl Resolved {
-    /// What is remembered of a source that was had at this commit.
+    /// Makes the record of a source that was fetched at this commit.
     #[must_use]
     pub fn of(source: &PluginSource, commit: Option<String>) -> Self {
         Self {
@@ -195,7 +195,7 @@ impl Resolved {
         }
     }
 
-    /// The source that has the very same plugin again.
+    /// Returns the source that fetches exactly the same plugin again.
     #[must_use]
     pub fn pinned(&self) -> PluginSource {
         PluginSource {
@@ -205,7 +205,7 @@ impl Resolved {
         }
     }
 
-    /// Whether it is what was had from this source.
+    /// Returns whether this is the record of the given source.
     #[must_use]
     pub fn is_of(&self, source: &PluginSource) -> bool {
         self.source == without_credentials(&source.source)
@@ -213,7 +213,7 @@ impl Resolved {
             && self.original_ref == source.reference
     }
 
-    /// The reference's object.
+    /// Returns the reference's JSON object.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -222,7 +222,7 @@ impl Resolved {
         })
     }
 
-    /// Takes the reference's object; `None` for anything else.
+    /// Reads the reference's JSON object. `None` for anything else.
     #[must_use]
     pub fn of_json(value: &Value) -> Option<Self> {
         let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -235,7 +235,7 @@ impl Resolved {
     }
 }
 
-/// A text whose URLs have stars in the place of credentials, but for the names of secrets.
+/// Replaces the credentials of all URLs in a text by stars. Credentials that are a reference to a secret stay.
 #[must_use]
 pub fn without_credentials(text: &str) -> String {
     let starred = CREDENTIALS.replace_all(text, |found: &regex::Captures<'_>| {
@@ -244,7 +244,7 @@ pub fn without_credentials(text: &str) -> String {
     starred.into_owned()
 }
 
-/// The name of a source's folder in a cache: readable, and no other source's. Credentials are no part of it.
+/// Returns the name of a source's folder in a cache. It is readable and unique. Credentials do not change it.
 pub(super) fn cache_name(source: &str) -> String {
     let bare = CREDENTIALS.replace_all(source, "$1");
     let digest = Sha256::digest(bare.as_bytes());
@@ -256,7 +256,7 @@ pub(super) fn cache_name(source: &str) -> String {
     name
 }
 
-/// The last part of a URL or a path, as a folder may be called.
+/// Returns the last part of a URL or a path, in a form that is allowed as a folder's name.
 pub(super) fn readable(source: &str) -> String {
     let prefixes = ["github:", "https://", "http://", "git://", "file://"];
     let mut name = prefixes.iter().find_map(|prefix| source.strip_prefix(prefix)).unwrap_or(source);
@@ -280,7 +280,7 @@ pub(super) fn readable(source: &str) -> String {
     if kept.is_empty() { "repo".to_owned() } else { kept }
 }
 
-/// Whether a path goes upward.
+/// Returns whether a path contains `..`.
 pub(super) fn climbs(path: &str) -> bool {
     Path::new(path).components().any(|part| part == Component::ParentDir)
         || path.split(['/', '\\']).any(|part| part == "..")
@@ -300,7 +300,7 @@ fn is_repository(source: &str) -> bool {
     })
 }
 
-/// URLs of repositories end with `.git`, but those of Azure.
+/// Adds `.git` to a web URL of a repository, except to Azure's.
 fn with_ending(url: &str) -> String {
     let is_web = url.starts_with("https://") || url.starts_with("http://");
     if !is_web || url.ends_with(".git") {

@@ -1,4 +1,4 @@
-//! Finding secrets in a text: by what they look like, by their values, or by an expression someone gives.
+//! Finds secrets in a text: by their form, by their values, or by a given expression.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,60 +10,60 @@ use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::pattern::{self, NAMED, PATTERNS, Pattern, Proof};
 
-/// The shortest value that is looked for, in bytes: shorter ones stand in too many places by chance.
+/// The minimum length of a value to look for, in bytes. Shorter ones occur in too many places by chance.
 pub const VALUE_BYTES_MIN: usize = 6;
 
-/// The most values that are looked for at once.
+/// The maximum number of values to look for at once.
 pub const VALUES_MAX: usize = 10_000;
 
-/// How large a compiled expression may become, in bytes: 64 MiB.
+/// The maximum size of a compiled expression, in bytes: 64 MiB.
 const PROGRAM_BYTES_MAX: usize = 64 << 20;
 
-/// What a given value is called in reports.
+/// The kind of a given value in reports.
 pub const KNOWN: &str = "known-value";
 
-/// What a match of a given expression is called in reports.
+/// The kind of a match of a given expression in reports.
 pub const MATCHED: &str = "pattern";
 
-/// What text that goes whole is called in reports.
+/// The kind of a text that is removed as a whole in reports.
 pub const TEXT: &str = "text";
 
-/// Why there is nothing to look for.
+/// Why a finder cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinderError {
-    /// The expression cannot be understood. The message shows it, and where it goes wrong.
+    /// The expression is invalid. The message shows it, and the place of the error.
     #[error("the pattern cannot be used: {0}")]
     Expression(String),
-    /// The expression matches the empty text, and thereby everywhere.
+    /// The expression matches the empty text, and therefore every place.
     #[error("the pattern matches the empty text; make it match something")]
     Empty,
-    /// A value is too short; its number, counted from 1. The value is not told.
+    /// A value is too short. The message does not show it.
     #[error("value {number} has less than {VALUE_BYTES_MIN} bytes; a text that short is found by chance")]
     ShortValue {
-        /// Which one.
+        /// The number of the value, counted from 1.
         number: usize,
     },
     /// There are too many values.
     #[error("{count} values are more than the {VALUES_MAX} that can be looked for at once")]
     TooManyValues {
-        /// How many.
+        /// The number of values.
         count: usize,
     },
 }
 
-/// Something found, which may be a secret.
+/// A match: a part of a text that may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Where in the text, in bytes.
+    /// The place in the text, in bytes.
     pub range: Range<usize>,
-    /// Which kind: of [`PATTERNS`], [`NAMED`], [`KNOWN`] or [`MATCHED`].
+    /// The kind: one of [`PATTERNS`], [`NAMED`], [`KNOWN`] or [`MATCHED`].
     pub kind: &'static str,
-    /// What may be shown of it: what every secret of the kind begins with, and how long this one is.
+    /// The text that may be shown: the prefix of the kind or the label of the value, and the length.
     pub hint: String,
 }
 
-/// What to look for. Cloning is cheap.
+/// The secrets to look for. Cloning is cheap.
 #[derive(Clone, Default)]
 pub struct Finder {
     patterns: Option<Arc<Patterns>>,
@@ -72,19 +72,19 @@ pub struct Finder {
 }
 
 struct Patterns {
-    /// Which of them occur at all, in one pass.
+    /// Finds in one pass which of the patterns occur.
     any: RegexSet,
     each: Vec<Regex>,
 }
 
 struct Values {
     any: Regex,
-    /// Every form of a value that is looked for, and what the value is called.
+    /// Every form of a value, with the label of the value.
     labels: HashMap<String, String>,
 }
 
 impl Finder {
-    /// Looks for everything that [`PATTERNS`] knows.
+    /// Makes a finder for all [`PATTERNS`].
     #[must_use]
     pub fn secrets() -> Self {
         let sources: Vec<String> = PATTERNS.iter().map(Pattern::source).collect();
@@ -94,7 +94,7 @@ impl Finder {
         Self { patterns: Some(Arc::new(patterns)), ..Self::default() }
     }
 
-    /// Looks for what `expression` matches (the syntax of the `regex` crate; time is linear in the text).
+    /// Makes a finder for the matches of `expression` (the syntax of the `regex` crate; time is linear in the text).
     ///
     /// # Errors
     /// [`FinderError::Expression`], [`FinderError::Empty`].
@@ -106,8 +106,8 @@ impl Finder {
         Ok(Self { expression: Some(regex), ..Self::default() })
     }
 
-    /// Also looks for these values: as they are, as JSON writes them within a string, and as a URL does.
-    /// Each comes with what it is called in hints. Replaces values given before.
+    /// Also looks for these values: as they are, as JSON escapes them in a string, and as a URL encodes them. Each
+    /// value comes with its label for hints. Replaces values given before.
     ///
     /// # Errors
     /// [`FinderError::ShortValue`], [`FinderError::TooManyValues`].
@@ -125,7 +125,7 @@ impl Finder {
             }
         }
         let mut forms: Vec<&String> = labels.keys().collect();
-        // The longest first: a value may begin with another one.
+        // The longest first, because a value may begin with another one.
         forms.sort_by_key(|form| (std::cmp::Reverse(form.len()), form.as_str()));
         let any = forms.iter().map(|form| regex::escape(form)).collect::<Vec<_>>().join("|");
         let any = compile(&any).map_err(|_| FinderError::TooManyValues { count: values.len() })?;
@@ -133,8 +133,8 @@ impl Finder {
         Ok(self)
     }
 
-    /// Everything found in `text`, in order and without overlaps. `name` is the member that holds the text,
-    /// where it is the value of one.
+    /// Returns all matches in `text`, in order and without overlaps. `name` is the name of the member that holds the
+    /// text, if any.
     #[must_use]
     pub fn find(&self, name: Option<&str>, text: &str) -> Vec<Found> {
         let mut found = Vec::new();
@@ -158,7 +158,7 @@ impl Finder {
                 found.push(Found { range: 0..text.len(), kind: NAMED, hint: masked(text, 0) });
             }
         }
-        apart(found)
+        without_overlaps(found)
     }
 }
 
@@ -169,7 +169,7 @@ impl Patterns {
             for hit in self.each[index].captures_iter(text) {
                 let Some(hit) = hit.get(1).or_else(|| hit.get(0)) else { continue };
                 if pattern.proof == Proof::Randomness
-                    && !(pattern::looks_random(hit.as_str()) && opens_something(&text[..hit.start()]))
+                    && !(pattern::looks_random(hit.as_str()) && may_name_a_secret(&text[..hit.start()]))
                 {
                     continue;
                 }
@@ -180,8 +180,8 @@ impl Patterns {
     }
 }
 
-/// Whether the name that ends `before`, with its sign of assignment, is one of a secret.
-fn opens_something(before: &str) -> bool {
+/// Returns whether the name at the end of `before`, followed by its assignment sign, may be the name of a secret.
+fn may_name_a_secret(before: &str) -> bool {
     let name = before.trim_end_matches(|c: char| c.is_whitespace() || "\"'\\:=>".contains(c));
     let start = name.rfind(|c: char| !(c.is_alphanumeric() || "_-. ".contains(c))).map_or(0, |at| at + 1);
     let name = name.get(start..).unwrap_or(name).to_ascii_lowercase();
@@ -202,7 +202,7 @@ fn compile(expression: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(expression).size_limit(PROGRAM_BYTES_MAX).build()
 }
 
-/// The ways a value is written.
+/// Returns the forms in which a value may be written.
 fn forms(value: &str) -> Vec<String> {
     let quoted = serde_json::Value::from(value).to_string();
     let in_json = quoted[1..quoted.len() - 1].to_owned();
@@ -223,7 +223,7 @@ fn forms(value: &str) -> Vec<String> {
     forms
 }
 
-/// What may be shown of a secret.
+/// Returns a hint on a secret: its first `open_chars` characters and its length.
 fn masked(secret: &str, open_chars: usize) -> String {
     let open: Cow<'_, str> = match open_chars {
         0 => "".into(),
@@ -232,9 +232,9 @@ fn masked(secret: &str, open_chars: usize) -> String {
     format!("{open}… ({} characters)", secret.chars().count())
 }
 
-/// In order, each of those that overlap an earlier one left out, what it has more joined to that one.
-fn apart(mut found: Vec<Found>) -> Vec<Found> {
-    // A stable sort: of those that begin together the longest wins, and of equals the one found first.
+/// Sorts matches by place and merges those that overlap. The merged match keeps the kind of its first part.
+fn without_overlaps(mut found: Vec<Found>) -> Vec<Found> {
+    // The sort is stable. Of matches with the same start the longest comes first; of equal ones the one found first.
     found.sort_by_key(|one| (one.range.start, std::cmp::Reverse(one.range.end)));
     let mut out: Vec<Found> = Vec::with_capacity(found.len());
     for one in found {
@@ -252,7 +252,7 @@ fn apart(mut found: Vec<Found>) -> Vec<Found> {
 mod tests {
     use super::*;
 
-    /// Each is made here and opens nothing.
+    /// Samples made for this test. They give access to nothing.
     fn samples() -> Vec<(&'static str, String)> {
         let word =
             |length: usize| "aB3dE5gH7jK9mN2pQ4rS6tU8vW".chars().cycle().take(length).collect::<String>();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_found_and_none_is_shown() {
+    fn every_kind_is_found_and_no_secret_is_shown() {
         let finder = Finder::secrets();
         for (kind, text) in samples() {
             let found = finder.find(None, &format!("before {text} after"));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_about_secrets_is_none() {
+    fn text_about_secrets_is_no_secret() {
         let finder = Finder::secrets();
         for text in [
             "password: str = os.environ['DB_PASSWORD']",
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_members_name_tells_what_its_value_is() {
+    fn a_members_name_can_mark_its_value_as_secret() {
         let finder = Finder::secrets();
         assert_eq!(finder.find(Some("api_key"), "aB3dE5gH7jK9")[0].kind, NAMED);
         assert_eq!(finder.find(Some("content"), "aB3dE5gH7jK9"), []);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_found_however_they_are_written() {
+    fn values_are_found_in_every_encoding() {
         let values =
             [("value 1".to_owned(), "p\"w\n/ö1".to_owned()), ("value 2".into(), "p\"w\n/ö1 longer".into())];
         let finder = Finder::default().with_values(&values).unwrap();
@@ -371,9 +371,10 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_one() {
+    fn overlapping_matches_are_merged() {
         let found = |range: Range<usize>, kind| Found { range, kind, hint: String::new() };
-        let one = apart(vec![found(4..9, "b"), found(0..5, "a"), found(0..5, "c"), found(9..10, "d")]);
+        let one =
+            without_overlaps(vec![found(4..9, "b"), found(0..5, "a"), found(0..5, "c"), found(9..10, "d")]);
         assert_eq!(one, [found(0..9, "a"), found(9..10, "d")]);
     }
 }

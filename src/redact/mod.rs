@@ -1,9 +1,9 @@
-//! Values that nobody should read: finding them in what is stored, and writing a text again without them.
+//! Redaction: finds secret values in stored texts and writes the texts again without them.
 //!
-//! [`Finder`] knows what a secret looks like ([`pattern`]), which values are secret, or what someone asks
-//! for. [`rewrite()`] takes what it finds out of a JSON text and leaves everything else as it was, byte for
-//! byte, so that an event keeps its shape. It does not know where texts are kept. Invariant: nothing in
-//! this room prints a value; what people are shown is a kind, a place and a masked hint.
+//! A [`Finder`] looks for texts that look like a secret ([`pattern`]), for given secret values, or for a given
+//! expression. [`rewrite()`] removes what the finder finds from a JSON text. It leaves everything else as it was, byte
+//! for byte, so that an event keeps its shape. This module does not know where texts are stored. Invariant: nothing in
+//! this module prints a value. Reports show a kind, a place and a masked hint.
 
 pub mod finder;
 mod own;

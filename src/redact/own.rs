@@ -1,13 +1,13 @@
-//! The secrets a conversation says it has: those of its base state that nothing seals.
+//! Finds the unsealed secrets in a conversation's base state.
 //!
-//! The reference masks or seals them as a rule (`events.md` section 7); where it was told not to, or
-//! something else wrote the document, their values stand there and can be looked for everywhere else.
+//! The reference usually masks or seals them (`docs/reference/secrets.md#on-disk`). If it was configured not to, or
+//! another program wrote the document, the values are there in the open. Then they can be searched for everywhere else.
 
 use super::finder::VALUE_BYTES_MIN;
 use super::pattern;
 use super::strings::{self, Sort};
 
-/// The values that a base state holds in the open, each with what it is called.
+/// Returns the secret values that a base state holds in the open, each with its label.
 #[must_use]
 pub fn open_secrets(base_state: &str) -> Vec<(String, String)> {
     let mut secrets: Vec<(String, String)> = Vec::new();
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masked_and_sealed_values_are_no_values() {
+    fn masked_and_sealed_values_are_skipped() {
         let document = r#"{"agent":{"llm":{"model":"m1234567","api_key":"aB3dE5gH7jK9"}},"secret_registry":{"secret_sources":{
             "A":{"kind":"StaticSecret","value":"plain words"},"B":{"value":"**********"},"C":{"value":"gAAAAABlabc"},
             "D":{"kind":"LookupSecret","url":"http://a","headers":{"x-api-key":"kL5mN7pQ9"}}}}}"#;

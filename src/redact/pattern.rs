@@ -1,28 +1,28 @@
-//! What secrets look like: one table, a row a kind.
+//! The forms of secrets: one table with a row for each kind.
 //!
-//! Prefixes and lengths are those that the issuers document, or that their own scanners look for; where
-//! lengths have changed over the years only the lower bound counts. The expression's group 1 is the secret
-//! itself, or the whole match where there is none.
+//! Prefixes and lengths are those that the issuers document, or that their own scanners look for. If lengths have
+//! changed over the years, only the lower bound is checked. Group 1 of an expression is the secret itself. Without a
+//! group 1, the secret is the whole match.
 
-/// How sure a match is a secret by itself.
+/// The condition under which a match is a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
-    /// Its form alone tells.
+    /// The form is enough.
     Form,
-    /// Only where the text also looks random: see [`looks_random`].
+    /// The text must also look random: see [`looks_random`].
     Randomness,
 }
 
 /// One kind of secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pattern {
-    /// What it is called in reports.
+    /// The name of the kind in reports.
     pub kind: &'static str,
-    /// What it looks like.
+    /// The regular expression for the form.
     pub expression: &'static str,
-    /// Whether that is enough.
+    /// Whether the form is enough.
     pub proof: Proof,
-    /// How many of its first characters are the same for every secret of the kind and may be shown.
+    /// The number of first characters that all secrets of the kind share. They may be shown.
     pub open_chars: usize,
 }
 
@@ -30,8 +30,8 @@ const fn form(kind: &'static str, open_chars: usize, expression: &'static str) -
     Pattern { kind, expression, proof: Proof::Form, open_chars }
 }
 
-/// Every kind, the certain ones first: where two match in one place the first one names it. `\b` is the
-/// edge of a word of ASCII, and nothing is counted beyond small numbers: both keep a search to one pass.
+/// All kinds, the most certain first: if two match the same text, the first one gives the kind. `\b` is the edge of
+/// an ASCII word, and repetition counts are small. Both allow a search in one pass.
 pub const PATTERNS: &[Pattern] = &[
     // RFC 7468; OpenSSH and PGP write the same frame. The end may be cut off, line breaks may be escaped.
     form(
@@ -43,14 +43,14 @@ pub const PATTERNS: &[Pattern] = &[
     form("anthropic-key", 6, r"\bsk-ant-[a-z]{3,6}[0-9]{2}-[A-Za-z0-9_-]{20,}"),
     // OpenRouter.
     form("openrouter-key", 6, r"\bsk-or-v1-[0-9a-f]{40,}"),
-    // OpenAI: project, service-account and admin keys; the old ones; those of the many that follow its form.
+    // OpenAI: project, service-account and admin keys; old keys, and keys of other providers with the same form.
     form("openai-key", 3, r"\bsk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}"),
     form("openai-key", 3, r"\bsk-[A-Za-z0-9]{20,}"),
     // Google: API keys, OAuth access tokens, OAuth client secrets.
     form("google-key", 4, r"\bAIza[0-9A-Za-z_-]{35}"),
     form("google-token", 5, r"\bya29\.[0-9A-Za-z_-]{20,}"),
     form("google-client-secret", 7, r"\bGOCSPX-[0-9A-Za-z_-]{20,}"),
-    // AWS: ids of access keys (IAM identifiers: a prefix of four and base 32), and their secrets by context.
+    // AWS: ids of access keys (IAM identifiers: a prefix of four and base 32), and their secrets, found by context.
     form("aws-access-key", 4, r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
     form(
         "aws-secret-key",
@@ -70,7 +70,7 @@ pub const PATTERNS: &[Pattern] = &[
         8,
         r"https://hooks\.slack(?:-gov)?\.com/(?:services|workflows)/[A-Za-z0-9/_-]{20,}",
     ),
-    // Others that name themselves.
+    // Other issuers whose tokens have a prefix of their own.
     form("huggingface-token", 3, r"\bhf_[A-Za-z0-9]{30,}"),
     form("groq-key", 4, r"\bgsk_[A-Za-z0-9]{40,}"),
     form("xai-key", 4, r"\bxai-[A-Za-z0-9]{60,}"),
@@ -97,7 +97,7 @@ pub const PATTERNS: &[Pattern] = &[
         0,
         r"\b[A-Za-z][A-Za-z0-9+.-]+://[^\s:/@\x22'<>\[\]{}]*:([^\s:/@\x22'<>\[\]{}$*]{3,})@",
     ),
-    // name = value, in any of the ways people write it.
+    // name = value, in the common notations.
     Pattern {
         kind: "assigned-secret",
         expression: r#"(?i)(?:key|token|secret|passwd|password|passphrase|pwd|credentials?)["'\\]{0,3}\s{0,5}(?:=>|:=|=|:)\s{0,5}["'\\]{0,3}([^\s"'`\\,;&|<>(){}\[\]]{8,})"#,
@@ -107,16 +107,16 @@ pub const PATTERNS: &[Pattern] = &[
 ];
 
 impl Pattern {
-    /// The expression as the engine takes it.
+    /// Returns the expression in the syntax of the regex engine.
     pub(super) fn source(&self) -> String {
         self.expression.replace(r"\b", r"(?-u:\b)")
     }
 }
 
-/// The kind of a value that stands in a member whose name says that it is secret.
+/// The kind of a value in a member whose name is the name of a secret.
 pub const NAMED: &str = "named-secret";
 
-/// Whether a member of this name is likely to hold a secret.
+/// Returns whether a member of this name probably holds a secret.
 #[must_use]
 pub fn names_a_secret(name: &str) -> bool {
     const ENDS: [&str; 10] = [
@@ -135,7 +135,7 @@ pub fn names_a_secret(name: &str) -> bool {
     ENDS.iter().any(|end| name.ends_with(end)) && !is_harmless_key(&name)
 }
 
-/// Keys that open nothing.
+/// Returns whether a name is that of a key that gives no access, such as `cache_key`.
 pub(super) fn is_harmless_key(name: &str) -> bool {
     const HARMLESS: [&str; 9] =
         ["cache", "sort", "public", "primary", "foreign", "partition", "idempotency", "group", "routing"];
@@ -143,8 +143,8 @@ pub(super) fn is_harmless_key(name: &str) -> bool {
     stem.is_some_and(|stem| HARMLESS.iter().any(|harmless| stem.ends_with(harmless)))
 }
 
-/// Whether `text` could be a secret by its characters: one word of at least eight, letters and digits mixed
-/// (or a long one of many different characters), no stand-in and nothing that is sealed already.
+/// Returns whether the characters of `text` look like a secret: one word of at least eight bytes, with letters and
+/// with digits or unusual signs, of enough entropy. False for a stand-in and for a sealed value.
 #[must_use]
 pub fn looks_random(text: &str) -> bool {
     if text.len() < 8 || text.contains(char::is_whitespace) || is_stand_in(text) || is_sealed(text) {
@@ -157,7 +157,7 @@ pub fn looks_random(text: &str) -> bool {
     mixed && entropy(text) >= 2.5
 }
 
-/// Shannon's entropy of the text's bytes, in bits a byte.
+/// Returns the Shannon entropy of the text, in bits per byte.
 fn entropy(text: &str) -> f64 {
     let mut counts = [0_u32; 256];
     for byte in text.bytes() {
@@ -168,7 +168,7 @@ fn entropy(text: &str) -> f64 {
     counts.iter().filter(|count| **count > 0).map(share).map(|share| -share * share.log2()).sum()
 }
 
-/// Whether the text stands in for a secret that is not there: masked, a variable, an example.
+/// Returns whether the text is a stand-in for a secret: masked, a variable, or an example.
 pub(super) fn is_stand_in(text: &str) -> bool {
     const WORDS: [&str; 12] = [
         "redacted",
@@ -188,8 +188,8 @@ pub(super) fn is_stand_in(text: &str) -> bool {
     text.starts_with(['$', '%', '<', '{']) || WORDS.iter().any(|word| lower.contains(word))
 }
 
-/// Whether the text is a Fernet token (version 0x80, then a time before 2106): what the reference writes
-/// where it has a key to seal secrets with.
+/// Returns whether the text is a Fernet token (version 0x80, then a time before 2106). The reference writes one if it
+/// has a key to seal secrets with.
 pub(super) fn is_sealed(text: &str) -> bool {
     text.starts_with("gAAAAA")
 }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_words_are_told_from_code_and_stand_ins() {
+    fn random_words_differ_from_code_and_stand_ins() {
         for random in ["hunter2hunter2", "correct-horse7", "aB3dE5fG7", "p@ssw!rd"] {
             assert!(looks_random(random), "{random}");
         }

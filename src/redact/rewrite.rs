@@ -1,9 +1,9 @@
-//! Writing a text again without what should not be read.
+//! Writes a text again without the parts to redact.
 //!
-//! In JSON only strings change, and within them only what was found: names, order, white space and every
-//! other byte stay. What gives an event its shape stays too ([`Spot`]s of those are told apart), and an
-//! event that SDK 1.58 could read before it can read afterwards. Numbers of six digits and more in what
-//! tools were given or gave become 0 where they match.
+//! In JSON only strings, names of members and long numbers change, and only their redacted parts. Order, white space
+//! and every other byte stay. The parts that give an event its shape stay too, and are reported in
+//! `Rewritten::left`. An event that SDK 1.58 could read before is readable afterwards. A matching number of six or
+//! more digits becomes 0 if it is in a tool's input or output, or anywhere in a `Form::Document`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,22 +15,22 @@ use super::strings::{self, Leaf, Path, Sort, Step};
 use crate::event::json::Raw;
 use crate::event::{DecodeError, Unfamiliar, decode};
 
-/// What stands where something was taken out.
+/// The text that replaces a redacted part.
 pub const REDACTED: &str = "[redacted]";
 
-/// The fewest digits of a number that is looked into.
+/// The minimum number of digits of a number that is checked.
 const DIGITS_MIN: usize = 6;
 
-/// What is to be taken out.
+/// The parts to redact.
 #[derive(Debug, Clone, Copy)]
 pub enum Wanted<'a> {
     /// All text.
     Everything,
-    /// What a finder finds.
+    /// The matches of a finder.
     Matches(&'a Finder),
 }
 
-/// What kind of text it is.
+/// The kind of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// An event's payload.
@@ -39,20 +39,20 @@ pub enum Form {
     BaseState,
     /// Any other JSON.
     Document,
-    /// No JSON.
+    /// Text that is not JSON.
     Plain,
 }
 
-/// A place where something was found.
+/// A place of a match.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Spot {
-    /// Where: `observation.content[0].text`; "" for the text itself. Names that hold a secret are masked.
+    /// The path: `observation.content[0].text`; "" for the text itself. Names that hold a secret are masked.
     pub path: String,
-    /// Which kind; see [`Found::kind`].
+    /// The kind; see [`Found::kind`].
     pub kind: &'static str,
-    /// What may be shown of it.
+    /// The hint; see `Found::hint`.
     pub hint: String,
-    /// What was found there, for telling two secrets apart; never shown.
+    /// The matched text, to distinguish two secrets. It is never shown.
     pub(crate) value: String,
 }
 
@@ -67,18 +67,18 @@ impl fmt::Debug for Spot {
     }
 }
 
-/// A text written again.
+/// The result of a rewrite.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rewritten {
-    /// The new text; `None` where it would be the same.
+    /// The new text. `None` if nothing changes.
     pub text: Option<String>,
-    /// What was taken out.
+    /// The redacted places.
     pub taken: Vec<Spot>,
-    /// What was found and had to stay: part of the shape, or of a number.
+    /// The places that matched and had to stay: part of the shape, or of a number.
     pub left: Vec<Spot>,
 }
 
-/// Writes `text` again without what is wanted out of it. JSON must have been checked before.
+/// Returns `text` without the parts to redact. JSON must be checked before.
 #[must_use]
 pub fn rewrite(text: &str, form: Form, wanted: Wanted<'_>) -> Rewritten {
     if form == Form::Plain {
@@ -92,20 +92,20 @@ pub fn rewrite(text: &str, form: Form, wanted: Wanted<'_>) -> Rewritten {
     }
     let mut new = applied(text, &edits);
     if form == Form::Event && decode(text, Unfamiliar::Refuse).is_ok() {
-        // A word that the event's own schema asks for is no secret; it goes back.
+        // A word that the event's schema requires is no secret, so it is restored.
         while let Err(error) = decode(&new, Unfamiliar::Refuse) {
-            // Where no place is to blame, a name is: it goes back with all others.
-            let places = match culprit(&edits, &error) {
+            // If no edit is at the place of the error, a changed name is the cause: then all names are restored.
+            let places = match failing_edit(&edits, &error) {
                 Some(place) => place..place + 1,
                 None => 0..edits.len(),
             };
-            let is_blamed = |index: usize, edit: &Edit| {
+            let is_restored = |index: usize, edit: &Edit| {
                 places.contains(&index) && (places.len() == 1 || edit.sort == Sort::Name)
             };
             let before = edits.len();
             let mut kept = Vec::with_capacity(before);
             for (index, mut edit) in edits.into_iter().enumerate() {
-                if is_blamed(index, &edit) {
+                if is_restored(index, &edit) {
                     left.append(&mut edit.spots);
                 } else {
                     kept.push(edit);
@@ -151,7 +151,7 @@ fn rewrite_plain(text: &str, wanted: Wanted<'_>) -> Rewritten {
 struct Edit {
     range: Range<usize>,
     new: String,
-    /// The place as decoding would name it.
+    /// The path, as a decoding error gives it.
     place: String,
     sort: Sort,
     spots: Vec<Spot>,
@@ -169,9 +169,9 @@ fn applied(text: &str, edits: &[Edit]) -> String {
     new
 }
 
-/// The edit that makes an event unreadable: the one at the place the error names, or the nearest one
+/// Returns the index of the edit that makes an event unreadable: the one at the path of the error, or the first one
 /// within it.
-fn culprit(edits: &[Edit], error: &DecodeError) -> Option<usize> {
+fn failing_edit(edits: &[Edit], error: &DecodeError) -> Option<usize> {
     let exact = edits.iter().position(|edit| edit.place == error.path);
     exact.or_else(|| edits.iter().position(|edit| edit.place.starts_with(&error.path)))
 }
@@ -181,7 +181,7 @@ struct Editor<'a> {
     wanted: Wanted<'a>,
     edits: Vec<Edit>,
     left: Vec<Spot>,
-    /// Names that were given in place of others, so that no two members get the same.
+    /// The new names of members, so that no two members get the same name.
     names: HashSet<String>,
 }
 
@@ -224,13 +224,13 @@ impl Editor<'_> {
             return;
         }
         if stays {
-            self.leave(path, &found, &text);
+            self.keep(path, &found, &text);
         } else {
             self.replace(leaf, path, splice(leaf.raw, &found), found);
         }
     }
 
-    /// Rewrites JSON within a string; false where it is none.
+    /// Rewrites a JSON object within a string. Returns false if the string holds no object.
     fn arguments(&mut self, leaf: Leaf<'_>, path: &Path, text: &str) -> bool {
         if !Raw::parse(text).is_ok_and(Raw::is_object) {
             return false;
@@ -238,7 +238,7 @@ impl Editor<'_> {
         let mut inner = rewrite(text, Form::Document, self.wanted);
         let mut new = inner.text.take().unwrap_or_else(|| text.to_owned());
         if let Wanted::Matches(finder) = self.wanted {
-            // What spans several of its members is found in the text as a whole.
+            // A match that spans several members is only found in the text as a whole.
             let whole = rewrite_plain(&new, Wanted::Matches(finder));
             match whole.text {
                 Some(spanning) if Raw::parse(&spanning).is_ok() => {
@@ -286,7 +286,7 @@ impl Editor<'_> {
         }
         let is_ours = self.form != Form::Document && path.steps().len() == 1;
         if is_ours || (shape::is_word(&name) && found.iter().all(|one| one.kind == MATCHED)) {
-            return self.leave(path, &found, &name);
+            return self.keep(path, &found, &name);
         }
         let mut new = splice(leaf.raw, &found);
         let mut number = 2;
@@ -324,11 +324,11 @@ impl Editor<'_> {
         if self.holds_data(path) {
             self.replace(leaf, path, "0".into(), found);
         } else {
-            self.leave(path, &found, leaf.raw);
+            self.keep(path, &found, leaf.raw);
         }
     }
 
-    /// Whether numbers there are content and not figures that something is counted by.
+    /// Returns whether numbers at `path` are content, not counters.
     fn holds_data(&self, path: &Path) -> bool {
         match self.form {
             Form::Event => shape::is_tool_data(path),
@@ -350,12 +350,12 @@ impl Editor<'_> {
         });
     }
 
-    fn leave(&mut self, path: &Path, found: &[Found], text: &str) {
+    fn keep(&mut self, path: &Path, found: &[Found], text: &str) {
         let shown = self.shown(path);
         self.left.extend(found.iter().map(|one| spot(shown.clone(), one, text)));
     }
 
-    /// The path as it may be shown: a name can hold a secret.
+    /// Returns the path for reports. Names that hold a secret are masked.
     fn shown(&self, path: &Path) -> String {
         let hides = |step: &Step| match (step, self.wanted) {
             (Step::Element(_), _) => false,
@@ -377,13 +377,13 @@ fn spot(path: String, found: &Found, text: &str) -> Spot {
     Spot { path, kind: found.kind, hint: found.hint.clone(), value: text[found.range.clone()].to_owned() }
 }
 
-/// The string literal `raw` with [`REDACTED`] in place of what was found in the text it stands for; every
-/// other character stays as it is written.
+/// Returns the string literal `raw` with [`REDACTED`] in place of the matches. `found` has the ranges in the decoded
+/// text. Every other character stays as it is written.
 fn splice(raw: &str, found: &[Found]) -> String {
     let mut new = String::with_capacity(raw.len());
     let mut ranges = found.iter().map(|one| one.range.clone()).peekable();
     let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
-    // `at` counts bytes of the text, `inner` is walked a written character at a time.
+    // `at` counts bytes of the decoded text. `inner` is read one written character at a time.
     let (mut at, mut from) = (0, 0);
     new.push('"');
     while from < inner.len() {
@@ -403,7 +403,7 @@ fn splice(raw: &str, found: &[Found]) -> String {
     new
 }
 
-/// How many bytes the first character of a string literal's inside takes as it is written, and as it is.
+/// Returns the length of the first character of a string literal's content in bytes: as written, and decoded.
 fn character(inner: &str) -> (usize, usize) {
     let first = inner.chars().next().map_or(1, char::len_utf8);
     if !inner.starts_with('\\') {
@@ -474,7 +474,8 @@ mod tests {
         let text = new.text.unwrap();
         assert!(decode(&text, Unfamiliar::Refuse).is_ok(), "{text}");
         assert!(!text.contains("canary"), "{text}");
-        // The verb of the editor is one of five words; in the arguments, which nobody checks, it goes.
+        // The editor's command must be one of five words, so it stays. The arguments have no schema: there it is
+        // redacted.
         assert_eq!(paths(&new.left), ["action.command"]);
         assert!(text.contains(r#""command":"view""#), "{text}");
         assert!(
@@ -485,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_goes_but_the_shape() {
+    fn everything_is_redacted_except_the_shape() {
         let new = rewrite(ACTION, Form::Event, Wanted::Everything);
         assert_eq!(
             new.text.unwrap(),
@@ -499,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn what_spans_members_of_arguments_is_found() {
+    fn a_match_across_members_of_arguments_is_found() {
         let text = r#"{"id":"a","kind":"X","tool_call":{"arguments":"{\"user\":\"bob\",\"n\":1}"}}"#;
         let new = without(text, Form::Event, r#""bob","n""#);
         assert_eq!(new.text, None);
@@ -515,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_state_keeps_what_it_is_found_by() {
+    fn a_base_state_keeps_its_shape() {
         let text =
             r#"{"id":"canary","agent":{"kind":"canary","llm":{"api_key":"canary"}},"tags":{"canary":"1"}}"#;
         let new = without(text, Form::BaseState, "canary");
@@ -527,13 +528,13 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_needs_no_form() {
+    fn plain_text_need_not_be_json() {
         let new = without("{not json: canary", Form::Plain, "canary");
         assert_eq!(new.text.unwrap(), "{not json: [redacted]");
     }
 
     proptest! {
-        /// Whatever stands around it and however it is written.
+        /// With any text around the secret and in any encoding.
         #[test]
         fn nothing_is_left_of_what_was_found(before in ".{0,20}", after in ".{0,20}", ascii: bool, nested: bool) {
             let secret = "cänary😀\"\\\n";

@@ -1,9 +1,10 @@
-//! What gives a text its shape and must stay as it is: what events are found, joined and read by.
+//! The parts that give a text its shape: ids, join keys and kinds. They must stay as they are.
 
 use super::rewrite::Form;
 use super::strings::Path;
 
-/// Members of an event that others refer to, or that say what the event is (`events.md` section 2).
+/// Members of an event that other events refer to, or that determine the kind of the event
+/// (`docs/reference/events.md#names-within-an-event`).
 const EVENT: &[&str] = &[
     "id",
     "kind",
@@ -24,13 +25,13 @@ const EVENT: &[&str] = &[
     "status",
 ];
 
-/// Members of a tool call (Chat Completions: beside `function`).
+/// Members of a tool call (in Chat Completions: next to `function`).
 const CALL: &[&str] = &["id", "name", "origin", "type", "responses_item_id", "item_id"];
 
-/// Fields of a base state that others refer to, or that say how the conversation goes.
+/// Fields of a base state that other data refers to, or that hold the status of the conversation.
 const BASE_STATE: &[&str] = &["id", "execution_status", "leaf_event_id", "last_user_message_id"];
 
-/// Whether the string at `path` is part of the shape.
+/// Returns whether the string at `path` is part of the shape.
 pub(super) fn is_structural(form: Form, path: &Path, text: &str) -> bool {
     let inner = path.name().unwrap_or_default();
     if inner == "kind" && is_word(text) {
@@ -47,7 +48,7 @@ fn in_event(path: &Path, inner: &str, text: &str) -> bool {
     let depth = path.steps().len();
     let outer = path.member(0).unwrap_or_default();
     match depth {
-        // An OpenHands V0 event says in `action` or `observation` what it is; a state update in `key`.
+        // In an OpenHands V0 event, `action` or `observation` is the kind. In a state update, `key` names the field.
         1 => EVENT.contains(&outer) || (matches!(outer, "action" | "observation" | "key") && is_word(text)),
         2 if outer == "forgotten_event_ids" => true,
         2 if matches!(outer, "tool_call" | "tool_call_metadata") => CALL.contains(&inner),
@@ -59,24 +60,24 @@ fn in_event(path: &Path, inner: &str, text: &str) -> bool {
     }
 }
 
-/// Whether the member's name at `path` is an event's id.
+/// Returns whether the member's name at `path` is an event's id.
 pub(super) fn is_id(form: Form, path: &Path) -> bool {
     form == Form::Event && path.steps().len() == 2 && path.member(0) == Some("risks")
 }
 
-/// Whether `path` leads into what a tool was given or gave back.
+/// Returns whether `path` leads into a tool's input or output.
 pub(super) fn is_tool_data(path: &Path) -> bool {
     let outer = path.member(0).unwrap_or_default();
     matches!(outer, "action" | "args" | "observation" | "extras" | "raw_input" | "raw_output")
 }
 
-/// Whether `path` is that of a tool call's arguments: JSON within a string, which models are shown again
-/// and which must stay JSON.
+/// Returns whether `path` is that of a tool call's arguments: JSON within a string. Models are shown it again, so it
+/// must stay JSON.
 pub(super) fn is_arguments(path: &Path) -> bool {
     path.name() == Some("arguments") && matches!(path.member(0), Some("tool_call" | "llm_message"))
 }
 
-/// Whether `text` is a name as programs write them: nothing that a person would have written.
+/// Returns whether `text` is an identifier of a program, not a person's words.
 pub(super) fn is_word(text: &str) -> bool {
     let mut bytes = text.bytes();
     let first = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');

@@ -1,6 +1,6 @@
-//! Walking over a JSON text that was checked before: every name, string and number, with its place.
+//! Walks over a JSON text that was checked before: every name, string and number, with its path.
 
-/// A way into a JSON text.
+/// A path into a JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Path(Vec<Step>);
 
@@ -14,17 +14,17 @@ pub(super) enum Step {
 }
 
 impl Path {
-    /// The steps, from the outside in.
+    /// Returns the steps, the outermost first.
     pub(super) fn steps(&self) -> &[Step] {
         &self.0
     }
 
-    /// Goes one step further.
+    /// Appends a step.
     pub(super) fn push(&mut self, step: Step) {
         self.0.push(step);
     }
 
-    /// The name of the step that many from the outside, where it is into a member.
+    /// Returns the name of the step at `depth`, counted from the outside. `None` if the step is not into a member.
     pub(super) fn member(&self, depth: usize) -> Option<&str> {
         match self.0.get(depth) {
             Some(Step::Member(name)) => Some(name),
@@ -32,7 +32,7 @@ impl Path {
         }
     }
 
-    /// The innermost member's name; an element of an array has that of the array.
+    /// Returns the innermost member's name. An element of an array has the name of the array.
     pub(super) fn name(&self) -> Option<&str> {
         self.0.iter().rev().find_map(|step| match step {
             Step::Member(name) => Some(name.as_str()),
@@ -41,7 +41,7 @@ impl Path {
     }
 }
 
-/// As a person writes it: `observation.content[0].text`.
+/// The usual notation: `observation.content[0].text`.
 impl std::fmt::Display for Path {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (index, step) in self.0.iter().enumerate() {
@@ -55,7 +55,7 @@ impl std::fmt::Display for Path {
     }
 }
 
-/// What stands at a place.
+/// The kind of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     /// A member's name, quotes included.
@@ -69,21 +69,21 @@ pub(super) enum Sort {
 /// A name, string or number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Leaf<'a> {
-    /// Which of the three.
+    /// The kind.
     pub sort: Sort,
-    /// Where it begins, in bytes.
+    /// The offset of its start, in bytes.
     pub at: usize,
-    /// Its characters as they are written.
+    /// The text as it is written.
     pub raw: &'a str,
 }
 
-/// Shows every leaf of `text` to `visit`, in order; the path of a name is that of its member.
+/// Calls `visit` with every leaf of `text`, in order. The path of a name is that of its member.
 ///
-/// `text` is one JSON value that was checked before; of anything else it shows what looks like leaves.
+/// `text` must be one JSON value that was checked before. In any other text, `visit` gets what looks like leaves.
 pub(super) fn walk<'a>(text: &'a str, visit: &mut dyn FnMut(Leaf<'a>, &Path)) {
     let bytes = text.as_bytes();
     let mut path = Path::default();
-    // For each container that is open: whether it is an object whose next string is a name.
+    // For each open container: `None` for an array; for an object, whether the next string is a name.
     let mut names: Vec<Option<bool>> = Vec::new();
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
@@ -139,7 +139,7 @@ pub(super) fn walk<'a>(text: &'a str, visit: &mut dyn FnMut(Leaf<'a>, &Path)) {
     }
 }
 
-/// Behind the closing quote of the string that begins at `start`.
+/// Returns the offset after the closing quote of the string that begins at `start`.
 fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {
@@ -152,7 +152,7 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// The text that a string literal stands for.
+/// Decodes a string literal.
 pub(super) fn decoded(raw: &str) -> String {
     crate::event::json::Raw::checked(raw).as_str().unwrap_or_default().into_owned()
 }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_leaf_is_shown_with_its_place() {
+    fn every_leaf_is_visited_with_its_path() {
         let text = r#" {"a":"x", "b\n":[1, {"c":-2.5}, ["y"]],"d":{}, "e":[true,"z"]}"#;
         let mut seen = Vec::new();
         walk(text, &mut |leaf, path| {

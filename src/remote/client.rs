@@ -1,4 +1,4 @@
-//! One request to a server: bounded in time and size, its refusals typed.
+//! Sends requests to a server, with limits on time and size. Errors are typed.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use serde_json::Value;
 use super::{RemoteError, Result, Server, VERSION_MIN};
 use crate::llm::Transport;
 
-/// How long an answer may take as a rule.
+/// The usual time limit for an answer.
 const QUICK: Duration = Duration::from_secs(30);
 
-/// How long an answer may take where a model or a tool is waited for: the reference's client waits as long.
+/// The time limit for an answer that waits for a model or a tool. It is that of the reference's client.
 pub(crate) const SLOW: Duration = Duration::from_secs(600);
 
-/// The longest answer, in bytes: a page of the log with the longest event in it.
+/// The maximum size of an answer, in bytes. It is enough for a page of the log that has the longest event.
 const ANSWER_BYTES_MAX: usize = 96 << 20;
 
-/// How much of a refusal is told, in characters.
+/// The maximum length of a server's error message that is shown, in characters.
 const DETAIL_CHARACTERS_MAX: usize = 1000;
 
-/// The header of the key.
+/// The name of the header with the key.
 const KEY_HEADER: &str = "x-session-api-key";
 
-/// What is done with a path.
+/// The HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Get,
@@ -30,16 +30,16 @@ pub(crate) enum Method {
     Patch,
 }
 
-/// Which software a server is.
+/// The software of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Make {
-    /// Annals': the log can be read as it is stored.
+    /// Annals. The log can be read as it is stored.
     Annals,
-    /// The reference's, or another that speaks its contract.
+    /// The reference, or another program with the same contract.
     Reference,
 }
 
-/// Asks one server. Clones share its connections.
+/// A client of one server. Clones share the connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     server: Server,
@@ -48,11 +48,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Makes sure that there is a server whose contract is spoken here.
+    /// Checks that there is a server, and that its version is supported.
     ///
     /// # Errors
-    /// [`RemoteError::Unreachable`], [`RemoteError::Version`] and [`RemoteError::Strange`]; the key is asked for
-    /// later.
+    /// [`RemoteError::Unreachable`], [`RemoteError::Version`] and [`RemoteError::Strange`]. The key is not checked
+    /// here, but by later requests.
     pub async fn connect(server: &Server) -> Result<Self> {
         let transport = Transport::new().map_err(|error| RemoteError::Unreachable {
             server: server.to_string(),
@@ -61,10 +61,11 @@ impl Client {
         let mut client = Self { server: server.clone(), transport, make: Make::Reference };
         let info =
             client.ask(Method::Get, "/server_info", None, QUICK).await.map_err(|error| match error {
-                RemoteError::Gone { .. } => client.strange("it is no agent-server"),
+                RemoteError::Gone { .. } => client.strange("it is not an agent-server"),
                 other => other,
             })?;
-        let info: Value = serde_json::from_str(&info).map_err(|_| client.strange("it is no agent-server"))?;
+        let info: Value =
+            serde_json::from_str(&info).map_err(|_| client.strange("it is not an agent-server"))?;
         if info["title"] == "Annals" {
             client.make = Make::Annals;
         }
@@ -96,12 +97,12 @@ impl Client {
         self.ask(Method::Patch, path, Some(body), QUICK).await
     }
 
-    /// What another says that is not in the contract.
+    /// Makes the error for an answer that violates the contract.
     pub fn strange(&self, what: impl Into<String>) -> RemoteError {
         RemoteError::Strange { server: self.server.to_string(), what: self.server.hide(&what.into()) }
     }
 
-    /// A request with the key, as yet unsent.
+    /// Builds a request with the key, without sending it.
     pub(super) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let (client, url) = (self.transport.client(), self.server.url(path));
         let request = match method {
@@ -114,7 +115,7 @@ impl Client {
                 key.set_sensitive(true);
                 request.header(KEY_HEADER, key)
             }
-            // A key that no header can hold is a wrong one: the server says so.
+            // A key that is no valid header value is wrong. With an empty key, the server rejects the request.
             Some(Err(_)) => request.header(KEY_HEADER, ""),
             None => request,
         }
@@ -145,10 +146,10 @@ impl Client {
             }
             body.extend_from_slice(&piece);
         }
-        String::from_utf8(body).map_err(|_| self.strange("text that is no UTF-8"))
+        String::from_utf8(body).map_err(|_| self.strange("text that is not UTF-8"))
     }
 
-    /// Why there is no answer, with everything that caused it, without the address.
+    /// Makes the error for a missing answer, with all its causes and without the address.
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> RemoteError {
         let mut cause = if error.is_timeout() { "no answer in time" } else { "no connection" }.to_owned();
         let mut next: Option<&dyn std::error::Error> = std::error::Error::source(error);
@@ -161,7 +162,7 @@ impl Client {
         RemoteError::Unreachable { server: self.server.to_string(), cause }
     }
 
-    /// What a status other than success means.
+    /// Makes the error for a status other than success.
     pub(super) fn refusal(&self, status: u16, body: &str) -> RemoteError {
         let server = self.server.to_string();
         let detail = detail(body).unwrap_or_else(|| format!("status {status}"));
@@ -176,10 +177,11 @@ impl Client {
     }
 }
 
-/// What the body of a refusal says: its `detail`, what is wrong where, and the exception. What was sent is left out.
+/// Returns the message in the body of an error response: `detail`, or the place and text of each problem, and the
+/// exception. The data that was sent is left out.
 fn detail(body: &str) -> Option<String> {
     let body: Value = serde_json::from_str(body).ok()?;
-    let said = match body.get("detail")? {
+    let message = match body.get("detail")? {
         Value::String(text) => text.clone(),
         Value::Array(problems) => {
             let problem = |problem: &Value| {
@@ -193,8 +195,8 @@ fn detail(body: &str) -> Option<String> {
         _ => return None,
     };
     Some(match body["exception"].as_str() {
-        Some(exception) if exception != said => format!("{said}: {exception}"),
-        Some(_) | None => said,
+        Some(exception) if exception != message => format!("{message}: {exception}"),
+        Some(_) | None => message,
     })
 }
 
@@ -202,7 +204,7 @@ fn cut(text: &str) -> &str {
     text.char_indices().nth(DETAIL_CHARACTERS_MAX).map_or(text, |(end, _)| &text[..end])
 }
 
-/// The first two numbers of a version.
+/// Returns the first two numbers of a version.
 fn parts(version: &str) -> (u64, u64) {
     let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
@@ -213,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_what_is_wrong_and_not_what_was_sent() {
+    fn the_detail_of_an_error_does_not_repeat_the_input() {
         let body =
             r#"{"detail":[{"type":"x","loc":["body","secrets",0],"msg":"Field required","input":"hush"}]}"#;
         assert_eq!(detail(body).unwrap(), "body.secrets.0: Field required");

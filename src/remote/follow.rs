@@ -1,8 +1,8 @@
-//! Hearing a conversation: each event once, in the order of the server's log, whatever happens to the connection.
+//! Follows a conversation: delivers each event once, in the order of the server's log, even if connections fail.
 //!
-//! One task holds the place that was heard to. The cursor socket goes on behind that place; where it leaves a gap, breaks
-//! off or cannot be had, the log is read over REST from the same place, and what comes again is passed over. So a
-//! connection that drops frames, doubles them or dies costs time and nothing else.
+//! One task holds the place up to which events were delivered. The cursor socket starts there. If the socket leaves a
+//! gap, breaks off or cannot be opened, the task reads the log over REST from the same place. Events that come again
+//! are skipped. So lost frames, repeated frames and broken connections cost only time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,61 +21,61 @@ use crate::event::{Event, Given};
 use crate::ids::{ConversationId, EventId};
 use crate::llm::Delta;
 
-/// How long is waited before the next connection; twice as long each time, up to the most.
+/// The minimum and maximum delay before the next connection. The delay doubles each time.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// How long a connection may be silent before it is asked whether it is alive; as long again, and it is not.
+/// The time without a frame after which the connection is pinged. After the same time again, it counts as lost.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// How long the end may wait for the copy.
-const COPYING: Duration = Duration::from_secs(10);
+/// The time limit of `stop` for the copy.
+const COPY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many may ask for something at once.
-const ASKING: usize = 16;
+/// The maximum number of refresh requests that wait to be taken.
+const REFRESH_REQUESTS_MAX: usize = 16;
 
-/// Who hears events, in order.
+/// A callback for events, in order.
 type OnEvent = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Who hears pieces of replies.
+/// A callback for pieces of replies.
 type OnDelta = Arc<dyn Fn(&EventId, &Delta) + Send + Sync>;
 
-/// Who listens.
+/// The callbacks of a follower.
 #[derive(Clone, Default)]
 pub(crate) struct Listener {
     pub on_event: Vec<OnEvent>,
     pub on_delta: Option<OnDelta>,
 }
 
-/// Where to begin.
+/// The place where following begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Begin {
-    /// Behind which event; what is before is not heard.
+    /// The end of the known part of the log. Earlier events are not delivered.
     pub cursor: Cursor,
     /// The state at that place or later.
     pub state: String,
 }
 
-/// Somebody who follows a conversation, until this is dropped.
+/// A running follower of a conversation. It stops when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Follower {
     seen: watch::Receiver<Seen>,
     ask: mpsc::Sender<oneshot::Sender<Result<()>>>,
-    /// What the copy has, where one is kept.
+    /// The progress of the copy, if one is kept.
     copied: Option<watch::Receiver<Copied>>,
     cancel: CancellationToken,
     _ends: DropGuard,
 }
 
 impl Follower {
-    /// Begins to follow. What the first connection meets is seen like all the rest.
+    /// Starts to follow. An error of the first connection is reported in `seen`, like any later one.
     pub fn start(client: Client, id: ConversationId, begin: Begin, listener: Listener) -> Self {
         let mut seen = Seen::new(begin.cursor, crate::state::ExecutionStatus::Idle);
         if let Ok(state) = Raw::parse(&begin.state) {
             seen.refresh(state);
         }
         let (sender, receiver) = watch::channel(seen);
-        let (ask, asked) = mpsc::channel(ASKING);
+        let (ask, requests) = mpsc::channel(REFRESH_REQUESTS_MAX);
         let cancel = CancellationToken::new();
         let copied = client.server().mirrored().map(|store| {
             let mirror = Mirror { client: client.clone(), id: id.clone(), store: store.clone() };
@@ -86,7 +86,7 @@ impl Follower {
             });
             progress
         });
-        let work = Work { client, id, listener, seen: sender, asked };
+        let work = Work { client, id, listener, seen: sender, requests };
         let until = cancel.clone();
         tokio::spawn(async move {
             until.run_until_cancelled(work.run()).await;
@@ -94,27 +94,27 @@ impl Follower {
         Self { seen: receiver, ask, copied, _ends: cancel.clone().drop_guard(), cancel }
     }
 
-    /// What is known, as it changes.
+    /// Returns a receiver of the known state. It is notified of every change.
     pub fn seen(&self) -> watch::Receiver<Seen> {
         self.seen.clone()
     }
 
-    /// Asks the server how it goes and for every event that was not heard; those who listen have heard them when this
-    /// answers.
+    /// Reads the state and all missing events from the server. When this returns, the callbacks have received these
+    /// events.
     ///
     /// # Errors
-    /// What a request can meet.
+    /// The errors of a request.
     pub async fn refresh(&self) -> Result<()> {
-        let gone = || match &self.seen.borrow().ended {
+        let ended_by = || match &self.seen.borrow().ended {
             Some(error) => error.clone(),
             None => RemoteError::Unsupported { what: "following after the end" },
         };
         let (answer, answered) = oneshot::channel();
-        self.ask.send(answer).await.map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
+        self.ask.send(answer).await.map_err(|_| ended_by())?;
+        answered.await.map_err(|_| ended_by())?
     }
 
-    /// Stops, once the copy has what was heard; not long after in any case.
+    /// Stops, as soon as the copy has all delivered events, or after a timeout.
     pub async fn stop(&self) {
         if let Some(mut copied) = self.copied.clone() {
             let done = async {
@@ -122,7 +122,7 @@ impl Follower {
                 let all = Some((seen.cursor.next, seen.head));
                 copied.wait_for(|copied| *copied == all).await.map(|_| ())
             };
-            let _unfinished = tokio::time::timeout(COPYING, done).await;
+            let _unfinished = tokio::time::timeout(COPY_TIMEOUT, done).await;
         }
         self.cancel.cancel();
     }
@@ -130,9 +130,9 @@ impl Follower {
 
 /// Why a connection ended.
 enum End {
-    /// Another may be made; whether this one was of use.
+    /// Another connection may work. `was_open`: whether this one delivered a frame.
     Lost { was_open: bool, cause: RemoteError },
-    /// No other would be.
+    /// Another connection would fail too.
     Final(RemoteError),
 }
 
@@ -141,7 +141,7 @@ struct Work {
     id: ConversationId,
     listener: Listener,
     seen: watch::Sender<Seen>,
-    asked: mpsc::Receiver<oneshot::Sender<Result<()>>>,
+    requests: mpsc::Receiver<oneshot::Sender<Result<()>>>,
 }
 
 impl Work {
@@ -155,43 +155,43 @@ impl Work {
             if was_open {
                 wait = WAIT_MIN;
             }
-            // A socket that cannot be had, or that breaks over the same frame each time, keeps nobody from the log.
+            // If the socket cannot be opened, or breaks at the same frame each time, the log can still be read.
             match self.refresh().await {
                 Ok(()) => {}
-                Err(error) if error.is_passing() => self.lose(error),
-                Err(error @ RemoteError::Strange { .. }) => self.lose(error),
+                Err(error) if error.is_passing() => self.mark_lost(error),
+                Err(error @ RemoteError::Strange { .. }) => self.mark_lost(error),
                 Err(error) => return self.end(error),
             }
             if let RemoteError::Strange { .. } = cause {
-                self.lose(cause);
+                self.mark_lost(cause);
             }
-            self.pass(wait).await;
+            self.wait_and_serve(wait).await;
             wait = (wait * 2).min(WAIT_MAX);
         }
     }
 
-    /// Waits, and answers who asks meanwhile.
-    async fn pass(&mut self, wait: Duration) {
+    /// Waits, and serves refresh requests meanwhile.
+    async fn wait_and_serve(&mut self, wait: Duration) {
         let until = tokio::time::sleep(wait);
         tokio::pin!(until);
         loop {
             tokio::select! {
                 () = &mut until => return,
-                Some(asked) = self.asked.recv() => {
+                Some(request) = self.requests.recv() => {
                     let outcome = self.refresh().await;
-                    let _nobody_waits = asked.send(outcome);
+                    let _caller_gone = request.send(outcome);
                 }
             }
         }
     }
 
-    /// One connection, to its end.
+    /// Runs one connection until it ends.
     async fn connection(&mut self) -> End {
         let after = i128::from(self.seen.borrow().cursor.next) - 1;
         let path = format!("/sockets/session/{}?after_seq={after}", self.id);
         let mut socket = match Socket::open(&self.client, &path).await {
             Ok(socket) => socket,
-            // A handshake is refused for more reasons than its status tells; the log will say which.
+            // The status of a rejected handshake does not give the exact reason. The next read of the log gives it.
             Err(cause) => return End::Lost { was_open: false, cause },
         };
         let end = self.listen(&mut socket).await;
@@ -207,9 +207,9 @@ impl Work {
         let (mut was_open, mut is_asked) = (false, false);
         loop {
             tokio::select! {
-                heard = socket.hear(&self.client) => {
+                received = socket.hear(&self.client) => {
                     is_asked = false;
-                    match heard {
+                    match received {
                         Heard::Text(text) => match self.take(&text).await {
                             Ok(()) => was_open = true,
                             Err(error) if error.is_passing() => return End::Lost { was_open, cause: error },
@@ -221,9 +221,9 @@ impl Work {
                         Heard::Ended(error) => return End::Final(error),
                     }
                 }
-                Some(asked) = self.asked.recv() => {
+                Some(request) = self.requests.recv() => {
                     let outcome = self.refresh().await;
-                    let _nobody_waits = asked.send(outcome);
+                    let _caller_gone = request.send(outcome);
                 }
                 () = tokio::time::sleep(SILENCE) => {
                     if std::mem::replace(&mut is_asked, true) || !socket.ping().await {
@@ -234,9 +234,11 @@ impl Work {
         }
     }
 
-    /// Takes in a frame.
+    /// Handles a frame.
     async fn take(&mut self, text: &str) -> Result<()> {
-        let Some(frame) = Frame::read(text) else { return Err(self.client.strange("a frame that is none")) };
+        let Some(frame) = Frame::read(text) else {
+            return Err(self.client.strange("a frame that cannot be read"));
+        };
         match frame {
             Frame::Durable { sequence, event } => self.take_event(sequence, event).await,
             Frame::Transient { event } => match whole_state(event) {
@@ -248,34 +250,34 @@ impl Work {
                     });
                     Ok(())
                 }
-                // The reference shows an event so that it has yet to find in its log.
+                // The reference sends an event in this way if it has not found the event in its log yet.
                 None => self.catch_up().await,
             },
             Frame::Delta { item, is_reasoning, content } => {
                 let delta = if is_reasoning { Delta::Reasoning(content) } else { Delta::Text(content) };
-                self.tell(item, &delta);
+                self.notify_delta(item, &delta);
                 Ok(())
             }
             Frame::Aborted { item } => {
-                self.tell(item, &Delta::Restart);
+                self.notify_delta(item, &Delta::Restart);
                 Ok(())
             }
             Frame::Other => Ok(()),
         }
     }
 
-    fn tell(&self, item: String, delta: &Delta) {
+    fn notify_delta(&self, item: String, delta: &Delta) {
         if let (Some(on_delta), Ok(item)) = (&self.listener.on_delta, EventId::new(item)) {
             on_delta(&item, delta);
         }
     }
 
-    /// Takes in an event of the socket, and before it what the socket has left out.
+    /// Handles an event of the socket. Events that the socket has left out are read from the log first.
     async fn take_event(&mut self, sequence: u64, event: &str) -> Result<()> {
         if sequence > self.next() {
             self.catch_up().await?;
         }
-        // What even the log does not show is nothing that can be read.
+        // Events that are not in the log either cannot be read at all. They are skipped.
         self.deliver(sequence, event);
         Ok(())
     }
@@ -284,11 +286,11 @@ impl Work {
         self.seen.borrow().cursor.next
     }
 
-    /// How it goes, and every event up to there.
+    /// Reads the state, and all events up to now.
     async fn refresh(&mut self) -> Result<()> {
         let info = self.client.get(&Client::path(&self.id, "")).await?;
-        let state = Raw::parse(&info).map_err(|_| self.client.strange("no conversation"))?;
-        // Before the events that may have come since: they say the later status.
+        let state = Raw::parse(&info).map_err(|_| self.client.strange("expected a conversation"))?;
+        // The state is applied before the events, because later events have the newer status.
         self.seen.send_modify(|seen| seen.refresh(state));
         self.catch_up().await?;
         self.seen.send_modify(|seen| seen.lost = None);
@@ -309,14 +311,14 @@ impl Work {
         }
     }
 
-    /// Lets everybody hear an event, unless they have.
+    /// Passes an event to all callbacks, unless it was delivered before.
     fn deliver(&mut self, sequence: u64, payload: &str) {
         if sequence < self.next() {
             return;
         }
         let given = super::log::id(payload);
         let event = Event::read(payload, &Given { id: given.as_ref(), timestamp: None });
-        // What cannot be read is a place in the log all the same.
+        // An event that cannot be read still takes a place in the log.
         let Ok(event) = event else {
             self.seen.send_modify(|seen| seen.cursor.pass(sequence, payload));
             return;
@@ -330,15 +332,15 @@ impl Work {
         });
     }
 
-    /// The server is not to be had for the time being.
-    fn lose(&self, cause: RemoteError) {
+    /// Records that the connection to the server is lost, and why.
+    fn mark_lost(&self, cause: RemoteError) {
         self.seen.send_modify(|seen| {
             let since = seen.lost.as_ref().map_or_else(Instant::now, |(since, _)| *since);
             seen.lost = Some((since, cause));
         });
     }
 
-    /// Nobody follows any more.
+    /// Records the error that ends the following.
     fn end(&self, error: RemoteError) {
         self.seen.send_modify(|seen| seen.ended = Some(error));
     }

@@ -1,24 +1,24 @@
-//! The frames of the cursor socket (`api.md` section 5.2).
+//! The frames of the cursor socket (`docs/reference/sockets.md#cursor-socket`).
 
 use crate::event::json::Raw;
 
-/// What a server says over the cursor socket.
+/// A frame that a server sends over the cursor socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
     /// An event of the log: its sequence and its text.
     Durable { sequence: u64, event: &'a str },
-    /// An event that is in no log: the whole state.
+    /// An event without a place in the log, such as the whole state.
     Transient { event: &'a str },
-    /// A piece of a reply on its way.
+    /// A piece of an unfinished reply.
     Delta { item: String, is_reasoning: bool, content: String },
-    /// A reply on its way counts for nothing.
+    /// An unfinished reply was aborted. Its pieces are invalid.
     Aborted { item: String },
-    /// Nothing that matters here: where a replay begins and ends, that a reply begins, what was wrong with a frame.
+    /// Any other frame. It is ignored: the begin or end of a replay, the begin of a reply, an error about a frame.
     Other,
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame; `None` for what is none. Types that are not known are passed over.
+    /// Reads a frame. `None` if it is malformed. A frame of an unknown type is `Other`.
     pub fn read(text: &'a str) -> Option<Self> {
         let raw = Raw::parse(text).ok()?;
         let members = raw.to_object();
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_passed_over_and_what_is_broken_is_none() {
+    fn an_unknown_frame_is_other_and_a_broken_frame_is_none() {
         assert_eq!(Frame::read(r#"{"type":"sync","from_seq":-1}"#), Some(Frame::Other));
         assert_eq!(Frame::read(r#"{"type":"tomorrow's"}"#), Some(Frame::Other));
         for broken in ["", "[]", "{}", r#"{"type":"durable","seq":-1,"event":{}}"#, r#"{"type":"durable","#] {

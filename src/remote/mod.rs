@@ -1,12 +1,12 @@
-//! Somebody else's machine: what is said to an agent-server, and what is heard from it.
+//! The client of an agent-server on another machine.
 //!
-//! A [`Server`] is where it is and which key opens it; a client asks it over HTTP, bounded in time and size. A
-//! follower hears a conversation through the server's cursor socket, each event once and in the order of the server's
-//! log, whatever happens to the connection: what a socket may have lost is read from the log. Both speak the contract
-//! of `api.md`, to Annals' server and to the reference's alike.
+//! A [`Server`] has the address and the key of a server. A client sends HTTP requests to it, with limits on time and
+//! size. A follower receives a conversation through the server's cursor socket: each event once and in the order of the
+//! server's log, even if connections fail. Events that a socket may have lost are read from the log. Both follow the
+//! contract of `docs/reference/server.md`, for Annals' server and for the reference's.
 //!
-//! It does not know what a conversation is to a program: that is [`crate::conversation::RemoteConversation`]. Its
-//! invariant: the key is in no error, no log and no debug print.
+//! This module does not know the program's view of a conversation: that is [`crate::conversation::RemoteConversation`].
+//! Its invariant: no error, no log and no debug print contains the key.
 
 mod client;
 mod error;
@@ -25,5 +25,5 @@ pub(crate) use log::Cursor;
 pub(crate) use seen::Seen;
 pub use server::{Server, VERSION_MIN};
 
-/// The result of what can go wrong between here and a server.
+/// The result of an operation on a server.
 pub type Result<T, E = RemoteError> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! What is known of a conversation at a server, from what was heard of it.
+//! The known state of a conversation at a server, from its events and snapshots.
 
 use std::time::Instant;
 
@@ -9,34 +9,34 @@ use crate::event::{Event, Json, kind};
 use crate::ids::EventId;
 use crate::state::ExecutionStatus;
 
-/// The fields of a state that are followed.
+/// The fields of a state that are tracked.
 const STATUS: &str = "execution_status";
 const LAST_USER_MESSAGE: &str = "last_user_message_id";
 const LEAF: &str = "leaf_event_id";
 const GOAL: &str = "goal";
 
-/// What is known of a conversation at a server.
+/// The known state of a conversation at a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
-    /// How far its log was heard.
+    /// The place in its log up to which events were delivered.
     pub cursor: Cursor,
-    /// How it goes.
+    /// The status.
     pub status: ExecutionStatus,
-    /// Where HEAD is.
+    /// The event that HEAD points to.
     pub head: Option<EventId>,
-    /// A person's last message.
+    /// The user's last message.
     pub last_user_message: Option<EventId>,
-    /// The sequence at which it was last said how it goes.
+    /// The sequence of the last event that gave the status.
     pub told: Option<u64>,
-    /// Why a run last failed: the sequence, the code, the detail.
+    /// The last error of a run: the sequence, the code, the detail.
     pub error: Option<(u64, String, String)>,
-    /// What was last told of a goal, and the sequence.
+    /// The last update of a goal, with its sequence.
     pub goal: Option<(u64, Json)>,
-    /// How many whole states were heard over sockets.
+    /// The number of whole states received over sockets.
     pub snapshots: u64,
-    /// Since when the server cannot be reached, and why.
+    /// Since when the server cannot be reached, and why. `None` if it can be reached.
     pub lost: Option<(Instant, RemoteError)>,
-    /// Why nobody follows any more.
+    /// The error that ended the following. `None` while it goes on.
     pub ended: Option<RemoteError>,
 }
 
@@ -56,7 +56,7 @@ impl Seen {
         }
     }
 
-    /// Takes in an event of the log.
+    /// Applies an event of the log.
     pub fn hear(&mut self, sequence: u64, event: &Event) {
         if kind::moves_head(event.kind()) {
             self.head = Some(event.id().clone());
@@ -99,7 +99,7 @@ impl Seen {
         }
     }
 
-    /// Takes in a whole state: that of a snapshot, or of the conversation's routes.
+    /// Applies a whole state, from a snapshot or from the conversation's routes.
     pub fn refresh(&mut self, state: Raw<'_>) {
         let state = state.to_object();
         if let Some(status) = state.get(STATUS) {
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-/// The whole state in an event that is in no log; `None` where it holds none.
+/// Returns the whole state in an event that is not in the log. `None` if the event holds none.
 pub(super) fn whole_state<'a>(event: &'a str) -> Option<Raw<'a>> {
     let event = Raw::parse(event).ok()?;
     (event.get("key")?.as_str()? == "full_state").then(|| event.get("value"))?

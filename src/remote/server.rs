@@ -1,4 +1,4 @@
-//! Where a server is, and which key opens it.
+//! The address and the key of a server.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use super::{RemoteError, Result};
 use crate::secret::Secret;
 use crate::store::Store;
 
-/// The oldest version of the reference whose contract is spoken here: its server has the cursor socket.
+/// The oldest supported version of the reference. It is the first one whose server has the cursor socket.
 pub const VERSION_MIN: &str = "1.58";
 
-/// The folder that a server's conversation works in where none is given: the reference's.
+/// The default working folder of a server's conversation. It is the reference's default.
 const WORKING_DIR: &str = "workspace/project";
 
-/// A server, and how to use it: a workspace that is elsewhere.
+/// A server and its settings: a remote workspace.
 ///
 /// ```
 /// use annals::remote::Server;
@@ -31,10 +31,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server at this address: `http` or `https`, a host, maybe a port and a path.
+    /// Makes a server from its address: `http` or `https`, a host, and optionally a port and a path.
     ///
     /// # Errors
-    /// [`RemoteError::Address`]; also for one that holds a name and a password, which belong in no address.
+    /// [`RemoteError::Address`] if the address is invalid, or contains a user name or a password.
     pub fn new(address: &str) -> Result<Self> {
         let shown = address.rsplit('@').next().unwrap_or_default();
         let wrong = |what| RemoteError::Address { address: shown.to_owned(), what };
@@ -45,7 +45,7 @@ impl Server {
             return Err(wrong("it holds a password"));
         }
         if rest.contains(['?', '#']) || rest.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err(wrong("it holds what no address of a server has"));
+            return Err(wrong("it has a query, a fragment, a space or a control character"));
         }
         if host.is_empty() || reqwest::Url::parse(address).is_err() {
             return Err(wrong("it names no host"));
@@ -58,7 +58,7 @@ impl Server {
         })
     }
 
-    /// The key that opens it; none where it is blank.
+    /// Sets the key of the server. A blank key counts as no key.
     #[must_use]
     pub fn key(mut self, key: &str) -> Self {
         self.key = Secret::new(key);
@@ -72,15 +72,15 @@ impl Server {
         self
     }
 
-    /// Keeps a copy of each conversation in this store as it goes: the same bytes at the same sequences, HEAD where it
-    /// is there. What was before is fetched too.
+    /// Keeps a copy of each conversation in this store: the same bytes at the same sequences, and the same HEAD.
+    /// Earlier events are copied too.
     #[must_use]
     pub fn mirror(mut self, store: Store) -> Self {
         self.mirror = Some(store);
         self
     }
 
-    /// The address of a path.
+    /// Returns the URL of a path.
     pub(super) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
@@ -99,7 +99,7 @@ impl Server {
         self.mirror.as_ref()
     }
 
-    /// A text without the key.
+    /// Replaces the key in a text by stars.
     pub(super) fn hide(&self, text: &str) -> String {
         match &self.key {
             Some(key) => text.replace(key.expose(), crate::secret::REDACTED),
@@ -130,8 +130,8 @@ mod tests {
             ("ftp://a", "neither http:// nor https://"),
             ("agents.example.org", "neither http:// nor https://"),
             ("http://", "names no host"),
-            ("http://a b/", "no address of a server has"),
-            ("http://a/?key=hush", "no address of a server has"),
+            ("http://a b/", "a query, a fragment, a space"),
+            ("http://a/?key=hush", "a query, a fragment, a space"),
             ("https://me:hush@a", "holds a password"),
         ] {
             let error = Server::new(address).unwrap_err().to_string();

@@ -8,28 +8,28 @@ use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
 use super::{Client, Method, RemoteError, Result};
 
-/// The longest frame: a server sends none of more than 4 MiB, whatever the state of a conversation.
+/// The maximum size of a frame, in bytes. Servers send at most 4 MiB, for any state of a conversation.
 const FRAME_BYTES_MAX: usize = 16 << 20;
 
-/// How long the handshake may take.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+/// The time limit for the handshake.
+const HANDSHAKE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Close codes that are final: the key is wrong; there is no such conversation.
 const UNAUTHORISED: u16 = 4001;
 const UNKNOWN: u16 = 4004;
 
-/// A socket that is open.
+/// An open socket.
 pub(super) struct Socket(WebSocketStream<reqwest::Upgraded>);
 
-/// What comes over a socket.
+/// A message on a socket, or the end of the socket.
 #[derive(Debug, PartialEq)]
 pub(super) enum Heard {
     Text(String),
-    /// The other side is there.
+    /// The other side is alive.
     Pong,
-    /// The connection is at its end, and another may be made.
+    /// The connection has ended. Another one may work.
     Lost,
-    /// It is at its end, and another would be too.
+    /// The connection has ended. Another one would end too.
     Ended(RemoteError),
 }
 
@@ -37,9 +37,9 @@ impl Socket {
     /// Opens a socket.
     ///
     /// # Errors
-    /// [`RemoteError::Unreachable`], and what a refusal of the handshake means.
+    /// [`RemoteError::Unreachable`], and the error for the status of a rejected handshake.
     pub async fn open(client: &Client, path: &str) -> Result<Self> {
-        match tokio::time::timeout(PATIENCE, Self::shake_hands(client, path)).await {
+        match tokio::time::timeout(HANDSHAKE_TIMEOUT, Self::shake_hands(client, path)).await {
             Ok(opened) => opened,
             Err(_) => Err(RemoteError::Unreachable {
                 server: client.server().to_string(),
@@ -63,7 +63,7 @@ impl Socket {
         }
         let accept = response.headers().get("sec-websocket-accept").map(|value| value.as_bytes().to_owned());
         if accept.as_deref() != Some(derive_accept_key(nonce.as_bytes()).as_bytes()) {
-            return Err(client.strange("it accepted another handshake"));
+            return Err(client.strange("its handshake does not match the request"));
         }
         let upgraded = response.upgrade().await.map_err(|error| client.unreachable(&error))?;
         let config = WebSocketConfig::default()
@@ -72,7 +72,7 @@ impl Socket {
         Ok(Self(WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await))
     }
 
-    /// The next that comes. Can be given up and asked again.
+    /// Receives the next message. Can be cancelled and called again without loss.
     pub async fn hear(&mut self, client: &Client) -> Heard {
         loop {
             let server = || client.server().to_string();
@@ -93,13 +93,13 @@ impl Socket {
         }
     }
 
-    /// Asks whether the other side is there.
+    /// Sends a ping. Returns whether it could be sent.
     pub async fn ping(&mut self) -> bool {
         self.0.send(Message::Ping(Vec::new().into())).await.is_ok()
     }
 
-    /// Says goodbye; the other side may be gone already.
+    /// Closes the socket. An error is ignored, because the other side may be gone already.
     pub async fn close(mut self) {
-        let _gone = tokio::time::timeout(std::time::Duration::from_secs(1), self.0.close(None)).await;
+        let _gone_already = tokio::time::timeout(std::time::Duration::from_secs(1), self.0.close(None)).await;
     }
 }

@@ -1,29 +1,29 @@
-//! Points in a conversation, as people name them.
+//! Points in a conversation, as users write them.
 
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::store::Store;
 
-/// A point in a conversation: right behind an event.
+/// A point in a conversation: right after an event, or before all events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
-    /// The end, wherever that is.
+    /// The end, whatever its sequence is.
     End,
-    /// Right behind the event at this sequence.
+    /// Right after the event at this sequence.
     Behind(Sequence),
     /// Before the first event.
     Start,
 }
 
 impl Point {
-    /// Reads a point as it is typed: a sequence (`17`), a time (`2026-01-31T12:00:00`, by the events' own
-    /// clocks; without a zone as the events have it), or an event's id or the beginning of one.
+    /// Reads a point that a user has typed. This is a sequence (`17`, at most nine digits), a time
+    /// (`2026-01-31T12:00:00`, or only the date), or an event's id or the beginning of one. A time is compared with the
+    /// events' own timestamps; without a zone, it is read as they are.
     ///
-    /// A time means behind the last event that had happened by then.
+    /// A time means the point right after the last event up to that time.
     ///
     /// # Errors
-    /// [`Error::NoSuchPoint`] for a sequence beyond the end, [`Error::UnknownEvent`],
-    /// [`Error::AmbiguousId`], [`Error::UnknownConversation`].
+    /// [`Error::NoSuchPoint`] for a sequence behind the end, [`Error::UnknownEvent`],
     pub fn parse(store: &Store, conversation: &ConversationId, text: &str) -> Result<Self> {
         let text = text.trim();
         let events = store.conversation(conversation)?.event_count;
@@ -40,7 +40,7 @@ impl Point {
         Ok(Self::Behind(store.event(conversation, &id)?.sequence))
     }
 
-    /// How many of `events` have happened by then.
+    /// Returns how many of `events` come before the point.
     #[must_use]
     pub fn length(self, events: u64) -> u64 {
         match self {

@@ -1,4 +1,4 @@
-//! What is different between two moments: of one conversation, of two branches, of two conversations.
+//! The difference between two moments: of one conversation, of two branches, or of two conversations.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,10 @@ use crate::chain::Digest;
 use crate::error::Result;
 use crate::ids::Sequence;
 
-/// An event as a difference names it.
+/// An event in a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// Its place in its conversation.
+    /// The sequence in its conversation.
     pub sequence: u64,
     /// Its id.
     pub id: String,
@@ -21,31 +21,31 @@ pub struct Mark {
     digest: Digest,
 }
 
-/// A field of the state that is not the same.
+/// A field of the state that differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldDifference {
-    /// Its name, as `annals state --json` has it.
+    /// The name, as in the output of `annals state --json`.
     pub field: String,
-    /// Its value on the left.
+    /// The value on the left.
     pub left: Value,
-    /// Its value on the right.
+    /// The value on the right.
     pub right: Value,
 }
 
-/// What is different between two moments.
+/// The difference between two moments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// How many events both live branches begin with, byte for byte.
+    /// The number of events that both live branches begin with. They are equal byte for byte.
     pub common: u64,
-    /// The first events that differ, one of each side; `None` where a branch has ended.
+    /// The first event that differs, on the left and on the right. `None` if that branch has ended.
     pub diverges_at: (Option<Mark>, Option<Mark>),
     /// The events of the left branch that the right one does not have.
     pub lost: Vec<Mark>,
     /// The events of the right branch that the left one does not have.
     pub added: Vec<Mark>,
-    /// The fields of the state that are not the same, by name.
+    /// The fields of the state that differ, by name.
     pub fields: Vec<FieldDifference>,
-    /// Tokens sent, tokens received and cost: the right side's less the left one's.
+    /// Tokens sent, tokens received and cost: the right values minus the left ones.
     pub spent: (i64, i64, f64),
 }
 
@@ -83,7 +83,7 @@ impl Difference {
         })
     }
 
-    /// The difference as JSON; `docs/cli.md` has the shape.
+    /// Returns the difference as JSON. `docs/cli.md` describes the format.
     #[must_use]
     pub fn value(&self) -> Value {
         let mark = |mark: &Mark| json!({"sequence": mark.sequence, "id": mark.id, "kind": mark.kind});
@@ -106,7 +106,7 @@ impl Difference {
     }
 }
 
-/// What names the places and not the state.
+/// Fields that identify the moment. They are not part of the state and are not compared.
 const PLACES: [&str; 4] = ["conversation_id", "as_of_sequence", "is_end", "active_branch_ids"];
 
 fn fields(left: &Value, right: &Value) -> Vec<FieldDifference> {
@@ -121,7 +121,7 @@ fn fields(left: &Value, right: &Value) -> Vec<FieldDifference> {
         .collect()
 }
 
-/// The events of a moment's live branch, root first.
+/// Returns the events of a moment's live branch, root first.
 fn marks(moment: &Moment<'_>) -> Result<Vec<Mark>> {
     let path = moment.branch()?;
     let mut by_place = path.clone();

@@ -1,4 +1,4 @@
-//! What a conversation was, for programs: the shapes that `annals --json` prints and the server sends.
+//! A conversation at a moment, as JSON: the formats that `annals --json` prints and the server sends.
 
 use serde_json::{Value, json};
 
@@ -8,22 +8,22 @@ use crate::message::{self, ChatFlags, WireError};
 use crate::tree::Branch;
 use crate::view::{Entry, View};
 
-/// Whose words messages are told in.
+/// The format of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
-    /// The SDK's own, as it dumps them.
+    /// The SDK's own format, as it dumps them.
     Plain,
-    /// Of a chat request.
+    /// The format of a chat request.
     Chat(ChatFlags),
-    /// Of a responses request: instructions and input items; pictures where there is vision.
+    /// The format of a responses request: instructions and input items.
     Responses {
-        /// Whether pictures are sent.
+        /// Whether pictures are included.
         vision: bool,
     },
 }
 
-/// The entries of a view: where each stands in the log, and the event as the SDK would write it. `branch` is what
-/// the view was made of.
+/// Returns the entries of a view: for each, its sequence and the event as the SDK would write it. `branch` has the
+/// sequences of the branch that the view was made from.
 #[must_use]
 pub fn view(view: &View, branch: &[usize]) -> Value {
     view.entries().map(|one| entry(one, branch)).collect()
@@ -40,8 +40,9 @@ fn entry(entry: &Entry, branch: &[usize]) -> Value {
     })
 }
 
-/// HEAD and the branches: `{"head":id|null,"live":[[first,last],...]|null,"branches":[...]}`. `live` has the sequences of
-/// the live branch, and of what stands on none; it is null where the branch cannot be told.
+/// Returns HEAD and the branches: `{"head":id|null,"live":[[first,last],...]|null,"branches":[...]}`. `live` has the
+/// sequences of the live branch and of the events that belong to no branch. It is null if the live branch cannot be
+/// determined.
 #[must_use]
 pub fn branches(moment: &Moment<'_>) -> Value {
     let branches: Value =
@@ -49,7 +50,7 @@ pub fn branches(moment: &Moment<'_>) -> Value {
     json!({"head": moment.active_leaf(), "live": live(moment), "branches": branches})
 }
 
-/// The live branch as ranges of sequences.
+/// Returns the live branch as ranges of sequences.
 fn live(moment: &Moment<'_>) -> Option<Vec<[usize; 2]>> {
     let (tree, branch) = (moment.tree(), moment.branch().ok()?);
     let mut is_live: Vec<bool> = (0..tree.len()).map(|place| !tree.moves_head(place)).collect();
@@ -59,7 +60,7 @@ fn live(moment: &Moment<'_>) -> Option<Vec<[usize; 2]>> {
     Some(ranges((0..tree.len()).filter(|place| is_live[*place])))
 }
 
-/// Ascending numbers as ranges, both ends included.
+/// Converts ascending numbers to ranges, both ends included.
 fn ranges(places: impl Iterator<Item = usize>) -> Vec<[usize; 2]> {
     let mut ranges: Vec<[usize; 2]> = Vec::new();
     for place in places {
@@ -73,7 +74,7 @@ fn ranges(places: impl Iterator<Item = usize>) -> Vec<[usize; 2]> {
 
 fn branch_value(moment: &Moment<'_>, branch: &Branch) -> Value {
     let tree = moment.tree();
-    // A parent may come later in the log than what names it.
+    // In the log, a parent may come after its child.
     let mut own = tree.tail(branch.tip, branch.own).unwrap_or_default();
     own.sort_unstable();
     json!({
@@ -88,7 +89,7 @@ fn branch_value(moment: &Moment<'_>, branch: &Branch) -> Value {
     })
 }
 
-/// Whether HEAD stands on what the branch has for itself.
+/// Returns whether HEAD is one of the branch's own events.
 #[must_use]
 pub fn is_live(moment: &Moment<'_>, branch: &Branch) -> bool {
     let tree = moment.tree();
@@ -96,10 +97,10 @@ pub fn is_live(moment: &Moment<'_>, branch: &Branch) -> bool {
     head.is_some_and(|head| tree.tail(branch.tip, branch.own).is_ok_and(|own| own.contains(&head)))
 }
 
-/// Messages in somebody's words.
+/// Converts messages to the given format.
 ///
 /// # Errors
-/// [`WireError`] where that interface cannot be sent them; the reference stops there too.
+/// [`WireError`] if the interface does not allow such messages. The reference fails there too.
 pub fn messages(messages: &[Message], wire: Wire) -> Result<Value, WireError> {
     Ok(match wire {
         Wire::Plain => messages.iter().map(plain).collect(),
@@ -111,7 +112,7 @@ pub fn messages(messages: &[Message], wire: Wire) -> Result<Value, WireError> {
     })
 }
 
-/// A message as the reference dumps it.
+/// Converts a message as the reference dumps it.
 fn plain(message: &Message) -> Value {
     let text = message.to_json();
     serde_json::from_str(&text).unwrap_or(Value::String(text))

@@ -1,8 +1,8 @@
-//! What a conversation was, at any point: the folds of the pure rooms over the log of the store.
+//! The state of a conversation at any point, folded from the events in the store by the pure modules.
 //!
-//! Nothing here writes, and nothing is kept: a [`Moment`] reads what it has to fold and answers. An event
-//! that no version of the SDK would read any more hides nothing but itself. It does not know how answers
-//! are shown. Invariant: the same log up to the same point gives the same answer, on any machine.
+//! This module writes nothing and caches nothing. A [`Moment`] reads the events that it must fold. An event that no
+//! version of the SDK can read any more does not affect the other events. The module does not know how answers are
+//! shown. Invariant: the same log up to the same point gives the same answer, on any machine.
 
 pub mod at;
 pub mod diff;
@@ -23,13 +23,13 @@ use crate::store::{Conversation, EventRef, Store};
 use crate::tree::{Tree, TreeError};
 use crate::view::{History, View};
 
-/// How a view came to be.
+/// The way in which a view was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Memory {
-    /// Built anew from the log, as after a restart: what would break the protocol is left out.
+    /// Rebuilt from the log, as after a restart. Events that would break the protocol are left out.
     #[default]
     Reloaded,
-    /// Grown event by event, as in a process that never stopped.
+    /// Extended event by event, as in a process that never stopped.
     Live,
 }
 
@@ -45,7 +45,7 @@ pub struct Moment<'s> {
 }
 
 impl<'s> Moment<'s> {
-    /// The conversation `id` at `point`. Reads the tree, from columns, and no payload.
+    /// Returns the conversation `id` at `point`. Reads the tree from columns, and no payload.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -62,58 +62,58 @@ impl<'s> Moment<'s> {
         Ok(Self { store, conversation, length, tree, leaf, leaf_event_id, head_is_empty })
     }
 
-    /// The conversation as it is now.
+    /// Returns the conversation as it is now.
     #[must_use]
     pub fn conversation(&self) -> &Conversation {
         &self.conversation
     }
 
-    /// Its id.
+    /// Returns the conversation's id.
     #[must_use]
     pub fn id(&self) -> &ConversationId {
         &self.conversation.id
     }
 
-    /// How many events had happened.
+    /// Returns the number of events up to the moment.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Whether nothing has happened since.
+    /// Returns whether the log has no later events.
     #[must_use]
     pub fn is_end(&self) -> bool {
         self.length == self.conversation.event_count
     }
 
-    /// The tree of what had happened.
+    /// Returns the tree of the events up to the moment.
     #[must_use]
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// HEAD as it had been set; `None` where it never was, or before everything.
+    /// Returns the event that HEAD was set to. `None` if HEAD was never set, or was before the first event.
     #[must_use]
     pub fn leaf_event_id(&self) -> Option<&str> {
         self.leaf_event_id.as_deref()
     }
 
-    /// Whether HEAD stood before everything.
+    /// Returns whether HEAD was before the first event.
     #[must_use]
     pub fn head_is_empty(&self) -> bool {
         self.head_is_empty
     }
 
-    /// The last event of the live branch; `None` where there was none.
+    /// Returns the last event of the live branch. `None` if there was none.
     #[must_use]
     pub fn active_leaf(&self) -> Option<&str> {
         self.leaf.as_deref()
     }
 
-    /// The live branch: sequences, root first.
+    /// Returns the live branch: sequences, root first.
     ///
     /// # Errors
-    /// [`Error::Tree`] where HEAD is no event of the log, or its way to the root is a circle or leads out.
+    /// [`Error::Tree`] if HEAD is no event of the log, or its path to the root has a cycle or a missing parent.
     pub fn branch(&self) -> Result<Vec<usize>> {
         self.tree.branch(self.active_leaf()).map_err(|source| self.tree_error(source))
     }
@@ -122,10 +122,10 @@ impl<'s> Moment<'s> {
         Error::Tree { conversation: self.id().clone(), source }
     }
 
-    /// Shows every event that had happened to `visit`, in the order of the log.
+    /// Calls `visit` with every event up to the moment, in the order of the log.
     ///
     /// # Errors
-    /// What reading can meet, and whatever `visit` fails with.
+    /// The errors of reading, and those of `visit`.
     pub fn each(&self, mut visit: impl FnMut(Sequence, &Event) -> Result<()>) -> Result<()> {
         if self.length == 0 {
             return Ok(());
@@ -136,10 +136,10 @@ impl<'s> Moment<'s> {
         })
     }
 
-    /// Shows the events at `places`, which ascend, to `visit`.
+    /// Calls `visit` with the events at `places`, which must ascend.
     ///
     /// # Errors
-    /// What reading can meet, and whatever `visit` fails with.
+    /// The errors of reading, and those of `visit`.
     pub fn each_of(&self, places: &[usize], mut visit: impl FnMut(usize, Event) -> Result<()>) -> Result<()> {
         let mut left = places.iter().copied().peekable();
         let Some(first) = left.peek() else { return Ok(()) };
@@ -151,22 +151,22 @@ impl<'s> Moment<'s> {
         })
     }
 
-    /// What the model could see.
+    /// Returns what the model could see.
     ///
     /// # Errors
-    /// As [`Moment::branch`], and what reading can meet.
+    /// As [`Moment::branch`], and the errors of reading.
     pub fn view(&self, memory: Memory) -> Result<View> {
         self.view_of(&self.branch()?, memory)
     }
 
-    /// What the model could see on the branch with these events, root first.
+    /// Returns what the model could see on the branch with these events, root first.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// The errors of reading.
     pub fn view_of(&self, branch: &[usize], memory: Memory) -> Result<View> {
         let (mut view, mut history) = (View::new(), History::new());
-        // An event that names a later one as its parent stands before it in the log and behind it on the
-        // branch; only damaged logs have that.
+        // If an event names a later one as its parent, it comes before the parent in the log and after it on the
+        // branch. Only damaged logs have such events.
         if branch.is_sorted() {
             self.each_of(branch, |_, event| {
                 history.apply(&event);
@@ -188,18 +188,18 @@ impl<'s> Moment<'s> {
         Ok(view)
     }
 
-    /// The messages the model would have been sent.
+    /// Returns the messages that the model would have been sent.
     ///
     /// # Errors
-    /// As [`Moment::view`]; [`Error::Messages`] where the reference could not make messages of it either.
+    /// As [`Moment::view`]; [`Error::Messages`] if the reference could not make messages from the view either.
     pub fn messages(&self, memory: Memory) -> Result<Vec<Message>> {
         let view = self.view(memory)?;
         messages(view.events()).map_err(|source| Error::Messages { conversation: self.id().clone(), source })
     }
 }
 
-/// Where HEAD stood right behind the last event of `tree`: where it was moved to by itself since the last
-/// event that moved it, or else that event.
+/// Returns HEAD right after the last event of `tree`, and whether it was before the first event. HEAD is the last event
+/// that moved it, unless HEAD was moved without an event after that.
 fn head_at(store: &Store, id: &ConversationId, tree: &Tree) -> Result<(Option<String>, bool)> {
     let moved_by = tree.head_after(tree.len());
     if tree.is_empty() {
@@ -216,7 +216,7 @@ fn head_at(store: &Store, id: &ConversationId, tree: &Tree) -> Result<(Option<St
     Ok((moved_by.and_then(|place| tree.id(place)).map(str::to_owned), false))
 }
 
-/// The event as a value; one that cannot be read any more is kept as unknown.
+/// Reads a stored event. An event that cannot be decoded any more is kept as unknown.
 fn read(stored: &EventRef<'_>) -> Result<Event> {
     let id = EventId::new(stored.id)?;
     let given = Given { id: Some(&id), timestamp: None };

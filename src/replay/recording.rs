@@ -1,7 +1,7 @@
-//! A conversation as it went: any event of its log, and how things stood right after it.
+//! Steps through a conversation: returns any event of its log, and the state right after it.
 //!
-//! What follows from the events before is folded once, forwards, and kept as a few words an event, so that going
-//! back costs nothing. Payloads are read a page at a time; memory does not grow with them.
+//! The state that follows from the earlier events is folded once, forwards. A few words are kept for each event, so
+//! that stepping back needs no new fold. Payloads are read one page at a time. Memory does not grow with them.
 
 use std::collections::VecDeque;
 
@@ -14,53 +14,53 @@ use crate::state::{ExecutionStatus, Ledger, Spent, State, Stats, Usage};
 use crate::store::Store;
 use crate::tree::Tree;
 
-/// How many events a page has at most, and how many bytes of payloads.
+/// The maximum number of events of a page, and of bytes of their payloads.
 const PAGE: usize = 64;
 const PAGE_BYTES: usize = 4 << 20;
 
-/// One event, and how the conversation stood right after it.
+/// One event, and the state of the conversation right after it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Its place in the log.
+    /// The place in the log.
     pub sequence: Sequence,
     /// The event.
     pub event: Event,
-    /// How the conversation went by then.
+    /// The status after the event.
     pub status: ExecutionStatus,
-    /// How many steps the agent had taken by then.
+    /// The number of steps that the agent had taken by then.
     pub iteration: u64,
-    /// What had been spent by then, and on this event.
+    /// The tokens and cost that were spent by then, and for this event.
     pub spent: Spent,
-    /// Whether `spent` says what the step before did not.
+    /// Whether `spent` has something that the step before did not have.
     pub is_spent_news: bool,
-    /// How long it came after the event before it, in microseconds, by their own clocks; `None` where they
-    /// do not tell or went backwards.
+    /// The time since the event before it, in microseconds, by their own timestamps. `None` if a timestamp is missing
+    /// or the clock went backwards.
     pub after: Option<i64>,
-    /// What it follows in the tree.
+    /// The event that it follows in the tree.
     pub follows: Follows,
-    /// The action that it answers, where it names one.
+    /// The action that it answers. `None` if it names none.
     pub answers: Option<Sequence>,
     /// The last action by then.
     pub last_action: Option<Sequence>,
 }
 
-/// What an event follows in the tree, as far as the model sees it.
+/// What an event follows in the tree, counting only events that the model sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follows {
-    /// What came last in the log.
+    /// The last one in the log.
     Last,
-    /// An earlier event: another branch begins here, or goes on.
+    /// An earlier event: another branch begins here, or is continued.
     Earlier(Sequence),
-    /// Nothing, although there is something: another tree begins.
+    /// No event, although there are earlier ones: another tree begins.
     Nothing,
 }
 
-/// A conversation's log up to a point, to go through in any order.
+/// A conversation's log up to a point, for access in any order.
 pub struct Recording<'s> {
     store: &'s Store,
     id: ConversationId,
     tree: Tree,
-    /// What the base state says of the end, where the log is read that far.
+    /// The base state's values for the end of the log. `None` if the recording ends earlier.
     end: Option<End>,
     facts: Vec<Fact>,
     totals: Vec<Usage>,
@@ -70,27 +70,27 @@ pub struct Recording<'s> {
     page_from: usize,
 }
 
-/// How a conversation stands, by its base state.
+/// The state at the end of a conversation, from its base state.
 #[derive(Debug, Clone, Copy)]
 struct End {
     status: Option<ExecutionStatus>,
     total: Option<Usage>,
 }
 
-/// What is kept of every event that was folded.
+/// The values that are kept for every folded event.
 #[derive(Debug, Clone, Copy)]
 struct Fact {
     status: ExecutionStatus,
     iteration: u64,
     after: Option<i64>,
-    /// Which of the totals it was.
+    /// The index of the total in `totals`.
     total: Option<usize>,
     request: Option<Usage>,
     follows: Follows,
     last_action: Option<usize>,
 }
 
-/// What goes from event to event.
+/// The state that is carried from event to event.
 #[derive(Default)]
 struct Fold {
     state: State,
@@ -102,7 +102,7 @@ struct Fold {
 }
 
 impl<'s> Recording<'s> {
-    /// The conversation `id` up to `end`. Reads the tree, from columns, and no payload.
+    /// Returns the conversation `id` up to `end`. Reads the tree from columns, and no payload.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`](crate::Error::UnknownConversation).
@@ -128,30 +128,30 @@ impl<'s> Recording<'s> {
         })
     }
 
-    /// The conversation.
+    /// Returns the id of the conversation.
     #[must_use]
     pub fn id(&self) -> &ConversationId {
         &self.id
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tree.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tree.is_empty()
     }
 
-    /// The event at `place` and what it came to; `None` behind the last one.
+    /// Returns the event at `place` and the state after it. `None` if `place` is behind the last event.
     ///
-    /// Costs the fold of what was never folded before it, and reading a page where it is not on the last one.
+    /// Folds all earlier events that were not folded yet, and reads a page if the event is not on the present one.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// The errors of reading.
     pub fn step(&mut self, place: usize) -> Result<Option<Step>> {
         if place >= self.len() {
             return Ok(None);
@@ -160,8 +160,8 @@ impl<'s> Recording<'s> {
         let event = match self.on_page(place) {
             Some(event) => event,
             None => {
-                self.turn_to(place)?;
-                // A log only grows, so what it had is still there.
+                self.load_page(place)?;
+                // A log only grows, so the event is still there.
                 let Some(event) = self.on_page(place) else { return Ok(None) };
                 event
             }
@@ -192,7 +192,7 @@ impl<'s> Recording<'s> {
         };
         let answers = action.and_then(|action| self.tree.place(action));
         let end = self.end.filter(|_| place + 1 == self.len());
-        let told = end.and_then(|end| end.total).or(fact.total.map(|at| self.totals[at]));
+        let total = end.and_then(|end| end.total).or(fact.total.map(|at| self.totals[at]));
         let before =
             place.checked_sub(1).and_then(|before| self.facts[before].total.map(|at| self.totals[at]));
         Ok(Some(Step {
@@ -200,8 +200,8 @@ impl<'s> Recording<'s> {
             event,
             status: end.and_then(|end| end.status).unwrap_or(fact.status),
             iteration: fact.iteration,
-            spent: Spent { total: told, request: fact.request },
-            is_spent_news: fact.request.is_some() || told != before,
+            spent: Spent { total, request: fact.request },
+            is_spent_news: fact.request.is_some() || total != before,
             after: fact.after,
             follows: fact.follows,
             answers: answers.map(|place| Sequence(place as u64)),
@@ -209,24 +209,24 @@ impl<'s> Recording<'s> {
         }))
     }
 
-    /// How long it was from the event at `from` to the one at `to`, in microseconds; what no event tells counts
-    /// as nothing.
+    /// Returns the time from the event at `from` to the one at `to`, in microseconds. Unknown times between events
+    /// count as zero.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// The errors of reading.
     pub fn elapsed(&mut self, from: usize, to: usize) -> Result<u64> {
         if let Some(last) = self.len().checked_sub(1) {
             self.fold_to(to.min(last))?;
         }
-        let told = self.facts.iter().take(to + 1).skip(from + 1).filter_map(|fact| fact.after);
-        Ok(told.fold(0, |sum, after| sum.saturating_add(after.unsigned_abs())))
+        let gaps = self.facts.iter().take(to + 1).skip(from + 1).filter_map(|fact| fact.after);
+        Ok(gaps.fold(0, |sum, after| sum.saturating_add(after.unsigned_abs())))
     }
 
     fn on_page(&self, place: usize) -> Option<Event> {
         self.page.get(place.checked_sub(self.page_from)?).cloned()
     }
 
-    /// Folds what was not folded yet, up to the event at `place`; those near it stay on the page.
+    /// Folds the events that were not folded yet, up to `place`. The events near it stay on the page.
     fn fold_to(&mut self, place: usize) -> Result<()> {
         if place < self.facts.len() {
             return Ok(());
@@ -253,8 +253,8 @@ impl<'s> Recording<'s> {
         })
     }
 
-    /// Reads the page that has the event at `place`, which is not its first, so that going back is cheap too.
-    fn turn_to(&mut self, place: usize) -> Result<()> {
+    /// Reads a page with the event at `place`. The page begins before it, so that stepping back is cheap too.
+    fn load_page(&mut self, place: usize) -> Result<()> {
         let from = place.saturating_sub(PAGE / 2);
         let store = self.store;
         let id = self.id.clone();
@@ -275,7 +275,7 @@ impl<'s> Recording<'s> {
 }
 
 impl Fold {
-    /// Takes the next event; a total that is another than the last goes to `totals`.
+    /// Applies the next event. Appends the total to `totals` if it differs from the last one.
     fn apply(&mut self, event: &Event, tree: &Tree, totals: &mut Vec<Usage>) -> Fact {
         let place = self.state.event_count() as usize;
         self.state.apply(event);
@@ -286,14 +286,15 @@ impl Fold {
         let time = Timestamp::parse(&event.common().timestamp);
         let after = time.zip(self.time).map(|(now, before)| now.0 - before.0).filter(|after| *after >= 0);
         self.time = time.or(self.time);
-        // Hooks and state updates hang beside a branch; who follows their parent is on none but that.
+        // Hooks and state updates lie beside a branch. An event that skips them and follows their parent continues the
+        // branch. So only events that the model sees are compared.
         let is_seen = event.is_llm_convertible();
         let follows = match tree.parent(place) {
             Ok(Some(parent)) if is_seen && Some(parent) < self.last_seen => {
                 Follows::Earlier(Sequence(parent as u64))
             }
             Ok(None) if is_seen && self.last_seen.is_some() => Follows::Nothing,
-            // An event that names one that is not there follows nobody knows what.
+            // Also if the parent is missing: then it is unknown which event this one follows.
             Ok(_) | Err(_) => Follows::Last,
         };
         if is_seen {

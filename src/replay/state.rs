@@ -1,5 +1,5 @@
-//! The state of a conversation as of a moment: what its events tell, and, for the present, what its base
-//! state knows better.
+//! The state of a conversation at a moment. It follows from the events; for the present, the base state takes
+//! precedence.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -13,35 +13,36 @@ use crate::ids::Sequence;
 use crate::state::{ExecutionStatus, Metrics, State, Stats, TokenUsage};
 use crate::stuck::{self, Thresholds, WINDOW};
 
-/// A conversation's state as of a moment.
+/// A conversation's state at a moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MomentState {
-    /// How it went: for the present as the base state has it, else as the events tell it.
+    /// The status: from the base state if its value for this moment is known, else derived from the events.
     pub execution_status: ExecutionStatus,
-    /// What follows from all events.
+    /// The state that follows from all events.
     pub whole: State,
-    /// What follows from those of the live branch.
+    /// The state that follows from the events of the live branch.
     pub branch: State,
-    /// The live branch: ids, root first.
+    /// The event ids of the live branch, root first.
     pub active_branch_ids: Vec<String>,
-    /// The pattern that says the agent went in circles.
+    /// The pattern that shows that the agent was stuck in a loop. `None` if it was not.
     pub stuck: Option<stuck::Pattern>,
-    /// What model calls cost: for the present as the base state has it, before that as events tell it or, where
-    /// they do not, of those calls whose replies were in the log.
+    /// The cost of model calls: from the base state if its value for this moment is known, else from the events. If the
+    /// events have no costs either, the costs of the calls whose replies were in the log.
     pub stats: Stats,
-    /// Its tags, a JSON object from text to text.
+    /// The tags, a JSON object of string members.
     pub tags: String,
-    /// The title it was given; it has no history.
+    /// The present title, if one was set. Titles have no history.
     pub title: Option<String>,
-    /// A person's last message.
+    /// The id of the user's last message.
     pub last_user_message_id: Option<String>,
 }
 
 impl Moment<'_> {
-    /// The state. Reads every payload up to the moment once and keeps none.
+    /// Returns the state. Reads every payload up to the moment once, and keeps only the last few of the branch in
+    /// memory.
     ///
     /// # Errors
-    /// [`Error::Tree`](crate::Error::Tree) where the live branch cannot be told, and what reading can meet.
+    /// [`Error::Tree`](crate::Error::Tree) if the live branch cannot be determined; otherwise the errors of reading.
     pub fn state(&self) -> Result<MomentState> {
         let path = self.branch()?;
         let mut on_branch = path.clone();
@@ -66,7 +67,7 @@ impl Moment<'_> {
         let base = self.base_fields()?;
         let field =
             |name: &str| base.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
-        let told = field("execution_status").and_then(text).and_then(|status| status.parse().ok());
+        let recorded = field("execution_status").and_then(text).and_then(|status| status.parse().ok());
         let folded = || match stuck {
             Some(_) => whole.execution_status_in_circles(),
             None => whole.execution_status(),
@@ -83,7 +84,7 @@ impl Moment<'_> {
             .or_else(|| whole.last_user_message_id().map(ToString::to_string));
         let conversation = self.conversation();
         Ok(MomentState {
-            execution_status: told.unwrap_or_else(folded),
+            execution_status: recorded.unwrap_or_else(folded),
             active_branch_ids: path
                 .iter()
                 .filter_map(|place| self.tree().id(*place))
@@ -99,8 +100,8 @@ impl Moment<'_> {
         })
     }
 
-    /// The fields of the base state that are known for this moment: all of them at the end, before it those
-    /// whose change is on record.
+    /// Returns the fields of the base state that are known for this moment: at the end all of them, before the end only
+    /// those whose change was recorded.
     fn base_fields(&self) -> Result<Vec<(&'static str, String)>> {
         const FIELDS: [&str; 4] = ["execution_status", "tags", "stats", "last_user_message_id"];
         let mut fields = Vec::new();
@@ -121,16 +122,16 @@ impl Moment<'_> {
         Ok(fields)
     }
 
-    /// What the model calls behind these replies cost, as far as the present base state knows them one by one.
+    /// Returns the costs of the model calls that gave these replies, if the present base state lists the calls singly.
     fn stats_of(&self, replies: &HashSet<Text>) -> Result<Stats> {
         let Some(state) = self.store.base_state(self.id())? else { return Ok(Stats::default()) };
         let stats = Object::of(state.document.as_str()).get("stats").map(Stats::read).unwrap_or_default();
-        let of_then = |(usage_id, metrics): (String, Metrics)| (usage_id, metrics_of(&metrics, replies));
-        let uses = stats.usage_to_metrics.into_iter().map(of_then);
+        let at_moment = |(usage_id, metrics): (String, Metrics)| (usage_id, metrics_of(&metrics, replies));
+        let uses = stats.usage_to_metrics.into_iter().map(at_moment);
         Ok(Stats { usage_to_metrics: uses.filter(|(_, metrics)| metrics.calls() > 0).collect() })
     }
 
-    /// The state as JSON; `docs/cli.md` has the shape.
+    /// Returns the state as JSON. `docs/cli.md` describes its shape.
     ///
     /// # Errors
     /// As [`Moment::state`].
@@ -171,8 +172,8 @@ impl Moment<'_> {
     }
 }
 
-/// The part of `metrics` that these replies account for. Costs have no names of their own; they go with the
-/// tokens where there are as many of them.
+/// Returns the part of `metrics` that belongs to these replies. Costs have no response ids: they are paired with the
+/// token usages by index, if there are equally many of both.
 fn metrics_of(metrics: &Metrics, replies: &HashSet<Text>) -> Metrics {
     let mut part = Metrics {
         accumulated_cost: 0.0,
@@ -200,7 +201,7 @@ fn metrics_of(metrics: &Metrics, replies: &HashSet<Text>) -> Metrics {
     part
 }
 
-/// What model calls cost: use by use, together, and as the reference tells clients.
+/// The cost of model calls as JSON: by usage id, combined, and in the form that the reference sends to clients.
 fn stats_value(stats: &Stats) -> Value {
     let figures = |metrics: &Metrics| {
         json!({

@@ -1,7 +1,8 @@
-//! Sealing secrets for the disk, so that the reference opens what we sealed and we what it did.
+//! Seals (encrypts) secrets for the disk, compatible with the reference: each side opens the tokens of the other.
 //!
-//! A token is Fernet's (<https://github.com/fernet/spec>), under the SHA-256 of the key's UTF-8 text: the first half
-//! signs, the second encrypts. Older keys open only. Source: `runtime.md` section 6.
+//! A token is a Fernet token (<https://github.com/fernet/spec>) under the SHA-256 of the key's UTF-8 text: the first
+//! half signs, the second half encrypts. Older keys are used only to open tokens. Source:
+//! `docs/reference/secrets.md#cipher`.
 
 use std::fmt;
 
@@ -10,10 +11,10 @@ use sha2::{Digest, Sha256};
 
 use super::Secret;
 
-/// How every token begins: version 0x80 and the upper bytes of a time before the year 2106.
+/// The first characters of every token: version 0x80 and the upper bytes of a time before the year 2106.
 const TOKEN_START: &str = "gAAAAA";
 
-/// Seals with one key; opens with that and any number of earlier ones.
+/// Seals secrets with one key. Opens tokens with that key and any number of earlier keys.
 #[derive(Clone)]
 pub struct Cipher {
     current: Fernet,
@@ -21,8 +22,8 @@ pub struct Cipher {
 }
 
 impl Cipher {
-    /// A cipher that seals under `key` and also opens what was sealed under `previous`, the likeliest first. Blank
-    /// earlier keys count for nothing.
+    /// Makes a cipher that seals under `key`, and also opens tokens sealed under the keys in `previous`. These are
+    /// tried in order, so the likeliest should come first. Blank earlier keys are ignored.
     #[must_use]
     pub fn new(key: &str, previous: &[&str]) -> Self {
         let current = fernet(key);
@@ -32,26 +33,27 @@ impl Cipher {
         Self { current, all: std::sync::Arc::new(MultiFernet::new(all)) }
     }
 
-    /// Whether a text looks like a token: only a key can tell whether it is one.
+    /// Returns whether a text looks like a token. Only opening it with a key shows whether it is one.
     #[must_use]
     pub fn is_token(text: &str) -> bool {
         text.starts_with(TOKEN_START)
     }
 
-    /// The token of a secret under the current key. No two are the same.
+    /// Returns a token of a secret under the current key. Each call returns a different token.
     #[must_use]
     pub fn seal(&self, secret: &Secret) -> String {
         self.current.encrypt(secret.expose().as_bytes())
     }
 
-    /// The secret of a token; `None` where no key opens it, or where it holds none.
+    /// Returns the secret in a token. `None` if no key opens the token, or if it holds no secret.
     #[must_use]
     pub fn open(&self, token: &str) -> Option<Secret> {
         let bytes = self.all.decrypt(token).ok()?;
         Secret::new(String::from_utf8(bytes).ok()?)
     }
 
-    /// The same secret under the current key: the token itself where it is already. `None` where no key opens it.
+    /// Returns a token of the same secret under the current key: `token` itself if it is already under that key. `None`
+    /// if no key opens it.
     #[must_use]
     pub fn renew(&self, token: &str) -> Option<String> {
         if self.current.decrypt(token).is_ok() {
@@ -71,7 +73,7 @@ fn fernet(key: &str) -> Fernet {
     Fernet::new(&base64(&Sha256::digest(key.as_bytes()))).expect("32 bytes are a key")
 }
 
-/// The 32 bytes of a key in URL-safe base64 with its padding, the form in which the crate takes it.
+/// Encodes the 32 bytes of a key in URL-safe base64 with padding, which is the form that the crate takes.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::with_capacity(44);

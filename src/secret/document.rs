@@ -1,8 +1,8 @@
-//! The secrets in a stored document: which members they are, and the document sealed, opened or with stars.
+//! The secrets in a stored document: finds the members that hold secrets, and seals, opens or redacts them.
 //!
-//! Which members hold secrets is the reference's list (`runtime.md` section 6, and asking it): keys of a model,
-//! the environment, headers and credentials of an MCP server, the secrets of an agent's context and of the
-//! registry, and the session that an external agent goes on with.
+//! The list of these members is the reference's (`docs/reference/secrets.md#on-disk`, and trying it out): keys of a
+//! model; environment, headers and credentials of an MCP server; the secrets of an agent's context and of the registry;
+//! and the id of the session that an external agent resumes.
 
 use std::borrow::Cow;
 
@@ -10,21 +10,21 @@ use super::{Cipher, Held, REDACTED, is_secret_name};
 use crate::event::dump::Out;
 use crate::event::json::Raw;
 
-/// In which form a document is wanted.
+/// The form in which the secrets of a document are written.
 #[derive(Debug, Clone, Copy)]
 pub enum Form<'c> {
-    /// As the disk keeps it: sealed, or stars where there is no cipher. A token that no key opens is kept.
+    /// As stored on disk: sealed, or stars without a cipher. A token that no key opens is kept.
     Stored(Option<&'c Cipher>),
-    /// As the program needs it: opened. What no key opens stays a token, which is never taken for a value.
+    /// As the program needs it: opened. A token that no key opens stays a token, and is never used as a value.
     Open(&'c Cipher),
-    /// As anybody may see it: stars.
+    /// For display to anyone: stars.
     Redacted,
     /// As the server shows it: null.
     Null,
 }
 
 impl Form<'_> {
-    /// The text of a secret in this form; `None` for null. `shown` is what stands there.
+    /// Returns the text of a secret in this form, `None` for null. `shown` is the member's present text.
     fn of<'t>(&self, shown: &'t str) -> Option<Cow<'t, str>> {
         match self {
             Self::Stored(cipher) => {
@@ -47,10 +47,10 @@ impl Form<'_> {
     }
 }
 
-/// What the members of an object are.
+/// The kind of JSON object, which decides which of its members are secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Anything with models, servers and contexts somewhere in it.
+    /// An agent, or any value with models, servers and contexts somewhere in it.
     Agent,
     /// Servers by name.
     Servers,
@@ -58,7 +58,7 @@ enum Place {
     Server,
     /// Every value is a secret.
     AllSecret,
-    /// Those are whose names say so.
+    /// A value is a secret if its name is that of one ([`is_secret_name`]).
     Headers,
     /// Sources by name.
     Sources,
@@ -66,7 +66,7 @@ enum Place {
     Source,
 }
 
-/// An agent's JSON object in that form. Everything that is no secret stays as it was, byte for byte.
+/// Returns an agent's JSON object in that form. All values that are not secrets stay the same, byte for byte.
 #[must_use]
 pub fn agent(raw: Raw<'_>, form: Form<'_>) -> String {
     let mut out = Out::default();
@@ -74,23 +74,24 @@ pub fn agent(raw: Raw<'_>, form: Form<'_>) -> String {
     out.finish()
 }
 
-/// Any JSON value that has agents in it, in that form.
+/// Returns a JSON value that has agents in it, in that form.
 #[must_use]
 pub fn value(value: &serde_json::Value, form: Form<'_>) -> serde_json::Value {
     let text = value.to_string();
     let written = Raw::parse(&text).ok().map(|raw| agent(raw, form));
-    // What was written from a value is one; in the place of what is none stands nothing that could hold a secret.
+    // The written text always parses. If it did not, null is returned, which holds no secret.
     written.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-/// A registry's JSON object (`{"secret_sources": ..}`) in that form.
+/// Returns a registry's JSON object (`{"secret_sources": ..}`) in that form.
 #[must_use]
 pub fn registry(raw: Raw<'_>, form: Form<'_>) -> String {
     agent(raw, form)
 }
 
-/// Whether `new` says what a stored document says, sealed once more: no two tokens of a secret are the same. False where
-/// the stored one has to be written anew nevertheless, because a secret in it is open or under an earlier key.
+/// Returns whether `new` has the same content as a stored document. The texts may differ although the content is the
+/// same, because each sealing of a secret gives a different token. Also returns false if the stored document has to be
+/// written again because a secret in it is not sealed, or is sealed under an earlier key.
 #[must_use]
 pub fn is_same(stored: Raw<'_>, new: &str, cipher: Option<&Cipher>) -> bool {
     if stored.text() == new {
@@ -184,8 +185,8 @@ mod tests {
         assert_ne!(sealed, again);
         let same = |old: &str, new: &str| is_same(Raw::parse(old).unwrap(), new, Some(&cipher));
         assert!(same(&sealed, &again) && same(&sealed, &sealed));
-        assert!(!same(AGENT, &again), "what is open has to be sealed");
-        assert!(!same(&form(AGENT, Form::Stored(Some(&wrong))), &again), "and what another key sealed");
+        assert!(!same(AGENT, &again), "open secrets have to be sealed");
+        assert!(!same(&form(AGENT, Form::Stored(Some(&wrong))), &again), "and so have those of another key");
         assert!(!is_same(Raw::parse(&sealed).unwrap(), &again, None));
         assert_eq!(sealed.matches("gAAAAA").count(), 5);
         assert_eq!(form(&sealed, Form::Open(&cipher)), AGENT);

@@ -1,12 +1,12 @@
-//! What programs that are started here find in their environment: never what the server was given for itself alone, and
-//! a mark that says who started them. Signals do to them what they do to any program.
+//! The environment of programs that this process starts. They never get variables that are meant for the server alone,
+//! and they get a mark that identifies the process that started them. Signals affect them like any other program.
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
 use super::{is_secret_name, signals};
 
-/// Variables that hold what only this program is to know, besides those that their names give away.
+/// Variables with secrets of this program, besides those that are recognized by a part of their name.
 ///
 /// Source: the reference's list (`utils/command.py` of SDK 1.58).
 const OWN: [&str; 6] = [
@@ -18,7 +18,7 @@ const OWN: [&str; 6] = [
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
 ];
 
-/// What a program gets that needs nothing of a person but where things are.
+/// The variables that [`clear`] keeps for every program: folders, locale and user name.
 const PLAIN: [&str; 14] = [
     "HOME",
     "LANG",
@@ -36,7 +36,8 @@ const PLAIN: [&str; 14] = [
     "XDG_CONFIG_HOME",
 ];
 
-/// What one gets besides that fetches something for a person: how the network is reached, who vouches for them.
+/// The variables that [`clear`] also keeps for a program that uses the network for the user: proxies, certificates, git
+/// and authentication agents.
 const TRAVEL: [&str; 18] = [
     "ALL_PROXY",
     "HTTPS_PROXY",
@@ -58,26 +59,26 @@ const TRAVEL: [&str; 18] = [
     "no_proxy",
 ];
 
-/// The variable that every program bears that is started here, and hands on to those that it starts.
+/// The variable with the mark. Every program that is started here has it, and so do the programs that it starts.
 pub const MARK: &str = "ANNALS_STARTED_BY";
 
-/// The variable by which the C library of most systems is told, at a program's start, how to keep memory.
+/// The variable with settings of the C library of most Linux systems. It is read at a program's start.
 pub const TUNABLES: &str = "GLIBC_TUNABLES";
 
-/// What a server tells it: a block of 128 KiB or more goes back to the system when it is let go of. Left alone, the library
-/// keeps blocks of up to 32 MiB once one was let go of, in as many heaps as there are threads.
+/// The setting for a server: a block of 128 KiB or more goes back to the system when it is freed. By default, the
+/// library keeps blocks of up to 32 MiB after one was freed, in as many heaps as there are threads.
 const TUNABLE: &str = "glibc.malloc.mmap_threshold=131072";
 
-/// Whether a program may go to the network for a person.
+/// Whether a program may use the network for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// It works on files of this machine.
     Here,
-    /// It fetches.
+    /// It uses the network.
     Network,
 }
 
-/// Whether a variable is the server's own: its keys, and what holds some.
+/// Returns whether a variable is meant for the server alone: one that has, or may have, the server's keys.
 #[must_use]
 pub fn is_own(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
@@ -86,39 +87,41 @@ pub fn is_own(name: &str) -> bool {
         || (upper.starts_with("OH_") && is_secret_name(&upper))
 }
 
-/// Takes the server's own variables from a program that otherwise inherits all of them: the commands of agents.
+/// Removes the server's own variables from a program that otherwise inherits all of them. For the commands of agents.
 pub fn withhold(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_none_or(is_own) {
             command.env_remove(name);
         }
     }
-    let theirs = std::env::var_os(TUNABLES).and_then(|text| {
+    // The program gets the value that this process had before it added `TUNABLE`.
+    let original = std::env::var_os(TUNABLES).and_then(|text| {
         let text = text.into_string().ok()?;
         text.strip_suffix(TUNABLE).map(|before| before.trim_end_matches(':').to_owned())
     });
-    match theirs.as_deref() {
+    match original.as_deref() {
         Some("") => command.env_remove(TUNABLES),
-        Some(theirs) => command.env(TUNABLES, theirs),
+        Some(original) => command.env(TUNABLES, original),
         None => command,
     };
     bear_mark(command);
 }
 
-/// What [`TUNABLES`] is to say for a server, where it says something else. What a person says of the same stays.
+/// Returns the value that a server needs in [`TUNABLES`], or `None` if `current` needs no change. If the operator chose
+/// a value for the same setting, it stays.
 #[must_use]
-pub fn tuned(said: Option<OsString>) -> Option<OsString> {
+pub fn tuned(current: Option<OsString>) -> Option<OsString> {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {
         return None;
     }
-    match said.unwrap_or_default().into_string() {
-        Ok(said) if said.is_empty() => Some(TUNABLE.into()),
-        Ok(said) if !said.contains("glibc.malloc.mmap_threshold") => Some(format!("{said}:{TUNABLE}").into()),
+    match current.unwrap_or_default().into_string() {
+        Ok(text) if text.is_empty() => Some(TUNABLE.into()),
+        Ok(text) if !text.contains("glibc.malloc.mmap_threshold") => Some(format!("{text}:{TUNABLE}").into()),
         Ok(_) | Err(_) => None,
     }
 }
 
-/// Leaves a program a few plain variables and nothing else.
+/// Removes all variables from a program except a few that are needed and not secret.
 pub fn clear(command: &mut Command, reach: Reach) {
     let may = |name: &OsStr| {
         let name = name.to_str().unwrap_or_default();
@@ -129,8 +132,8 @@ pub fn clear(command: &mut Command, reach: Reach) {
     bear_mark(command);
 }
 
-/// Marks a program as one that this process started, so that it can be ended with it. It ignores no signal that this process
-/// ignores.
+/// Marks a program as started by this process, so that it can be ended together with this process. Also ensures that
+/// the program does not ignore signals that this process ignores.
 pub fn bear_mark(command: &mut Command) {
     signals::pass_on_unignored();
     if let Some(mark) = mark() {
@@ -138,14 +141,14 @@ pub fn bear_mark(command: &mut Command) {
     }
 }
 
-/// What the programs bear that this process starts: its number, and when it began, so that no other process of this
-/// machine ever marks the same. `None` where the system does not tell.
+/// Returns the mark of programs that this process starts: its process id and its start time. No other process of this
+/// machine ever has the same mark. `None` if the system does not report the start time.
 #[must_use]
 pub fn mark() -> Option<String> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Behind the name, which may have any letters in it: the 20th field is when it began (proc(5)).
-    let began = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
-    Some(format!("{}-{began}", std::process::id()))
+    // The 20th field after the program's name is the start time (proc(5)). The name may contain any character.
+    let started = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
+    Some(format!("{}-{started}", std::process::id()))
 }
 
 #[cfg(test)]
@@ -154,7 +157,7 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    fn what_a_person_says_of_memory_stays() {
+    fn the_operators_own_memory_setting_stays() {
         let ours = "glibc.malloc.mmap_threshold=131072";
         assert_eq!(tuned(None), Some(ours.into()));
         assert_eq!(tuned(Some("a=1".into())), Some(format!("a=1:{ours}").into()));

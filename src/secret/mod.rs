@@ -1,10 +1,10 @@
-//! Values that nobody may read: how they are held, sealed, looked up and kept out of what is written.
+//! Secrets: holds them, seals them, looks them up, and keeps them out of everything that is written.
 //!
-//! A [`Secret`] prints stars. A [`Registry`] holds those of one conversation by name, with what a command needs of
-//! them and a mask for whatever comes back. A [`Cipher`] seals them for the disk as the reference does, and
-//! [`document`] does so for a whole base state. The room knows neither the store nor who asks. Its
-//! invariants: no value is in a debug print or an error; a token that no key opens is kept as it is, so
-//! that the right key still finds it; and without a key a token is never taken for the value.
+//! A [`Secret`] prints stars. A [`Registry`] holds the secrets of one conversation by name. It gives commands the
+//! secrets that they name, and has a mask for the output. A [`Cipher`] seals secrets for the disk as the reference
+//! does, and [`document`] does so for a whole base state. The module depends neither on the store nor on its callers.
+//! Its invariants: no debug print and no error contains a value; a token that no key opens is kept as it is, so that
+//! the right key can still open it; and a token is never used as the value, even without a key.
 
 pub mod cipher;
 pub mod document;
@@ -22,9 +22,9 @@ pub use registry::{Info, Registry};
 pub use source::{Held, Source, SourceError};
 pub use value::{REDACTED, Secret};
 
-/// Whether a header or a field of that name holds a secret, as the reference decides it: by the words in it.
+/// Returns whether a header or a field of that name holds a secret. As in the reference, words in the name decide it.
 ///
-/// Source: `runtime.md` section 6.
+/// Source: `docs/reference/secrets.md#secret-names`.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     const WORDS: [&str; 8] =

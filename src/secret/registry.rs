@@ -9,23 +9,23 @@ use super::{Cipher, Held, Mask, Secret, Source, SourceError};
 use crate::event::dump::Out;
 use crate::event::json::Raw;
 
-/// How long a source that failed is left alone: masking asks for every output.
+/// How long to wait before a failed source is asked again. Without this, masking would ask it for every output.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Fetches what a [`Source::Lookup`] names: `(url, headers)` to the answer's body, `None` where it fails.
+/// Fetches the value of a [`Source::Lookup`]: takes `(url, headers)`, gives the response's body, or `None` if it fails.
 ///
-/// It is awaited and never waited for by a thread: callers are tasks of the runtime that the fetch itself needs.
+/// It is awaited. No thread blocks on it, because callers are tasks of the runtime that the fetch itself needs.
 pub type Fetch = Arc<dyn Fn(String, Vec<(String, Secret)>) -> Fetching + Send + Sync>;
 
 /// A fetch that is under way.
 pub type Fetching = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
-/// What may be known of a secret.
+/// The data of a secret that may be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is for.
+    /// The purpose.
     pub description: Option<String>,
 }
 
@@ -34,11 +34,11 @@ pub struct Info {
 pub struct Registry(Arc<Mutex<Inner>>);
 
 struct Inner {
-    /// In the order in which they came.
+    /// The sources by name, in the order in which they were added.
     sources: Vec<(String, Source)>,
-    /// Whether they are not what was loaded or saved last.
+    /// Whether the sources differ from those that were last loaded or saved.
     is_unsaved: bool,
-    /// The last value of each, by name; a mask knows the earlier ones of a name too.
+    /// The last value of each secret, by name. The mask also has the earlier values.
     resolved: HashMap<String, Secret>,
     /// Every value that was ever resolved here.
     seen: Vec<Secret>,
@@ -54,7 +54,7 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// An empty registry. Without `fetch` looked-up secrets have no value.
+    /// Makes an empty registry. Without `fetch`, [`Source::Lookup`] secrets have no value.
     #[must_use]
     pub fn new(fetch: Option<Fetch>) -> Self {
         Self(Arc::new(Mutex::new(Inner {
@@ -68,10 +68,10 @@ impl Registry {
         })))
     }
 
-    /// Takes in the sources of a stored registry: `{"secret_sources": {name: source}}`.
+    /// Loads the sources of a stored registry: `{"secret_sources": {name: source}}`.
     ///
     /// # Errors
-    /// [`SourceError`] for the first that is none; nothing is taken in then.
+    /// [`SourceError`] for the first invalid source. Then no source is loaded.
     pub fn load(&self, raw: Raw<'_>, cipher: Option<&Cipher>) -> Result<(), SourceError> {
         let mut sources = Vec::new();
         for (name, source) in raw.get("secret_sources").iter().flat_map(|sources| sources.members()) {
@@ -82,7 +82,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds sources, or puts them in the place of those with their names.
+    /// Adds sources. A source replaces the one with the same name.
     pub fn update(&self, sources: impl IntoIterator<Item = (String, Source)>) {
         let mut inner = self.lock();
         for (name, source) in sources {
@@ -106,17 +106,17 @@ impl Registry {
         }
     }
 
-    /// Whether sources differ from those that were loaded, or noted as saved.
+    /// Returns whether the sources differ from those that were last loaded, or noted as saved.
     pub(crate) fn is_unsaved(&self) -> bool {
         self.lock().is_unsaved
     }
 
-    /// Notes that the sources are stored as they are.
+    /// Notes that the present sources are stored.
     pub(crate) fn note_saved(&self) {
         self.lock().is_unsaved = false;
     }
 
-    /// Takes sources away. Their values stay hidden wherever they turn up.
+    /// Removes sources. Their values stay hidden in all texts.
     pub fn remove(&self, names: &[String]) {
         let mut inner = self.lock();
         let count = inner.sources.len();
@@ -125,20 +125,21 @@ impl Registry {
         inner.resolved.retain(|known, _| !names.contains(known));
     }
 
-    /// Adds those that have no value here yet: an agent's own secrets do not overrule the conversation's.
+    /// Adds only the sources whose names have no value here yet: an agent's own secrets do not replace those of the
+    /// conversation.
     pub fn fill(&self, sources: impl IntoIterator<Item = (String, Source)>) {
-        let empty = |inner: &Inner, name: &str| match inner.source(name) {
+        let lacks_value = |inner: &Inner, name: &str| match inner.source(name) {
             None | Some(Source::Static { value: Held::Lost, .. }) => true,
             Some(Source::Static { .. } | Source::Lookup { .. }) => false,
         };
         let wanted: Vec<_> = {
             let inner = self.lock();
-            sources.into_iter().filter(|(name, _)| empty(&inner, name)).collect()
+            sources.into_iter().filter(|(name, _)| lacks_value(&inner, name)).collect()
         };
         self.update(wanted);
     }
 
-    /// Names and descriptions, in the order in which they came.
+    /// Returns names and descriptions, in the order in which the sources were added.
     #[must_use]
     pub fn infos(&self) -> Vec<Info> {
         let describe = |(name, source): &(String, Source)| Info {
@@ -148,13 +149,13 @@ impl Registry {
         self.lock().sources.iter().map(describe).collect()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no sources.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lock().sources.is_empty()
     }
 
-    /// The value of that name now, fetched where it has to be.
+    /// Returns the present value of that name. Fetches it if it is a [`Source::Lookup`].
     pub async fn value(&self, name: &str) -> Option<Secret> {
         let (source, fetch) = {
             let inner = self.lock();
@@ -184,8 +185,8 @@ impl Registry {
         value
     }
 
-    /// What a command gets into its environment: the secrets whose names stand in it, whatever their case, and that
-    /// a shell takes for a name. Source: `runtime.md` section 6.
+    /// Returns the secrets that a command gets in its environment: those whose names appear in its text, in upper or
+    /// lower case, and are valid names of a shell variable. Source: `docs/reference/secrets.md#in-commands`.
     pub async fn for_command(&self, command: &str) -> Vec<(String, String)> {
         let lower = command.to_lowercase();
         let named: Vec<String> = {
@@ -205,22 +206,23 @@ impl Registry {
         valued
     }
 
-    /// Asks every source that was not asked yet, so that a mask knows its value; one that failed is left alone for a
-    /// minute.
+    /// Resolves every source that has no known value, so that the mask includes its value. A source that failed is not
+    /// asked again for a minute.
     pub async fn resolve(&self) {
         let unresolved: Vec<String> = {
             let inner = self.lock();
-            let waits = |name: &String| inner.failed.get(name).is_some_and(|at| at.elapsed() < RETRY_AFTER);
+            let is_delayed =
+                |name: &String| inner.failed.get(name).is_some_and(|at| at.elapsed() < RETRY_AFTER);
             let names = inner.sources.iter().map(|(name, _)| name);
-            names.filter(|name| !inner.resolved.contains_key(*name) && !waits(name)).cloned().collect()
+            names.filter(|name| !inner.resolved.contains_key(*name) && !is_delayed(name)).cloned().collect()
         };
         for name in unresolved {
-            let _known_to_the_mask_now = self.value(&name).await;
+            let _now_in_the_mask = self.value(&name).await;
         }
     }
 
-    /// The text with every value of the registry hidden: also of those that no command named. Asks as [`resolve`]
-    /// does first.
+    /// Returns the text with every value of the registry hidden, also values that no command named. Calls [`resolve`]
+    /// first.
     ///
     /// [`resolve`]: Self::resolve
     pub async fn mask(&self, text: &str) -> String {
@@ -228,13 +230,14 @@ impl Registry {
         self.mask_known().apply(text).into_owned()
     }
 
-    /// A mask of the values known so far; it never blocks. For texts on their way, not for what is kept.
+    /// Returns a mask of the values known so far, without fetching any. For texts that are only passed on; stored texts
+    /// need [`mask`](Self::mask).
     #[must_use]
     pub fn mask_known(&self) -> Mask {
         self.lock().mask.clone()
     }
 
-    /// One mask of what this registry and another know so far.
+    /// Returns one mask of the values that this registry and another know so far.
     #[must_use]
     pub fn mask_known_with(&self, other: &Self) -> Mask {
         let mut values = self.lock().seen.clone();
@@ -242,7 +245,8 @@ impl Registry {
         Mask::new(values.iter().map(Secret::expose))
     }
 
-    /// It as base state keeps it: `{"secret_sources":{..}}`, sealed, or with stars where there is no cipher.
+    /// Returns the registry as the base state stores it: `{"secret_sources":{..}}`, sealed, or with stars if there is
+    /// no cipher.
     #[must_use]
     pub fn to_json(&self, cipher: Option<&Cipher>) -> String {
         let mut out = Out::default();
@@ -332,7 +336,7 @@ mod tests {
         let cipher = Cipher::new("right", &[]);
         let sealed = plain.to_json(Some(&cipher));
         assert!(!sealed.contains("s3cret") && sealed.contains("gAAAAA"));
-        // Neither no key nor a wrong one destroys it, and neither takes the token for the value.
+        // Without a key or with a wrong key, the token is kept and is not used as the value.
         for wrong in [None, Some(Cipher::new("wrong", &[]))] {
             let kept = registry(&sealed, wrong.as_ref());
             assert_eq!(kept.to_json(wrong.as_ref()), sealed);
@@ -351,7 +355,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_looked_up_value_is_fetched_with_its_headers_and_a_failing_one_is_left_alone() {
+    async fn a_looked_up_value_is_fetched_with_its_headers_and_a_failed_one_is_not_asked_again() {
         let calls = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&calls);
         let fetch: Fetch = Arc::new(move |url, headers| {
@@ -369,8 +373,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_source_is_named_without_its_value() {
-        for (json, says) in [
+    fn an_invalid_source_is_named_without_its_value() {
+        for (json, message) in [
             (r#"{"secret_sources":{"A":5}}"#, "secret \"A\": expected a string or an object"),
             (
                 r#"{"secret_sources":{"A":{"kind":"Other"}}}"#,
@@ -380,7 +384,7 @@ mod tests {
             (r#"{"secret_sources":{"A":{"value":7}}}"#, "secret \"A\": value has to be a string"),
         ] {
             let error = Registry::default().load(Raw::parse(json).unwrap(), None).unwrap_err();
-            assert_eq!(error.to_string(), says);
+            assert_eq!(error.to_string(), message);
         }
     }
 }

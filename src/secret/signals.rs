@@ -1,10 +1,12 @@
-//! What signals do to programs that are started here: what they do to any program.
+//! Ensures that programs started by this process do not inherit ignored signals.
 //!
-//! A signal that a process ignores is ignored by all that it starts, and what it has a handler for is not. A server that was
-//! started with `nohup` or from a script ignores some; its terminals could not be hung up then, and their jobs would stay.
+//! If a process ignores a signal, the programs that it starts ignore it too. If it has a handler for the signal, they
+//! do not. A server that was started with `nohup` or from a script ignores some signals. Without this module, its
+//! terminals would ignore a hangup, and their jobs would stay.
 
-/// Has what is started from now on take signals as usual, whatever this process ignores. It goes on ignoring them itself: it
-/// gets handlers that do nothing. Within a runtime of tokio, and where the system says what is ignored (Linux).
+/// Makes programs that are started from now on handle signals by default, also those that this process ignores. This
+/// process still ignores them, because their new handlers do nothing. Has an effect only within a tokio runtime and on
+/// Linux, which reports the ignored signals.
 #[cfg(target_os = "linux")]
 pub fn pass_on_unignored() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -12,18 +14,18 @@ pub fn pass_on_unignored() {
         ONCE.call_once(|| {
             let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
             for kind in ignored(&status) {
-                // Where it cannot have one, what is started ignores the signal, too.
+                // If the handler cannot be set, started programs still ignore the signal.
                 drop(tokio::signal::unix::signal(kind));
             }
         });
     }
 }
 
-/// Nothing is known of it here.
+/// Does nothing: this system does not report ignored signals.
 #[cfg(not(target_os = "linux"))]
 pub fn pass_on_unignored() {}
 
-/// Which signals that end programs are ignored, by the text of `/proc/self/status`.
+/// Returns the signals that normally end programs and are ignored, according to the text of `/proc/self/status`.
 #[cfg(target_os = "linux")]
 fn ignored(status: &str) -> Vec<tokio::signal::unix::SignalKind> {
     use tokio::signal::unix::SignalKind;
@@ -50,7 +52,7 @@ mod tests {
     use super::ignored;
 
     #[test]
-    fn what_is_ignored_is_read_from_the_systems_mask() {
+    fn ignored_signals_are_read_from_the_systems_mask() {
         assert_eq!(ignored("SigCgt:\t0000000000000003\nSigIgn:\t0000000080000001\n"), [SignalKind::hangup()]);
         let both = [SignalKind::interrupt(), SignalKind::quit()];
         assert_eq!(ignored("SigIgn:\t0000000000001006\n"), both);

@@ -1,22 +1,22 @@
-//! Where a value comes from, as base state keeps it.
+//! The source of a secret's value, as the base state stores it.
 
 use super::{Cipher, REDACTED, Secret, is_secret_name};
 use crate::event::dump::Out;
 use crate::event::json::Raw;
 
-/// What is known of a value.
+/// The known state of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Held {
     /// The value.
     Open(Secret),
-    /// Its token, which no key at hand opens. It stays what it is until the right one comes.
+    /// A token that no present key opens. It is kept until the right key is given.
     Sealed(String),
-    /// Nothing: it was redacted, or never given.
+    /// No value: it was redacted, or never given.
     Lost,
 }
 
 impl Held {
-    /// What a stored or given text holds.
+    /// Reads a stored or given text. Opens it if it is a token.
     #[must_use]
     pub fn read(text: &str, cipher: Option<&Cipher>) -> Self {
         if !Cipher::is_token(text) {
@@ -28,7 +28,7 @@ impl Held {
         }
     }
 
-    /// The value, where it is at hand.
+    /// Returns the value. `None` if it is sealed or lost.
     #[must_use]
     pub fn secret(&self) -> Option<&Secret> {
         match self {
@@ -37,7 +37,8 @@ impl Held {
         }
     }
 
-    /// The text that the disk keeps of it: a token, or stars where there is no key. A sealed one is kept.
+    /// Returns the text that is stored on disk: a token, or stars without a cipher. A sealed token stays the same.
+    /// `None` if the value is lost.
     #[must_use]
     pub fn stored(&self, cipher: Option<&Cipher>) -> Option<String> {
         match (self, cipher) {
@@ -49,66 +50,66 @@ impl Held {
     }
 }
 
-/// Why a source is not one. No text of it holds a value.
+/// Why a source is invalid. No message contains a secret's value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// It is neither a text nor an object.
+    /// The source is neither a string nor an object.
     #[error("secret {name:?}: expected a string or an object")]
     Shape {
         /// The secret's name.
         name: String,
     },
-    /// Its `kind` is none that is known.
+    /// The source's `kind` is unknown.
     #[error("secret {name:?}: unknown kind {kind:?}; StaticSecret and LookupSecret are known")]
     Kind {
         /// The secret's name.
         name: String,
-        /// What it says.
+        /// The unknown kind.
         kind: String,
     },
-    /// A member has to be there and be a text.
+    /// A member is missing or is not a string.
     #[error("secret {name:?}: {member} has to be a string")]
     Member {
         /// The secret's name.
         name: String,
-        /// The member.
+        /// The name of the member.
         member: &'static str,
     },
 }
 
-/// Where a value comes from.
+/// The source of a secret's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// It is held here.
+    /// The value is stored here.
     Static {
-        /// The value, or what is left of it.
+        /// The value, or its state if it is not available.
         value: Held,
-        /// What it is for.
+        /// The purpose of the secret.
         description: Option<String>,
     },
-    /// It is fetched: the body of a GET's answer.
+    /// The value is fetched: it is the body of the response to a GET request.
     Lookup {
-        /// From where; absolute.
+        /// The absolute URL.
         url: String,
-        /// What goes along, in order. Those whose names say so are secrets.
+        /// The headers of the request, in order. Headers with a secret's name ([`is_secret_name`]) are secrets.
         headers: Vec<(String, Held)>,
-        /// What it is for.
+        /// The purpose of the secret.
         description: Option<String>,
     },
 }
 
 impl Source {
-    /// A value that is given.
+    /// Makes a source of a given value.
     #[must_use]
     pub fn given(value: &str) -> Self {
         Self::Static { value: Secret::new(value).map_or(Held::Lost, Held::Open), description: None }
     }
 
-    /// The source that a stored or sent value means: a text, `{"value": ..}`, or an object with its kind.
+    /// Reads a source from a stored or sent JSON value: a string, `{"value": ..}`, or an object with its kind.
     ///
     /// # Errors
-    /// [`SourceError`], which names the secret and no value.
+    /// [`SourceError`] if the source is invalid. It contains the secret's name, but no value.
     pub fn read(name: &str, raw: Raw<'_>, cipher: Option<&Cipher>) -> Result<Self, SourceError> {
         if let Some(text) = raw.as_str() {
             return Ok(Self::Static { value: Held::read(&text, cipher), description: None });
@@ -152,7 +153,7 @@ impl Source {
         }
     }
 
-    /// What it is for.
+    /// Returns the purpose of the secret.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         match self {
@@ -160,7 +161,7 @@ impl Source {
         }
     }
 
-    /// Writes it as base state keeps it, members in the reference's order, nulls left out.
+    /// Writes the source as the base state stores it: members in the reference's order, without nulls.
     pub(crate) fn write(&self, out: &mut Out, cipher: Option<&Cipher>) {
         out.open("{");
         if let Some(description) = self.description() {

@@ -1,25 +1,25 @@
-//! A value that prints stars.
+//! A secret value, which prints as stars.
 
 use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// What stands for a secret where it may not be shown; the reference writes the same ten stars.
+/// The text shown in place of a secret. The reference writes the same ten stars.
 pub const REDACTED: &str = "**********";
 
-/// A text that nobody may read by accident: it prints stars and is wiped from memory when it is let go of.
+/// A text that is protected from being shown by accident: it prints stars, and is wiped from memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// The secret of a text; `None` for what holds none: nothing, blanks, or stars that once stood for one.
+    /// Makes a secret of a text. `None` if the text is empty, blank, or the stars of a redacted secret.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Option<Self> {
         let text = Zeroizing::new(text.into());
         (!text.trim().is_empty() && *text != REDACTED).then_some(Self(text))
     }
 
-    /// The text itself. Whoever asks answers for where it goes.
+    /// Returns the text itself. The caller is responsible for where it goes.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

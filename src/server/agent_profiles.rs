@@ -1,7 +1,8 @@
-//! Named agents to begin conversations with: the reference's files, shared with it (`routes.md`: Agent Profiles).
+//! Agent profiles: named agents that conversations begin with. Their files are shared with the reference
+//! (`docs/reference/settings.md#agent-profiles`).
 //!
-//! A profile holds no secret: it names the model's profile, and what it may use. One is always active; where none is,
-//! the profile `default` is, which is made of the settings.
+//! A profile holds no secret. It names the profile of its model, and what the agent may use. One profile is always
+//! active: by default the profile `default`, which is made from the settings.
 
 use std::sync::Arc;
 
@@ -28,10 +29,10 @@ use crate::llm::profiles::{Keys, ProfileError};
 use crate::secret::Form;
 use crate::secret::document;
 
-/// The most profiles; the reference's number.
+/// The maximum number of profiles, the same as the reference's.
 const PROFILES_MAX: usize = 50;
 
-/// The name of the profile that is made of the settings.
+/// The name of the profile that is made from the settings.
 const SEED: &str = "default";
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -43,24 +44,25 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/{name}/materialize", post(materialize))
 }
 
-/// What a profile has a conversation begin with.
+/// The data from a profile that a conversation begins with.
 pub(super) struct Launched {
-    /// The settings of the agent, secrets as they are.
+    /// The settings of the agent, with secrets in plain text.
     pub settings: Value,
-    /// Which profile it was, as the conversation remembers it.
+    /// The reference to the profile, as the conversation stores it.
     pub origin: Value,
-    /// The names of the secrets that it may have; all where there is none.
+    /// The names of the secrets that the conversation may have. `None` if it may have all.
     pub secrets: Option<Vec<String>>,
 }
 
-/// What the stored profile of that id has a conversation begin with; `llm` names another model's profile.
+/// Returns the data from the stored profile with that id that a conversation begins with. `llm` overrides the profile
+/// of the model.
 ///
 /// # Errors
-/// 404 where there is none, 422 where it refers to what is not there.
+/// 404 if there is no such profile, 422 if it refers to something that does not exist.
 pub(super) async fn launched(app: &Arc<App>, id: &Value, llm: Option<&str>) -> Result<Launched, Failure> {
-    let wrong =
+    let invalid =
         || Problem::new("uuid_parsing", &["body", "agent_profile_id"], "Input should be a valid UUID");
-    let id = id.as_str().and_then(|id| Uuid::try_parse(id).ok()).ok_or_else(wrong)?.to_string();
+    let id = id.as_str().and_then(|id| Uuid::try_parse(id).ok()).ok_or_else(invalid)?.to_string();
     let profile = by_id(app, &id).await?;
     let settings = launch::resolve(app, &profile, llm).await?;
     let refs = profile.get("secret_refs").cloned().unwrap_or_default();
@@ -73,21 +75,24 @@ pub(super) async fn launched(app: &Arc<App>, id: &Value, llm: Option<&str>) -> R
     Ok(Launched { settings, origin, secrets })
 }
 
-/// Sees to it that there is a profile of that id.
+/// Checks that there is a profile with that id.
 ///
 /// # Errors
-/// 404.
+/// 404 if there is none.
 pub(super) async fn check_known(app: &Arc<App>, id: &str) -> Result<(), Failure> {
     by_id(app, id).await.map(|_| ())
 }
 
-/// The id of the profile that is active, which is made where none is.
+/// Returns the id of the active profile. Makes a profile active first if none is.
 pub(super) async fn active(app: &Arc<App>) -> Result<Option<String>, Failure> {
     ensure_active(app).await?;
     Ok(Document::load(app).await?.pointer("active_agent_profile_id").map(str::to_owned))
 }
 
-/// The kind of agent and the names of secrets of the profile of that id.
+/// Returns the profile with that id, complete.
+///
+/// # Errors
+/// 404 if there is none.
 pub(super) async fn by_id(app: &Arc<App>, id: &str) -> Result<Value, Failure> {
     let (store, wanted) = (store(app), id.to_owned());
     let found = blocking(move || {
@@ -104,7 +109,7 @@ fn store(app: &App) -> Named {
     Named::new(app.config().settings_dir.join("agent-profiles"), ".agent-profiles.lock", "Agent profile")
 }
 
-/// A stored profile, raised to this version and complete.
+/// Returns a stored profile, upgraded to the newest schema version and completed.
 fn read(name: &str, mut profile: Map<String, Value>) -> Result<Value, Failure> {
     raise(&mut profile)?;
     let mut profile = Value::Object(profile);
@@ -113,7 +118,7 @@ fn read(name: &str, mut profile: Map<String, Value>) -> Result<Value, Failure> {
     Ok(profile)
 }
 
-/// Checks a profile and completes it.
+/// Checks a profile and adds the default values of missing members.
 fn check(profile: &mut Value) -> Result<(), Failure> {
     let kind = profile.get("agent_kind").and_then(Value::as_str).unwrap_or("openhands").to_owned();
     shape::check("AgentProfile", profile, &[&kind])?;
@@ -122,7 +127,8 @@ fn check(profile: &mut Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was otherwise in earlier versions of profiles (`_AGENT_PROFILE_MIGRATIONS`).
+/// Upgrades a profile from an earlier schema version, as the reference does (`_AGENT_PROFILE_MIGRATIONS`). Rejects a
+/// profile with a newer version.
 fn raise(profile: &mut Map<String, Value>) -> Result<(), Failure> {
     let newest = shape::default("OpenHandsAgentProfile")["schema_version"].clone();
     let version = profile.get("schema_version").and_then(Value::as_u64);
@@ -167,7 +173,7 @@ async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
     Ok(Json(json!({"profiles": profiles, "active_agent_profile_id": active})))
 }
 
-/// The profile of that name.
+/// Returns the profile with that name.
 async fn stored(app: &App, name: &str) -> Result<Value, Failure> {
     check_name(name, &["path", "name"])?;
     let (store, known) = (store(app), name.to_owned());
@@ -182,7 +188,7 @@ async fn one(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Js
     Ok(Json(json!({"name": name, "profile": profile})))
 }
 
-/// A profile as a client describes it, under that name.
+/// Makes a profile with that name from a client's description.
 fn described(mut members: Map<String, Value>, name: &str) -> Result<Value, Failure> {
     members.insert("name".to_owned(), name.into());
     raise(&mut members)?;
@@ -204,10 +210,11 @@ async fn save(
     Ok((StatusCode::CREATED, Json(answer)).into_response())
 }
 
-/// Writes a profile. One of that name keeps its id and gets the next revision; a new one gets an id of its own.
+/// Writes a profile and returns its id. If a profile with that name exists, its id is kept and its revision is
+/// incremented. A new profile gets a new id.
 fn keep_identity(store: &Named, name: &str, mut profile: Value) -> Result<String, Failure> {
     let held = store.hold()?;
-    // One that cannot be read is replaced.
+    // An existing profile that cannot be read is replaced.
     let before = store.read(name).unwrap_or_default().unwrap_or_default();
     let id = before.get("id").and_then(Value::as_str).and_then(|id| Uuid::try_parse(id).ok());
     if let Some(profile) = profile.as_object_mut() {
@@ -237,7 +244,8 @@ async fn delete(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result
     {
         Document::change(&app, |document| {
             document.point("active_agent_profile_id", &Value::Null);
-            // What is another kind of agent's does not outlive its profile; the servers are everybody's.
+            // The settings of another kind of agent are reset with its profile. The MCP servers in them are kept,
+            // because all agents share them.
             if document.agent_settings().get("agent_kind") != Some(&json!("openhands")) {
                 document.reset_agent();
             }
@@ -280,7 +288,8 @@ async fn activate(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result
     Ok(Json(json!({"id": id, "message": message, "agent_settings_applied": false})))
 }
 
-/// Lets a profile be active, `default` first; that one is made of the settings where it is not there.
+/// Makes a profile active unless one is. Prefers the profile `default`, which is made from the settings if it does not
+/// exist.
 async fn ensure_active(app: &Arc<App>) -> Result<(), Failure> {
     let document = Document::load(app).await?;
     let active = document.pointer("active_agent_profile_id").map(str::to_owned);
@@ -308,7 +317,7 @@ async fn ensure_active(app: &Arc<App>) -> Result<(), Failure> {
     .map(|_| ())
 }
 
-/// Makes the profile `default` of the settings; its id.
+/// Makes the profile `default` from the settings and returns its id.
 async fn seed(app: &Arc<App>, document: &Document) -> Result<String, Failure> {
     let settings = document.agent_settings();
     let member = |name: &str| settings.get(name).cloned().unwrap_or_default();
@@ -343,17 +352,18 @@ async fn seed(app: &Arc<App>, document: &Document) -> Result<String, Failure> {
     blocking(move || keep_identity(&store, SEED, profile)).await
 }
 
-/// Keeps the model of the settings as the profile `default`, where it was set up and there is none of that name.
+/// Saves the model of the settings as the model's profile `default`, if the model was configured and there is no such
+/// profile yet. Returns the name of that profile.
 async fn seed_llm(app: &Arc<App>, settings: &Value) -> Result<String, Failure> {
     let llm = settings.get("llm").cloned().unwrap_or_default();
-    let says = |name: &str| llm.get(name).and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty());
-    if (says("api_key") || says("base_url")) && !app.has_profile(SEED).await? {
+    let has = |name: &str| llm.get(name).and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty());
+    if (has("api_key") || has("base_url")) && !app.has_profile(SEED).await? {
         let (profiles, cipher) = (app.profiles()?, app.config().cipher.clone());
         let kept = blocking(move || {
             let Ok(llm) = Settings::parse(&llm.to_string()) else { return Ok(()) };
             let keys = cipher.as_ref().map_or(Keys::Plain, Keys::Sealed);
             match profiles.save(SEED, &llm, keys, Some(super::profiles::PROFILES_MAX)) {
-                // Without room the name leads nowhere, as it would without this.
+                // If there are too many profiles, none is saved. The name then refers to no profile.
                 Ok(()) | Err(ProfileError::TooMany(_)) => Ok(()),
                 Err(error) => Err(super::profiles::refused(error)),
             }
@@ -363,7 +373,8 @@ async fn seed_llm(app: &Arc<App>, settings: &Value) -> Result<String, Failure> {
     Ok(SEED.to_owned())
 }
 
-/// What a conversation of the profile would begin with, secrets as stars, and what it lacks.
+/// Returns the settings that a conversation with the profile would begin with, secrets as stars, and the problems that
+/// prevent it.
 async fn materialize(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
@@ -402,7 +413,7 @@ async fn previewed(app: &Arc<App>, profile: &Value) -> Result<Value, Failure> {
         None => true,
     };
     let is_program = profile.get("agent_kind") == Some(&json!("acp"));
-    let mut told = json!({
+    let mut preview = json!({
         "agent_kind": member("agent_kind"), "valid": false, "errors": [], "unusable_tools": [],
         "llm_profile_ref": member("llm_profile_ref"), "llm_profile_resolved": false, "llm_api_key_set": false,
         "mcp_server_refs": member("mcp_server_refs"),
@@ -423,32 +434,32 @@ async fn previewed(app: &Arc<App>, profile: &Value) -> Result<Value, Failure> {
     if !unusable.is_empty() {
         errors.push(format!("Tool(s) this server cannot run: {}", unusable.join(", ")));
     }
-    told["unusable_tools"] = json!(unusable);
+    preview["unusable_tools"] = json!(unusable);
     match launch::resolve(app, profile, None).await {
         Ok(settings) => {
             let key = settings.pointer("/llm/api_key").and_then(Value::as_str);
-            told["llm_profile_resolved"] = (!is_program).into();
-            told["llm_api_key_set"] = key.is_some_and(|key| !key.trim().is_empty()).into();
+            preview["llm_profile_resolved"] = (!is_program).into();
+            preview["llm_api_key_set"] = key.is_some_and(|key| !key.trim().is_empty()).into();
             let skills = settings.pointer("/agent_context/skills").and_then(Value::as_array);
-            told["resolved_skills"] =
+            preview["resolved_skills"] =
                 skills.into_iter().flatten().map(|skill| skill["name"].clone()).collect();
             if errors.is_empty() {
                 let text = settings.to_string();
                 let shown = Raw::parse(&text).ok().map(|raw| document::agent(raw, Form::Redacted));
-                told["resolved_settings"] =
+                preview["resolved_settings"] =
                     shown.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-                told["valid"] = true.into();
+                preview["valid"] = true.into();
             }
         }
         Err(Failure::Launch(detail)) => {
             let problems = detail["message"].as_str().unwrap_or_default().split("; ").map(str::to_owned);
             errors.extend(problems);
-            told["llm_profile_resolved"] =
+            preview["llm_profile_resolved"] =
                 (!is_program && detail["dangling_llm_profile_ref"].is_null()).into();
-            told["dangling_mcp_server_refs"] = detail["dangling_mcp_server_refs"].clone();
+            preview["dangling_mcp_server_refs"] = detail["dangling_mcp_server_refs"].clone();
         }
         Err(other) => errors.push(format!("Failed to build agent settings: {}", other.told())),
     }
-    told["errors"] = json!(errors);
-    Ok(told)
+    preview["errors"] = json!(errors);
+    Ok(preview)
 }

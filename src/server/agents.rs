@@ -1,4 +1,4 @@
-//! The agents that tasks can be given to, of a workspace (`routes.md`: Sub-agents).
+//! The sub-agents of a workspace: the agents to which tasks can be delegated (`docs/reference/settings.md#sub-agents`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/", post(find))
 }
 
-/// The agents of the project's files, the person's, and those that come along; of one name the first.
+/// Lists the agents of the project's files, the user's files, and the built-in ones. Of agents with the same name, the
+/// first is listed.
 async fn find(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
     let members = request::object(&body)?;
     let wants = |name: &str| members.get(name).and_then(Value::as_bool).unwrap_or(true);
@@ -40,7 +41,7 @@ async fn find(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, F
         for (level, folder) in [("project", project), ("user", person)] {
             if let Some(folder) = folder {
                 let mut definitions = Definitions::default();
-                let _passed_over = definitions.fill_from_files(&folder, None);
+                let _ignored_problems = definitions.fill_from_files(&folder, None);
                 take(level, &definitions);
             }
         }

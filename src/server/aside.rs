@@ -1,4 +1,5 @@
-//! Questions beside a conversation and summaries on demand (`api.md` sections 3.15 and 3.16).
+//! Questions to an agent outside its conversation's log, and condensation on demand
+//! (`docs/reference/server.md#questions-and-condensing`).
 
 use std::sync::Arc;
 

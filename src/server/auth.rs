@@ -1,4 +1,4 @@
-//! Who may ask: a session key in a header (`api.md` section 2.2).
+//! Authorizes requests by a session key in a header (`docs/reference/server.md#session-keys`).
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use subtle::{Choice, ConstantTimeEq};
 use super::App;
 use super::failure::Failure;
 
-/// The header that a session key comes in.
+/// The header that contains a session key.
 pub(super) const HEADER: &str = "x-session-api-key";
 
-/// Whether `key` is one of the server's; how long it takes tells nothing about them but their number and lengths.
-/// Without any keys everybody may.
+/// Returns whether `key` is one of the server's keys. The time that this takes reveals only the number and the lengths
+/// of the keys. If the server has no keys, every caller is authorized.
 pub(super) fn is_known(app: &App, key: Option<&str>) -> bool {
     let keys = &app.config().session_keys;
     if keys.is_empty() {
@@ -26,12 +26,12 @@ pub(super) fn is_known(app: &App, key: Option<&str>) -> bool {
     bool::from(known)
 }
 
-/// The key that a request's headers carry.
+/// Returns the session key in a request's headers.
 pub(super) fn key(headers: &HeaderMap) -> Option<&str> {
     headers.get(HEADER).and_then(|value| value.to_str().ok())
 }
 
-/// Lets a request on that has a key.
+/// Passes an authorized request on. Rejects others with 401.
 pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     if is_known(&app, key(request.headers())) {
         return next.run(request).await;

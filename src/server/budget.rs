@@ -1,8 +1,9 @@
-//! How many bytes clients may have in memory, each of them and all together.
+//! Limits the bytes that clients may have in memory, for each client and for all together.
 //!
-//! What is made for a client is charged before it is read from the log, and given back when it has been sent, or its
-//! connection is gone. A little is free: what small events need is bounded by the number of clients, and waits for nobody.
-//! Who finds nothing left waits for a while; a page ends early instead.
+//! Data for a client is charged before it is read from the log. The charge is given back when the data has been sent,
+//! or the connection is gone. A small part is free for each client: small events never wait, and their memory is
+//! bounded by the number of clients. If the budget is used up, a client waits for a while. A page that has events
+//! already ends early instead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,10 +17,10 @@ use super::failure::Failure;
 use crate::error::Result;
 use crate::store::Store;
 
-/// What all pages of events and of commands may take that are being answered: 48 MiB.
+/// The maximum bytes of all pages of events and of commands in responses under way: 48 MiB.
 const PAGES_BYTES_MAX: usize = 48 << 20;
 
-/// What all that is being sent to sockets and feeds may take: 48 MiB.
+/// The maximum bytes of all data that is being sent to sockets and feeds: 48 MiB.
 const LISTENERS_BYTES_MAX: usize = 48 << 20;
 
 /// The payload bytes after which a page ends: 8 MiB. A single event may have more.
@@ -28,23 +29,25 @@ pub(super) const PAGE_BYTES_MAX: usize = 8 << 20;
 /// The payload bytes after which a step of a resend or of a feed ends: 1 MiB. A single event may have more.
 pub(super) const STEP_BYTES_MAX: usize = 1 << 20;
 
-/// How often a payload is in memory while an answer is made of it: as it was read, and as it is sent.
+/// The number of copies of a payload in memory while a response is made of it: the one that was read, and the one to
+/// send.
 pub(super) const COPIES: usize = 2;
 
-/// What each client may have without being charged: 64 KiB.
+/// The bytes that each client may have without a charge: 64 KiB.
 const FREE_BYTES: usize = 64 << 10;
 
-/// What is counted: a unit is 1 KiB.
+/// The bytes of one unit of a budget: 1 KiB.
 const UNIT_BYTES: usize = 1 << 10;
 
-/// How long is waited where nothing is left. Who holds it and takes nothing is left long before ([`Pressure`]).
+/// How long a client waits if the budget is used up. A client that holds a part of it and reads nothing is disconnected
+/// much earlier ([`Pressure`]).
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// What clients may have.
+/// The budgets of all clients.
 pub(super) struct Budgets {
-    /// Answers to requests.
+    /// The budget of responses to requests.
     pub pages: Budget,
-    /// Frames to sockets, and feeds.
+    /// The budget of frames to sockets, and of feeds.
     pub listeners: Budget,
 }
 
@@ -57,30 +60,30 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// Whether anybody waits.
+    /// Returns the number of clients that wait for memory, of all budgets.
     pub fn pressure(&self) -> Pressure {
         self.pages.pressure.clone()
     }
 }
 
-/// How many wait for bytes that others have. Clones are of the same number.
+/// The number of clients that wait for memory that other clients hold. Clones share the number.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pressure(Arc<AtomicUsize>);
 
 impl Pressure {
-    /// Whether anybody waits.
+    /// Returns whether any client waits.
     pub fn is_felt(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    /// One more waits, until this is dropped.
+    /// Counts one more waiting client, until the returned value is dropped.
     pub fn add(&self) -> Waiting {
         self.0.fetch_add(1, Ordering::Relaxed);
         Waiting(self.clone())
     }
 }
 
-/// Somebody who waits.
+/// A waiting client, counted until this is dropped.
 pub(super) struct Waiting(Pressure);
 
 impl Drop for Waiting {
@@ -89,7 +92,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Bytes that many share. Clones are of the same ones.
+/// A number of bytes that many clients share. Clones share the same bytes.
 #[derive(Clone)]
 pub(super) struct Budget {
     room: Arc<Semaphore>,
@@ -98,21 +101,22 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// So many bytes in all.
+    /// Makes a budget of so many bytes.
     pub fn new(bytes: usize) -> Self {
         let units = bytes / UNIT_BYTES;
         Self { room: Arc::new(Semaphore::new(units)), units, pressure: Pressure::default() }
     }
 
-    /// What is free for each.
+    /// Returns a charge of only the bytes that are free for each client.
     pub fn free(&self) -> Charge {
         Charge { budget: self.clone(), permit: None, used: 0, allowed: FREE_BYTES }
     }
 
-    /// A charge in which so many bytes have their place. More than there are in all take all of them.
+    /// Returns a charge with room for so many bytes. Waits for them. If the budget is smaller, the charge takes all of
+    /// it.
     ///
     /// # Errors
-    /// 503 where others had them for too long.
+    /// 503 if other clients hold the bytes for too long.
     pub async fn take(&self, bytes: usize) -> std::result::Result<Charge, Failure> {
         let charge = tokio::time::timeout(PATIENCE, self.wait(bytes)).await;
         charge.map_err(|_| {
@@ -120,13 +124,13 @@ impl Budget {
         })
     }
 
-    /// The same, however long it takes.
+    /// Does the same as [`Budget::take`], but waits without a time limit.
     pub async fn wait(&self, bytes: usize) -> Charge {
         let mut charge = self.free();
         let units = charge.lacking(bytes);
         if units > 0 {
             let _waiting = self.pressure.add();
-            // It is never closed: with no permit nothing but what is free would be there.
+            // The semaphore is never closed, so there is always a permit.
             charge.permit = Arc::clone(&self.room).acquire_many_owned(units).await.ok();
         }
         charge.allowed = charge.allowed.max(bytes);
@@ -134,7 +138,7 @@ impl Budget {
     }
 }
 
-/// Bytes that somebody has, given back with this.
+/// The bytes of a budget that a client holds. They are given back when this is dropped.
 pub(super) struct Charge {
     budget: Budget,
     permit: Option<OwnedSemaphorePermit>,
@@ -143,7 +147,7 @@ pub(super) struct Charge {
 }
 
 impl Charge {
-    /// Uses so many bytes more, where they are left; nothing is waited for.
+    /// Uses so many more bytes, without waiting. Returns whether they were available.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let wanted = self.used.saturating_add(bytes);
         if wanted > self.allowed {
@@ -159,12 +163,12 @@ impl Charge {
         true
     }
 
-    /// So many bytes are no longer used; the next may have them.
+    /// Marks so many bytes as unused. The charge keeps them for later use.
     pub fn shrink(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);
     }
 
-    /// So many bytes are used, and no more will be: the rest is given back.
+    /// Sets the final number of used bytes, and gives the rest back.
     pub fn settle(&mut self, bytes: usize) {
         self.used = bytes;
         self.allowed = bytes.max(FREE_BYTES);
@@ -175,25 +179,25 @@ impl Charge {
         }
     }
 
-    /// What is sent, charged with its own length until it has been.
+    /// Makes bytes to send of a text. They are charged with the text's length until they have been sent.
     pub fn hold(mut self, text: String) -> Bytes {
         self.settle(text.len());
         Bytes::from_owner(Held { text, _charge: self })
     }
 
-    /// How many units so many bytes take, beyond what is free.
+    /// Returns the number of units for so many bytes, not counting the free bytes.
     fn units(&self, bytes: usize) -> usize {
         bytes.saturating_sub(FREE_BYTES).div_ceil(UNIT_BYTES).min(self.budget.units)
     }
 
-    /// How many units are lacking for so many bytes.
+    /// Returns the number of units that the charge lacks for so many bytes.
     fn lacking(&self, bytes: usize) -> u32 {
         let held = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         u32::try_from(self.units(bytes).saturating_sub(held)).unwrap_or(u32::MAX)
     }
 }
 
-/// A text and what it is charged with.
+/// A text and its charge.
 struct Held {
     text: String,
     _charge: Charge,
@@ -205,18 +209,18 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// What came of reading within a budget.
+/// The result of reading within a budget.
 pub(super) enum Read<T> {
-    /// It is there.
+    /// The data that was read.
     Done(T),
-    /// Not even the first event has its place: it takes so many bytes.
+    /// There is no room even for the first event, which needs so many bytes.
     Short(usize),
 }
 
-/// Reads from the store what the budget has room for; waits for it where not even the first event has its place.
+/// Reads from the store as much as the budget has room for. If there is no room even for the first event, waits for it.
 ///
 /// # Errors
-/// What reading can meet; 503 where others had the room for too long.
+/// The errors of reading; 503 if other clients hold the room for too long.
 pub(super) async fn within<T: Send + 'static>(
     app: &App,
     budget: &Budget,
@@ -226,11 +230,11 @@ pub(super) async fn within<T: Send + 'static>(
     let mut charge = budget.free();
     loop {
         let read = Arc::clone(&read);
-        let came = app.ask(move |store| Ok((read(store, &mut charge)?, charge))).await?;
-        match came {
+        let result = app.ask(move |store| Ok((read(store, &mut charge)?, charge))).await?;
+        match result {
             (Read::Done(found), charge) => return Ok((found, charge)),
             (Read::Short(bytes), held) => {
-                // Who waits has nothing that others wait for.
+                // A waiting client must not hold bytes that other clients wait for.
                 drop(held);
                 charge = budget.take(bytes).await?;
             }
@@ -238,8 +242,8 @@ pub(super) async fn within<T: Send + 'static>(
     }
 }
 
-/// Lets events in as long as they have their place in a charge and in a page of so many bytes; the first one needs none
-/// but in the charge.
+/// Admits events to a page as long as the charge and the page have room for them. The first event needs room only in
+/// the charge.
 pub(super) struct Door<'a> {
     charge: &'a mut Charge,
     room: usize,
@@ -248,12 +252,12 @@ pub(super) struct Door<'a> {
 }
 
 impl<'a> Door<'a> {
-    /// A page of `room` bytes; whether something is in it already.
+    /// Makes the admission to a page of `room` bytes. `is_first` is false if the page has events already.
     pub fn new(charge: &'a mut Charge, room: usize, is_first: bool) -> Self {
         Self { charge, room, is_first, refused: None }
     }
 
-    /// Whether an event of so many bytes may come in.
+    /// Returns whether an event of so many bytes is admitted.
     pub fn admits(&mut self, bytes: usize) -> bool {
         let fits = self.is_first || bytes <= self.room;
         if !fits || !self.charge.grow(bytes.saturating_mul(COPIES)) {
@@ -265,7 +269,7 @@ impl<'a> Door<'a> {
         true
     }
 
-    /// What the event would have taken that was not let in.
+    /// Returns the bytes that the rejected event would have needed. `None` if no event was rejected.
     pub fn refused(&self) -> Option<usize> {
         self.refused
     }
@@ -278,25 +282,25 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[tokio::test]
-    async fn what_is_held_is_bounded_and_comes_back() {
+    async fn held_bytes_are_bounded_and_given_back() {
         let budget = Budget::new(8 * MIB);
         let mut first = budget.free();
         assert!(first.grow(6 * MIB));
         let mut second = budget.free();
-        assert!(!second.grow(4 * MIB), "there are not so many left");
+        assert!(!second.grow(4 * MIB), "fewer bytes are left");
         assert!(second.grow(FREE_BYTES), "a little is free");
         assert!(!second.grow(4 * MIB));
         let text = first.hold("x".repeat(MIB));
-        assert!(second.grow(4 * MIB), "what was not needed came back");
+        assert!(second.grow(4 * MIB), "unused bytes were given back");
         let slice = text.slice(0..10);
         drop((text, second));
-        assert!(!budget.free().grow(8 * MIB), "a part of the text keeps all of it");
+        assert!(!budget.free().grow(8 * MIB), "a slice of the text keeps the whole text");
         drop(slice);
         assert!(budget.free().grow(8 * MIB));
     }
 
     #[tokio::test]
-    async fn more_than_there_is_takes_all_there_is() {
+    async fn a_charge_larger_than_the_budget_takes_all_of_it() {
         let budget = Budget::new(MIB);
         let mut whole = budget.take(100 * MIB).await.unwrap();
         assert!(whole.grow(100 * MIB));
@@ -306,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_gets_it_or_hears_when_to_come_back() {
+    async fn a_waiting_client_gets_the_bytes_or_is_told_to_retry_later() {
         let budget = Budget::new(MIB);
         let held = budget.take(2 * MIB).await.unwrap();
         let waiting = tokio::spawn({

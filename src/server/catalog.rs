@@ -1,4 +1,4 @@
-//! What this server has to offer: tools, models, a workspace's hooks (`routes.md`: Tools, LLM, Hooks).
+//! Lists tools, models, and the hooks of a workspace (`docs/reference/settings.md#tools-models-and-hooks`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::untrusted;
 /// The largest file of hooks, in bytes.
 const HOOKS_BYTES_MAX: u64 = 1 << 20;
 
-/// Tools that every agent has without asking; nobody selects them.
+/// The tools that every agent has. Users cannot select them.
 const BUILT_IN: [&str; 2] = ["finish", "think"];
 
 pub(super) fn tools() -> Router<Arc<App>> {
@@ -43,7 +43,7 @@ pub(super) fn hooks() -> Router<Arc<App>> {
     Router::new().route("/", post(hooks_of))
 }
 
-/// The names of the tools that agents may be given.
+/// Returns the names of the tools that agents may be given.
 pub(super) fn usable(app: &App) -> Vec<String> {
     app.sessions().opening.registry.names().map(str::to_owned).collect()
 }
@@ -85,7 +85,7 @@ async fn model_names(params: Params) -> Json<Value> {
     Json(json!({ "models": models }))
 }
 
-/// The same by provider: what is known here has been checked.
+/// Lists the models by provider. All models that are known here count as verified.
 async fn verified() -> Json<Value> {
     let mut models: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (provider, model) in Models::default().list() {
@@ -95,7 +95,7 @@ async fn verified() -> Json<Value> {
     Json(json!({ "models": models }))
 }
 
-/// The hooks of a workspace's file; none where there is no file, or none that can be read.
+/// Returns the hooks of a workspace's file. Null if there is no file, or if it cannot be read.
 async fn hooks_of(body: Bytes) -> Result<Json<Value>, Failure> {
     let mut members = Value::Object(request::object(&body)?);
     shape::check("HooksRequest", &mut members, &["body"])?;
@@ -110,6 +110,6 @@ async fn read_hooks(folder: &Path) -> Option<Value> {
     let path = folder.join(".openhands").join("hooks.json");
     let text = tokio::task::spawn_blocking(move || untrusted::read_text(&path, HOOKS_BYTES_MAX)).await;
     let config = hook::Config::parse(&text.ok()?.ok()?).ok()?;
-    // A file without hooks is like none.
+    // A file without hooks counts as no file.
     serde_json::from_str(&config.to_json()).ok().filter(|_| !config.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Conversations that another begins (`api.md` section 3.22).
+//! Child conversations, which another conversation begins (`docs/reference/server.md#children`).
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(super) async fn begin(
     let known = parent.clone();
     let stored = app.ask(move |store| Stored::read(store, &known)).await;
     let stored = stored.map_err(named_as("Parent conversation not found"))?;
-    // A slot is there for its run; without one nothing is kept.
+    // Checks that a slot for the run is free. If there is none, nothing is stored.
     drop(app.sessions().slot()?);
     app.touch();
     let id = ConversationId::mint();
@@ -63,13 +63,13 @@ pub(super) async fn begin(
             worktree::make(app.config(), &plan.working_dir, &id, &worktree::Start::default()).await?
         }
     };
-    let is_apart = made.is_some();
+    let has_worktree = made.is_some();
     plan.working_dir = made.unwrap_or(plan.working_dir);
     let folder = plan.working_dir.to_string_lossy().into_owned();
     let meta = stored
         .meta
         .with("created_at", now())
-        .with("worktree", is_apart.into())
+        .with("worktree", has_worktree.into())
         .with("workspace", json!({"working_dir": folder, "kind": "LocalWorkspace"}));
     let session = app.sessions().create(&app, &id, meta, plan).await?;
     let session = session.ok_or_else(|| Failure::internal("a new id is taken already"))?;
@@ -82,7 +82,7 @@ pub(super) async fn begin(
     app.announce(&id).await;
     session.say(&app, UserMessage::from(task)).await?;
     session.start(&app, Busy::FollowUp)?;
-    let isolation = if is_apart { "worktree" } else { "shared" };
+    let isolation = if has_worktree { "worktree" } else { "shared" };
     let answer = json!({
         "conversation_id": id.as_str(), "parent_conversation_id": parent.as_str(),
         "status": session.conversation.status().as_str(), "title": title, "url": Value::Null,

@@ -1,4 +1,4 @@
-//! How a server is set up. Where each value comes from is the command line's business.
+//! The configuration of a server. The command line decides where each value comes from.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,53 +7,56 @@ use super::webhook::WebhookSpec;
 use crate::plugin::AmbientPlugins;
 use crate::secret::Cipher;
 
-/// How many conversations may run at once where nobody says; the reference's number.
+/// The default for [`Config::runs_max`], the same as the reference's.
 pub const RUNS_MAX: usize = 10;
 
-/// How long a conversation stays open that nobody uses; the reference's 20 minutes.
+/// The default for [`Config::idle_max`]: 20 minutes, as in the reference.
 pub const IDLE_MAX: Duration = Duration::from_secs(20 * 60);
 
-/// How a server is set up.
+/// The configuration of a server.
 #[derive(Clone)]
 pub struct Config {
-    /// Who has one of these may do everything. Empty: anybody may.
+    /// The session keys. A client with one of them may do everything. If empty, every client may.
     pub session_keys: Vec<String>,
-    /// Origins that a browser may call from besides those of this machine.
+    /// The origins from which browsers may call, besides those of this machine.
     pub origins: Vec<String>,
-    /// Names that it may be asked under besides addresses and `localhost`, where there are no keys.
+    /// The host names that requests may use, besides addresses and `localhost`. Checked only if there are no session
+    /// keys.
     pub hosts: Vec<String>,
-    /// Where tools keep what belongs to a conversation: a folder each.
+    /// The folder for tools' files: one subfolder for each conversation.
     pub conversations_dir: PathBuf,
-    /// Where worktrees of conversations are kept. Without one: `/tmp/conversation-worktrees`, the reference's place, or
-    /// where that is another user's, the same with this user's number behind it.
+    /// The folder for the worktrees of conversations. The default is `/tmp/conversation-worktrees`, as in the
+    /// reference; if that belongs to another user, the same path followed by this user's id.
     pub worktrees_dir: Option<PathBuf>,
-    /// What seals secrets on the disk; without it they are kept in memory only.
+    /// The cipher that seals secrets on disk. Without it, secrets are kept in memory only.
     pub cipher: Option<Cipher>,
-    /// How many conversations may run at once.
+    /// The maximum number of conversations that run at once.
     pub runs_max: usize,
-    /// Where commands run that name no folder: the server's own where it is none.
+    /// The folder for commands that name no folder. The default is the server's own.
     pub workspace_dir: Option<PathBuf>,
-    /// Where settings, stored secrets and profiles are kept, in the reference's files.
+    /// The folder for settings, stored secrets and profiles, in the reference's files.
     pub settings_dir: PathBuf,
-    /// Who is told what happens.
+    /// The webhooks that are notified of events.
     pub webhooks: Vec<WebhookSpec>,
-    /// A collector of OpenTelemetry that is told of turns, replies and tool calls: `http://localhost:4318`. Needs the
-    /// feature `otel`.
+    /// The OpenTelemetry collector that receives turns, replies and tool calls, for example `http://localhost:4318`.
+    /// Needs the feature `otel`.
     pub telemetry: Option<String>,
-    /// Where secrets may be looked up: origins like `https://vault.example:8200`. Empty: anywhere.
+    /// The origins from which secrets may be looked up, for example `https://vault.example:8200`. If empty, all may be
+    /// used.
     pub lookup_origins: Vec<String>,
-    /// How long a conversation stays open that nobody uses; for ever where there is none.
+    /// How long an unused conversation stays open. `None` for no limit.
     pub idle_max: Option<Duration>,
-    /// After how long without use the machine that the server is on is taken down, as clients are told; the server itself
-    /// does nothing about it.
+    /// The time without use after which the machine of the server is taken down. It is only reported to clients; the
+    /// server itself does not act on it.
     pub runtime_idle_timeout: Option<Duration>,
-    /// The home folder of whoever runs the server.
+    /// The home folder of the user who runs the server.
     pub home_dir: Option<PathBuf>,
-    /// The folder whose skills, memory, agents and plugins conversations have; without it they have none.
+    /// The folder with the skills, memory, agents and plugins of the user, for all conversations. Without it they have
+    /// none.
     pub person_dir: Option<PathBuf>,
-    /// A copy of the public repository of skills and plugins; nothing of it is fetched by itself.
+    /// A copy of the public repository of skills and plugins. Nothing in it is fetched automatically.
     pub public_extensions_dir: Option<PathBuf>,
-    /// Which plugins conversations have without being given them.
+    /// Which plugins conversations have without a request for them.
     pub ambient_plugins: AmbientPlugins,
 }
 

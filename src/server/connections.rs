@@ -1,4 +1,5 @@
-//! Keys that several profiles of models share: the reference's file, shared with it (`routes.md`: LLM Provider Connections).
+//! Provider connections: keys that several model profiles share. Their file is shared with the reference
+//! (`docs/reference/settings.md#connections`).
 
 use std::sync::Arc;
 
@@ -20,13 +21,13 @@ use super::shape;
 use crate::llm::profiles::Profiles;
 use crate::secret::{Cipher, Held, REDACTED};
 
-/// Below the settings' folder.
+/// The path of the file, below the settings folder.
 const FILE: &str = "provider-connections/provider_connections.json";
 
-/// Held by whoever changes it; the reference waits for the same one.
+/// The lock of the file, held during each change. The reference uses the same lock.
 const LOCK: &str = ".provider-connections.lock";
 
-/// The most of them; the reference's number.
+/// The maximum number of connections, the same as the reference's.
 const CONNECTIONS_MAX: usize = 64;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -35,7 +36,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/provider-connections/{connection_id}", patch(change).delete(remove))
 }
 
-/// A connection as it is shown: without its key.
+/// Returns a connection as clients see it, without its key.
 fn shown(connection: &Value) -> Value {
     let member = |name: &str| connection.get(name).cloned().unwrap_or_default();
     let key = connection.get("api_key").and_then(Value::as_str);
@@ -52,7 +53,7 @@ fn all(members: &mut Map<String, Value>) -> Result<&mut Vec<Value>, Failure> {
     all.as_array_mut().ok_or_else(|| Failure::conflict("the file of provider connections is corrupted"))
 }
 
-/// The key as the file keeps it.
+/// Returns the key as the file stores it.
 fn sealed(key: &str, cipher: Option<&Cipher>) -> Value {
     match cipher {
         Some(cipher) => Held::read(key, None).stored(Some(cipher)).map_or_else(|| key.into(), Value::from),
@@ -60,7 +61,7 @@ fn sealed(key: &str, cipher: Option<&Cipher>) -> Value {
     }
 }
 
-/// A key that can be used.
+/// Checks that the key, if there is one, can be used.
 fn check_key(body: &Value) -> Result<(), Failure> {
     match body.get("api_key").and_then(Value::as_str) {
         Some(key) if key.trim().is_empty() || key == REDACTED => {
@@ -174,9 +175,9 @@ async fn remove(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<J
         let all = all(members)?;
         let at =
             all.iter().position(|known| known.get("id") == Some(&json!(id))).ok_or_else(|| missing(&id))?;
-        let mut gone = shown(&all.remove(at));
-        gone["api_key_set"] = false.into();
-        Ok(gone)
+        let mut removed = shown(&all.remove(at));
+        removed["api_key_set"] = false.into();
+        Ok(removed)
     });
     Ok(Json(removed.await?))
 }

@@ -1,4 +1,4 @@
-//! Conversations as a whole: one, many, new, changed, gone (`api.md` sections 3.2 to 3.8).
+//! Routes for whole conversations: get, list, create, change and delete (`docs/reference/server.md#conversation`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -67,8 +67,8 @@ async fn one(
     Ok(Json(settled(&app, &id).await?.info(skills, Runtime::Told)))
 }
 
-/// The conversation as it is stored. Where it has finished unless a Stop hook objects, their answer is waited for a
-/// while, as the reference's readers do; where that takes longer, it runs still.
+/// Returns the conversation as it is stored. If it has finished but a Stop hook may still object, waits a while for the
+/// hooks, as the reference's readers do. If the hooks take longer, the returned status is `running`.
 async fn settled(app: &App, id: &ConversationId) -> Result<Stored, Failure> {
     let deadline = Instant::now() + OBJECTION_PATIENCE;
     let finished = ExecutionStatus::Finished.as_str();
@@ -110,7 +110,7 @@ async fn search(State(app): State<Arc<App>>, params: Params) -> Result<Json<Valu
     let cursor = params.get("page_id").and_then(|id| request::conversation_id(id, &[]).ok());
     let page = app.ask(move |store| {
         let mut rows = Vec::new();
-        // The cursor names the first of this page; one that is not there begins at the beginning.
+        // The cursor is the id of the first conversation of this page. If it is unknown, this is the first page.
         let first = cursor.map_or(Ok(None), |cursor| store.find(&cursor))?;
         let first = first.filter(|row| filter.statuses.is_empty() || filter.statuses.contains(&row.status));
         let after = first.as_ref().map(|row| row.id.clone());
@@ -189,7 +189,7 @@ async fn change(
     Ok(success())
 }
 
-/// A title without the white space around it: 1 to 200 characters.
+/// Checks a title, which has 1 to 200 characters. Returns it without surrounding white space.
 pub(super) fn checked_title(title: &str) -> Result<String, Failure> {
     let problem = |kind, message: String| Failure::from(Problem::new(kind, &["body", "title"], message));
     let trimmed = title.trim();
@@ -203,7 +203,7 @@ pub(super) fn checked_title(title: &str) -> Result<String, Failure> {
     Ok(trimmed.to_owned())
 }
 
-/// Tags: keys of lower-case letters and digits, values of at most 256 characters.
+/// Reads tags. Keys consist of lower-case letters and digits. Values have at most 256 characters.
 pub(super) fn tags(value: &Value) -> Result<BTreeMap<String, String>, Failure> {
     let problem = |message: &str| Failure::from(Problem::new("value_error", &["body", "tags"], message));
     let members = value
@@ -238,16 +238,16 @@ async fn delete(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<
         release(&app, &worktree).await?;
     }
     let folder = app.config().conversations_dir.join(id.folder_name());
-    // What tools kept; most conversations have nothing there.
+    // The folder has the files that tools kept. Most conversations have none.
     match tokio::fs::remove_dir_all(&folder).await {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Failure::internal("the conversation is gone; its folder could not be removed"))
+            Err(Failure::internal("the conversation was deleted, but its folder could not be removed"))
         }
         Ok(()) | Err(_) => Ok(success()),
     }
 }
 
-/// Removes a worktree that no other conversation works in: forks share their source's.
+/// Removes a worktree, unless another conversation works in it: a fork shares the worktree of its source.
 async fn release(app: &App, worktree: &Path) -> Result<(), Failure> {
     let wanted = worktree.to_path_buf();
     let is_used = app.ask(move |store| {
@@ -277,7 +277,7 @@ async fn release(app: &App, worktree: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A conversation's object as the answer to its making.
+/// Returns a conversation's object as the response to its creation.
 pub(super) async fn made(
     app: &App,
     id: &ConversationId,

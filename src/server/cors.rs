@@ -1,4 +1,5 @@
-//! Which pages in a browser may call: those of this machine, and those the configuration names (`api.md` 2.4).
+//! Decides which web pages may call the server: those of this machine and of the configured origins
+//! (`docs/reference/server.md#cors`).
 
 use std::sync::Arc;
 
@@ -12,13 +13,13 @@ use super::App;
 const METHODS: &str = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
 const MAX_AGE_SECONDS: &str = "600";
 
-/// Answers the question a browser asks before a request, and marks the answers of those it may read.
+/// Answers a browser's preflight request. Marks other responses as readable if the page's origin is allowed.
 pub(super) async fn answer(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let Some(origin) = request.headers().get(header::ORIGIN).cloned() else { return next.run(request).await };
     let is_allowed = origin.to_str().is_ok_and(|origin| may(&app.config().origins, origin));
-    let asks_first = request.method() == Method::OPTIONS
+    let is_preflight = request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    if !asks_first {
+    if !is_preflight {
         let mut response = next.run(request).await;
         if is_allowed {
             allow(response.headers_mut(), origin);
@@ -46,10 +47,10 @@ fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.append(header::VARY, HeaderValue::from_static("origin"));
 }
 
-/// Whether a page of this origin may read answers.
+/// Returns whether a page of this origin may read responses.
 pub(super) fn may(configured: &[String], origin: &str) -> bool {
     let host = origin.split_once("://").map_or(origin, |(_, rest)| rest);
-    // An address in brackets has colons of its own; such origins are allowed by configuration only.
+    // An IPv6 address in brackets contains colons. Such an origin is allowed only by configuration.
     let host = host.split(['/', ':']).next().unwrap_or_default();
     host == "localhost" || host == "127.0.0.1" || configured.iter().any(|known| known == origin)
 }

@@ -1,4 +1,5 @@
-//! Reading a conversation's events: pages, counts, one, several (`api.md` sections 4.1 to 4.4).
+//! Routes for a conversation's events: pages, counts, one or several events by id (`docs/reference/server.md#events`),
+//! new messages, and the confirmation of actions.
 
 use std::sync::Arc;
 
@@ -24,12 +25,12 @@ use crate::event::{Content, Event, Given};
 use crate::ids::{ConversationId, EventId};
 use crate::store::{EventQuery, Store, StoredEvent};
 
-/// The most events of one page.
+/// The maximum number of events in a page.
 const PAGE_MAX: u64 = 100;
 
-/// How many events are looked through at once for a text, and the bytes with which that ends.
-const LOOK_THROUGH: usize = 500;
-const LOOK_THROUGH_BYTES: usize = 4 << 20;
+/// The maximum number of events that are read at once to search them for a text, and the bytes after which a read ends.
+const SCAN_EVENTS: usize = 500;
+const SCAN_BYTES: usize = 4 << 20;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -40,21 +41,21 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/{event_id}", get(one))
 }
 
-/// What is written of a page besides its events: the members' names, and the id of the next.
+/// The bytes reserved for a page besides its events: the names of members, and the id of the next page.
 const PAGE_FRAME_BYTES: usize = 1 << 10;
 
-/// Which events are wanted.
+/// The events that a request selects.
 #[derive(Clone)]
 struct Wanted {
     query: EventQuery,
-    /// Only messages with this text somewhere, in lower case.
+    /// Selects only messages that contain this text, in lower case.
     body: Option<String>,
 }
 
 impl Wanted {
     fn of(params: &Params) -> Result<Self, Failure> {
         let mut query = EventQuery::default();
-        // A dotted path is the class's module; its last step is the kind.
+        // A dotted path is the name of a class with its module. The last part is the kind.
         query.kinds.extend(params.get("kind").map(|kind| kind.rsplit('.').next().unwrap_or(kind).to_owned()));
         query.sources.extend(params.get("source").map(str::to_owned));
         query.timestamp_from = time(params, "timestamp__gte")?;
@@ -63,7 +64,7 @@ impl Wanted {
         query.descending = params.word("sort_order", &order)?.unwrap_or_default();
         let body = params.get("body").filter(|body| !body.is_empty()).map(str::to_lowercase);
         if body.is_some() {
-            // Nothing but a message has a text to look in.
+            // Only messages are searched for a text.
             let is_possible = query.kinds.is_empty() || query.kinds == ["MessageEvent"];
             query.kinds = vec![if is_possible { "MessageEvent" } else { "" }.to_owned()];
         }
@@ -71,10 +72,11 @@ impl Wanted {
     }
 
     fn fits(&self, event: &StoredEvent) -> bool {
-        self.body.as_ref().is_none_or(|body| said(event).to_lowercase().contains(body))
+        self.body.as_ref().is_none_or(|body| message_text(event).to_lowercase().contains(body))
     }
 
-    /// The next events that fit, as many as have their place; behind them the first of the next page, where there is one.
+    /// Reads the next events that fit, as many as the page and the charge have room for. Also returns the first event
+    /// of the next page, if there is one.
     fn take(
         &self,
         store: &Store,
@@ -84,7 +86,7 @@ impl Wanted {
     ) -> Result<Read<Found>, Error> {
         let (mut query, mut found, mut bytes) = (self.query.clone(), Vec::new(), 0);
         loop {
-            let step = if self.body.is_some() { LOOK_THROUGH } else { limit - found.len() };
+            let step = if self.body.is_some() { SCAN_EVENTS } else { limit - found.len() };
             let mut door = Door::new(charge, PAGE_BYTES_MAX.saturating_sub(bytes), found.is_empty());
             let page = store.events_while(conversation, &query, step, |bytes| door.admits(bytes))?;
             let is_full = match door.refused() {
@@ -119,16 +121,17 @@ impl Wanted {
     }
 }
 
-/// Events of a page.
+/// The events of a page.
 struct Found {
     events: Vec<StoredEvent>,
-    /// What their payloads have.
+    /// The bytes of their payloads.
     bytes: usize,
-    /// The first of the next page.
+    /// The first event of the next page.
     next: Option<EventId>,
 }
 
-/// A time of a query as events carry theirs: local, without a zone. One without a zone is local already.
+/// Reads a time of the query in the form of the events' timestamps: local time, without a zone. A time without a zone
+/// is taken as local time.
 fn time(params: &Params, name: &str) -> Result<Option<String>, Failure> {
     let Some(text) = params.get(name) else { return Ok(None) };
     let zoned = DateTime::parse_from_rfc3339(&text.replace(' ', "+"));
@@ -147,8 +150,8 @@ fn time(params: &Params, name: &str) -> Result<Option<String>, Failure> {
     Ok(Some(naive.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()))
 }
 
-/// The texts of a message: what was said, what was added to it, and its reasoning.
-fn said(event: &StoredEvent) -> String {
+/// Returns the texts of a message: its content, its extended content and its reasoning. Empty for other events.
+fn message_text(event: &StoredEvent) -> String {
     let Ok(Event::Message(message)) = Event::read(&event.payload, &Given::default()) else {
         return String::new();
     };
@@ -159,12 +162,12 @@ fn said(event: &StoredEvent) -> String {
     texts.join(" ")
 }
 
-/// Where a conversation comes from, for [`wire::shown`].
+/// Returns the origin of a conversation, for [`wire::shown`].
 pub(super) fn provenance(store: &Store, conversation: &ConversationId) -> Result<Provenance, Error> {
     Ok(if store.origin(conversation)?.is_some() { Provenance::Imported } else { Provenance::Own })
 }
 
-/// The refusal of these routes where there is no such conversation: it names it.
+/// Replaces the text of a 404 by one that names the unknown conversation.
 fn named(conversation: &ConversationId) -> impl Fn(Failure) -> Failure {
     let text = format!("Conversation not found: {conversation}");
     move |failure| match failure {
@@ -183,7 +186,7 @@ async fn search(
     let page_id = params.get("page_id").map(str::to_owned);
     let conversation = id.clone();
     let read = move |store: &Store, charge: &mut Charge| {
-        // An unknown cursor begins at the beginning.
+        // With an unknown cursor, the page begins with the first event.
         let cursor = page_id.as_ref().and_then(|page_id| EventId::new(page_id.clone()).ok());
         let mut wanted = wanted.clone();
         match cursor.map(|cursor| store.sequence(&conversation, &cursor)).transpose() {
@@ -200,7 +203,7 @@ async fn search(
         let mut text = String::with_capacity(found.bytes + found.events.len() + PAGE_FRAME_BYTES);
         text.push_str(r#"{"items":["#);
         let begin = text.len();
-        // Each is let go of as soon as it is written.
+        // Each event is dropped as soon as it is written.
         for event in found.events {
             if let Ok(shown) = wire::shown(&event, provenance, Nulls::Omitted) {
                 text.push_str(if text.len() > begin { "," } else { "" });
@@ -218,8 +221,8 @@ async fn search(
 async fn count(State(app): State<Arc<App>>, PathId(id): PathId, params: Params) -> Result<Response, Failure> {
     let wanted = Wanted::of(&params)?;
     let conversation = id.clone();
-    let looked = if wanted.body.is_some() { LOOK_THROUGH_BYTES } else { 0 };
-    let charge = app.budgets().pages.take(looked).await?;
+    let bytes = if wanted.body.is_some() { SCAN_BYTES } else { 0 };
+    let charge = app.budgets().pages.take(bytes).await?;
     let count = app.ask(move |store| {
         let _charge = charge;
         if wanted.body.is_none() {
@@ -228,11 +231,11 @@ async fn count(State(app): State<Arc<App>>, PathId(id): PathId, params: Params) 
         let mut count = 0;
         let mut query = EventQuery { descending: false, ..wanted.query.clone() };
         loop {
-            let mut looked = 0;
-            let page = store.events_while(&conversation, &query, LOOK_THROUGH, |bytes| {
-                let is_first = looked == 0;
-                looked += bytes;
-                is_first || looked <= LOOK_THROUGH_BYTES
+            let mut total = 0;
+            let page = store.events_while(&conversation, &query, SCAN_EVENTS, |bytes| {
+                let is_first = total == 0;
+                total += bytes;
+                is_first || total <= SCAN_BYTES
             })?;
             count += page.events.iter().filter(|event| wanted.fits(event)).count() as u64;
             match page.next {
@@ -277,11 +280,12 @@ async fn batch(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> 
     several(app, &id, named_ids).await.map_err(named(&id))
 }
 
-/// The events of these ids, `null` for those that are not there: at once, or one after the other where they are large.
+/// Responds with the events with these ids, and `null` for unknown ids. If they are large together, they are sent one
+/// by one.
 async fn several(app: Arc<App>, id: &ConversationId, ids: Vec<String>) -> Result<Response, Failure> {
     let (conversation, all) = (id.clone(), ids.clone());
     let read = move |store: &Store, charge: &mut Charge| {
-        // Without a single id nobody has asked yet whether there is such a conversation.
+        // If there are no ids, only this checks that the conversation exists.
         store.conversation(&conversation)?;
         let mut texts: Vec<String> = Vec::with_capacity(all.len());
         let mut door = Door::new(charge, PAGE_BYTES_MAX, true);
@@ -290,7 +294,7 @@ async fn several(app: Arc<App>, id: &ConversationId, ids: Vec<String>) -> Result
             if !door.admits(text.len()) {
                 return match door.refused() {
                     Some(short) if texts.is_empty() => Ok(Read::Short(short)),
-                    // They are sent as they are read.
+                    // The events are too large together: each is sent as soon as it is read.
                     Some(_) | None => Ok(Read::Done(None)),
                 };
             }
@@ -304,7 +308,7 @@ async fn several(app: Arc<App>, id: &ConversationId, ids: Vec<String>) -> Result
             drop(charge);
             let (body, stream) = Stream::new();
             let conversation = id.clone();
-            // Whoever is gone needs no answer; one that is cut off is no JSON.
+            // Errors are ignored. A client that is gone needs no response; a response that is cut off is invalid JSON.
             tokio::spawn(async move { drop(one_by_one(&app, conversation, ids, stream).await) });
             Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
         }
@@ -325,8 +329,8 @@ async fn one_by_one(
             let bytes = text.len() * budget::COPIES;
             Ok(if charge.grow(bytes) { Read::Done(text) } else { Read::Short(bytes) })
         };
-        let came = budget::within(app, &app.budgets().pages, read).await;
-        let (text, _charge) = came.map_err(|_| std::io::Error::other("the log cannot be read now"))?;
+        let result = budget::within(app, &app.budgets().pages, read).await;
+        let (text, _charge) = result.map_err(|_| std::io::Error::other("the log cannot be read now"))?;
         stream.write(before.as_bytes()).await?;
         stream.write(text.as_bytes()).await?;
         before = ",";
@@ -334,7 +338,7 @@ async fn one_by_one(
     stream.write(b"]").await
 }
 
-/// A person says something; with `run` the agent goes on.
+/// Adds a message of the user. With `run`, the agent continues.
 async fn say(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> Result<Json<Value>, Failure> {
     let value = Value::Object(request::object(&body)?);
     let message = message::parse(&value, &[])?;
@@ -354,7 +358,7 @@ async fn say(State(app): State<Arc<App>>, PathId(id): PathId, body: Bytes) -> Re
     Ok(success())
 }
 
-/// A person lets actions happen, or does not.
+/// Accepts or rejects the pending actions.
 async fn respond(
     State(app): State<Arc<App>>,
     PathId(id): PathId,
@@ -382,7 +386,7 @@ async fn respond(
     Ok(success())
 }
 
-/// One event with its nulls; `None` where there is none of that id.
+/// Returns one event as JSON, with nulls. `None` if there is no event with that id.
 fn read(store: &Store, conversation: &ConversationId, id: &str) -> Result<Option<String>, Error> {
     let Ok(id) = EventId::new(id.to_owned()) else {
         store.conversation(conversation)?;
@@ -398,7 +402,7 @@ fn read(store: &Store, conversation: &ConversationId, id: &str) -> Result<Option
     }
 }
 
-/// JSON texts as one array.
+/// Joins JSON texts to one array.
 pub(super) fn array(items: impl Iterator<Item = String>) -> String {
     let mut text = String::from("[");
     for item in items {
@@ -411,12 +415,12 @@ pub(super) fn array(items: impl Iterator<Item = String>) -> String {
     text
 }
 
-/// A JSON text as an answer.
+/// Makes a response of a JSON text.
 pub(super) fn text(json: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }
 
-/// A JSON text that is charged until it has been sent.
+/// Makes a response of a JSON text that is charged until it has been sent.
 pub(super) fn held(json: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }

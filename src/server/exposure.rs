@@ -1,6 +1,7 @@
-//! How much a caller wants to see of secrets: the header `X-Expose-Secrets` (`api.md` section 9).
+//! The form in which a caller wants to see secrets: the header `X-Expose-Secrets`
+//! (`docs/reference/secrets.md#exposure`).
 //!
-//! Whoever has a session key may see them, as with the reference: commands could read them anyway.
+//! As in the reference, a caller with a session key may see them, because its commands could read them anyway.
 
 use axum::http::{HeaderMap, StatusCode};
 
@@ -9,22 +10,22 @@ use crate::secret::{Cipher, Form};
 
 const HEADER: &str = "x-expose-secrets";
 
-/// How much a caller wants to see of secrets.
+/// The form in which a caller wants to see secrets.
 #[derive(Clone, Copy)]
 pub(super) enum Exposure<'c> {
-    /// Nothing.
+    /// Not at all.
     Hidden,
     /// Sealed under the server's key.
     Sealed(&'c Cipher),
-    /// As they are.
+    /// In plain text.
     Plain,
 }
 
 impl<'c> Exposure<'c> {
-    /// What a request asks for.
+    /// Reads the form from a request's headers.
     ///
     /// # Errors
-    /// 400 for another word, 503 where nothing can be sealed.
+    /// 400 if the header's value is unknown, 503 if secrets cannot be sealed because there is no cipher.
     pub fn of(headers: &HeaderMap, cipher: Option<&'c Cipher>) -> Result<Self, Failure> {
         let value = headers.get(HEADER).map(|value| value.to_str().unwrap_or("?").trim().to_lowercase());
         match value.as_deref() {
@@ -41,8 +42,8 @@ impl<'c> Exposure<'c> {
         }
     }
 
-    /// The form of a document that is opened already; `None` for as it is. `hidden` is that of one whose secrets are not
-    /// to be seen.
+    /// Returns the form in which to show a document whose secrets are opened. `None` to show it as it is. `hidden` is
+    /// the form that hides the secrets.
     pub fn form(self, hidden: Form<'c>) -> Option<Form<'c>> {
         match self {
             Self::Hidden => Some(hidden),

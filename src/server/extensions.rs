@@ -1,6 +1,8 @@
-//! What a person has had installed: the same routes for plugins and for skills (`routes.md`: Skills, Plugins).
+//! The plugins and skills that the user has installed. Both have the same routes
+//! (`docs/reference/settings.md#installed-extensions`).
 //!
-//! They are kept in the reference's folders and its file, below the person's folder; a server without one has none.
+//! They are stored in the reference's folders and file, below the user's folder. A server without such a folder has
+//! none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,20 +22,20 @@ use crate::plugin::{
     Extension, Fetcher, Installed, InstalledExtension, Installing, Marketplace, PluginError, PluginSource,
 };
 
-/// Where a copy of the public repository lies, as the reference's programs name it too.
+/// The path of a copy of the public repository. The reference's programs use the same path.
 const PUBLIC_FOLDER: &str = ".openhands/cache/skills/public-skills";
 
-/// What one of the two kinds is called, and how it is shown.
+/// The names and texts of one of the two kinds.
 struct Kind {
     extension: Extension,
-    /// In a path, and in sentences.
+    /// The name in responses and in messages.
     name: &'static str,
     title: &'static str,
     step: &'static str,
     pattern: &'static str,
-    /// What is said of one that is none.
+    /// The message for an invalid extension.
     invalid: &'static str,
-    /// The member that lists them.
+    /// The member of the response that lists them.
     list: &'static str,
 }
 
@@ -70,7 +72,7 @@ fn routes(kind: &'static Kind) -> Router<Arc<App>> {
     let one = format!("/installed/{{{}}}", kind.step);
     let routes = get(move |State(app): Shared, steps: Steps| async move { show(kind, &app, &steps).await })
         .patch(move |State(app): Shared, steps: Steps, body: Bytes| async move {
-            turn(kind, &app, &steps, &body).await
+            set_enabled(kind, &app, &steps, &body).await
         })
         .delete(move |State(app): Shared, steps: Steps| async move { remove(kind, &app, &steps).await });
     Router::new()
@@ -87,7 +89,7 @@ fn routes(kind: &'static Kind) -> Router<Arc<App>> {
 }
 
 impl App {
-    /// What brings plugins and skills here.
+    /// Makes the fetcher of plugins and skills.
     pub(super) fn fetcher(&self) -> Fetcher {
         match &self.config().person_dir {
             Some(person) => Fetcher::of_home(person),
@@ -95,19 +97,19 @@ impl App {
         }
     }
 
-    /// What is installed; `None` where nothing can be.
+    /// Returns the installed extensions of a kind. `None` if the server has no folder for them.
     fn installed(&self, kind: Extension) -> Option<Installed> {
         Some(Installed::of_home(self.config().person_dir.as_deref()?, kind))
     }
 
-    /// The names of what is installed.
+    /// Returns the names of the installed extensions.
     pub(super) async fn installed_names(&self, kind: Extension) -> Result<Vec<String>, Failure> {
         let Some(installed) = self.installed(kind) else { return Ok(Vec::new()) };
-        let list = blocking(move || installed.list()).await?.map_err(kept)?;
+        let list = blocking(move || installed.list()).await?.map_err(internal)?;
         Ok(list.into_iter().map(|known| known.name).collect())
     }
 
-    /// The copy of the public repository of plugins and skills, where there is one.
+    /// Returns the folder with the copy of the public repository of plugins and skills, if there is one.
     pub(super) fn public_dir(&self) -> Option<PathBuf> {
         let named = self.config().public_extensions_dir.clone();
         let cached = || Some(self.config().person_dir.as_ref()?.join(PUBLIC_FOLDER));
@@ -115,34 +117,34 @@ impl App {
     }
 }
 
-/// The list of a copy of the public repository.
+/// Reads the marketplace of a copy of the public repository.
 pub(super) fn public_list(folder: &Path) -> Result<Marketplace, PluginError> {
     Marketplace::read(folder, "public")
         .or_else(|_| Marketplace::read_list(&folder.join("marketplaces/default.json"), folder))
 }
 
-/// Whether a name is one step of a path and nothing more.
+/// Returns whether a name is exactly one normal component of a path.
 pub(super) fn is_step(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     matches!((parts.next(), parts.next()), (Some(std::path::Component::Normal(part)), None) if part == name)
 }
 
-/// Does what blocks on a thread that may.
+/// Runs blocking work on a thread that may block.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Failure::internal("a worker ended unexpectedly"))
 }
 
-fn kept(error: PluginError) -> Failure {
+fn internal(error: PluginError) -> Failure {
     Failure::internal(error.to_string())
 }
 
-fn none() -> Failure {
-    Failure::unprocessable("This server has no person's folder to install into")
+fn no_folder() -> Failure {
+    Failure::unprocessable("This server has no user folder to install into")
 }
 
-/// The name in a path.
+/// Returns the extension's name in a path. Checks its pattern.
 fn name(kind: &Kind, steps: &Steps) -> Result<String, Failure> {
     let name = steps.get(kind.step);
     let is_word = |word: &str| {
@@ -187,7 +189,7 @@ async fn install(kind: &'static Kind, app: &App, body: &Bytes) -> Result<Json<Va
         Some(Value::Bool(true)) => Installing::Over,
         _ => Installing::New,
     };
-    let installed = app.installed(kind.extension).ok_or_else(none)?;
+    let installed = app.installed(kind.extension).ok_or_else(no_folder)?;
     let new = installed.install(&app.fetcher(), &source, installing).await;
     let new = new.map_err(|error| match error {
         PluginError::Exists(_) => {
@@ -196,7 +198,7 @@ async fn install(kind: &'static Kind, app: &App, body: &Bytes) -> Result<Json<Va
         PluginError::Manifest { .. } | PluginError::Skill(_) | PluginError::Name(_) => {
             Failure::unprocessable(kind.invalid)
         }
-        PluginError::File { .. } => kept(error),
+        PluginError::File { .. } => internal(error),
         _ => Failure::bad(format!("Failed to fetch {} source. Check that the source is valid.", kind.name)),
     })?;
     Ok(Json(shown(kind, new).await?))
@@ -205,7 +207,7 @@ async fn install(kind: &'static Kind, app: &App, body: &Bytes) -> Result<Json<Va
 async fn list(kind: &'static Kind, app: &App) -> Result<Json<Value>, Failure> {
     let mut list = Vec::new();
     if let Some(installed) = app.installed(kind.extension) {
-        for known in blocking(move || installed.list()).await?.map_err(kept)? {
+        for known in blocking(move || installed.list()).await?.map_err(internal)? {
             list.push(shown(kind, known).await?);
         }
     }
@@ -216,11 +218,16 @@ async fn show(kind: &'static Kind, app: &App, steps: &Steps) -> Result<Json<Valu
     let name = name(kind, steps)?;
     let installed = app.installed(kind.extension).ok_or_else(|| unknown(kind, &name))?;
     let wanted = name.clone();
-    let known = blocking(move || installed.get(&wanted)).await?.map_err(kept)?;
+    let known = blocking(move || installed.get(&wanted)).await?.map_err(internal)?;
     Ok(Json(shown(kind, known.ok_or_else(|| unknown(kind, &name))?).await?))
 }
 
-async fn turn(kind: &'static Kind, app: &App, steps: &Steps, body: &Bytes) -> Result<Json<Value>, Failure> {
+async fn set_enabled(
+    kind: &'static Kind,
+    app: &App,
+    steps: &Steps,
+    body: &Bytes,
+) -> Result<Json<Value>, Failure> {
     let name = name(kind, steps)?;
     let members = request::object(body)?;
     let missing = || Problem::new("missing", &["body", "enabled"], "Field required");
@@ -234,7 +241,7 @@ async fn turn(kind: &'static Kind, app: &App, steps: &Steps, body: &Bytes) -> Re
     };
     let installed = app.installed(kind.extension).ok_or_else(|| unknown(kind, &name))?;
     let wanted = name.clone();
-    let found = blocking(move || installed.set_enabled(&wanted, enabled)).await?.map_err(kept)?;
+    let found = blocking(move || installed.set_enabled(&wanted, enabled)).await?.map_err(internal)?;
     if found { Ok(Json(json!({"name": name, "enabled": enabled}))) } else { Err(unknown(kind, &name)) }
 }
 
@@ -242,7 +249,7 @@ async fn remove(kind: &'static Kind, app: &App, steps: &Steps) -> Result<Json<Va
     let name = name(kind, steps)?;
     let installed = app.installed(kind.extension).ok_or_else(|| unknown(kind, &name))?;
     let wanted = name.clone();
-    let found = blocking(move || installed.remove(&wanted)).await?.map_err(kept)?;
+    let found = blocking(move || installed.remove(&wanted)).await?.map_err(internal)?;
     if found {
         Ok(Json(json!({"message": format!("{} '{name}' uninstalled", kind.title)})))
     } else {
@@ -260,7 +267,7 @@ async fn refresh(kind: &'static Kind, app: &App, steps: &Steps) -> Result<Json<V
                 kind.name
             ))
         }
-        PluginError::File { .. } => kept(error),
+        PluginError::File { .. } => internal(error),
         _ => Failure::Refused(
             StatusCode::BAD_REQUEST,
             format!("Failed to fetch the source of {} '{name}'. The installed copy was kept.", kind.name),
@@ -270,7 +277,7 @@ async fn refresh(kind: &'static Kind, app: &App, steps: &Steps) -> Result<Json<V
     Ok(Json(json!({"message": format!("{} '{name}' updated", kind.title), kind.name: new})))
 }
 
-/// Where a request wants something from.
+/// Checks the source in a request.
 pub(super) fn checked(source: PluginSource) -> Result<PluginSource, Failure> {
     if source.source.is_empty() {
         let message = "String should have at least 1 character";

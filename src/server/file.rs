@@ -1,6 +1,8 @@
-//! Files of the machine that the server runs on: up, down, new folders (`api.md` section 8.2).
+//! Files of the machine that the server runs on: upload, download and new folders
+//! (`docs/reference/workspace.md#files`).
 //!
-//! Paths are absolute. Who has a session key may read and write what the server may: commands can anyway.
+//! Paths are absolute. A client with a session key may read and write every file that the server may. It could do the
+//! same with commands.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,10 +34,10 @@ use crate::secret::document::{self, Form};
 use crate::transfer::{Exporter, Format};
 use crate::untrusted;
 
-/// The most folders of the home folder that are shown.
+/// The maximum number of folders of the home folder that are shown.
 const FAVORITES_MAX: usize = 50;
 
-/// How many links of links are followed; the system's own number.
+/// The maximum length of a chain of links that is followed; the operating system's own limit.
 const LINKS_MAX: usize = 40;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -47,12 +49,12 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/archive", get(archive::pack))
 }
 
-/// What is asked of the whole machine only: for pickers.
+/// The routes of folder pickers. They exist for the whole machine only, not for one conversation.
 pub(super) fn discovery() -> Router<Arc<App>> {
     Router::new().route("/home", get(home)).route("/search_subdirs", get(subfolders))
 }
 
-/// How a download is named: letters that a header cannot bear are replaced.
+/// Returns the `Content-Disposition` of a download. Characters that a header cannot contain are replaced.
 pub(super) fn attachment(name: &str) -> String {
     let plain = |letter: char| {
         if matches!(letter, '"' | '\\') || !letter.is_ascii_graphic() { '_' } else { letter }
@@ -60,7 +62,7 @@ pub(super) fn attachment(name: &str) -> String {
     format!("attachment; filename=\"{}\"", name.chars().map(plain).collect::<String>())
 }
 
-/// A conversation's folder as the reference would have it, in a zip; secrets are sealed in it or stars.
+/// Sends a conversation's folder as a zip, in the reference's format. Its secrets are replaced by stars.
 async fn trajectory(State(app): State<Arc<App>>, scope: Scope, steps: Steps) -> Result<Response, Failure> {
     let id = conversation_id(steps.get("trajectory_id"), &["path", "conversation_id"])?;
     scope.check_conversation(&id)?;
@@ -86,7 +88,7 @@ async fn trajectory(State(app): State<Arc<App>>, scope: Scope, steps: Steps) -> 
     Ok((headers, Body::from_stream(ReaderStream::new(fs::File::from_std(packed?)))).into_response())
 }
 
-/// What the file system refuses, in a status that says whose fault it is.
+/// Maps an error of the file system to a status: 4xx if the request caused the error, otherwise 500.
 fn refused(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound => Failure::not_found("File not found"),
@@ -124,7 +126,7 @@ async fn upload(
         }
         let folder = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder).await.map_err(|error| refused(&error))?;
-        // Written beside its place and moved there, so that nobody sees half of it.
+        // Written to a temporary file and renamed, so that no reader sees an incomplete file.
         let beside = folder.join(format!(".{}.part", uuid::Uuid::new_v4().simple()));
         let written = async {
             let mut file = fs::File::create_new(&beside).await.map_err(|error| refused(&error))?;
@@ -143,7 +145,7 @@ async fn upload(
         };
         let written: Result<usize, Failure> = written.await;
         if written.is_err() {
-            // It may not be there; the reason that counts is the first.
+            // The temporary file may not exist. The client gets the first error.
             let _unfinished = fs::remove_file(&beside).await;
         }
         return Ok(Json(json!({"success": true, "file_size": written?})));
@@ -151,26 +153,26 @@ async fn upload(
     Err(missing().into())
 }
 
-/// Where a path leads once links are followed, also one to a file that is yet to be.
+/// Follows a chain of links to its end. The file at the end may not exist yet.
 async fn followed(path: PathBuf) -> io::Result<PathBuf> {
     let mut path = path;
     for _ in 0..LINKS_MAX {
         match fs::read_link(&path).await {
             Ok(target) => path = path.parent().unwrap_or(Path::new("/")).join(target),
-            // It is none, or not there.
+            // The path is not a link, or it does not exist.
             Err(_) => return Ok(path),
         }
     }
     Err(io::Error::other("too many links"))
 }
 
-/// Gives a file that takes another's place that one's owner, where the server may.
+/// Gives a file the owner of the file that it replaces, if the server may do so.
 #[cfg(unix)]
 fn keep_owner(file: &fs::File, old: &std::fs::Metadata) {
     use std::os::unix::fs::MetadataExt as _;
     let owner = (rustix::process::Uid::from_raw(old.uid()), rustix::process::Gid::from_raw(old.gid()));
-    // Only a server that runs as root may; any other one owns what it can replace, or the folder is shared.
-    let _its_own = rustix::fs::fchown(file, Some(owner.0), Some(owner.1));
+    // Only root may do so. Any other server already owns the old file, or the folder is shared with another user.
+    let _not_root = rustix::fs::fchown(file, Some(owner.0), Some(owner.1));
 }
 
 #[cfg(not(unix))]
@@ -192,7 +194,7 @@ async fn download(State(app): State<Arc<App>>, scope: Scope, params: Params) -> 
     Ok((headers, Body::from_stream(ReaderStream::new(file))).into_response())
 }
 
-/// A regular file, opened on a thread that may block.
+/// Opens a regular file, on a thread that may block.
 pub(super) async fn opened(path: &Path) -> io::Result<(fs::File, std::fs::Metadata)> {
     let path = path.to_owned();
     let opened = tokio::task::spawn_blocking(move || untrusted::open(&path)).await;
@@ -211,7 +213,7 @@ async fn create_directory(
     Ok(success())
 }
 
-/// The home folder, the folders in it, and where file systems begin.
+/// Returns the home folder, the folders in it, and the roots of the file systems.
 async fn home(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>, Failure> {
     let home = app.config().home_dir.as_deref().unwrap_or(Path::new("/"));
     let hidden = params.flag("include_hidden")?;
@@ -226,7 +228,7 @@ async fn home(State(app): State<Arc<App>>, params: Params) -> Result<Json<Value>
     Ok(Json(json!({"home": home, "favorites": favorites, "locations": locations})))
 }
 
-/// The names of the folders in a folder, links left out, without regard to case.
+/// Returns the names of the folders in a folder, sorted without regard to case. Links are left out.
 async fn folders(folder: &Path, hidden: bool) -> io::Result<Vec<String>> {
     let mut entries = fs::read_dir(folder).await?;
     let mut names = Vec::new();
@@ -241,7 +243,7 @@ async fn folders(folder: &Path, hidden: bool) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The folders in a folder, by name: for pickers.
+/// Returns a page of the folders in a folder, sorted by name, for folder pickers.
 async fn subfolders(scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
     let path = scope.path(&params).await?;
     let limit = params.number("limit", 1, 100, 100)? as usize;
@@ -264,7 +266,7 @@ async fn subfolders(scope: Scope, params: Params) -> Result<Json<Value>, Failure
     Ok(Json(json!({"items": items, "next_page_id": next})))
 }
 
-/// Puts stars in the place of every secret in a conversation's folder, sealed or not.
+/// Replaces every secret in a conversation's folder by stars, whether it is sealed or not.
 fn hide_secrets(folder: &Path) -> io::Result<()> {
     for name in ["base_state.json", "meta.json"] {
         let path = folder.join(name);

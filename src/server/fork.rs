@@ -1,4 +1,4 @@
-//! A copy of a conversation that goes its own way (`api.md` section 3.17).
+//! Forks: copies of a conversation that continue independently (`docs/reference/server.md#fork`).
 
 use std::sync::Arc;
 

@@ -1,15 +1,16 @@
-//! How much a connection may still say: a socket holds a few kilobytes before its key is seen.
+//! A limit on the bytes that a client may send on a socket before it has shown its key: a few kilobytes.
 //!
-//! What bounds a frame is settled when a socket opens, and a message with pictures is long. So whoever has yet to show a
-//! key is counted where the bytes come in, and is cut off when there are more than a key needs.
+//! The maximum size of a frame is fixed when a socket opens, and it must be large enough for a message with pictures.
+//! Until a client has shown its key, its bytes are therefore counted on the connection. The connection fails if there
+//! are more bytes than a key needs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Any number of bytes may come.
+/// No limit.
 const OPEN: u64 = u64::MAX;
 
-/// How much may still come over one connection. Clones are of the same one.
+/// The number of bytes that a client may still send on one connection. Clones share the number.
 #[derive(Debug, Clone)]
 pub(super) struct Gate(Arc<AtomicU64>);
 
@@ -20,23 +21,23 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// So many bytes may still come.
+    /// Limits the bytes that may still be received.
     pub fn narrow(&self, bytes: u64) {
         self.0.store(bytes, Ordering::Relaxed);
     }
 
-    /// Any number of bytes may come again.
+    /// Removes the limit.
     pub fn open(&self) {
         self.0.store(OPEN, Ordering::Relaxed);
     }
 
-    /// Counts bytes that have come; false where they are more than may.
+    /// Counts received bytes. Returns false if they exceed the limit.
     pub fn lets_in(&self, bytes: u64) -> bool {
         let left = self.0.load(Ordering::Relaxed);
         if left == OPEN {
             return true;
         }
-        // What opens it in between has let the bytes in.
+        // If another thread has removed the limit in between, the bytes are allowed.
         let counted =
             self.0.compare_exchange(left, left.saturating_sub(bytes), Ordering::Relaxed, Ordering::Relaxed);
         bytes <= left || counted == Err(OPEN)
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_narrowed_lets_in_so_much_and_what_is_opened_everything() {
+    fn a_narrow_gate_limits_the_bytes_and_an_open_gate_does_not() {
         let gate = Gate::default();
         assert!(gate.lets_in(1 << 40));
         gate.narrow(10);

@@ -1,8 +1,8 @@
-//! Conversations in OpenAI's words: a model is a profile, and a chat is a turn of the active agent profile's agent
-//! (`routes.md`: OpenAI Compatibility).
+//! Conversations over OpenAI's interface (`docs/reference/settings.md#openais-words`). A model is a profile, and a chat
+//! is a turn of the active agent profile's agent.
 //!
-//! A conversation goes on where the header names it; of the messages only the last one of the person counts then. As
-//! with the reference a stream is the whole answer in pieces, once it is there.
+//! If the header names a conversation, that conversation continues. Only the last user message of a request is used. As
+//! with the reference, a stream is the complete answer in pieces: it is sent when the answer is complete.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,13 +32,13 @@ use super::shape;
 use crate::ids::ConversationId;
 use crate::state::ExecutionStatus;
 
-/// What the name of a model begins with; the rest is the name of a profile.
+/// The prefix of a model's name. The rest is the name of a profile.
 const PREFIX: &str = "openhands_";
 
 /// The header that names the conversation.
 const CONVERSATION: HeaderName = HeaderName::from_static("x-openhands-serverconversation-id");
 
-/// How long an answer may take; the reference's figure.
+/// The maximum duration of an answer; the reference's value.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
@@ -49,7 +49,7 @@ pub(super) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .layer(from_fn_with_state(Arc::clone(app), check))
 }
 
-/// Lets a request on that has a key, in its own header or as a bearer's token, which OpenAI's clients send.
+/// Passes on a request with a session key. The key may be in its own header, or a bearer token as in OpenAI's clients.
 async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
@@ -71,27 +71,27 @@ async fn models(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
 }
 
 async fn complete(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> Result<Response, Failure> {
-    let mut asked = Value::Object(request::object(&body)?);
-    shape::check("OpenAIChatCompletionRequest", &mut asked, &["body"])?;
+    let mut chat = Value::Object(request::object(&body)?);
+    shape::check("OpenAIChatCompletionRequest", &mut chat, &["body"])?;
     let named = headers.get(&CONVERSATION).map(|value| value.to_str().unwrap_or_default());
     let place = ["header", "X-OpenHands-ServerConversation-ID"];
     let named = named.map(|id| request::conversation_id(id, &place)).transpose()?;
-    let model = asked["model"].as_str().unwrap_or_default().to_owned();
-    let mut said = asked["messages"].as_array().into_iter().flatten();
-    let said = said.rfind(|message| message["role"] == "user");
-    let said = said.ok_or_else(|| Failure::bad("At least one user message is required"))?;
-    let begin = beginning(&app, &model, content(said)?, instructions(&asked)?).await?;
-    let id = turn(&app, named, begin).await?;
+    let model = chat["model"].as_str().unwrap_or_default().to_owned();
+    let mut messages = chat["messages"].as_array().into_iter().flatten();
+    let last = messages.rfind(|message| message["role"] == "user");
+    let last = last.ok_or_else(|| Failure::bad("At least one user message is required"))?;
+    let creation = creation_request(&app, &model, content(last)?, instructions(&chat)?).await?;
+    let id = turn(&app, named, creation).await?;
     let known = id.clone();
     let stored = app.ask(move |store| Stored::read(store, &known)).await?;
     let answer = command::last_word(&app, &id).await?;
     let usage = usage(&stored);
     let (completion, created) =
         (format!("chatcmpl-{}", uuid::Uuid::new_v4().simple()), Utc::now().timestamp());
-    let mut response = if asked.get("stream") == Some(&Value::Bool(true)) {
+    let mut response = if chat.get("stream") == Some(&Value::Bool(true)) {
         let base =
             json!({"id": completion, "object": "chat.completion.chunk", "created": created, "model": model});
-        let wants_usage = asked.pointer("/stream_options/include_usage") == Some(&Value::Bool(true));
+        let wants_usage = chat.pointer("/stream_options/include_usage") == Some(&Value::Bool(true));
         stream(&base, &answer, wants_usage.then_some(usage))
     } else {
         Json(json!({
@@ -108,7 +108,7 @@ async fn complete(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) 
     Ok(response)
 }
 
-/// The pieces of an answer: who speaks, what is said, that it ends, and what it took where that is asked for.
+/// Returns an answer in pieces: the role, the content, the end, and the usage if the client asked for it.
 fn stream(base: &Value, answer: &str, usage: Option<Value>) -> Response {
     let piece = |delta: Value, finish: Value| {
         let mut piece = base.clone();
@@ -135,8 +135,8 @@ fn stream(base: &Value, answer: &str, usage: Option<Value>) -> Response {
     ([(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")], body).into_response()
 }
 
-/// What is asked for with a turn in a conversation of its own.
-async fn beginning(
+/// Returns the request that starts a new conversation with this turn.
+async fn creation_request(
     app: &Arc<App>,
     model: &str,
     content: Vec<Value>,
@@ -161,7 +161,7 @@ async fn beginning(
     let mut body = json!({
         "agent_profile_id": profile,
         "agent_launch_additions": {
-            // A program runs a model of its own.
+            // An ACP agent is a program that uses its own model.
             "llm_profile_ref": (!is_program).then_some(name),
             "system_message_suffix_append": (!instructions.is_empty()).then_some(instructions),
         },
@@ -184,11 +184,11 @@ async fn beginning(
     }
 }
 
-/// Says what is to be said, in the conversation that is named or in one of its own, and waits until it has an answer.
+/// Sends the message to the named conversation, or to a new one, and waits until the agent's run has ended.
 async fn turn(
     app: &Arc<App>,
     named: Option<ConversationId>,
-    mut begin: Map<String, Value>,
+    mut creation: Map<String, Value>,
 ) -> Result<ConversationId, Failure> {
     let mut is_known = false;
     if let Some(known) = named.clone() {
@@ -196,16 +196,16 @@ async fn turn(
     }
     let id = named.unwrap_or_else(ConversationId::mint);
     let session = if is_known {
-        let message = message::parse(begin.get("initial_message").unwrap_or(&Value::Null), &["messages"])?;
-        // A slot is there for the run; without one nothing is said.
+        let message = message::parse(creation.get("initial_message").unwrap_or(&Value::Null), &["messages"])?;
+        // Without a free slot for the run, the message is not sent.
         drop(app.sessions().slot()?);
         let session = command::session(app, &id).await?;
         session.say(app, message).await?;
         session.start(app, Busy::FollowUp)?;
         session
     } else {
-        begin.insert("conversation_id".to_owned(), id.as_str().into());
-        create::start(app, begin, Skills::Hidden).await?;
+        creation.insert("conversation_id".to_owned(), id.as_str().into());
+        create::start(app, creation, Skills::Hidden).await?;
         command::session(app, &id).await?
     };
     if tokio::time::timeout(PATIENCE, session.ended()).await.is_err() {
@@ -223,7 +223,7 @@ async fn turn(
     }
 }
 
-/// The parts of a message in the form that conversations have them in.
+/// Returns the parts of a message in the form of a conversation's message.
 fn content(message: &Value) -> Result<Vec<Value>, Failure> {
     let parts = match &message["content"] {
         Value::String(text) => return Ok(vec![json!({"type": "text", "text": text})]),
@@ -248,10 +248,10 @@ fn content(message: &Value) -> Result<Vec<Value>, Failure> {
     Ok(content)
 }
 
-/// What the messages of the system and of developers say.
-fn instructions(asked: &Value) -> Result<String, Failure> {
+/// Returns the texts of the system's and the developers' messages.
+fn instructions(chat: &Value) -> Result<String, Failure> {
     let mut all: Vec<String> = Vec::new();
-    for message in asked["messages"].as_array().into_iter().flatten() {
+    for message in chat["messages"].as_array().into_iter().flatten() {
         if !matches!(message["role"].as_str(), Some("system" | "developer")) {
             continue;
         }
@@ -263,7 +263,7 @@ fn instructions(asked: &Value) -> Result<String, Failure> {
     Ok(all.join("\n\n"))
 }
 
-/// The tokens of the whole conversation, over all its models.
+/// The number of tokens of the whole conversation, over all its models.
 fn usage(stored: &Stored) -> Value {
     let stats = stored.stats();
     let each = stats["usage_to_metrics"].as_object().into_iter().flat_map(Map::values);

@@ -1,4 +1,4 @@
-//! Going after a goal (`api.md` section 3.20).
+//! The commands for goals (`docs/reference/server.md#goals`).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What a command did is with those who listen to the conversation before it is answered: a client that reads its own state
-//! from a socket finds it there as soon as its call has returned.
+//! Delivers the effects of a command to the subscribers of its conversation before the command is answered. A client
+//! that reads its state from a socket then finds the new state there as soon as its call has returned.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::App;
 use super::failure::Failure;
 use super::request::PathId;
 
-/// The end of the path of the one command that is answered before anything comes of it.
+/// The end of the path of the only command that is answered before it has an effect.
 const RUN: &str = "/run";
 
-/// Answers a request that may have changed a conversation once those who listen to it have been sent what it did.
+/// Answers a request that may have changed a conversation after its subscribers have been sent the changes.
 pub(super) async fn before_the_answer(
     State(app): State<Arc<App>>,
     id: Result<PathId, Failure>,
@@ -27,7 +27,7 @@ pub(super) async fn before_the_answer(
     let Ok(PathId(id)) = id else { return response };
     if may_change && response.status().is_success() && app.hub().listeners(&id) > 0 {
         let known = id.clone();
-        // Of one that is gone nothing more is to be heard.
+        // A deleted conversation has no more events to deliver.
         if let Ok(row) = app.ask(move |store| store.conversation(&known)).await {
             app.hub().heard(&id, row.event_count).await;
         }

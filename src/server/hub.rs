@@ -1,12 +1,12 @@
-//! Who hears what, as it happens: one thread follows the whole log and hands each event to those who follow its
+//! Delivers events as they happen. One thread follows the whole log and sends each event to the subscribers of its
 //! conversation.
 //!
-//! Events come from the log itself, whichever process appended them, in order and once. What is not in the log
-//! (snapshots, pieces of replies) is [`published`](Hub::publish) behind an event: nobody hears it before that event.
-//! A listener that is too far behind is told so and has to begin again.
+//! Events are read from the log itself, in order and once, no matter which process appended them. Frames that are not
+//! in the log (snapshots, pieces of replies) are [`published`](Hub::publish) behind an event: no subscriber receives
+//! them before that event. A subscriber that is too far behind is disconnected and must start again.
 //!
-//! What waits to be heard is bounded in bytes, over all listeners: the oldest is let go of ([`Heard`]). An event can be
-//! read from the log instead; who needed anything else was too far behind.
+//! The frames that wait for subscribers are bounded in bytes, over all subscribers: the oldest are dropped ([`Heard`]).
+//! A dropped event can be read from the log instead. A subscriber that misses any other frame was too far behind.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,60 +21,60 @@ use crate::error::Error;
 use crate::ids::{ConversationId, Position, Sequence};
 use crate::store::{FeedEvent, Store, StoredEvent};
 
-/// How many frames a listener may be behind.
+/// The maximum number of frames that a subscriber may be behind.
 const LAG_MAX: usize = 4096;
 
-/// How many bytes wait for those who are behind, over all conversations: 32 MiB.
+/// The maximum size of the frames that wait for subscribers, over all conversations: 32 MiB.
 const BACKLOG_BYTES_MAX: usize = 32 << 20;
 
-/// How many frames are looked through at least before those that all have heard are forgotten.
+/// The backlog must have more frames than this before delivered frames are removed from it.
 const BACKLOG_FRAMES: usize = 1024;
 
-/// How many events are taken from the log at once; no more once they have 4 MiB.
+/// The maximum number of events that are read from the log at once. A page also ends at 4 MiB.
 const PAGE: usize = 256;
 
-/// How long one wait lasts; it is then looked whether anybody is still there.
+/// How long one wait for new events lasts. After it, the thread checks whether the hub still exists.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// How long an answer waits for the subscribers, and how long once one of them took longer: a subscriber that takes
-/// nothing does not delay the others.
-const HEARD_WITHIN: Duration = Duration::from_secs(1);
-const HEARD_WITHIN_OF_THE_LATE: Duration = Duration::from_millis(100);
+/// How long an answer waits for the subscribers. If a subscriber was late before, the answer waits for less time, so
+/// that a subscriber that reads nothing does not delay every answer.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(1);
+const DELIVERY_TIMEOUT_IF_LATE: Duration = Duration::from_millis(100);
 
-/// How long to wait after the store failed.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long to wait after the store failed, before the next attempt.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// What a listener hears.
+/// A frame for a subscriber.
 #[derive(Debug, Clone)]
 pub(super) enum Frame {
     /// An event of the log.
     Durable {
-        /// Its place.
+        /// The event's sequence.
         sequence: Sequence,
-        /// It, as clients read it.
+        /// The event in the clients' format.
         text: Utf8Bytes,
     },
-    /// An event that is in no log: a snapshot.
+    /// An event that is not in the log: a snapshot.
     Transient(Utf8Bytes),
-    /// A piece of a reply on its way.
+    /// A piece of a reply that is being generated.
     Piece(Arc<Piece>),
-    /// Nothing that is sent: whoever drops it last has it ring.
+    /// A marker that is not sent. It rings when the last subscriber has dropped it.
     Bell(Arc<Bell>),
 }
 
-/// Rings when all who had it have dropped it: what came before it has been sent then.
+/// Rings when all subscribers have dropped it. All frames before it have been sent then.
 #[derive(Debug)]
 pub(super) struct Bell {
-    rings: Option<oneshot::Sender<()>>,
-    /// Whether those who listen are late; they are not once it rings.
+    delivered: Option<oneshot::Sender<()>>,
+    /// Whether a subscriber is late. Reset when the bell rings.
     late: Arc<AtomicBool>,
 }
 
 impl Drop for Bell {
     fn drop(&mut self) {
         self.late.store(false, Ordering::Relaxed);
-        if let Some(rings) = self.rings.take() {
-            let _nobody_waits = rings.send(());
+        if let Some(delivered) = self.delivered.take() {
+            let _timed_out = delivered.send(());
         }
     }
 }
@@ -89,37 +89,37 @@ impl Frame {
     }
 }
 
-/// A piece of a reply on its way, or what becomes of it.
+/// A piece of a reply that is being generated, or the notice that the reply starts again.
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
-    /// The event that will hold the whole.
+    /// The id of the event that will contain the complete reply.
     pub item_id: String,
-    /// What becomes of it.
+    /// What happens to the reply.
     pub step: Step,
-    /// The frame of the session socket.
+    /// The frame for the session socket.
     pub session: Utf8Bytes,
-    /// The frame of the event socket, where it has one.
+    /// The frame for the event socket, if it has one.
     pub event: Option<Utf8Bytes>,
 }
 
-/// What becomes of a reply on its way.
+/// What happens to a reply that is being generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It goes on.
+    /// The reply continues.
     Delta,
-    /// It begins anew.
+    /// The reply starts again.
     Aborted,
 }
 
-/// A frame as it waits for its listeners; it may have been let go of before all of them have heard it.
+/// A frame that waits for its subscribers. It may be dropped before all of them have received it.
 #[derive(Debug)]
 pub(super) struct Heard {
-    /// Where an event of the log stands: it can be read there.
+    /// The sequence if the frame is an event of the log. The event can be read there.
     pub sequence: Option<Sequence>,
-    /// How long it is.
+    /// The size of the frame.
     pub bytes: usize,
     frame: Mutex<Option<Frame>>,
-    /// What waits, of all frames.
+    /// The number of waiting bytes of all frames.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -134,12 +134,12 @@ impl Heard {
         Self { sequence, bytes, frame: Mutex::new(Some(frame)), waiting: Arc::clone(waiting) }
     }
 
-    /// The frame, where it was not let go of.
+    /// Returns the frame; `None` if it was dropped.
     pub fn frame(&self) -> Option<Frame> {
         self.lock().clone()
     }
 
-    fn let_go(&self) {
+    fn release(&self) {
         if self.lock().take().is_some() {
             self.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
         }
@@ -152,62 +152,62 @@ impl Heard {
 
 impl Drop for Heard {
     fn drop(&mut self) {
-        self.let_go();
+        self.release();
     }
 }
 
-/// The frames that wait for somebody, the oldest first.
+/// The frames that wait for subscribers, the oldest first.
 #[derive(Default)]
 struct Backlog {
     frames: VecDeque<Weak<Heard>>,
-    /// How many bytes those have that are still there.
+    /// The number of bytes of the waiting frames.
     bytes: Arc<AtomicUsize>,
-    /// How many frames there may be before it is looked which of them all have heard.
-    look_at: usize,
+    /// The number of frames above which delivered frames are removed.
+    prune_at: usize,
 }
 
 impl Backlog {
-    /// A frame that is about to wait; the oldest ones are let go of where there are too many bytes.
+    /// Adds a frame. Drops the oldest frames if there are too many bytes.
     fn add(&mut self, frame: Frame) -> Arc<Heard> {
         let heard = Arc::new(Heard::new(frame, &self.bytes));
         self.frames.push_back(Arc::downgrade(&heard));
         while self.bytes.load(Ordering::Relaxed) > BACKLOG_BYTES_MAX {
             let Some(oldest) = self.frames.pop_front() else { break };
             if let Some(oldest) = oldest.upgrade() {
-                oldest.let_go();
+                oldest.release();
             }
         }
-        if self.frames.len() > self.look_at.max(BACKLOG_FRAMES) {
+        if self.frames.len() > self.prune_at.max(BACKLOG_FRAMES) {
             self.frames.retain(|frame| frame.strong_count() > 0);
-            self.look_at = self.frames.len() * 2;
+            self.prune_at = self.frames.len() * 2;
         }
         heard
     }
 }
 
-/// Somebody who hears everything.
+/// A callback that receives every frame of every conversation.
 pub(super) type Tap = Arc<dyn Fn(&ConversationId, &Frame) + Send + Sync>;
 
-/// Who hears what. Clones share it.
+/// Delivers frames to subscribers. Clones share one hub.
 #[derive(Clone)]
 pub(super) struct Hub(Arc<Shared>);
 
 struct Shared {
     topics: Mutex<HashMap<ConversationId, Topic>>,
-    /// Who hears everything of everybody.
+    /// The callbacks that receive every frame of every conversation.
     taps: RwLock<Vec<Tap>>,
-    /// How far the log is known to go.
+    /// The newest known position of the log.
     news: watch::Sender<Position>,
     backlog: Mutex<Backlog>,
 }
 
 struct Topic {
-    /// The next sequence that listeners have not heard.
+    /// The next sequence that subscribers have not received.
     next: u64,
-    /// What waits for the events before it.
+    /// Frames that wait for events: the number of events that must come first, and the frame.
     waiting: Vec<(u64, Frame)>,
     listeners: broadcast::Sender<Arc<Heard>>,
-    /// Whether one of them was waited for in vain, and has not caught up since.
+    /// Whether a subscriber was too late and has not caught up since.
     late: Arc<AtomicBool>,
 }
 
@@ -218,10 +218,10 @@ impl Topic {
 }
 
 impl Hub {
-    /// A hub of the store, from its newest event on. Its thread ends when the hub is gone.
+    /// Starts a hub for the store, from its newest event on. Its thread ends when the hub is dropped.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// [`Error`] if the store cannot be read or the thread cannot be started.
     pub fn start(store: &Store) -> Result<Self, Error> {
         let after = store.head()?;
         let shared = Arc::new(Shared {
@@ -238,11 +238,11 @@ impl Hub {
                 let grown = store.wait_beyond(after, WAIT);
                 let Some(shared) = watched.upgrade() else { return };
                 match grown
-                    .and_then(|grown| if grown { Self(shared).go_on(&store, after) } else { Ok(after) })
+                    .and_then(|grown| if grown { Self(shared).advance(&store, after) } else { Ok(after) })
                 {
                     Ok(reached) => after = reached,
-                    // Read on from the same place: nothing is left out.
-                    Err(_) => std::thread::sleep(PATIENCE),
+                    // The next attempt reads from the same position, so no event is left out.
+                    Err(_) => std::thread::sleep(RETRY_DELAY),
                 }
             }
         };
@@ -254,17 +254,17 @@ impl Hub {
         Ok(Self(shared))
     }
 
-    /// Listens to a conversation: hears its events from the length that comes with it on, and what is published. Asks
-    /// the store, so it may block.
+    /// Subscribes to a conversation. The receiver gets the events from the returned length on, and all published
+    /// frames. Reads the store, so it may block.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`].
+    /// [`Error::UnknownConversation`] if there is no such conversation.
     pub fn listen(
         &self,
         store: &Store,
         conversation: &ConversationId,
     ) -> Result<(broadcast::Receiver<Arc<Heard>>, u64), Error> {
-        // Under the lock nothing is handed out: what is not in this length has not been passed over.
+        // No event is delivered while the lock is held. Events from `length` on will still reach this subscriber.
         let mut topics = self.topics();
         let length = store.conversation(conversation)?.event_count;
         topics.retain(|id, topic| {
@@ -274,22 +274,22 @@ impl Hub {
         Ok((topic.listeners.subscribe(), length))
     }
 
-    /// How many listen to a conversation.
+    /// Returns the number of subscribers of a conversation.
     pub fn listeners(&self, conversation: &ConversationId) -> usize {
         self.topics().get(conversation).map_or(0, |topic| topic.listeners.receiver_count())
     }
 
-    /// How many listen, to whichever conversation.
+    /// Returns the number of subscribers of all conversations.
     pub fn listening(&self) -> usize {
         self.topics().values().map(|topic| topic.listeners.receiver_count()).sum()
     }
 
-    /// Wakes whoever reads the log by themselves: it has grown.
+    /// Returns a receiver that is notified when the log has grown. It is for readers of the log itself.
     pub fn news(&self) -> watch::Receiver<Position> {
         self.0.news.subscribe()
     }
 
-    /// Lets listeners hear what is in no log, once they have heard the first `after` events.
+    /// Sends subscribers a frame that is not in the log, after they have received the first `after` events.
     pub fn publish(&self, conversation: &ConversationId, after: u64, frame: Frame) {
         let mut topics = self.topics();
         match topics.get_mut(conversation) {
@@ -297,17 +297,17 @@ impl Hub {
             Some(topic) => self.send(topic, frame.clone()),
             None => {}
         }
-        self.tell(conversation, &frame);
+        self.notify_taps(conversation, &frame);
     }
 
-    /// Waits until those who listen to a conversation have been sent its first `after` events, and what was published before;
-    /// a second at the most, and 100 ms where one of them is late already.
+    /// Waits until the subscribers of a conversation have been sent its first `after` events, and all frames that were
+    /// published before. Waits for at most one second, and for at most 100 ms if a subscriber is already late.
     pub async fn heard(&self, conversation: &ConversationId, after: u64) {
-        let (rings, rung) = oneshot::channel();
+        let (done, delivered) = oneshot::channel();
         let late = match self.topics().get_mut(conversation) {
             Some(topic) => {
                 let late = Arc::clone(&topic.late);
-                let bell = Bell { rings: Some(rings), late: Arc::clone(&late) };
+                let bell = Bell { delivered: Some(done), late: Arc::clone(&late) };
                 let frame = Frame::Bell(Arc::new(bell));
                 if topic.next < after {
                     topic.waiting.push((after, frame));
@@ -318,18 +318,18 @@ impl Hub {
             }
             None => return,
         };
-        let patience = if late.load(Ordering::Relaxed) { HEARD_WITHIN_OF_THE_LATE } else { HEARD_WITHIN };
-        if tokio::time::timeout(patience, rung).await.is_err() {
+        let timeout = if late.load(Ordering::Relaxed) { DELIVERY_TIMEOUT_IF_LATE } else { DELIVERY_TIMEOUT };
+        if tokio::time::timeout(timeout, delivered).await.is_err() {
             late.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Lets somebody hear everything of everybody from now on. It must be quick: everybody else waits.
+    /// Adds a callback for every frame of every conversation. It must be quick, because all subscribers wait for it.
     pub fn tap(&self, tap: Tap) {
         self.0.taps.write().unwrap_or_else(PoisonError::into_inner).push(tap);
     }
 
-    fn tell(&self, conversation: &ConversationId, frame: &Frame) {
+    fn notify_taps(&self, conversation: &ConversationId, frame: &Frame) {
         for tap in &*self.taps() {
             tap(conversation, frame);
         }
@@ -339,9 +339,10 @@ impl Hub {
         self.0.taps.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands out what is behind `after`, a page of it at most; where nobody listens, all of it is passed over unread.
-    fn go_on(self, store: &Store, after: Position) -> Result<Position, Error> {
-        let (reached, page) = match self.pass_over(store)? {
+    /// Delivers the events after `after`, at most one page. If there are no subscribers, all of them are skipped
+    /// unread.
+    fn advance(self, store: &Store, after: Position) -> Result<Position, Error> {
+        let (reached, page) = match self.skip_unread(store)? {
             Some(head) => (head, Vec::new()),
             None => {
                 let page = store.follow(after).next_page(PAGE, Duration::ZERO)?;
@@ -349,35 +350,36 @@ impl Hub {
             }
         };
         self.0.news.send_replace(reached);
-        self.hand_out(store, page);
+        self.deliver(store, page);
         Ok(reached)
     }
 
-    /// The newest position, where nobody listens. Read under the lock: who listens from then on begins behind it.
-    fn pass_over(&self, store: &Store) -> Result<Option<Position>, Error> {
+    /// Returns the newest position if there are no subscribers. It is read under the lock, so that a new subscriber
+    /// begins after it.
+    fn skip_unread(&self, store: &Store) -> Result<Option<Position>, Error> {
         let mut topics = self.topics();
         let taps = self.taps();
         topics.retain(|_, topic| topic.listeners.receiver_count() > 0 || !topic.waiting.is_empty());
         if topics.is_empty() && taps.is_empty() { store.head().map(Some) } else { Ok(None) }
     }
 
-    /// Hands a page of the log to those who follow.
-    fn hand_out(&self, store: &Store, page: Vec<FeedEvent>) {
+    /// Delivers a page of the log to the subscribers.
+    fn deliver(&self, store: &Store, page: Vec<FeedEvent>) {
         let mut provenances: HashMap<ConversationId, Provenance> = HashMap::new();
         for FeedEvent { conversation, event } in page {
-            let is_heard = self.topics().contains_key(&conversation) || !self.taps().is_empty();
-            if !is_heard {
+            let is_followed = self.topics().contains_key(&conversation) || !self.taps().is_empty();
+            if !is_followed {
                 continue;
             }
             let provenance = *provenances.entry(conversation.clone()).or_insert_with(|| {
                 super::events::provenance(store, &conversation).unwrap_or(Provenance::Imported)
             });
-            self.hand_one(&conversation, &event, provenance);
+            self.deliver_one(&conversation, &event, provenance);
         }
     }
 
-    fn hand_one(&self, conversation: &ConversationId, event: &StoredEvent, provenance: Provenance) {
-        // What is no event at all is passed over, as in a page.
+    fn deliver_one(&self, conversation: &ConversationId, event: &StoredEvent, provenance: Provenance) {
+        // A payload that is not an event is skipped, as in a page of events.
         let frame = wire::shown(event, provenance, Nulls::Omitted)
             .ok()
             .map(|text| Frame::Durable { sequence: event.sequence, text: text.into_owned().into() });
@@ -400,21 +402,21 @@ impl Hub {
         }
         drop(topics);
         if let Some(frame) = frame {
-            self.tell(conversation, &frame);
+            self.notify_taps(conversation, &frame);
         }
     }
 
-    /// Has a frame wait for those who listen.
+    /// Queues a frame for the subscribers.
     fn send(&self, topic: &Topic, frame: Frame) {
         if topic.listeners.receiver_count() == 0 {
             return;
         }
         if let Frame::Bell(_) = frame {
-            // It has no bytes, and is not let go of before it was heard.
-            let _nobody = topic.listeners.send(Arc::new(Heard::new(frame, &Arc::default())));
+            // A bell has no bytes, and it must not be dropped before the subscribers have received it.
+            let _no_subscribers = topic.listeners.send(Arc::new(Heard::new(frame, &Arc::default())));
         } else {
             let mut backlog = self.0.backlog.lock().unwrap_or_else(PoisonError::into_inner);
-            let _nobody = topic.listeners.send(backlog.add(frame));
+            let _no_subscribers = topic.listeners.send(backlog.add(frame));
         }
     }
 
@@ -428,17 +430,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_bounded_in_bytes_and_the_oldest_is_let_go_of() {
+    fn waiting_frames_are_bounded_in_bytes_and_the_oldest_are_dropped() {
         let mut backlog = Backlog::default();
         let text = Utf8Bytes::from("x".repeat(10 << 20));
         let frame = |sequence| Frame::Durable { sequence: Sequence(sequence), text: text.clone() };
         let waiting: Vec<Arc<Heard>> = (0..5).map(|n| backlog.add(frame(n))).collect();
-        let there: Vec<bool> = waiting.iter().map(|heard| heard.frame().is_some()).collect();
-        assert_eq!(there, [false, false, true, true, true]);
+        let kept: Vec<bool> = waiting.iter().map(|heard| heard.frame().is_some()).collect();
+        assert_eq!(kept, [false, false, true, true, true]);
         assert_eq!(waiting[0].sequence, Some(Sequence(0)));
         drop(waiting);
         assert_eq!(backlog.bytes.load(Ordering::Relaxed), 0);
-        // What all have heard does not stay.
+        // Frames that all subscribers have dropped are removed.
         for n in 0..10 * BACKLOG_FRAMES as u64 {
             drop(backlog.add(Frame::Durable { sequence: Sequence(n), text: "x".into() }));
         }

@@ -1,4 +1,4 @@
-//! The server's own small files: JSON, changed whole under a lock, for their owner alone.
+//! The server's own small JSON files. They are replaced as a whole, under a lock, and only their owner can read them.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,19 +11,19 @@ use super::App;
 use super::failure::Failure;
 use crate::untrusted;
 
-/// The longest settings file that is read, in bytes.
+/// The maximum size of a settings file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A file that holds something else than it should is left alone: whoever wrote it may want it back.
+/// The error for a file with unexpected content. The file is not changed, because its author may still need it.
 const UNREADABLE: &str = "a settings file cannot be read; it is left as it is";
 
-/// Reads the members of a file; nothing where there is none.
+/// Reads the members of a file. There are none if the file does not exist.
 pub(super) async fn read(app: &Arc<App>, name: &'static str) -> Result<Map<String, Value>, Failure> {
     let path = app.config().settings_dir.join(name);
     blocking(move || load(&path)).await
 }
 
-/// Changes the members of a file. What `change` refuses leaves it as it was.
+/// Changes the members of a file. If `change` fails, the file is not changed.
 pub(super) async fn change<T: Send + 'static>(
     app: &Arc<App>,
     name: &'static str,
@@ -33,7 +33,7 @@ pub(super) async fn change<T: Send + 'static>(
     change_under(app, name, format!(".{file}.lock"), change).await
 }
 
-/// The same under a lock of that name, beside the file.
+/// Changes the members of a file under a lock file of the given name, in the same folder.
 pub(super) async fn change_under<T: Send + 'static>(
     app: &Arc<App>,
     name: &'static str,
@@ -44,7 +44,7 @@ pub(super) async fn change_under<T: Send + 'static>(
     blocking(move || {
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(failed)?;
-        // The reference waits for the same one.
+        // The reference uses the same lock.
         let lock = File::options().create(true).append(true).open(folder.join(lock));
         let lock = lock.map_err(failed)?;
         lock.lock().map_err(failed)?;
@@ -66,7 +66,7 @@ pub(super) fn load(path: &Path) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-/// Puts a file in its place whole.
+/// Replaces a file atomically.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.tmp", uuid::Uuid::new_v4().simple()));
     let mut options = File::options();
@@ -78,13 +78,13 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // It may not have come to be; the reason that counts is the first.
+        // The temporary file may not exist. The caller gets the first error.
         let _unfinished = fs::remove_file(&beside);
     }
     written
 }
 
-/// What the file system objects to, without a path: callers have no use for it.
+/// Converts an error of the file system. The path is left out, because clients have no use for it.
 pub(super) fn failed(error: io::Error) -> Failure {
     Failure::internal(format!("a settings file cannot be used: {}", error.kind()))
 }

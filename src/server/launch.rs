@@ -1,7 +1,8 @@
-//! Which agent a request begins with: the one that it brings, one by settings, or one by a stored profile.
+//! Determines the agent of a request: a given agent, one that settings describe, or one that a stored profile
+//! describes.
 //!
-//! All end as an agent's object. Settings and profiles are the reference's (`sdk/launch` 1.58); tools that this server
-//! does not have because the reference brings them along (its browser, switching models) are left out.
+//! The result is always an agent's object. Settings and profiles are the reference's (`sdk/launch` 1.58). Tools that
+//! belong to the reference and that this server does not have (its browser, switching models) are left out.
 
 use std::sync::Arc;
 
@@ -20,10 +21,10 @@ use crate::llm::Settings;
 use crate::llm::profiles::ProfileError;
 use crate::skill::{Skill, Trigger};
 
-/// The tools of an agent whose settings name none; the reference's, but for switching models.
+/// The tools of an agent whose settings name none. They are the reference's, except for switching models.
 const TOOLS: [&str; 3] = ["terminal", "file_editor", "task_tracker"];
 
-/// Tools of the reference's that agents name and this server has not, or has always.
+/// Tools of the reference that agents name, and that this server does not have or always has.
 const LEFT_OUT: [&str; 8] = [
     "browser_tool_set",
     "switch_llm",
@@ -35,7 +36,7 @@ const LEFT_OUT: [&str; 8] = [
     "BrowserToolSet",
 ];
 
-/// How the programs that agents may be are started where the settings do not say. Source: `acp_providers.py` 1.58.
+/// The commands of ACP agents whose settings contain no command. Source: `acp_providers.py` 1.58.
 const PROGRAMS: [(&str, &[&str]); 6] = [
     ("claude-code", &["npx", "-y", "--prefer-offline", "@agentclientprotocol/claude-agent-acp@0.63.0"]),
     ("codex", &["npx", "-y", "--prefer-offline", "@agentclientprotocol/codex-acp@1.10.0"]),
@@ -55,10 +56,10 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
     ("opencode", &["npx", "-y", "--prefer-offline", "opencode-ai@1.18.23", "acp"]),
 ];
 
-/// Puts the agent that is meant in its place in a request's body, checked.
+/// Determines the agent of a request, checks it, and stores it in the request's body.
 ///
 /// # Errors
-/// 422 with everything that is wrong with it, and 404 for a profile that is not there.
+/// 422 with everything that is wrong with the agent, and 404 if the profile does not exist.
 pub(super) async fn settle(app: &Arc<App>, body: &mut Map<String, Value>) -> Result<(), Failure> {
     fn given(body: &Map<String, Value>, name: &str) -> Option<Value> {
         body.get(name).filter(|value| !value.is_null()).cloned()
@@ -73,7 +74,7 @@ pub(super) async fn settle(app: &Arc<App>, body: &mut Map<String, Value>) -> Res
             secrets.retain(|name, _| allowed.contains(name));
         }
         body.insert("launched_agent_profile".to_owned(), resolved.origin);
-        // What the store keeps is opened already.
+        // The secrets of a stored profile are already decrypted.
         body.insert("secrets_encrypted".to_owned(), Value::Bool(false));
         of_settings(&resolved.settings)
     } else {
@@ -104,7 +105,7 @@ pub(super) async fn settle(app: &Arc<App>, body: &mut Map<String, Value>) -> Res
     Ok(())
 }
 
-/// Checks an agent as a request brings it; its kind may be left out.
+/// Checks the agent of a request. Its kind may be left out.
 fn check(agent: &mut Value) -> Result<(), Failure> {
     const AT: [&str; 2] = ["body", "agent"];
     match agent.get("kind").map(|kind| kind.as_str()) {
@@ -122,7 +123,7 @@ fn check(agent: &mut Value) -> Result<(), Failure> {
     check_parts(agent, &AT)
 }
 
-/// What no form says: whether the model and the condenser can be made of what they are.
+/// Checks what no schema expresses: whether the model and the condenser can be made from their settings.
 fn check_parts(agent: &Value, at: &[&str]) -> Result<(), Failure> {
     if let Some(llm) = agent.get("llm") {
         check_llm(llm, &[at, &["llm"]].concat())?;
@@ -140,10 +141,10 @@ fn check_parts(agent: &Value, at: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sees to it that a model can be asked with these settings.
+/// Checks that a model can be used with these settings.
 ///
 /// # Errors
-/// 422.
+/// 422 if it cannot.
 pub(super) fn check_llm(llm: &Value, at: &[&str]) -> Result<(), Failure> {
     Settings::parse(&llm.to_string()).map(|_| ()).map_err(|error| {
         let problem = Problem::new("value_error", at, format!("Value error, {error}"));
@@ -151,13 +152,13 @@ pub(super) fn check_llm(llm: &Value, at: &[&str]) -> Result<(), Failure> {
     })
 }
 
-/// Checks the settings of an agent as requests and files bring them, raises them to this version and completes them.
+/// Checks the settings of an agent from a request or a file, migrates them to this version and adds the defaults.
 ///
 /// # Errors
 /// 422 with everything that is wrong.
 pub(super) fn check_settings(settings: &mut Value, at: &[&str]) -> Result<(), Failure> {
     if let Some(members) = settings.as_object_mut() {
-        raise(members, at)?;
+        migrate(members, at)?;
     }
     shape::check("AgentSettings", settings, at)?;
     let form = match settings.get("agent_kind").and_then(Value::as_str) {
@@ -177,8 +178,8 @@ pub(super) fn check_settings(settings: &mut Value, at: &[&str]) -> Result<(), Fa
     }
 }
 
-/// What was otherwise in earlier versions of the settings (`_AGENT_SETTINGS_MIGRATIONS`).
-fn raise(members: &mut Map<String, Value>, at: &[&str]) -> Result<(), Failure> {
+/// Migrates settings of earlier versions (`_AGENT_SETTINGS_MIGRATIONS`).
+fn migrate(members: &mut Map<String, Value>, at: &[&str]) -> Result<(), Failure> {
     let newest = shape::default("OpenHandsAgentSettings")["schema_version"].clone();
     let version =
         members.get("schema_version").filter(|version| !version.is_null()).cloned().unwrap_or(json!(0));
@@ -211,7 +212,7 @@ fn raise(members: &mut Map<String, Value>, at: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The agent that complete settings describe.
+/// Returns the agent that complete settings describe.
 pub(super) fn of_settings(settings: &Value) -> Value {
     let member = |name: &str| settings.get(name).cloned().unwrap_or_default();
     let mut context = member("agent_context");
@@ -245,7 +246,7 @@ pub(super) fn of_settings(settings: &Value) -> Value {
     })
 }
 
-/// The condenser that settings describe; it asks the agent's model.
+/// Returns the condenser that settings describe. It uses the agent's model.
 fn condenser_of(settings: &Value) -> Value {
     let Some(chosen) = settings.get("condenser").and_then(Value::as_object) else { return Value::Null };
     if chosen.get("enabled") == Some(&Value::Bool(false)) {
@@ -274,7 +275,7 @@ fn command(settings: &Value) -> Value {
     own.cloned().or_else(|| known().map(|(_, command)| json!(command))).unwrap_or_else(|| json!([]))
 }
 
-/// The agent with what a request adds to its context: words behind its instructions, and skills.
+/// Returns the agent with a request's additions to its context: a suffix of the system message, and skills.
 fn with_additions(mut agent: Value, additions: &Value) -> Value {
     let suffix =
         additions.get("system_message_suffix_append").and_then(Value::as_str).unwrap_or_default().trim();
@@ -303,10 +304,10 @@ fn with_additions(mut agent: Value, additions: &Value) -> Value {
     agent
 }
 
-/// The settings that a stored profile describes.
+/// Returns the settings that a stored profile describes.
 ///
 /// # Errors
-/// 422 that names everything that the profile refers to and that is not there.
+/// 422 with all names that the profile refers to and that do not exist.
 pub(super) async fn resolve(app: &Arc<App>, profile: &Value, llm: Option<&str>) -> Result<Value, Failure> {
     let document = settings::Document::load(app).await?;
     let own = document.agent_settings();
@@ -346,7 +347,7 @@ pub(super) async fn resolve(app: &Arc<App>, profile: &Value, llm: Option<&str>) 
         return Err(unresolved(name.as_deref(), &missing));
     };
     let mut llm: Value = serde_json::from_str(&llm.to_plain_json()).unwrap_or_default();
-    // A profile cannot say it; where nobody listens nothing comes piece by piece.
+    // A profile has no such setting. Pieces of replies are sent only if there are subscribers.
     llm["stream"] = true.into();
     let denied = member("disabled_skills");
     let skills = offered(app, profile).await?;
@@ -365,7 +366,7 @@ pub(super) async fn resolve(app: &Arc<App>, profile: &Value, llm: Option<&str>) 
     Ok(settings)
 }
 
-/// The servers of those names, and the names of which there are none; all of them where none are named.
+/// Returns the servers with the given names, and the names without a server. Returns all servers if no names are given.
 fn chosen(servers: Map<String, Value>, wanted: Option<&Vec<Value>>) -> (Map<String, Value>, Vec<String>) {
     let Some(wanted) = wanted else { return (servers, Vec::new()) };
     let names = || wanted.iter().filter_map(Value::as_str);
@@ -386,7 +387,7 @@ fn unresolved(llm: Option<&str>, servers: &[String]) -> Failure {
     }))
 }
 
-/// The skills that a profile's agent may use besides those of its project, as an agent holds them.
+/// Returns the skills that a profile's agent may use in addition to those of its project, in the agent's format.
 async fn offered(app: &Arc<App>, profile: &Value) -> Result<Vec<Value>, Failure> {
     let names = |name: &str| profile.get(name).and_then(Value::as_array).cloned();
     let denied = names("disabled_skills").unwrap_or_default();
@@ -399,10 +400,10 @@ async fn offered(app: &Arc<App>, profile: &Value) -> Result<Vec<Value>, Failure>
         .filter(|skill| allowed.as_ref().is_none_or(|allowed| allowed.contains(&json!(skill.name))))
         .collect();
     chosen.extend(own);
-    Ok(chosen.iter().filter(|skill| !is_denied(skill)).map(written).collect())
+    Ok(chosen.iter().filter(|skill| !is_denied(skill)).map(skill_json).collect())
 }
 
-fn written(skill: &Skill) -> Value {
+fn skill_json(skill: &Skill) -> Value {
     let trigger = match &skill.trigger {
         Some(Trigger::Keyword(words)) => json!({"type": "keyword", "keywords": words}),
         Some(Trigger::Task(words)) => json!({"type": "task", "triggers": words}),
@@ -416,7 +417,7 @@ fn written(skill: &Skill) -> Value {
     })
 }
 
-/// The names of the tools that a profile has its agent have, but for those that are left out.
+/// Returns the names of the tools of a profile's agent, except for those that are left out.
 pub(super) fn tools_of(profile: &Value) -> Vec<String> {
     let tools = profile.get("tools").and_then(Value::as_array).into_iter().flatten();
     let names = tools.filter_map(|tool| tool["name"].as_str());

@@ -1,7 +1,7 @@
-//! Listening: connections that are bounded in number, in the length of their headers, and in how long they may take.
+//! Accepts and serves connections. Their number, the length of their headers and their duration are limited.
 //!
-//! A connection that says nothing, or a letter a second, is closed; so that whoever opens many of them does not keep
-//! others out for long.
+//! A connection on which nothing arrives, or only a character per second, is closed. A client that opens many such
+//! connections therefore cannot keep other clients out for long.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -30,32 +30,33 @@ use super::budget::Pressure;
 use super::gate::Gate;
 use super::stall::Stall;
 
-/// The most connections at once; further ones wait to be taken.
+/// The maximum number of concurrent connections. Further connections wait to be accepted.
 const CONNECTIONS_MAX: usize = 20_000;
 
-/// How long the head of a request may take, also the next one on a connection that is kept.
+/// How long the head of a request may take. This includes the wait for the next request on a kept connection.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a body may pause.
+/// The maximum pause within a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How much of a body that nobody wanted is taken, so that its connection can be kept: 64 KiB, where they come at once.
+/// The maximum size of the unread rest of a body that is read so that the connection can be kept (64 KiB), and how long
+/// this may take.
 const UNREAD_BYTES_MAX: usize = 64 << 10;
 const UNREAD_PATIENCE: Duration = Duration::from_millis(200);
 
-/// How much of a head is looked at before it is given up, in bytes. What comes with one read may be as much again.
+/// The size in bytes above which a head is rejected. A single read may exceed it by as much again.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 
-/// The most headers of a request.
+/// The maximum number of headers of a request.
 const HEADERS_MAX: usize = 100;
 
-/// How long requests under way may take to end once the server is to end.
-const FAREWELL: Duration = Duration::from_millis(2500);
+/// How long running requests may take to end after the shutdown has begun.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(2500);
 
-/// How long is waited after a connection could not be taken: there are too many files open.
+/// How long to wait after a connection could not be accepted, usually because too many files are open.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves `router` on `listener` until `ending` is told; requests under way are answered then, for a while.
+/// Serves `router` on `listener` until `ending` is cancelled. Running requests then have some time to end.
 pub(super) async fn run(
     listener: TcpListener,
     router: Router,
@@ -74,15 +75,15 @@ pub(super) async fn run(
                 let stream = Stall::new(stream, Gate::default(), pressure.clone());
                 connections.spawn(connection(stream, permit, router.clone(), ending.clone()));
             }
-            // Of one connection, or of all of them for a moment.
+            // The error is one connection's, or a temporary one of all connections.
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
-        // Those that are over leave nothing behind.
+        // Removes the connections that have ended.
         while connections.try_join_next().is_some() {}
     }
     drop(listener);
     let all = async { while connections.join_next().await.is_some() {} };
-    let _late = tokio::time::timeout(FAREWELL, all).await;
+    let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, all).await;
 }
 
 async fn take(
@@ -91,12 +92,12 @@ async fn take(
 ) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, _) = listener.accept().await?;
-    // Answers are whole when they are written: none of them waits for more.
+    // Answers are complete when they are written, so there is no reason to wait for more bytes.
     stream.set_nodelay(true)?;
     Ok((stream, permit))
 }
 
-/// One connection, to its end; sockets that come of it are counted by themselves.
+/// Serves one connection to its end. WebSockets that start on it are counted separately.
 async fn connection(
     stream: Stall<TcpStream>,
     permit: OwnedSemaphorePermit,
@@ -106,13 +107,14 @@ async fn connection(
     let known = stream.gate().clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let unread = Unread::default();
-        let mut request = request.map(|body| Patient::body(body, unread.clone()));
+        let mut request = request.map(|body| TimedBody::body(body, unread.clone()));
         request.extensions_mut().insert(known.clone());
         let answered = TowerToHyperService::new(router.clone()).call(request);
         async move {
             let mut response = answered.await?;
-            // What is left of a refused request stands before the next one: a client has to know that there is none.
-            if !unread.is_taken().await {
+            // The unread rest of a body would precede the next request. The client has to know that the connection
+            // ends.
+            if !unread.drain().await {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(response)
@@ -126,7 +128,7 @@ async fn connection(
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::pin!(served);
-    // A connection that breaks has nobody to tell.
+    // If the connection breaks, there is no client to notify.
     tokio::select! {
         _broken = served.as_mut() => {}
         () = ending.cancelled() => {
@@ -137,7 +139,7 @@ async fn connection(
     drop(permit);
 }
 
-/// What is left of a body that nobody wanted to the end.
+/// The rest of a body that was not read to its end.
 #[derive(Clone, Default)]
 struct Unread(Arc<Mutex<Option<Incoming>>>);
 
@@ -146,8 +148,8 @@ impl Unread {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what is left, where it is little and comes at once; whether nothing is left then.
-    async fn is_taken(&self) -> bool {
+    /// Reads the rest if it is short and arrives quickly. Returns whether nothing is left.
+    async fn drain(&self) -> bool {
         let Some(mut rest) = self.rest().take() else { return true };
         let mut n_bytes = 0;
         let taken = async {
@@ -164,14 +166,14 @@ impl Unread {
     }
 }
 
-/// A body that may not pause for long.
-struct Patient {
+/// A body that fails if it pauses for too long.
+struct TimedBody {
     inner: Option<Incoming>,
     deadline: Pin<Box<Sleep>>,
     unread: Unread,
 }
 
-impl Patient {
+impl TimedBody {
     fn body(inner: Incoming, unread: Unread) -> Body {
         if inner.is_end_stream() {
             return Body::empty();
@@ -180,13 +182,13 @@ impl Patient {
     }
 }
 
-impl Drop for Patient {
+impl Drop for TimedBody {
     fn drop(&mut self) {
         *self.unread.rest() = self.inner.take().filter(|inner| !inner.is_end_stream());
     }
 }
 
-impl HttpBody for Patient {
+impl HttpBody for TimedBody {
     type Data = Bytes;
     type Error = axum::BoxError;
 

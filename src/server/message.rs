@@ -1,4 +1,4 @@
-//! What a client says: a message's JSON, checked.
+//! Reads and checks the JSON of a client's message.
 
 use serde_json::Value;
 
@@ -6,10 +6,11 @@ use super::failure::{Failure, Problem};
 use crate::conversation::UserMessage;
 use crate::event::{Content, ImageContent, Text};
 
-/// The message of an object with role and content; members that nobody knows count for nothing.
+/// Reads a message from an object with a role and content. Unknown members are ignored.
 ///
 /// # Errors
-/// What is wrong, below `place`; another role than `user` is refused, as only people speak here.
+/// 422 with the problem and its location below `place`. Every role except `user` is refused, because only people send
+/// messages here.
 pub(super) fn parse(value: &Value, place: &[&str]) -> Result<UserMessage, Failure> {
     let problem = |kind: &'static str, steps: &[&str], message: &str| {
         let steps: Vec<&str> = ["body"].iter().chain(place).chain(steps).copied().collect();

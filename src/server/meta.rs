@@ -1,4 +1,5 @@
-//! What a conversation was asked for with and no base state keeps: the reference's `meta.json`, an attachment here.
+//! The members of a conversation's creation request that the base state does not contain: the reference's `meta.json`,
+//! which is an attachment here.
 
 use serde_json::{Map, Value};
 
@@ -6,20 +7,20 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::store::Store;
 
-/// Under which path it is kept.
+/// The path of the attachment.
 const PATH: &str = "meta.json";
 
-/// What a conversation was asked for with.
+/// The stored members of a conversation's creation request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Meta(Map<String, Value>);
 
 impl Meta {
-    /// Of these members.
+    /// Makes it from these members.
     pub fn of(members: Map<String, Value>) -> Self {
         Self(members)
     }
 
-    /// What is kept beside the conversation; nothing where nothing is, or where it is no object.
+    /// Reads the attachment. The result is empty if there is no attachment or if it is not an object.
     pub fn read(store: &Store, conversation: &ConversationId) -> Result<Self> {
         let mut text = Vec::new();
         match store.read_attachment(conversation, PATH, &mut text) {
@@ -29,23 +30,23 @@ impl Meta {
         }
     }
 
-    /// Keeps it beside the conversation.
+    /// Writes the attachment.
     pub fn write(&self, store: &Store, conversation: &ConversationId) -> Result<()> {
         store.attach(conversation, PATH, Value::Object(self.0.clone()).to_string().as_bytes())
     }
 
-    /// The same with another value of a member.
+    /// Returns it with a new value of a member.
     pub fn with(mut self, name: &str, value: Value) -> Self {
         self.0.insert(name.to_owned(), value);
         self
     }
 
-    /// A member; null where there is none.
+    /// Returns a member; null if there is none.
     pub fn get(&self, name: &str) -> &Value {
         self.0.get(name).unwrap_or(&Value::Null)
     }
 
-    /// A member, or this in the place of null.
+    /// Returns a member, or the default if it is null.
     pub fn or(&self, name: &str, default: Value) -> Value {
         match self.get(name) {
             Value::Null => default,
@@ -54,7 +55,7 @@ impl Meta {
     }
 }
 
-/// The time now, as a conversation's making bears it.
+/// Returns the current time in the format of `created_at`.
 pub(super) fn now() -> Value {
     Timestamp::now().to_rfc3339().into()
 }

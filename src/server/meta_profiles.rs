@@ -1,5 +1,5 @@
-//! Named choices between models: the reference's files, shared with it (`routes.md`: Meta-profiles). They are kept for
-//! clients; no tool here routes by them.
+//! Meta-profiles: named choices between models (`docs/reference/settings.md#meta-profiles`). The files are shared with
+//! the reference. They are stored for clients; no tool here uses them to choose a model.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::request;
 use super::settings::Document;
 use super::shape;
 
-/// The most of them; the reference's number.
+/// The maximum number of meta-profiles; the reference's number.
 const PROFILES_MAX: usize = 50;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -33,10 +33,10 @@ fn store(app: &App) -> Named {
     Named::new(app.config().settings_dir.join("meta-profiles"), ".meta-profiles.lock", "Meta-profile")
 }
 
-/// The one of that name.
+/// Returns the meta-profile with the given name.
 ///
 /// # Errors
-/// 404 where there is none.
+/// 404 if there is none.
 pub(super) async fn load(app: &App, name: &str) -> Result<Value, Failure> {
     let (store, known) = (store(app), name.to_owned());
     let found = blocking(move || store.read(&known)).await?;

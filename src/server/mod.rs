@@ -1,9 +1,9 @@
-//! The OpenHands agent-server API over one store: what the real clients ask, answered from the log.
+//! The OpenHands agent-server API over one store. It answers the requests of the real clients from the log.
 //!
-//! [`serve`] listens; [`App`] is what all requests share. Handlers hold no rules: they read a request (`request`),
-//! ask the store or a running conversation, and write the answer the reference would (`failure` for what
-//! is refused). Nothing is loaded at the start; a request costs what it reads. Source of every shape:
-//! `api.md`.
+//! [`serve`] listens. [`App`] is the state that all requests share. Handlers contain no rules: they read a request
+//! (`request`), ask the store or a running conversation, and write the reference's answer (`failure` for refusals).
+//! Nothing is loaded at the start. The cost of a request depends on the data that it reads. Source of every format:
+//! `docs/reference/server.md`.
 
 mod agent_profiles;
 mod agents;
@@ -90,10 +90,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 pub use webhook::{WebhookError, WebhookSpec};
 
-/// The longest body of a request, uploads aside: a message with pictures.
+/// The maximum size of a request's body, except for uploads. It is enough for a message with pictures.
 const BODY_BYTES_MAX: usize = 32 << 20;
 
-/// Everything that the server answers, for a host that brings its own listener.
+/// Returns all routes of the server, for a host with its own listener.
 pub fn router(app: Arc<App>) -> Router {
     let conversations = Router::new()
         .nest("/conversations", conversations::routes())
@@ -145,52 +145,52 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// How long everything may take to end, once requests under way have had their time: with that, what keeps others waiting
-/// does not keep the program.
-const END: Duration = Duration::from_secs(3);
+/// How long pausing and closing may each take when the server ends. Without this limit, a task that hangs could keep
+/// the program running.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Listens on `listener` until `shutdown` ends; requests under way are answered for a few seconds, and what runs is
-/// paused, or interrupted where it takes longer.
+/// Serves requests on `listener` until `shutdown` completes. Running requests then have a few seconds to end. Running
+/// conversations are paused, or interrupted if pausing takes too long.
 ///
 /// # Errors
-/// What the listener fails with.
+/// An error if the telemetry cannot be started.
 pub async fn serve(
     listener: TcpListener,
     app: Arc<App>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let told_all = CancellationToken::new();
-    let telemetry = telemetry(&app, &told_all)?;
+    let all_closed = CancellationToken::new();
+    let telemetry = telemetry(&app, &all_closed)?;
     app.repair().await;
     let keeper = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.look_after().await }
     });
-    let told = {
+    let ender = {
         let app = Arc::clone(&app);
         async move {
             shutdown.await;
             app.end();
         }
     };
-    let told = tokio::spawn(told);
+    let ender = tokio::spawn(ender);
     let resting = async {
         app.ending().cancelled().await;
-        // What does not come to rest is ended with everything else.
-        let _late = tokio::time::timeout(END, app.rest()).await;
+        // Runs that do not pause in time are ended by `close`.
+        let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, app.rest()).await;
     };
     let pressure = app.budgets().pressure();
     tokio::join!(listen::run(listener, router(Arc::clone(&app)), pressure, app.ending().clone()), resting);
-    // What is left of it is recovered when it is opened again.
-    let _late = tokio::time::timeout(END, app.close()).await;
-    // Both have heard of the end.
-    let _gone = (told.await, keeper.await);
-    told_all.cancel();
-    let _gone = telemetry.await;
+    // A conversation that is not closed in time is recovered when it is opened again.
+    let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, app.close()).await;
+    // Both tasks have been notified of the end.
+    let _ended = (ender.await, keeper.await);
+    all_closed.cancel();
+    let _ended = telemetry.await;
     Ok(())
 }
 
-/// Tells a collector of what happens, where there is one, until `ending`.
+/// Sends telemetry to the collector, if one is configured, until `ending` is cancelled.
 #[cfg(feature = "otel")]
 fn telemetry(app: &Arc<App>, ending: &CancellationToken) -> io::Result<tokio::task::JoinHandle<()>> {
     let telemetry = app.telemetry().map_err(io::Error::other)?;
@@ -202,7 +202,7 @@ fn telemetry(app: &Arc<App>, ending: &CancellationToken) -> io::Result<tokio::ta
     }))
 }
 
-/// There is none in this build.
+/// Fails if a collector is configured, because this build has no telemetry.
 #[cfg(not(feature = "otel"))]
 fn telemetry(app: &Arc<App>, _: &CancellationToken) -> io::Result<std::future::Ready<()>> {
     match &app.config().telemetry {

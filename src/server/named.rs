@@ -1,4 +1,5 @@
-//! Folders of JSON objects by name, a file each, as the reference keeps its profiles: shared with it, lock included.
+//! Folders of named JSON objects, one file for each, in the format of the reference's profiles. The files and the locks
+//! are shared with the reference.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,14 +10,14 @@ use serde_json::{Map, Value};
 use super::failure::{Failure, Problem};
 use super::keep;
 
-/// What a name has to look like; the reference's words.
+/// The pattern of a valid name, in the reference's words.
 const PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
 const NAME_CHARACTERS_MAX: usize = 64;
 
-/// A name as a path or a body brings it; `place` is where.
+/// Checks a name from a path or a body. `place` is its location.
 ///
 /// # Errors
-/// 422 where it cannot be one.
+/// 422 if the name is invalid.
 pub(super) fn check_name(name: &str, place: &[&str]) -> Result<(), Failure> {
     let problem = |kind, message: String, figures: Value| {
         let mut problem = Problem::new(kind, place, message).with_input(name);
@@ -43,27 +44,27 @@ pub(super) fn check_name(name: &str, place: &[&str]) -> Result<(), Failure> {
     problem("string_pattern_mismatch", message, serde_json::json!({"pattern": PATTERN}))
 }
 
-/// A folder of objects by name. Everything here waits for the disk.
+/// A folder of named objects. All its methods block on the disk.
 #[derive(Debug, Clone)]
 pub(super) struct Named {
     folder: PathBuf,
     lock: &'static str,
-    /// What one of them is called, for people.
+    /// The kind of the objects, for people.
     what: &'static str,
 }
 
-/// A name, and the object of it.
+/// A name and its object.
 pub(super) type Entry = (String, Map<String, Value>);
 
-/// Held by whoever changes the folder.
-pub(super) struct Held(#[expect(dead_code, reason = "it is let go of when it is dropped")] File);
+/// The lock that is needed to change the folder.
+pub(super) struct Held(#[expect(dead_code, reason = "dropping the file releases the lock")] File);
 
 impl Named {
     pub fn new(folder: PathBuf, lock: &'static str, what: &'static str) -> Self {
         Self { folder, lock, what }
     }
 
-    /// Waits until nobody else changes the folder.
+    /// Locks the folder. Waits while another process has the lock.
     pub fn hold(&self) -> Result<Held, Failure> {
         fs::create_dir_all(&self.folder).map_err(keep::failed)?;
         let lock = File::options().create(true).append(true).open(self.folder.join(self.lock));
@@ -72,7 +73,7 @@ impl Named {
         Ok(Held(lock))
     }
 
-    /// The names, sorted; files of other names are passed over.
+    /// Returns the names, sorted. Files with invalid names are ignored.
     pub fn names(&self) -> Result<Vec<String>, Failure> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -89,7 +90,7 @@ impl Named {
         Ok(names)
     }
 
-    /// All of them that can be read, by name.
+    /// Returns all objects that can be read, sorted by name.
     pub fn all(&self) -> Result<Vec<Entry>, Failure> {
         let names = self.names()?;
         Ok(names
@@ -98,10 +99,10 @@ impl Named {
             .collect())
     }
 
-    /// The object of that name; `None` where there is none.
+    /// Returns the object with the given name; `None` if there is none.
     ///
     /// # Errors
-    /// 400 where its file holds something else.
+    /// 400 if its file cannot be read as an object.
     pub fn read(&self, name: &str) -> Result<Option<Map<String, Value>>, Failure> {
         let path = self.path(name);
         if !path.exists() {
@@ -111,10 +112,10 @@ impl Named {
         keep::load(&path).map(Some).map_err(|_| Failure::bad(format!("{what} '{name}' cannot be read")))
     }
 
-    /// Puts an object in the place of that name; held.
+    /// Writes an object under the given name. The caller has the lock.
     ///
     /// # Errors
-    /// 409 where there may be no more.
+    /// 409 if the object is new and the folder already has `max` objects.
     pub fn write(
         &self,
         _held: &Held,
@@ -133,7 +134,7 @@ impl Named {
         put(&path, object)
     }
 
-    /// Takes it away, if it is there; held.
+    /// Removes an object if it exists. The caller has the lock.
     pub fn remove(&self, _held: &Held, name: &str) -> Result<(), Failure> {
         match fs::remove_file(self.path(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(keep::failed(error)),
@@ -141,10 +142,10 @@ impl Named {
         }
     }
 
-    /// Gives it another name, which it bears itself as well; held.
+    /// Renames an object, including its member `name`. The caller has the lock.
     ///
     /// # Errors
-    /// 404 where there is none of the old name, 409 where there is one of the new.
+    /// 404 if there is no object with the old name, 409 if there is one with the new name.
     pub fn rename(&self, _held: &Held, old: &str, new: &str) -> Result<(), Failure> {
         let what = self.what;
         let mut object =
@@ -166,7 +167,7 @@ impl Named {
     }
 }
 
-/// The reference lets a profile be called by its file.
+/// Returns the name without `.json`, because the reference also accepts a profile's file name.
 pub(super) fn own(name: &str) -> &str {
     name.strip_suffix(".json").unwrap_or(name)
 }

@@ -1,4 +1,4 @@
-//! What every conversation of this server is opened with, whatever it is.
+//! The common parts of all conversations of this server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,35 +17,35 @@ use crate::secret::registry::Fetch;
 use crate::store::Store;
 use crate::tool::Registry;
 
-/// How long looking a secret up may take; the reference's figure.
+/// How long the lookup of a secret may take; the reference's value.
 const LOOKUP_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the secrets lie that this server keeps, as clients name it.
+/// The path of the secrets that this server stores, as clients name it.
 const OWN_SECRETS: &str = "/api/settings/secrets/";
 
-/// The longest value that is looked up, in bytes.
+/// The maximum size of a looked-up value, in bytes.
 const LOOKUP_BYTES_MAX: usize = 1 << 20;
 
-/// What every conversation of this server is opened with.
+/// The parts with which every conversation of this server is opened.
 pub(super) struct Opening {
     /// The store and its threads.
     pub host: Host,
-    /// What seals secrets.
+    /// The cipher that seals secrets.
     pub cipher: Option<Cipher>,
     /// The tools that agents may name.
     pub registry: Registry,
     transport: Transport,
-    /// What the clients of models are made with.
+    /// The options of the models' clients.
     models: ClientOptions,
     fetch: Fetch,
 }
 
 impl Opening {
-    /// Of conversations in this store. Secrets may be looked up at the configured origins only, anywhere where there are
-    /// none, and always among those that this server keeps.
+    /// Makes the parts for conversations in this store. Secrets may be looked up at the configured origins only, or
+    /// anywhere if no origin is configured. Secrets that this server stores may always be looked up.
     ///
     /// # Errors
-    /// [`LlmError`] where nothing can travel: there is no TLS.
+    /// [`LlmError`] if no request can be sent because TLS is not available.
     pub fn new(store: Store, config: &Config) -> Result<Self, LlmError> {
         let transport = Transport::new()?;
         let cipher = config.cipher.clone();
@@ -59,28 +59,28 @@ impl Opening {
         })
     }
 
-    /// How secrets are looked up.
+    /// Returns the function that looks up secrets.
     pub fn fetch(&self) -> Fetch {
         Arc::clone(&self.fetch)
     }
 
-    /// What requests to others travel by.
+    /// Returns the transport for requests to other servers.
     pub fn transport(&self) -> &Transport {
         &self.transport
     }
 
-    /// The client of the model that these settings name.
+    /// Returns the client of the model that these settings name.
     ///
     /// # Errors
-    /// [`LlmError`] where nobody serves such a model.
+    /// [`LlmError`] if no provider serves such a model.
     pub fn model(&self, settings: &Settings) -> Result<Arc<dyn Model>, LlmError> {
         Ok(Arc::new(Client::new(settings.clone(), &self.models)?))
     }
 
-    /// Opens or makes a conversation.
+    /// Opens or creates a conversation.
     ///
     /// # Errors
-    /// What the plan, the store or the file system object to.
+    /// An error of the plan, the store or the file system.
     pub async fn open(&self, app: &App, id: &ConversationId, plan: Plan) -> Result<Conversation, Failure> {
         let options = self.models.clone();
         let models: ModelMaker = Arc::new(move |settings: &Settings| -> Result<Arc<dyn Model>, LlmError> {
@@ -107,8 +107,8 @@ impl Opening {
     }
 }
 
-/// How secrets are looked up: a GET whose answer is the value, from origins that are allowed; one that this server keeps is
-/// read where it lies, under the path that clients know it by.
+/// Returns the function that looks up secrets. It sends a GET to an allowed origin, and the answer is the value. If the
+/// URL is the path of a secret that this server stores, the secret is read from the server's own file.
 fn fetch(transport: Transport, config: &Config) -> Fetch {
     let (origins, folder) = (config.lookup_origins.clone(), config.settings_dir.clone());
     let cipher = config.cipher.clone();
@@ -136,14 +136,14 @@ fn fetch(transport: Transport, config: &Config) -> Fetch {
     })
 }
 
-/// Whether a URL is of an origin: scheme, host and port, and not just a beginning of them.
+/// Returns whether a URL belongs to an origin. Its scheme, host and port must be equal; a common prefix is not enough.
 fn is_within(url: &str, origin: &str) -> bool {
     let origin = origin.trim_end_matches('/');
     let rest = url
         .get(..origin.len())
         .filter(|start| start.eq_ignore_ascii_case(origin))
         .map(|_| &url[origin.len()..]);
-    // `http://host@elsewhere` and `http://host.elsewhere` begin like it too.
+    // `http://host@elsewhere` and `http://host.elsewhere` have the same prefix.
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
 }
 
@@ -152,7 +152,7 @@ mod tests {
     use super::is_within;
 
     #[test]
-    fn an_origin_is_more_than_the_beginning_of_an_address() {
+    fn an_address_with_the_prefix_of_an_origin_does_not_belong_to_it() {
         let origin = "https://vault.example:8443";
         assert!(is_within("https://vault.example:8443/v1/key?x=1", origin));
         assert!(is_within("HTTPS://Vault.example:8443", origin));

@@ -1,13 +1,14 @@
-//! Which pages in a browser may call where nobody needs a key.
+//! The check of web pages that call a server without keys.
 //!
-//! Without a key every page that somebody opens on this machine could have commands run: a browser lets any page send
-//! simple requests and open sockets, and a name that an attacker controls may lead here too. So a request that a page
-//! elsewhere sends is refused, and one to a name that is neither this machine's nor one that the operator gave it. Browsers
-//! name no origin with pictures, scripts and what else a page loads, but say whether it comes from elsewhere: such a
-//! request is refused as well, unless a person goes to the page or the description. With a key there is nothing to
-//! guard: no page knows it.
+//! Without keys, any page that is opened in a browser on this machine could run commands: a browser lets every page
+//! send simple requests and open sockets, and a host name that an attacker controls may point to this machine.
+//! Therefore a request from a foreign page is refused, and so is a request to a host name that is neither this
+//! machine's own nor configured by the operator. For pictures, scripts and other resources of a page, a browser sends
+//! no origin, but it sends whether the page is a foreign one. Such a request is refused too, unless a person navigates
+//! to the web page or to the interface's description. If the server has keys, no check is needed, because no page knows
+//! a key.
 //!
-//! Every answer says that it is what it says it is (`nosniff`), and that no page elsewhere may load it.
+//! Every answer tells the browser not to guess its content type (`nosniff`) and not to give it to a foreign page.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use super::App;
 use super::cors;
 use super::failure::Failure;
 
-/// Refuses what a page elsewhere sends to a server without keys.
+/// Refuses requests from foreign pages if the server has no keys.
 pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     if app.config().session_keys.is_empty()
         && let Some(why) = refusal(&Names::of(&app), &request)
@@ -31,7 +32,7 @@ pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: N
     next.run(request).await
 }
 
-/// Marks every answer: a browser takes it for nothing else than it says, and gives it to no page elsewhere.
+/// Marks every answer: a browser must not guess its content type, and must not give it to a foreign page.
 pub(super) async fn mark(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let marks = [
@@ -44,7 +45,7 @@ pub(super) async fn mark(request: Request, next: Next) -> Response {
     response
 }
 
-/// What the operator named.
+/// The origins and hosts that the operator configured.
 struct Names<'a> {
     origins: &'a [String],
     hosts: &'a [String],
@@ -56,13 +57,13 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Why a request is not welcome, where it is not.
+/// Returns why a request is refused; `None` if it is allowed.
 fn refusal(names: &Names<'_>, request: &Request) -> Option<&'static str> {
     let headers = request.headers();
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let (origin, host) = (text(header::ORIGIN), text(header::HOST));
     if host.is_some_and(|host| !is_own(names, host)) {
-        return Some("Unknown host: whoever runs the server may name it with --allow-host");
+        return Some("Unknown host: the operator may allow it with --allow-host");
     }
     match origin {
         Some(origin) if cors::may(names.origins, origin) || is_this_servers(names, origin, host) => None,
@@ -71,33 +72,34 @@ fn refusal(names: &Names<'_>, request: &Request) -> Option<&'static str> {
     }
 }
 
-/// Whether the browser says that a page of another origin has it ask.
+/// Returns whether the browser reports that a page of another origin caused the request.
 fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
     sites.any(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"))
 }
 
-/// Whether a person goes to the page or the description of the interface, perhaps by a link. Nothing is done by it, and
-/// neither may be shown in a frame.
+/// Returns whether a person navigates to the web page or to the interface's description, perhaps by a link. Such a
+/// request changes nothing, and neither page may be shown in a frame.
 fn is_visit(request: &Request) -> bool {
     let path = request.uri().path();
-    let says = |name: &str, value: &str| {
-        request.headers().get(name).is_some_and(|said| said.as_bytes() == value.as_bytes())
+    let has = |name: &str, value: &str| {
+        request.headers().get(name).is_some_and(|given| given.as_bytes() == value.as_bytes())
     };
     let leads_to_pages = matches!(path, "/" | "/docs") || path.starts_with("/page/");
     request.method() == Method::GET
         && leads_to_pages
-        && says("sec-fetch-mode", "navigate")
-        && says("sec-fetch-dest", "document")
+        && has("sec-fetch-mode", "navigate")
+        && has("sec-fetch-dest", "document")
 }
 
-/// Whether an origin is the page that this server shows itself: it was asked under that name, and nobody else can have it.
+/// Returns whether an origin is this server's own page: the request's host has the same name, and that name can only be
+/// this server's.
 fn is_this_servers(names: &Names<'_>, origin: &str, host: Option<&str>) -> bool {
     let Some((_, named)) = origin.split_once("://") else { return false };
     host.is_some_and(|host| host == named && is_own(names, host))
 }
 
-/// Whether a host is an address, this machine, or one that the operator named.
+/// Returns whether a host is an IP address, this machine, or configured by the operator.
 fn is_own(names: &Names<'_>, host: &str) -> bool {
     let is_origins = |origin: &String| origin.split_once("://").is_some_and(|(_, own)| own == host);
     if names.origins.iter().any(is_origins) {
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_anybody_may_have_is_not_this_machines() {
+    fn only_addresses_and_configured_names_are_own_hosts() {
         let (origins, hosts) = names();
         let names = Names { origins: &origins, hosts: &hosts };
         for own in [
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_own_page_may_call_under_an_address_and_no_other_name() {
+    fn the_servers_own_page_may_call_under_an_address_only() {
         for (origin, host, expected) in [
             ("http://[::1]:8000", Some("[::1]:8000"), true),
             ("http://10.0.0.7:8000", Some("10.0.0.7:8000"), true),
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_page_elsewhere_loads_is_refused_and_a_visit_is_not() {
+    fn resources_of_foreign_pages_are_refused_and_navigation_is_not() {
         let host = ("host", "127.0.0.1:8000");
         let visit = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
         for site in ["cross-site", "same-site", "anything"] {
@@ -209,7 +211,7 @@ mod tests {
                 assert_eq!(why(path, &framed), Some("Foreign site"), "{path}");
             }
             assert_eq!(why("/api/tools", &[host, site, visit[0], visit[1]]), Some("Foreign site"));
-            // A page that may read answers says where it is.
+            // A page that may read answers sends its origin.
             assert_eq!(why("/api/tools", &[host, site, ("origin", "http://localhost:3000")]), None);
             assert_eq!(why("/api/tools", &[host, site, ("origin", "https://agent.example:8443")]), None);
             assert_eq!(

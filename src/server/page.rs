@@ -1,4 +1,4 @@
-//! The page for people at `/`, and its files below `/page/`. Nobody needs a key for them: they hold no data.
+//! The web page at `/`, and its files below `/page/`. They need no key, because they contain no data.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::App;
 use super::failure::Failure;
 use crate::page::{INDEX, POLICY, asset, packed};
 
-/// A browser asks each time whether a file is still the same: a newer program is seen at once.
+/// A browser asks each time whether a file has changed, so that a newer version of the program is used at once.
 const CACHING: &str = "no-cache";
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -23,7 +23,7 @@ async fn file(Path(path): Path<String>, headers: HeaderMap) -> Result<Response, 
     sent(&path, &headers).ok_or_else(|| Failure::not_found("Not Found"))
 }
 
-/// The page, where somebody asks for one: a program that takes anything gets what the reference answers.
+/// Returns the page if the client asks for HTML. A program that accepts any type gets the reference's answer instead.
 pub(super) fn wanted(headers: &HeaderMap) -> Option<Response> {
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
     let mut types =
@@ -40,7 +40,7 @@ fn sent(path: &str, headers: &HeaderMap) -> Option<Response> {
     let packed = if takes_packed(headers) { packed(path) } else { None };
     let encoding = packed.map(|_| [(header::CONTENT_ENCODING, "zstd")]);
     let form = packed.or_else(|| asset(path))?;
-    let told = [
+    let shared = [
         (header::ETAG, form.tag),
         (header::CACHE_CONTROL, CACHING),
         (header::VARY, "accept-encoding"),
@@ -49,16 +49,16 @@ fn sent(path: &str, headers: &HeaderMap) -> Option<Response> {
         (header::REFERRER_POLICY, "no-referrer"),
     ];
     if is_known(headers, form.tag) {
-        return Some((StatusCode::NOT_MODIFIED, told).into_response());
+        return Some((StatusCode::NOT_MODIFIED, shared).into_response());
     }
     let content_type = [(header::CONTENT_TYPE, form.content_type)];
     Some(match encoding {
-        Some(encoding) => (told, content_type, encoding, form.bytes).into_response(),
-        None => (told, content_type, form.bytes).into_response(),
+        Some(encoding) => (shared, content_type, encoding, form.bytes).into_response(),
+        None => (shared, content_type, form.bytes).into_response(),
     })
 }
 
-/// Whether the other side unpacks Zstandard: browsers say so to this machine and over TLS.
+/// Returns whether the client accepts Zstandard. Browsers accept it from this machine and over TLS.
 fn takes_packed(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|part| {
@@ -67,7 +67,7 @@ fn takes_packed(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether the other side has it already. Weak comparison, as RFC 9110 section 13.1.2 asks for.
+/// Returns whether the client already has this version. Uses weak comparison, as RFC 9110 section 13.1.2 requires.
 fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
     let mut known = known.flat_map(|line| line.split(',')).map(str::trim);

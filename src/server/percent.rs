@@ -1,6 +1,6 @@
-//! Texts as headers can bear them.
+//! Percent-encoding of texts for headers.
 
-/// A text with everything but letters, digits and `-._~` as `%XX`, the way Python's `quote(text, safe="")` has it.
+/// Returns a text with `%XX` for everything except letters, digits and `-._~`, like Python's `quote(text, safe="")`.
 pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -18,7 +18,7 @@ mod tests {
     use super::encoded;
 
     #[test]
-    fn what_is_no_letter_is_written_as_its_bytes() {
+    fn other_characters_are_written_as_their_bytes() {
         assert_eq!(encoded("/a b/ü~"), "%2Fa%20b%2F%C3%BC~");
     }
 }

@@ -1,4 +1,4 @@
-//! Pieces of replies on their way, as both sockets show them.
+//! Pieces of replies that are being generated, in the formats of both sockets.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::conversation::DeltaCallback;
 use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::llm::Delta;
 
-/// What lets the listeners of a conversation hear pieces.
+/// Returns a callback that publishes pieces to the subscribers of a conversation.
 pub(super) fn publisher(hub: &Hub, conversation: &ConversationId) -> DeltaCallback {
     let (hub, conversation) = (hub.clone(), conversation.clone());
     let orders: Mutex<HashMap<String, u64>> = Mutex::default();
@@ -19,7 +19,7 @@ pub(super) fn publisher(hub: &Hub, conversation: &ConversationId) -> DeltaCallba
     })
 }
 
-/// The frames of a piece.
+/// Returns the frames of a piece.
 fn piece(orders: &Mutex<HashMap<String, u64>>, item: &EventId, delta: &Delta) -> Piece {
     let mut orders = orders.lock().unwrap_or_else(PoisonError::into_inner);
     let item_id = item.as_str().to_owned();
@@ -33,7 +33,7 @@ fn piece(orders: &Mutex<HashMap<String, u64>>, item: &EventId, delta: &Delta) ->
             return Piece { item_id, step: Step::Aborted, session: session.to_string().into(), event: None };
         }
     };
-    // Only the item under way is of interest.
+    // Only the order of the current item is needed.
     if !orders.contains_key(&item_id) {
         orders.clear();
     }

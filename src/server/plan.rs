@@ -1,4 +1,4 @@
-//! What a conversation is opened with: as a request asks for it, or as it was stored.
+//! The parameters for opening a conversation, from a request or from stored data.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::secret::document::{self, Form};
 use crate::secret::{Cipher, Source};
 use crate::tool::{ClientTool, Registry};
 
-/// How many steps a run may take where nobody says; the reference's number.
+/// The default maximum number of steps of a run; the reference's number.
 pub(super) const ITERATIONS_MAX: u64 = 500;
 
-/// What a conversation is opened with.
+/// The parameters for opening a conversation.
 #[derive(Clone)]
 pub(super) struct Plan {
-    /// The agent; the stored one where there is none.
+    /// The agent; `None` for the stored one.
     pub agent: Option<AgentDocument>,
     pub working_dir: PathBuf,
     pub max_iterations: u64,
@@ -34,16 +34,16 @@ pub(super) struct Plan {
     pub secrets: Vec<(String, Source)>,
     pub hooks: Option<hook::Config>,
     pub tags: Vec<(String, String)>,
-    /// Tools that the client carries out, as it described them.
+    /// Tools that the client executes, as the client described them.
     pub client_tools: Vec<Value>,
-    /// Agents that can be given tasks, as the client described them.
+    /// Agents that can receive tasks, as the client described them.
     pub definitions: Vec<Value>,
-    /// Plugins that it is given.
+    /// Plugins that the conversation loads.
     pub plugins: Vec<PluginSource>,
 }
 
 impl Plan {
-    /// To go on with a stored conversation: agent, policy, analyzer, secrets and tags are its own.
+    /// Returns the plan to continue a stored conversation. Its agent, policy, analyzer, secrets and tags stay the same.
     pub fn resumed(stored: &Stored) -> Self {
         let document = stored.document.as_ref();
         let field =
@@ -51,7 +51,7 @@ impl Plan {
         let working_dir = field("workspace")
             .and_then(|workspace| Some(workspace.get("working_dir")?.as_str()?.into_owned()))
             .or_else(|| Some(stored.meta.get("workspace").get("working_dir")?.as_str()?.to_owned()));
-        // What was asked for, rather than what plugins have made of it.
+        // The requested hooks are preferred, because plugins may have changed the current ones.
         let hooks = match stored.meta.get("hook_config") {
             Value::Null => field("hook_config").map(|config| config.text().to_owned()),
             config => Some(config.to_string()),
@@ -68,17 +68,17 @@ impl Plan {
             policy: None,
             analyzer: None,
             secrets: Vec::new(),
-            // What was stored was checked when it came.
+            // Stored data was checked when it was received.
             hooks: hooks.and_then(|config| hook::Config::parse(&config).ok()),
             tags: Vec::new(),
             client_tools: stored.meta.get("client_tools").as_array().cloned().unwrap_or_default(),
             definitions: stored.meta.get("agent_definitions").as_array().cloned().unwrap_or_default(),
-            // What was stored was checked when it came.
+            // Stored data was checked when it was received.
             plugins: plugins(stored.meta.get("plugins")).unwrap_or_default(),
         }
     }
 
-    /// With what its agents' servers are started with opened, as far as the cipher can.
+    /// Decrypts the secrets with which the servers of its agent definitions are started, as far as the cipher can.
     pub fn opened(mut self, cipher: Option<&Cipher>) -> Self {
         if let Some(cipher) = cipher {
             for definition in &mut self.definitions {
@@ -88,11 +88,11 @@ impl Plan {
         self
     }
 
-    /// For another conversation like a stored one: with its agent, policy, analyzer, secrets and tags, opened with
-    /// the cipher that sealed them.
+    /// Returns the plan for another conversation like a stored one: with its agent, policy, analyzer, secrets and tags.
+    /// They are decrypted with the cipher that sealed them.
     ///
     /// # Errors
-    /// 422 where what is stored names no agent.
+    /// 422 if the stored data contains no agent, or an invalid agent, policy or analyzer.
     pub fn like(stored: &Stored, cipher: Option<&Cipher>) -> Result<Self, Failure> {
         let none = || Failure::unprocessable("the conversation has no agent");
         let document = stored.document.as_ref().ok_or_else(none)?;
@@ -127,10 +127,11 @@ impl Plan {
         })
     }
 
-    /// Sees to it that every tool can be made: the first message would fail otherwise.
+    /// Checks that every tool can be made. Otherwise the first message would fail.
     ///
     /// # Errors
-    /// 422 for a tool that nobody knows, and for a client's tool that is none or has the name of another.
+    /// 422 if a tool is unknown, if a client's tool is invalid or has the name of another tool, or if an agent
+    /// definition is invalid.
     pub fn check_tools(&self, registry: &Registry) -> Result<(), Failure> {
         let at = |place: &str, message: String| {
             Failure::from(Problem::new("value_error", &["body", place], format!("Value error, {message}")))
@@ -140,7 +141,7 @@ impl Plan {
             let tool = read.map_err(|message| at("client_tools", message))?;
             let name = crate::tool::Tool::name(&tool).to_owned();
             if has_tool(registry, &name) {
-                return Err(at("client_tools", format!("the tool {name:?} is there already")));
+                return Err(at("client_tools", format!("the tool {name:?} already exists")));
             }
         }
         for definition in &self.definitions {
@@ -158,10 +159,10 @@ impl Plan {
         Ok(())
     }
 
-    /// Has a conversation made or opened that way.
+    /// Applies the plan to the builder of a conversation.
     ///
     /// # Errors
-    /// 422 for a client's tool that is none.
+    /// 422 if a client's tool or an agent definition is invalid.
     pub fn set(self, builder: Builder) -> Result<Builder, Failure> {
         let mut builder =
             builder.workspace(self.working_dir).max_iterations(self.max_iterations).tags(self.tags);
@@ -189,10 +190,10 @@ impl Plan {
     }
 }
 
-/// The plugins of a list of the reference's objects.
+/// Reads the plugins from a list of the reference's objects.
 ///
 /// # Errors
-/// The place and the member of what is none, and what is wrong with it.
+/// The index of the invalid object, its invalid member, and the problem.
 pub(super) fn plugins(list: &Value) -> Result<Vec<PluginSource>, (usize, &'static str, String)> {
     let list = list.as_array().into_iter().flatten().enumerate();
     list.map(|(place, plugin)| {
@@ -203,12 +204,12 @@ pub(super) fn plugins(list: &Value) -> Result<Vec<PluginSource>, (usize, &'stati
     .collect()
 }
 
-/// A client's tool as it was described.
+/// Reads a client's tool from its description.
 fn client_tool(tool: &Value) -> Result<ClientTool, String> {
     ClientTool::read(Json::from(tool).raw()).map_err(|error| error.to_string())
 }
 
-/// An agent that can be given tasks, as it was described.
+/// Reads an agent that can receive tasks from its description.
 fn definition(definition: &Value) -> Result<Definition, String> {
     Definition::from_raw(Json::from(definition).raw())
 }

@@ -1,4 +1,4 @@
-//! Plugins that can be found here, fetched or installed (`routes.md`: Plugins).
+//! The routes that find, fetch and install plugins (`docs/reference/settings.md#plugins`).
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,13 +24,13 @@ use crate::plugin::{
 };
 use crate::secret::Registry;
 
-/// How many files of a plugin are listed; the reference's number.
+/// The maximum number of a plugin's files that are listed; the reference's number.
 const FILES_MAX: usize = 2000;
 
-/// How many are looked at.
-const LOOKED_AT_MAX: usize = 100_000;
+/// The maximum number of a plugin's files and folders that are visited.
+const VISITED_MAX: usize = 100_000;
 
-/// The bounds of how long fetching may take, and what it is where nobody says: the reference's, in seconds.
+/// The minimum, the maximum and the default of the timeout for fetching, in seconds; the reference's values.
 const PATIENCE: (u64, u64, u64) = (1, 600, 60);
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -41,7 +41,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .merge(extensions::plugins())
 }
 
-/// The source that a request names.
+/// Reads the source that a request names.
 pub(super) fn source(members: &Map<String, Value>) -> Result<PluginSource, Failure> {
     let read = PluginSource::of_members(members);
     let source = read.map_err(|(member, problem)| {
@@ -51,7 +51,7 @@ pub(super) fn source(members: &Map<String, Value>) -> Result<PluginSource, Failu
     extensions::checked(source)
 }
 
-/// The plugins of the person's and the project's folders.
+/// Lists the plugins in the person's and the project's folders.
 async fn find(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
     let members = request::object(&body)?;
     let wants = |name: &str| members.get(name).and_then(Value::as_bool).unwrap_or(true);
@@ -72,7 +72,7 @@ async fn find(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, F
     Ok(Json(json!({ "plugins": found.await? })))
 }
 
-/// What a plugin's folder holds: its skills, and its files. `None` where it is no plugin.
+/// Returns the skills and the files in a plugin's folder. `None` if the folder is not a plugin.
 pub(super) fn contents(folder: &Path) -> Option<(Value, Value)> {
     Some(contents_of(&Plugin::read(folder, None).ok()?))
 }
@@ -81,14 +81,14 @@ fn contents_of(plugin: &Plugin) -> (Value, Value) {
     let skills = plugin.all_skills();
     let skills = skills.iter().map(|skill| json!({"name": skill.name, "description": skill.description}));
     let mut files = Vec::new();
-    let mut left = LOOKED_AT_MAX;
+    let mut left = VISITED_MAX;
     walk(&plugin.folder, &plugin.folder, &mut files, &mut left);
     files.sort_unstable();
     files.truncate(FILES_MAX);
     (skills.collect(), files.into())
 }
 
-/// The files below a folder, from its root; links to folders are not followed, and what git keeps is left out.
+/// Collects the files below a folder, relative to `root`. Links to folders are not followed, and `.git` is left out.
 fn walk(root: &Path, folder: &Path, files: &mut Vec<String>, left: &mut usize) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -108,7 +108,7 @@ fn walk(root: &Path, folder: &Path, files: &mut Vec<String>, left: &mut usize) {
     }
 }
 
-/// Brings a plugin into the cache, and says what it is.
+/// Fetches a plugin into the cache, and returns its description.
 async fn fetch(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, Failure> {
     let members = request::object(&body)?;
     let source = source(&members)?;
@@ -178,13 +178,13 @@ fn patience(value: Option<&Value>) -> Result<Duration, Failure> {
     }
 }
 
-/// The plugins of the public repository, and whether each is installed.
+/// Lists the plugins of the public repository, and whether each is installed.
 async fn marketplace(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
     let Some(folder) = app.public_dir() else { return Ok(Json(json!({"plugins": []}))) };
     let installed = app.installed_names(Extension::Plugin).await?;
     let plugins = blocking(move || {
         let Ok(market) = extensions::public_list(&folder) else { return Vec::new() };
-        // Its list has skills among the plugins; where they are tells them apart.
+        // The list also contains skills. Only the paths distinguish them from plugins.
         let plugins = market.plugins.iter().filter(|plugin| match &plugin.source {
             EntrySource::Text(text) => text.starts_with("./plugins/"),
             EntrySource::Repository(source) => {

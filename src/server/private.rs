@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A folder among temporary files that only the server's user may enter; it goes with this, and all that is in it.
+/// A temporary folder that only the server's user may enter. Dropping this value removes the folder and its content.
 pub(super) struct Private(PathBuf);
 
-/// How often a folder is removed again that a file was made in meanwhile.
+/// How often the removal of a folder is repeated if a file was created in it meanwhile.
 #[cfg(feature = "cli")]
 const REMOVALS_MAX: u32 = 100;
 
-/// How many this process has made.
+/// The number of folders that this process has made.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// How the paths of all of this process begin, and no others. What a thread is still at when the process ends is not
-/// let go of by itself: [`remove`] does that.
+/// Returns the prefix of the paths of all folders of this process. No other path begins with it. Folders that a thread
+/// still uses when the process ends are not dropped; [`remove`] removes them.
 pub(crate) fn beginning() -> &'static Path {
     static BEGINNING: OnceLock<PathBuf> = OnceLock::new();
     BEGINNING.get_or_init(|| std::env::temp_dir().join(format!(".annals-{}-", uuid::Uuid::new_v4().simple())))
@@ -29,7 +29,7 @@ pub(crate) fn remove(beginning: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes()) {
-            // A thread or a program that is still writing there may make a file between two looks at the folder.
+            // A thread or a program that still writes there may create a file during the removal.
             for _ in 0..REMOVALS_MAX {
                 match std::fs::remove_dir_all(entry.path()) {
                     Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
@@ -43,7 +43,7 @@ pub(crate) fn remove(beginning: &Path) {
 /// Makes a folder that only this user may enter.
 ///
 /// # Errors
-/// What the file system refuses; `AlreadyExists` for a path that exists.
+/// An error of the file system; `AlreadyExists` if the path exists.
 fn create(folder: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
@@ -51,8 +51,8 @@ fn create(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Makes a folder unless it exists. Returns whether it is a folder of this user, no link to one, and one that no other
-/// user may write in. Where the system has no such owners, every folder is this user's.
+/// Makes a folder unless it exists. Returns whether it is a folder of this user, is not a link, and cannot be written
+/// by other users. If the system has no owners of this kind, every folder is this user's.
 pub(super) fn claim(folder: &Path) -> bool {
     let _exists = create(folder);
     folder.symlink_metadata().is_ok_and(|found| found.is_dir() && is_own(&found))
@@ -69,7 +69,7 @@ fn is_own(_folder: &std::fs::Metadata) -> bool {
     true
 }
 
-/// The name of this process's user in paths: the number of the user, where the system has one.
+/// Returns the name of this process's user for paths: the number of the user, if the system has one.
 pub(super) fn user() -> String {
     #[cfg(unix)]
     return rustix::process::geteuid().as_raw().to_string();
@@ -78,10 +78,10 @@ pub(super) fn user() -> String {
 }
 
 impl Private {
-    /// A new one.
+    /// Makes a new folder.
     ///
     /// # Errors
-    /// What the file system refuses.
+    /// An error of the file system.
     pub fn new() -> io::Result<Self> {
         let mut path = beginning().as_os_str().to_owned();
         path.push(COUNT.fetch_add(1, Ordering::Relaxed).to_string());
@@ -90,7 +90,7 @@ impl Private {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -98,7 +98,7 @@ impl Private {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // What is open stays readable for whoever has it open, and is gone with them.
+        // An open file stays readable until it is closed.
         let _gone_already = std::fs::remove_dir_all(&self.0);
     }
 }

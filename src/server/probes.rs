@@ -1,4 +1,4 @@
-//! Whether the server is there, and what it is. Nobody needs a key for these (`api.md` section 2.1).
+//! Probes, and information about the server. They need no key (`docs/reference/server.md#probes`).
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::App;
 use super::catalog;
 use super::page;
 
-/// The version of the reference whose interface this is.
+/// The version of the reference whose interface this server has.
 const SDK_VERSION: &str = "1.58.0";
 
-/// What of the interface came late, and is served; the reference's words.
+/// Later additions to the interface that this server supports, in the reference's words.
 const CAPABILITIES: [&str; 8] = [
     "conversation_runtime_routes_v1",
     "profile_secret_scope_v1",
@@ -45,7 +45,7 @@ async fn ready() -> Json<Value> {
     Json(json!({"status": "ready"}))
 }
 
-/// The page for a browser; what the server is for everybody else.
+/// Answers a browser with the web page, and every other client with information about the server.
 async fn root(state: State<Arc<App>>, headers: HeaderMap) -> Response {
     match page::wanted(&headers) {
         Some(page) => page,

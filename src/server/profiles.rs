@@ -1,4 +1,4 @@
-//! Named settings of models (`api.md` section 9): the reference's files, shared with it.
+//! Named settings of models (`docs/reference/settings.md#model-profiles`). The files are shared with the reference.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::llm::Settings;
 use crate::llm::profiles::{Keys, ProfileError, Profiles};
 use crate::secret::{Form, Held};
 
-/// The most profiles; the reference's number.
+/// The maximum number of profiles; the reference's number.
 pub(super) const PROFILES_MAX: usize = 50;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -33,7 +33,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/{name}/activate", post(activate))
 }
 
-/// What the profiles refuse, in a status that says whose fault it is.
+/// Maps an error of the profiles to a status: 4xx if the request caused the error, otherwise 500.
 pub(super) fn refused(error: ProfileError) -> Failure {
     match error {
         ProfileError::NotFound { name, .. } => Failure::not_found(format!("Profile '{name}' not found")),
@@ -47,12 +47,12 @@ pub(super) fn refused(error: ProfileError) -> Failure {
 }
 
 impl App {
-    /// The profiles of this server.
+    /// Returns the profiles of this server.
     pub(super) fn profiles(&self) -> Result<Profiles, Failure> {
         Profiles::open(self.config().settings_dir.join("profiles")).map_err(refused)
     }
 
-    /// Does something with the profiles on a thread that may block.
+    /// Runs `work` with the profiles, on a thread that may block.
     pub(super) async fn with_profiles<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Profiles) -> Result<T, ProfileError> + Send + 'static,
@@ -64,14 +64,14 @@ impl App {
 }
 
 impl App {
-    /// Whether there is a profile of that name.
+    /// Returns whether a profile with the given name exists.
     pub(super) async fn has_profile(self: &Arc<Self>, name: &str) -> Result<bool, Failure> {
         let known = own(name).to_owned();
         self.with_profiles(move |profiles| Ok(profiles.list()?.contains(&known))).await
     }
 }
 
-/// A secret that was left out when it was kept is none.
+/// Removes secrets that have no value because it was left out when the profile was stored.
 fn without_lost(mut settings: Settings) -> Settings {
     let secrets = [
         &mut settings.api_key,

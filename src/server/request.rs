@@ -1,4 +1,4 @@
-//! Reading requests: ids, queries and bodies, with the reference's words for what is wrong with them.
+//! Reads the ids, queries and bodies of requests. Problems are described in the reference's words.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::failure::{Failure, Problem};
 use crate::ids::ConversationId;
 
-/// A conversation's id in a path: a UUID, with dashes or without.
+/// A conversation's id in a path: a UUID, with or without dashes.
 pub(super) struct PathId(pub ConversationId);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathId {
@@ -23,7 +23,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     }
 }
 
-/// The steps of a path that its route names.
+/// The parameters of a path that its route names.
 pub(super) struct Steps(HashMap<String, String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Steps {
@@ -38,18 +38,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Steps {
 }
 
 impl Steps {
-    /// The step of that name.
+    /// Returns the parameter with the given name; empty if there is none.
     pub fn get(&self, name: &str) -> &str {
         self.0.get(name).map(String::as_str).unwrap_or_default()
     }
 }
 
-/// A step of a path; `None` where the route has none of that name.
+/// Returns a parameter of a path; `None` if the route has no parameter with that name.
 pub(super) async fn step(parts: &mut Parts, name: &str) -> Option<String> {
     Steps::from_request_parts(parts, &()).await.ok()?.0.remove(name)
 }
 
-/// The conversation that a text means: a UUID, with dashes or without.
+/// Reads the id of a conversation: a UUID, with or without dashes.
 pub(super) fn conversation_id(text: &str, place: &[&str]) -> Result<ConversationId, Failure> {
     let problem = || {
         let message = "Input should be a valid UUID";
@@ -72,17 +72,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 }
 
 impl Params {
-    /// The last value of that name.
+    /// Returns the last value of the given name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// All values of that name, in order.
+    /// Returns all values of the given name, in order.
     pub fn all<'p>(&'p self, name: &'p str) -> impl Iterator<Item = &'p str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// All names and values, in order.
+    /// Returns all names and values, in order.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -92,12 +92,12 @@ impl Params {
         Self(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
 
-    /// The value of a parameter that has to be there.
+    /// Returns the value of a required parameter.
     pub fn required(&self, name: &str) -> Result<&str, Failure> {
         self.get(name).ok_or_else(|| Problem::new("missing", &["query", name], "Field required").into())
     }
 
-    /// A whole number between `min` and `max`; `default` where none is given.
+    /// Returns a whole number between `min` and `max`; `default` if none is given.
     pub fn number(&self, name: &str, min: u64, max: u64, default: u64) -> Result<u64, Failure> {
         let Some(text) = self.get(name) else { return Ok(default) };
         let problem = |kind, message: String| Problem::new(kind, &["query", name], message).with_input(text);
@@ -119,7 +119,7 @@ impl Params {
         }
     }
 
-    /// Yes or no, in the words that the reference takes for them.
+    /// Returns a boolean, read from the words that the reference accepts; false if none is given.
     pub fn flag(&self, name: &str) -> Result<bool, Failure> {
         match self.get(name).map(str::to_lowercase).as_deref() {
             None | Some("false" | "0" | "no" | "off" | "n" | "f") => Ok(false),
@@ -131,7 +131,7 @@ impl Params {
         }
     }
 
-    /// One of some words; `None` where none is given.
+    /// Returns the value of one of the given words; `None` if the parameter is missing.
     pub fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Failure> {
         let Some(text) = self.get(name) else { return Ok(None) };
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
@@ -143,7 +143,7 @@ impl Params {
     }
 }
 
-/// The JSON of a body; nothing at all is `None`.
+/// Returns the JSON of a body; `None` if the body is empty.
 pub(super) fn json(body: &Bytes) -> Result<Option<Value>, Failure> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
@@ -154,7 +154,7 @@ pub(super) fn json(body: &Bytes) -> Result<Option<Value>, Failure> {
     })
 }
 
-/// The members of a body that has to be an object.
+/// Returns the members of a body that must be an object.
 pub(super) fn object(body: &Bytes) -> Result<serde_json::Map<String, Value>, Failure> {
     match json(body)? {
         Some(Value::Object(members)) => Ok(members),
@@ -166,7 +166,7 @@ pub(super) fn object(body: &Bytes) -> Result<serde_json::Map<String, Value>, Fai
     }
 }
 
-/// A member that has to be a text.
+/// Returns a member that must be a text; `None` if it is missing or null.
 pub(super) fn text<'b>(
     members: &'b serde_json::Map<String, Value>,
     name: &str,
@@ -178,7 +178,7 @@ pub(super) fn text<'b>(
     }
 }
 
-/// A member that has to be there and be a text.
+/// Returns a required member that must be a text.
 pub(super) fn required<'b>(
     members: &'b serde_json::Map<String, Value>,
     name: &str,

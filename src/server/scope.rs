@@ -1,8 +1,8 @@
-//! Where the routes for commands, files and git may reach: the whole machine, or one conversation's workspace
-//! (`api.md` section 8).
+//! The scope of the routes for commands, files and git: the whole machine, or one conversation's workspace
+//! (`docs/reference/workspace.md#scope`).
 //!
-//! The same handlers serve both. Below a conversation's id a path has to lie in its workspace once every link and `..`
-//! in it is followed; what is not there yet counts by the folder it would come to lie in.
+//! The same handlers serve both. In the routes of one conversation, a path must be inside its workspace after every
+//! link and `..` is resolved. If the path does not exist yet, its nearest existing folder decides.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use super::plan::Plan;
 use super::request::{Params, conversation_id, step};
 use crate::ids::ConversationId;
 
-/// Where a request may reach.
+/// The part of the machine that a request may access.
 pub(super) struct Scope {
-    /// The conversation, and its workspace without links; the whole machine where there is none.
+    /// The conversation, and the resolved path of its workspace. `None` for the whole machine.
     within: Option<(ConversationId, PathBuf)>,
 }
 
@@ -40,15 +40,15 @@ impl FromRequestParts<Arc<App>> for Scope {
 }
 
 impl Scope {
-    /// The whole machine.
+    /// Returns the scope of the whole machine.
     pub fn whole() -> Self {
         Self { within: None }
     }
 
-    /// The absolute path of a query's `path`.
+    /// Returns the absolute path in a query's `path`.
     ///
     /// # Errors
-    /// 400 where it is relative; 422 where it leaves the workspace.
+    /// 400 if it is relative; 422 if it leaves the workspace.
     pub async fn path(&self, params: &Params) -> Result<PathBuf, Failure> {
         let path = PathBuf::from(params.required("path")?);
         if self.within.is_none() && !path.is_absolute() {
@@ -57,10 +57,10 @@ impl Scope {
         self.inside(path).await
     }
 
-    /// The path, where it may be reached.
+    /// Returns the path if it may be accessed.
     ///
     /// # Errors
-    /// 422 where it leaves the workspace.
+    /// 422 if it leaves the workspace.
     pub async fn inside(&self, path: PathBuf) -> Result<PathBuf, Failure> {
         match &self.within {
             Some((_, root)) if !lies_within(&path, root).await => {
@@ -70,10 +70,10 @@ impl Scope {
         }
     }
 
-    /// The folder that a command runs in: as it is asked, else the workspace's or the server's.
+    /// Returns the folder that a command runs in: the requested folder, otherwise the workspace's or the server's.
     ///
     /// # Errors
-    /// 422 where it leaves the workspace.
+    /// 422 if it leaves the workspace.
     pub async fn folder(&self, asked: Option<&str>, app: &App) -> Result<Option<PathBuf>, Failure> {
         let asked = asked.map(PathBuf::from);
         match (&self.within, asked) {
@@ -86,7 +86,7 @@ impl Scope {
         }
     }
 
-    /// What was run here.
+    /// Returns the history of commands that were run in this scope.
     pub fn history(&self, app: &App) -> History {
         match &self.within {
             Some((id, _)) => app.bash.of(id),
@@ -94,10 +94,10 @@ impl Scope {
         }
     }
 
-    /// Sees to it that a conversation is the one of the workspace.
+    /// Checks that a conversation is the one of this scope. Every conversation is in the scope of the whole machine.
     ///
     /// # Errors
-    /// 422 where it is another.
+    /// 422 if it is another conversation.
     pub fn check_conversation(&self, id: &ConversationId) -> Result<(), Failure> {
         match &self.within {
             Some((own, _)) if own != id => {
@@ -108,7 +108,7 @@ impl Scope {
     }
 }
 
-/// Whether an absolute path is in `root` once everything in it is followed.
+/// Returns whether a path is absolute, and inside `root` after every link and `..` is resolved.
 pub(super) async fn lies_within(path: &Path, root: &Path) -> bool {
     let is_plain = |step: Component<'_>| {
         matches!(step, Component::RootDir | Component::Prefix(_) | Component::Normal(_) | Component::CurDir)
@@ -116,18 +116,18 @@ pub(super) async fn lies_within(path: &Path, root: &Path) -> bool {
     if !path.is_absolute() {
         return false;
     }
-    // The longest part that is there decides; what follows it are names of what is to come.
-    let (mut there, mut rest) = (path, Vec::new());
+    // The longest existing part of the path decides. The rest are names that do not exist yet.
+    let (mut existing, mut rest) = (path, Vec::new());
     loop {
-        match tokio::fs::canonicalize(there).await {
+        match tokio::fs::canonicalize(existing).await {
             Ok(real) => return real.starts_with(root) && rest.iter().all(|step| is_plain(*step)),
-            // A link that leads nowhere leads wherever somebody makes something.
-            Err(_) if tokio::fs::symlink_metadata(there).await.is_ok() => return false,
+            // The target of a dangling link may be created later, outside the workspace.
+            Err(_) if tokio::fs::symlink_metadata(existing).await.is_ok() => return false,
             Err(_) => {
-                let Some(last) = there.components().next_back() else { return false };
+                let Some(last) = existing.components().next_back() else { return false };
                 rest.push(last);
-                let Some(parent) = there.parent() else { return false };
-                there = parent;
+                let Some(parent) = existing.parent() else { return false };
+                existing = parent;
             }
         }
     }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_path_is_followed_before_it_is_judged() {
+    async fn a_path_is_resolved_before_it_is_checked() {
         let folder = tempfile::tempdir().unwrap();
         let base = std::fs::canonicalize(folder.path()).unwrap();
         let root = base.join("workspace");

@@ -1,7 +1,7 @@
-//! A conversation that is open here: what is said to it, and its runs.
+//! An open conversation: its messages and its runs.
 //!
-//! A run takes one of a bounded number of slots. When it has ended everybody hears the whole state, after everything
-//! that happened in it.
+//! A run takes one of a limited number of slots. When it has ended, all subscribers receive the whole state, after all
+//! events of the run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,104 +20,104 @@ use crate::conversation::{Conversation, Goal, UserMessage};
 use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::state::ExecutionStatus;
 
-/// How long the answer to the request for a run may take to be there. The state at its end is not sent sooner: the reference's
-/// client waits for that from the answer on, and for another 30 s where it came before.
+/// How long the answer to the request for a run may take to arrive. The state at the run's end is not sent earlier. The
+/// reference's client waits for that state after the answer. If the state came before the answer, it waits 30 s more.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(100);
 
-/// A conversation that is open here.
+/// An open conversation.
 pub(super) struct Session {
     /// The conversation.
     pub conversation: Conversation,
     run: Mutex<Run>,
-    /// Whether the first message is to give it a title.
+    /// Whether the conversation gets a title with the first message.
     wants_title: AtomicBool,
     used: Mutex<Instant>,
-    /// Rung when a run has ended.
-    over: Notify,
+    /// Notified when a run has ended.
+    run_ended: Notify,
 }
 
-/// Whether a run is under way, and whether another is to follow it.
+/// Whether a run is active, and whether another run follows it.
 #[derive(Debug, Clone)]
 enum Run {
     None,
     Running {
         again: bool,
     },
-    /// Run after run until a goal is reached, or until somebody gives it up.
+    /// Run after run, until a goal is reached or given up.
     Goal {
         again: bool,
         give_up: CancellationToken,
     },
 }
 
-/// What is to happen where a run is under way already.
+/// What happens if a run is already active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Busy {
-    /// It is refused.
+    /// The request is refused.
     Refuse,
-    /// The run, or another after it, takes up what is new.
+    /// The active run, or another run after it, handles the new message.
     FollowUp,
 }
 
-/// What to go after.
+/// The goal to pursue.
 pub(super) enum Pursuit {
-    /// A goal.
+    /// A new goal.
     New(Goal),
-    /// The one that was interrupted.
+    /// The goal that was interrupted.
     Resumed,
 }
 
 impl Session {
-    /// Nothing runs yet.
+    /// Makes a session without an active run.
     pub fn new(conversation: Conversation, stored: &Stored) -> Self {
-        let titled = *stored.meta.get("autotitle") == Value::Bool(true) && !stored.row.is_titled;
-        let spoken = conversation.snapshot().last_user_message.is_some();
+        let lacks_title = *stored.meta.get("autotitle") == Value::Bool(true) && !stored.row.is_titled;
+        let has_message = conversation.snapshot().last_user_message.is_some();
         Self {
             conversation,
             run: Mutex::new(Run::None),
-            wants_title: AtomicBool::new(titled && !spoken),
+            wants_title: AtomicBool::new(lacks_title && !has_message),
             used: Mutex::new(Instant::now()),
-            over: Notify::new(),
+            run_ended: Notify::new(),
         }
     }
 
-    /// Somebody has just used it.
+    /// Records that the session was used just now.
     pub fn touch(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// How long nobody has used it.
+    /// Returns the time since the session was last used.
     pub fn unused(&self) -> Duration {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    /// Whether anything goes on in it.
+    /// Returns whether a run or a goal is active.
     pub fn is_busy(&self) -> bool {
         self.conversation.is_running() || !matches!(*self.lock(), Run::None)
     }
 
-    /// Waits until nothing goes on in it.
+    /// Waits until no run and no goal is active.
     pub async fn ended(&self) {
         loop {
-            let over = self.over.notified();
+            let ended = self.run_ended.notified();
             if !self.is_busy() {
                 return;
             }
-            over.await;
+            ended.await;
         }
     }
 
-    /// Whether it was running in a process that is no more.
+    /// Returns whether the conversation was running in a process that no longer exists.
     pub fn is_orphaned(&self) -> bool {
         self.conversation.status() == ExecutionStatus::Running
             && !self.is_busy()
             && !self.conversation.runs_elsewhere()
     }
 
-    /// A person says something; the first message gives the conversation a title, where one is wanted.
+    /// Sends a person's message. With the first message, the conversation gets a title if one is wanted.
     ///
     /// # Errors
-    /// What getting ready and the store can meet.
+    /// An error of the store, or of preparing the conversation.
     pub async fn say(&self, app: &Arc<App>, message: UserMessage) -> Result<(), Failure> {
         self.conversation.send_message(message).await?;
         if self.wants_title.swap(false, Ordering::AcqRel) {
@@ -126,10 +126,11 @@ impl Session {
         Ok(())
     }
 
-    /// Begins a run in the background, or sees to it that one takes up what is new.
+    /// Starts a run in the background, or makes sure that the active run or another one after it handles the new
+    /// message.
     ///
     /// # Errors
-    /// 409 where one is under way, here or elsewhere, and `busy` says so; 429 where no slot is free.
+    /// 409 if a run is active here or in another process and `busy` is [`Busy::Refuse`]; 429 if no slot is free.
     pub fn start(self: &Arc<Self>, app: &Arc<App>, busy: Busy) -> Result<(), Failure> {
         let mut run = self.lock();
         match (&mut *run, busy) {
@@ -141,7 +142,7 @@ impl Session {
             (Run::None, Busy::Refuse | Busy::FollowUp) => {}
         }
         if self.conversation.runs_elsewhere() {
-            // What was said reaches the run that is under way there.
+            // The run in the other process handles the new message.
             return if busy == Busy::Refuse { Err(Failure::running()) } else { Ok(()) };
         }
         let slot = app.sessions().slot()?;
@@ -152,10 +153,10 @@ impl Session {
         Ok(())
     }
 
-    /// Goes after a goal in the background.
+    /// Pursues a goal in the background.
     ///
     /// # Errors
-    /// 409 where a run is under way, 429 where no slot is free.
+    /// 409 if a run is active, 429 if no slot is free.
     pub fn pursue(self: &Arc<Self>, app: &Arc<App>, pursuit: Pursuit) -> Result<(), Failure> {
         let mut run = self.lock();
         if !matches!(*run, Run::None) || self.conversation.runs_elsewhere() {
@@ -179,7 +180,8 @@ impl Session {
                 outcome = pursued => Some(outcome),
             };
             if !matches!(ended, Some(Ok(_))) {
-                // It stands as given up, whatever the reason; where even that cannot be written, opening it anew will.
+                // The goal is recorded as given up, whatever the reason. If that cannot be written, it is recorded when
+                // the conversation is opened again.
                 let _unwritten = session.conversation.stop_goal().await;
                 session.conversation.wait().await;
             }
@@ -188,21 +190,21 @@ impl Session {
         Ok(())
     }
 
-    /// Gives a goal up. The run that is under way goes on to its end.
+    /// Gives up the goal. The active run continues to its end.
     pub fn give_up(&self) {
         if let Run::Goal { give_up, .. } = &*self.lock() {
             give_up.cancel();
         }
     }
 
-    /// Runs, again where something new was said, and tells everybody how it ended. A run that may be refused is one that a
-    /// client waits for: its end is told after the answer to the request.
+    /// Runs, repeats the run if there is a new message, and sends the final state to all subscribers. If the run may be
+    /// refused, a client waits for the answer to its request. The final state is then sent after that answer.
     async fn run(&self, app: &App, slot: OwnedSemaphorePermit, busy: Busy) {
         let answered = tokio::time::sleep(ANSWERED_WITHIN);
         loop {
             let pursued = matches!(*self.lock(), Run::Goal { .. });
             let went_well = pursued || {
-                // What went wrong is an event already; where even that failed there is nobody to tell.
+                // An error is already an event. If even that event could not be written, the error cannot be reported.
                 self.conversation.run().await.is_ok()
             };
             let mut run = self.lock();
@@ -222,15 +224,15 @@ impl Session {
             }
         }
         self.publish_state(app).await;
-        self.over.notify_waiters();
+        self.run_ended.notify_waiters();
     }
 
-    /// Whether a message waits that no run has seen.
+    /// Returns whether there is a message that no run has handled.
     fn has_news(&self) -> bool {
         self.conversation.status() == ExecutionStatus::Idle
     }
 
-    /// Pauses what runs, giving it `patience` to finish what it does; then ends it.
+    /// Pauses the active run. If it has not paused within `patience`, it is interrupted.
     pub async fn come_to_rest(&self, patience: Duration) {
         self.give_up();
         let paused = async {
@@ -242,10 +244,10 @@ impl Session {
         }
     }
 
-    /// Lets everybody hear the whole state, after everything that has happened.
+    /// Sends the whole state to all subscribers, after all events so far.
     pub async fn publish_state(&self, app: &App) {
         let id = self.conversation.id().clone();
-        // It is shown at the next occasion where it cannot be read now.
+        // If the state cannot be read now, it is sent at the next opportunity.
         if let Ok((text, after)) = snapshot(app, &id).await {
             app.hub().publish(&id, after, Frame::Transient(text.into()));
         }
@@ -256,7 +258,7 @@ impl Session {
     }
 }
 
-/// The whole state as an event that is in no log, and how many events it comes after.
+/// Returns the whole state as an event that is not in the log, and the number of events before it.
 pub(super) async fn snapshot(app: &App, id: &ConversationId) -> Result<(String, u64), Failure> {
     let id = id.clone();
     let stored = app.ask(move |store| Stored::read(store, &id)).await?;

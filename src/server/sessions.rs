@@ -1,7 +1,7 @@
-//! Conversations that are open here.
+//! The open conversations of this server.
 //!
-//! A conversation is opened when somebody first wants something of it that may change it; reading needs none. Each has a
-//! place of its own, so that opening a long one keeps nobody waiting but those who want the same.
+//! A conversation is opened for the first request that may change it. Reading does not need it to be open. Each
+//! conversation has a lock of its own, so that opening a long one delays only requests for the same conversation.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,38 +23,39 @@ use crate::ids::ConversationId;
 use crate::state::ExecutionStatus;
 use crate::store::{ConversationFilter, Order};
 
-/// How long what runs may take to come to rest when the server ends, and what hooks say to the end of a conversation.
+/// How long active runs may take to pause when the server ends: at first, and at last. And how long the hooks for the
+/// end of a conversation may take.
 const REST_PATIENCE: Duration = Duration::from_millis(2500);
 const LAST_REST_PATIENCE: Duration = Duration::from_millis(500);
 const HOOK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many conversations are looked through at once for those whose process is no more.
+/// The page size of the search for conversations whose process no longer exists.
 const ORPHANS_PAGE: usize = 100;
 
-/// What is open here.
+/// The open conversations of this server.
 pub(super) struct Sessions {
-    /// What everything is opened with.
+    /// The parts with which every conversation is opened.
     pub opening: Opening,
     places: Mutex<HashMap<ConversationId, Arc<Place>>>,
-    /// One for each conversation that may run now.
+    /// One permit for each conversation that may run now.
     slots: Arc<Semaphore>,
 }
 
-/// Where one conversation is open, or is being opened.
+/// The entry of one conversation. It is locked while the conversation is being opened.
 type Place = tokio::sync::Mutex<Option<Arc<Session>>>;
 
 impl Sessions {
-    /// Nothing is open yet; at most `runs_max` may run at once.
+    /// Makes it without open conversations. At most `runs_max` conversations may run at once.
     pub fn new(opening: Opening, runs_max: usize) -> Self {
         Self { opening, places: Mutex::default(), slots: Arc::new(Semaphore::new(runs_max)) }
     }
 
-    /// How many are open here, or are being opened.
+    /// Returns the number of conversations that are open or being opened.
     pub fn count(&self) -> usize {
         self.places().values().filter(|place| place.try_lock().map_or(true, |open| open.is_some())).count()
     }
 
-    /// How many more may run now.
+    /// Returns how many more conversations may run now.
     pub fn slots_free(&self) -> usize {
         self.slots.available_permits()
     }
@@ -65,12 +66,12 @@ impl Sessions {
         place.try_lock().ok()?.clone()
     }
 
-    /// A slot for a run; 429 where all are taken.
+    /// Returns a slot for a run; 429 if all slots are taken.
     pub fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| Failure::no_capacity())
     }
 
-    /// The conversation, opened where it is not open yet.
+    /// Returns the conversation, and opens it unless it is already open.
     pub async fn open(&self, app: &App, id: &ConversationId) -> Result<Arc<Session>, Failure> {
         let place = self.place(id);
         let mut open = place.lock().await;
@@ -96,7 +97,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Makes a new conversation; `None` where there is one of that id already.
+    /// Creates a conversation; `None` if there is already one with that id.
     pub async fn create(
         &self,
         app: &App,
@@ -126,9 +127,9 @@ impl Sessions {
         let session = match made {
             Ok(session) => Arc::new(session),
             Err(failure) => {
-                // What was begun is not there; the reason that counts is the first.
-                let gone = id.clone();
-                let _never_began = app.ask(move |store| store.delete(&gone)).await;
+                // The incomplete conversation is deleted. The client gets the first error.
+                let incomplete = id.clone();
+                let _never_created = app.ask(move |store| store.delete(&incomplete)).await;
                 return Err(failure);
             }
         };
@@ -136,17 +137,18 @@ impl Sessions {
         Ok(Some(session))
     }
 
-    /// Takes in a conversation that was made by another: a fork.
+    /// Takes over a conversation that was made from another one: a fork.
     pub async fn adopt(&self, app: &App, conversation: Conversation, meta: Meta) -> Result<(), Failure> {
         let id = conversation.id().clone();
         conversation.close().await?;
         let known = id.clone();
         app.ask(move |store| meta.write(store, &known)).await?;
-        // Opened anew it tells this server's listeners what it does.
+        // Opened again by this server, it notifies this server's subscribers.
         self.open(app, &id).await.map(|_| ())
     }
 
-    /// Refuses what is not to be done to a conversation that another process runs: 409, with which and since when.
+    /// Checks that no other process runs the conversation. Otherwise 409, with that process and the time since when it
+    /// runs.
     pub async fn refuse_elsewhere(&self, id: &ConversationId) -> Result<(), Failure> {
         let place = self.place(id);
         let open = place.lock().await;
@@ -156,7 +158,7 @@ impl Sessions {
         self.claim(id).await.map(drop)
     }
 
-    /// Keeps every process from running the conversation while what it answers lives; 409 where one does.
+    /// Returns a claim. While it exists, no process can run the conversation. 409 if a process already runs it.
     async fn claim(&self, id: &ConversationId) -> Result<Claim, Failure> {
         let host = &self.opening.host;
         match host.claim(id).await? {
@@ -165,7 +167,8 @@ impl Sessions {
         }
     }
 
-    /// Ends what runs, lets go of it and deletes it; nobody opens it in between, and no other process runs it.
+    /// Ends the active run, closes the conversation and deletes it. Meanwhile it cannot be opened, and no other process
+    /// can run it.
     pub async fn delete(&self, app: &App, id: &ConversationId) -> Result<(), Failure> {
         let place = self.place(id);
         let mut open = place.lock().await;
@@ -179,10 +182,10 @@ impl Sessions {
         app.ask(move |store| store.delete(&known)).await.map(|_| ())
     }
 
-    /// Lets go of what nobody has used for that long, does nothing and has no listeners.
+    /// Closes conversations that were not used for the given time, have no active run and have no subscribers.
     pub async fn release(&self, app: &App, unused: Duration) {
         for (id, place) in self.all() {
-            // Somebody is at it where it is locked.
+            // A locked conversation is in use.
             let Ok(mut open) = place.try_lock() else { continue };
             let is_over = open.as_ref().is_some_and(|session| {
                 Arc::strong_count(session) == 1
@@ -194,13 +197,13 @@ impl Sessions {
                 let _unwritten = session.conversation.close().await;
             }
         }
-        // Who holds none of them now asks for it under the lock.
+        // No other task can get one of these entries meanwhile, because that needs the lock.
         self.places().retain(|_, place| {
             Arc::strong_count(place) > 1 || place.try_lock().map_or(true, |open| open.is_some())
         });
     }
 
-    /// Repairs conversations that were running in a process that is no more: opening one does.
+    /// Repairs conversations that were running in a process that no longer exists, by opening them.
     pub async fn repair(&self, app: &App) {
         let filter = ConversationFilter {
             statuses: vec![ExecutionStatus::Running.as_str().to_owned()],
@@ -211,7 +214,7 @@ impl Sessions {
             let (filter, from) = (filter.clone(), after.clone());
             let page = app
                 .ask(move |store| store.conversations(&filter, Order::Created, from.as_ref(), ORPHANS_PAGE));
-            // Looked for again in a while.
+            // If the search fails, it is repeated later.
             let Ok(page) = page.await else { return };
             let ids: Vec<ConversationId> = page.conversations.into_iter().map(|row| row.id).collect();
             for id in &ids {
@@ -236,7 +239,7 @@ impl Sessions {
                 if let Some(session) = opened {
                     let _unwritten = session.conversation.close().await;
                 }
-                // One that cannot be opened is told of to whoever wants it.
+                // If it cannot be opened, the next request for it gets the error.
                 if let Ok(session) = self.open_in(app, id, &mut open).await {
                     session.publish_state(app).await;
                 }
@@ -244,7 +247,8 @@ impl Sessions {
         }
     }
 
-    /// Pauses what runs: the server is about to end. What is being opened, or worked at otherwise, is passed over.
+    /// Pauses all active runs, because the server is about to end. Conversations that are locked, for example because
+    /// they are being opened, are skipped.
     pub async fn rest_all(&self) {
         let mut resting = JoinSet::new();
         for (_, place) in self.all() {
@@ -258,14 +262,14 @@ impl Sessions {
         together::ended(resting).await;
     }
 
-    /// Ends what still runs and lets go of everything: the server ends.
+    /// Ends the remaining runs and closes all conversations, because the server ends.
     pub async fn close_all(&self) {
         let mut closing = JoinSet::new();
         for (_, place) in self.all() {
             closing.spawn(async move {
                 let Some(session) = place.lock().await.take() else { return };
                 session.come_to_rest(LAST_REST_PATIENCE).await;
-                // The server ends whatever happens; what could not be closed is recovered when it is opened again.
+                // The server ends in any case. A conversation that is not closed is recovered when it is opened again.
                 let _closed = session.conversation.close_within(HOOK_PATIENCE).await;
             });
         }

@@ -1,7 +1,8 @@
-//! Skills that can be found here (`api.md` section 9): a workspace's, a person's own, marketplaces' and public ones.
+//! The skills that this server finds (`docs/reference/settings.md#skills`): those of a workspace, the user,
+//! marketplaces, and public ones.
 //!
-//! Public skills are those of a copy of their repository on this machine: nothing is fetched by itself. Those of
-//! organisations are fetched from elsewhere by the reference; here there are none.
+//! Public skills are read from a local copy of their repository. It is never fetched automatically. The reference also
+//! fetches skills of organisations; this server has none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use super::shape;
 use crate::plugin::{Marketplace, Marketplaces, Plugin, Registration, skills_of_person};
 use crate::skill::{self, Folder, Names, Skill, Trigger};
 
-/// The skills of a repository's list that are read.
+/// The maximum number of skills that are read from a repository's list.
 const PUBLIC_MAX: usize = 1000;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -31,7 +32,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .merge(extensions::skills())
 }
 
-/// A skill as a list shows it.
+/// Returns a skill as lists show it.
 fn shown(skill: &Skill) -> Value {
     let kind = match (skill.is_agentskills_format, &skill.trigger) {
         (true, _) => "agentskills",
@@ -50,13 +51,13 @@ fn shown(skill: &Skill) -> Value {
     })
 }
 
-/// Reads folders on a thread that may block.
+/// Reads skills on a thread that may block.
 async fn read(work: impl FnOnce() -> Folder + Send + 'static) -> Result<Vec<Skill>, Failure> {
     Ok(blocking(work).await?.skills)
 }
 
-/// The skills that a request wants; of one name the last of: the sandbox's, marketplaces', public ones, a person's, the
-/// project's.
+/// Finds the skills that a request wants. If several have the same name, the last of these sources wins: the sandbox,
+/// marketplaces, public skills, the user's own, the project's.
 async fn find(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
     let mut members = Value::Object(request::object(&body)?);
     shape::check("SkillsRequest", &mut members, &["body"])?;
@@ -88,7 +89,7 @@ async fn find(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, F
     Ok(Json(json!({"skills": skills.iter().map(shown).collect::<Vec<_>>(), "sources": sources})))
 }
 
-/// Puts skills in the place of those with their names, or behind all.
+/// Adds skills. A skill replaces the one of the same name; other skills are appended.
 fn merge(skills: &mut Vec<Skill>, more: Vec<Skill>) {
     for skill in more {
         match skills.iter_mut().find(|known| known.name == skill.name) {
@@ -98,7 +99,7 @@ fn merge(skills: &mut Vec<Skill>, more: Vec<Skill>) {
     }
 }
 
-/// What is to be known of the hosts that reach into a sandbox, where there are any.
+/// Makes a skill that lists the hosts by which the sandbox can be reached. `None` if there are none.
 fn hosts(sandbox: Option<&Value>) -> Option<Skill> {
     let urls = sandbox?.get("exposed_urls")?.as_array()?.iter();
     let lines: Vec<String> = urls
@@ -121,13 +122,13 @@ fn registrations(list: Option<&Value>) -> Result<Vec<Registration>, Failure> {
     .collect()
 }
 
-/// The skills that marketplaces give everybody; what cannot be had of them is gone on without.
+/// Returns the skills that marketplaces load automatically. Skips what cannot be fetched or read.
 async fn auto_loaded(app: &App, registered: Vec<Registration>) -> Result<Vec<Skill>, Failure> {
     if registered.is_empty() {
         return Ok(Vec::new());
     }
     let fetcher = app.fetcher();
-    let (sources, mut skills, _gone_without) = Marketplaces::new(registered).auto_loaded(&fetcher).await;
+    let (sources, mut skills, _problems) = Marketplaces::new(registered).auto_loaded(&fetcher).await;
     for source in sources {
         let Ok(fetched) = fetcher.fetch(&source, &[]).await else { continue };
         let plugin = blocking(move || Plugin::read(&fetched.folder, None)).await?;
@@ -141,7 +142,7 @@ async fn own(app: &App) -> Result<Vec<Skill>, Failure> {
     read(move || skills_of_person(Path::new(&person))).await
 }
 
-/// The skills that the list of the public repository names, where a copy of it is here.
+/// Reads the skills that the public repository lists. There are none without a local copy of it.
 async fn public(app: &App) -> Result<Vec<Skill>, Failure> {
     let Some(folder) = app.public_dir() else { return Ok(Vec::new()) };
     read(move || {
@@ -159,12 +160,12 @@ async fn public(app: &App) -> Result<Vec<Skill>, Failure> {
     .await
 }
 
-/// The public skills, and the person's own.
+/// Returns the public skills, and the user's own.
 pub(super) async fn offered(app: &App) -> Result<(Vec<Skill>, Vec<Skill>), Failure> {
     Ok((public(app).await?, own(app).await?))
 }
 
-/// The skills that any agent may be given.
+/// Lists the skills that any agent may be given.
 async fn catalog(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
     let (mut skills, own) = offered(&app).await?;
     let names: Vec<String> = own.iter().map(|skill| skill.name.clone()).collect();
@@ -180,7 +181,7 @@ async fn catalog(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
     Ok(Json(json!({ "skills": skills })))
 }
 
-/// What can be installed of the public repository, and whether it is.
+/// Lists what can be installed from the public repository, and whether it is installed.
 async fn marketplace(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure> {
     let Some(folder) = app.public_dir() else { return Ok(Json(json!({"skills": []}))) };
     let installed = app.installed_names(crate::plugin::Extension::Skill).await?;
@@ -195,7 +196,8 @@ async fn marketplace(State(app): State<Arc<App>>) -> Result<Json<Value>, Failure
     Ok(Json(json!({"skills": entries.collect::<Vec<_>>()})))
 }
 
-/// A marketplace's plugins and skills by name, of one name the plugin, each with a source that can be installed.
+/// Returns the name, the description and the installable source of a marketplace's plugins and skills. A skill is
+/// skipped if a plugin or an earlier skill has its name.
 fn entries(market: &Marketplace) -> Vec<(String, Option<String>, String)> {
     let plugins = market.plugins.iter().filter_map(|plugin| {
         let source = market.source(plugin, true).ok()?;

@@ -1,4 +1,4 @@
-//! What belongs to the reference's browser application, answered as by a server that has none of it: no extensions, no
+//! Routes for the reference's browser application, answered as by a server without these features: no extensions, no
 //! editor, no subscription, no code host's token.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::App;
 use super::failure::{Failure, Problem};
 use super::request::Params;
 
-/// Code hosts whose repositories clients ask for.
+/// The code hosts whose repositories clients may search.
 const HOSTS: &[(&str, ())] = &[
     ("github", ()),
     ("gitlab", ()),

@@ -1,4 +1,4 @@
-//! Titles that a model gives.
+//! Titles that a model generates.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use super::meta::Meta;
 use crate::conversation::Conversation;
 use crate::llm::Model;
 
-/// The longest title that is made, in code points; the reference's number.
+/// The maximum length of a generated title, in code points. It is the reference's.
 const CHARACTERS_MAX: usize = 50;
 
-/// Gives a conversation a title made of its first message, unless it has got one meanwhile.
+/// Generates a title from a conversation's first message, and stores it unless the conversation has a title by then.
 pub(super) async fn give(app: Arc<App>, conversation: Conversation) {
     let id = conversation.id().clone();
     let known = id.clone();
-    // Without its request the agent's own model makes it.
+    // If the stored request cannot be read, the agent's own model generates the title.
     let meta = app.ask(move |store| Meta::read(store, &known)).await.unwrap_or_default();
     let model = model(&app, meta.get("title_llm_profile"));
-    // A conversation without a title is none the worse for it: nobody is told of what went wrong.
+    // A title is optional, so an error is not reported.
     let Ok(title) = conversation.generate_title(model, CHARACTERS_MAX).await else { return };
     let named = app.ask(move |store| {
         let row = store.conversation(&id)?;
@@ -28,7 +28,7 @@ pub(super) async fn give(app: Arc<App>, conversation: Conversation) {
     let _gone = named.await;
 }
 
-/// The model of the profile that the request named.
+/// Returns the model of the profile that the request named. `None` if it named none, or the profile cannot be used.
 fn model(app: &App, profile: &Value) -> Option<Arc<dyn Model>> {
     let settings = app.profiles().ok()?.load(profile.as_str()?, app.config().cipher.as_ref()).ok()?;
     app.sessions().opening.model(&settings).ok()

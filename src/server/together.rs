@@ -1,9 +1,9 @@
-//! Several tasks that are waited for together.
+//! Waits for several tasks together.
 
 use tokio::task::JoinSet;
 
-/// Waits until all have ended, however each did: one that panicked, or was cancelled with the runtime, keeps nothing of the
-/// others from being waited for.
+/// Waits until all tasks have ended. A task that panicked, or was cancelled with the runtime, does not end the wait for
+/// the others.
 pub(in crate::server) async fn ended(mut tasks: JoinSet<()>) {
     while tasks.join_next().await.is_some() {}
 }
@@ -13,7 +13,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_that_is_cancelled_is_no_failure_of_all() {
+    async fn a_cancelled_task_does_not_end_the_wait() {
         let mut tasks = JoinSet::new();
         tasks.spawn(std::future::pending()).abort();
         tasks.spawn(std::future::ready(()));

@@ -1,7 +1,8 @@
-//! Events as the interface shows them: what every client of SDK 1.58 can parse.
+//! Events in the clients' format, which every client of SDK 1.58 can parse.
 //!
-//! What a client cannot parse makes it refuse a whole page (`api.md` section 14, 6), so an event of another age or
-//! origin is shown as the nearest that it can. The log keeps what was written, and `/api/annals/` shows that.
+//! A client rejects a whole page if it cannot parse one event (`docs/reference/client.md#what-it-can-parse`). An event
+//! of another version or origin is therefore shown as the most similar event that the client can parse. The log keeps
+//! the original event; `/api/annals/` shows it.
 
 use std::borrow::Cow;
 
@@ -10,28 +11,28 @@ use crate::event::{DecodeError, Event, Given};
 use crate::ids::Sequence;
 use crate::store::StoredEvent;
 
-/// Whether members that are null are written.
+/// Whether members that are null are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nulls {
-    /// Left out: in pages and on sockets.
+    /// They are left out: in pages and on sockets.
     Omitted,
-    /// Written: where one event is asked for.
+    /// They are included: if a client requests a single event.
     Written,
 }
 
-/// Whether a conversation was written by today's server, whose events need no second look.
+/// Whether a conversation was written by this server. Its own events need no conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Provenance {
-    /// Appended here.
+    /// It was written by this server.
     Own,
-    /// Brought in from somewhere.
+    /// It was imported.
     Imported,
 }
 
-/// The event as JSON text.
+/// Returns the event as JSON text in the clients' format.
 ///
 /// # Errors
-/// [`DecodeError`] where the stored payload is no event at all; such a one is passed over.
+/// [`DecodeError`] if the stored payload is not an event. The caller skips it.
 pub(super) fn shown(
     event: &StoredEvent,
     provenance: Provenance,
@@ -48,18 +49,18 @@ pub(super) fn shown(
     })
 }
 
-/// The place of an event, and its JSON text: the one that was stored where it needs no second look.
+/// Returns the sequence of an event, and its JSON text. The stored text is not copied if it needs no conversion.
 ///
 /// # Errors
-/// As [`shown`].
+/// The errors of [`shown`].
 pub(super) fn into_shown(
     event: StoredEvent,
     provenance: Provenance,
     nulls: Nulls,
 ) -> Result<(Sequence, String), DecodeError> {
-    let other = match shown(&event, provenance, nulls)? {
+    let converted = match shown(&event, provenance, nulls)? {
         Cow::Borrowed(_) => None,
         Cow::Owned(text) => Some(text),
     };
-    Ok((event.sequence, other.unwrap_or(event.payload)))
+    Ok((event.sequence, converted.unwrap_or(event.payload)))
 }

@@ -1,7 +1,8 @@
-//! A conversation's workspace as a browser sees it (`routes.md`: Workspace, Auth).
+//! Shows the files of a conversation's workspace in a browser (`docs/reference/workspace.md#workspace-in-a-browser`).
 //!
-//! A page cannot send a header with everything it loads, so its session key may come in a cookie. What is shown there was
-//! made by an agent: it may not be taken for a page of this server's, so it is shown in a sandbox of its own.
+//! A page cannot send a header with everything that it loads. The session key may therefore also come in a cookie. The
+//! files were made by an agent, so the browser must not treat them as pages of this server: they are shown in a
+//! sandbox.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,12 +30,12 @@ const COOKIE_PATH: &str = "/api/conversations";
 /// How long a browser keeps the cookie, in seconds: eight hours.
 const COOKIE_SECONDS: u32 = 8 * 3600;
 
-/// Routes that need a key in a header.
+/// Returns the routes that need a key in a header.
 pub(super) fn keys() -> Router<Arc<App>> {
     Router::new().route("/workspace-session", post(begin).delete(end))
 }
 
-/// Routes that also take it from the cookie.
+/// Returns the routes that also accept the key in the cookie.
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/{conversation_id}/workspace", get(file))
@@ -42,7 +43,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/{conversation_id}/workspace/{*file_path}", get(file))
 }
 
-/// Lets a request on that has a key in a header or in the cookie.
+/// Authorizes a request by a key in a header or in the cookie.
 pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let cookie = cookie(headers).map(ToOwned::to_owned);
@@ -66,7 +67,7 @@ async fn end(headers: HeaderMap) -> Result<Response, Failure> {
     set(&headers, "", 0)
 }
 
-/// Sets the cookie. A page in another's frame gets it over TLS or on this machine only; the browser sees to that.
+/// Sets the cookie. In a frame within another site's page, browsers accept it only over TLS or from this machine.
 fn set(headers: &HeaderMap, value: &str, seconds: u32) -> Result<Response, Failure> {
     let first = |name: HeaderName| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
@@ -78,11 +79,12 @@ fn set(headers: &HeaderMap, value: &str, seconds: u32) -> Result<Response, Failu
         .any(|own| host.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with(':')));
     let is_secure =
         is_here || first(HeaderName::from_static("x-forwarded-proto")).as_deref() == Some("https");
-    let marks = if is_secure { "; Secure; Partitioned" } else { "" };
-    let text =
-        format!("{COOKIE}={value}; Path={COOKIE_PATH}; Max-Age={seconds}; HttpOnly; SameSite=None{marks}");
+    let attributes = if is_secure { "; Secure; Partitioned" } else { "" };
+    let text = format!(
+        "{COOKIE}={value}; Path={COOKIE_PATH}; Max-Age={seconds}; HttpOnly; SameSite=None{attributes}"
+    );
     let cookie = HeaderValue::from_str(&text)
-        .map_err(|_| Failure::bad("the session key has letters that no cookie can hold"))?;
+        .map_err(|_| Failure::bad("the session key contains characters that are not allowed in a cookie"))?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
@@ -103,7 +105,7 @@ async fn file(State(app): State<Arc<App>>, PathId(id): PathId, steps: Steps) -> 
     }
     if is_folder(&path).await {
         path.push("index.html");
-        // It may be a link to somewhere else.
+        // The file may be a link to a file outside the workspace.
         if !lies_within(&path, &root).await || !is_file(&path).await {
             return Err(Failure::not_found("No index.html in directory"));
         }
@@ -137,7 +139,7 @@ async fn show(path: &Path) -> Result<Response, Failure> {
     Ok((headers, Body::from_stream(ReaderStream::new(file))).into_response())
 }
 
-/// What a browser is to take a file for.
+/// Returns the content type of a file, by its extension.
 fn kind(path: &Path) -> &'static str {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
     match ending.as_str() {

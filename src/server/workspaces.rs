@@ -1,4 +1,4 @@
-//! Folders that people work in, by name: a list that a client shows (`routes.md`: Workspaces).
+//! The named folders that users work in, as a list for clients (`docs/reference/settings.md#workspaces`).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::shape;
 
 const FILE: &str = "workspaces.json";
 
-/// The most entries of one list.
+/// The maximum number of entries of one list.
 const ENTRIES_MAX: usize = 1000;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -43,7 +43,7 @@ async fn add_parents(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Va
     append(&app, &body, "parents", "workspace_parents").await
 }
 
-/// Appends entries whose path is not there yet.
+/// Appends the entries whose path is not yet in the list.
 async fn append(
     app: &Arc<App>,
     body: &Bytes,
@@ -64,7 +64,7 @@ async fn append(
             }
         }
         if list.len() > ENTRIES_MAX {
-            return Err(Failure::unprocessable(format!("at most {ENTRIES_MAX} can be kept")));
+            return Err(Failure::unprocessable(format!("a list can have at most {ENTRIES_MAX} entries")));
         }
         Ok(shown(members))
     })
@@ -79,7 +79,7 @@ async fn remove_parent(State(app): State<Arc<App>>, params: Params) -> Result<Js
     take(&app, &params, "workspace_parents", "Workspace parent not found").await
 }
 
-/// Removes the entry of a path.
+/// Removes the entry with the path of the request.
 async fn take(
     app: &Arc<App>,
     params: &Params,

@@ -1,4 +1,4 @@
-//! Working folders of their own: a git worktree for one conversation.
+//! Git worktrees: a working folder for one conversation alone.
 
 use std::path::{Path, PathBuf};
 
@@ -8,21 +8,22 @@ use super::git;
 use super::private;
 use crate::ids::ConversationId;
 
-/// Where worktrees are kept; the reference's place.
+/// The folder that contains all worktrees. It is the reference's.
 const ROOT: &str = "/tmp/conversation-worktrees";
 
-/// The error if no folder for worktrees can be had.
-const NO_ROOT: &str = "no folder for worktrees is this user's alone: set OH_CONVERSATION_WORKTREE_ROOT";
+/// The error if no default folder for worktrees is safe to use.
+const NO_ROOT: &str =
+    "no default folder for worktrees belongs to this user alone: set OH_CONVERSATION_WORKTREE_ROOT";
 
-/// Which commit a worktree begins at.
+/// The commit that a worktree starts at.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Start {
-    /// A commit, a branch or a tag; without one, the commit that HEAD is at.
+    /// A commit, a branch or a tag. `None` for the commit of HEAD.
     pub reference: Option<String>,
 }
 
-/// The folders that worktrees may be in: the operator's choice, else the reference's and, where that is another
-/// user's, one beside it.
+/// Returns the folders that worktrees may be in: the operator's choice. If there is none, the reference's folder and
+/// another one with the user's number, in case the first belongs to another user.
 fn roots(config: &Config) -> Vec<PathBuf> {
     match &config.worktrees_dir {
         Some(chosen) => vec![std::path::absolute(chosen).unwrap_or_else(|_| chosen.clone())],
@@ -30,11 +31,11 @@ fn roots(config: &Config) -> Vec<PathBuf> {
     }
 }
 
-/// The folder for a new worktree; it is made unless it exists. The operator's choice is taken as it is. Another folder
-/// is taken only if no other user can write in it.
+/// Returns the folder for a new worktree. Makes it unless it exists. The operator's choice is used unchecked. Another
+/// folder is used only if no other user can write to it.
 ///
 /// # Errors
-/// 422 if no folder can be had.
+/// 422 if the folder cannot be made, or no folder is safe.
 async fn root(config: &Config) -> Result<PathBuf, Failure> {
     let roots = roots(config);
     if let ([chosen], true) = (&*roots, config.worktrees_dir.is_some()) {
@@ -48,11 +49,11 @@ async fn root(config: &Config) -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::unprocessable(NO_ROOT.to_owned()))
 }
 
-/// Makes a worktree of the repository that `folder` is in, detached at its beginning; the folder in it that
-/// corresponds to `folder`. `None` where it is in no repository, or that has no commit yet.
+/// Makes a worktree of the repository that `folder` is in, detached at `start`. Returns the folder in the worktree that
+/// corresponds to `folder`. `None` if `folder` is in no repository, or the repository has no commit.
 ///
 /// # Errors
-/// 422 with git's words where it refuses, and where there is no place for it.
+/// 422 if git fails, with git's message, or if there is no folder for worktrees.
 pub(super) async fn make(
     config: &Config,
     folder: &Path,
@@ -62,15 +63,15 @@ pub(super) async fn make(
     let Some(top) = git::top(folder).await else { return Ok(None) };
     let name = top.file_name().map_or_else(|| "repository".into(), ToOwned::to_owned);
     let place = root(config).await?.join(id.as_str()).join(name);
-    let begun = git::add_worktree(&top, &place, start.reference.as_deref()).await;
-    if !begun.map_err(Failure::unprocessable)? {
+    let added = git::add_worktree(&top, &place, start.reference.as_deref()).await;
+    if !added.map_err(Failure::unprocessable)? {
         return Ok(None);
     }
     let real = tokio::fs::canonicalize(folder).await.unwrap_or_else(|_| folder.to_path_buf());
     Ok(Some(real.strip_prefix(&top).map_or_else(|_| place.clone(), |inner| place.join(inner))))
 }
 
-/// The worktree that a folder is in, where it is one of these.
+/// Returns the worktree that a folder is in. `None` if it is in no worktree of this server.
 pub(super) fn of(config: &Config, folder: &Path) -> Option<PathBuf> {
     let (root, inner) = roots(config)
         .into_iter()
@@ -81,12 +82,12 @@ pub(super) fn of(config: &Config, folder: &Path) -> Option<PathBuf> {
     (is_plain(&id) && is_plain(&name)).then(|| root.join(id).join(name))
 }
 
-/// Removes a worktree with everything in it.
+/// Removes a worktree and everything in it.
 pub(super) async fn remove(worktree: &Path) {
     git::remove_worktree(worktree).await;
-    // Empty now, unless git left something it does not know of.
+    // The folder is empty now, unless git left files that it does not know.
     if let Some(folder) = worktree.parent() {
-        let _stays = tokio::fs::remove_dir(folder).await;
+        let _not_empty = tokio::fs::remove_dir(folder).await;
     }
 }
 
@@ -109,6 +110,6 @@ mod tests {
         assert_eq!(of(&chosen, &Path::new(ROOT).join("id/repo")), None);
         let relative = Config { worktrees_dir: Some("trees".into()), ..chosen };
         let inner = std::env::current_dir().unwrap().join("trees/id/repo");
-        assert_eq!(of(&relative, &inner), Some(inner.clone()), "git is asked in other folders");
+        assert_eq!(of(&relative, &inner), Some(inner.clone()), "git runs in other folders");
     }
 }

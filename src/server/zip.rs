@@ -1,7 +1,7 @@
-//! A zip archive of a folder, written in one go, its files as they are: they are small, and nothing has to be packed.
+//! Writes a zip archive of a folder in one pass. The files are not compressed, because they are small.
 //!
-//! Source: APPNOTE 6.3.10. Without the extensions for large archives: one of more than 4 GiB, or with more than 65,535
-//! files, is refused.
+//! Source: APPNOTE 6.3.10. The extensions for large archives are not used. An archive of more than 4 GiB, or with more
+//! than 65,535 files, is rejected.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -11,11 +11,11 @@ const LOCAL: u32 = 0x0403_4b50;
 const CENTRAL: u32 = 0x0201_4b50;
 const END: u32 = 0x0605_4b50;
 
-/// The version that understands it, 2.0, and that names are UTF-8.
+/// The version that is needed to read the archive (2.0), and the flag for UTF-8 names.
 const VERSION: u16 = 20;
 const UTF_8: u16 = 1 << 11;
 
-/// 1 January 1980: the archive tells no times, so that the same folder gives the same bytes.
+/// 1 January 1980. The archive contains no real times, so that the same folder gives the same bytes.
 const DATE: u16 = 0x0021;
 
 struct Entry {
@@ -25,10 +25,10 @@ struct Entry {
     offset: u32,
 }
 
-/// Writes what is in `folder` to `out`, below `prefix`, by name. Links are left out.
+/// Writes the files of `folder` to `out`, below `prefix`, in the order of their paths. Links are left out.
 ///
 /// # Errors
-/// What reading and writing meet; [`io::ErrorKind::FileTooLarge`] for more than a zip can hold.
+/// The errors of reading and writing; [`io::ErrorKind::FileTooLarge`] if the archive would be too large.
 pub(super) fn write(folder: &Path, prefix: &str, out: &mut impl Write) -> io::Result<()> {
     let (mut entries, mut offset) = (Vec::new(), 0_u32);
     for path in files(folder)? {
@@ -58,7 +58,7 @@ pub(super) fn write(folder: &Path, prefix: &str, out: &mut impl Write) -> io::Re
         number(&mut directory, &CENTRAL.to_le_bytes());
         number(&mut directory, &VERSION.to_le_bytes());
         describe(&mut directory, entry)?;
-        // No further field, no comment, the first disk, nothing inside or outside of it.
+        // No extra field, no comment, the first disk, no attributes.
         number(&mut directory, &[0; 12]);
         number(&mut directory, &entry.offset.to_le_bytes());
         directory.extend_from_slice(entry.name.as_bytes());
@@ -76,14 +76,14 @@ pub(super) fn write(folder: &Path, prefix: &str, out: &mut impl Write) -> io::Re
     out.write_all(&end)
 }
 
-/// What both headers say of a file: how it is stored, when, its sum, its sizes, the length of its name.
+/// Writes the part that both headers of a file have: its method, time, checksum, sizes, and the length of its name.
 fn describe(out: &mut Vec<u8>, entry: &Entry) -> io::Result<()> {
     let name = u16::try_from(entry.name.len()).map_err(|_| io::ErrorKind::InvalidFilename)?;
-    for half in [VERSION, UTF_8, 0, 0, DATE] {
-        number(out, &half.to_le_bytes());
+    for field in [VERSION, UTF_8, 0, 0, DATE] {
+        number(out, &field.to_le_bytes());
     }
-    for whole in [entry.crc, entry.bytes, entry.bytes] {
-        number(out, &whole.to_le_bytes());
+    for field in [entry.crc, entry.bytes, entry.bytes] {
+        number(out, &field.to_le_bytes());
     }
     number(out, &name.to_le_bytes());
     Ok(())
@@ -97,7 +97,7 @@ fn small(length: usize) -> io::Result<u32> {
     u32::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge.into())
 }
 
-/// The files of a folder and of those within, by path.
+/// Returns the files of a folder and of its subfolders, sorted by path.
 fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
     while let Some(folder) = folders.pop() {
@@ -115,7 +115,7 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The sum that a zip wants: CRC-32, a bit at a time, eight at once from a table.
+/// Returns the CRC-32 checksum, computed one byte at a time with a table.
 fn crc(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = table();
     let step = |sum: u32, byte: &u8| TABLE[((sum ^ u32::from(*byte)) & 0xff) as usize] ^ (sum >> 8);
@@ -142,13 +142,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_is_the_one_of_the_check() {
+    fn the_checksum_is_the_standard_one() {
         assert_eq!(crc(b"123456789"), 0xcbf4_3926);
         assert_eq!(crc(b""), 0);
     }
 
     #[test]
-    fn what_is_written_is_laid_out_as_a_zip() {
+    fn the_archive_has_the_layout_of_a_zip() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("events")).unwrap();
         fs::write(folder.path().join("b.json"), "{}").unwrap();

@@ -1,4 +1,4 @@
-//! One file of a skill.
+//! Reads one file as a skill.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{FILE_BYTES_MAX, Skill, Trigger};
 use crate::event::Json;
 use crate::untrusted;
 
-/// Files of other programs that say how to work in a folder: names in lower case, and the skill's name.
+/// The instruction files of other programs: the file's name in lower case, and the skill's name.
 pub(super) const THIRD_PARTY: &[(&str, &str)] = &[
     (".cursorrules", "cursorrules"),
     ("agents.md", "agents"),
@@ -18,7 +18,7 @@ pub(super) const THIRD_PARTY: &[(&str, &str)] = &[
     ("gemini.md", "gemini"),
 ];
 
-/// Why a file is no skill. The others of its folder are read all the same.
+/// Why a file was rejected as a skill. The other files of its folder are read all the same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct SkillProblem {
@@ -28,33 +28,32 @@ pub struct SkillProblem {
     pub reason: String,
 }
 
-/// Which names a folder's skill may have.
+/// The names that a skill with a folder of its own may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// The standard's: small letters, digits and single hyphens, and the folder's own.
+    /// The standard's names: small letters, digits and single hyphens. The folder must have the same name.
     Strict,
-    /// Any: plugins are older than the standard.
+    /// Any names, because plugins are older than the standard.
     Loose,
 }
 
-/// Reads a skill's file: `SKILL.md` of a folder of its own, one of another program, or any Markdown below `base`,
-/// whose path then is its name.
+/// Reads a skill's file: a `SKILL.md`, an instruction file of another program, or any other Markdown file. If such a
+/// file has no name in its front matter, its name is its path below `base`.
 ///
 /// # Errors
-/// [`SkillProblem`] where it cannot be read, is longer than [`FILE_BYTES_MAX`], or what stands in front is not what it
-/// should be.
+/// [`SkillProblem`] if the file cannot be read, is longer than [`FILE_BYTES_MAX`], or its front matter is invalid.
 pub fn read_file(path: &Path, base: Option<&Path>, names: Names) -> Result<Skill, SkillProblem> {
     read(path, base, names, Beside::Read)
 }
 
-/// What becomes of the servers in a file beside `SKILL.md`.
+/// Whether the MCP servers in the `.mcp.json` beside a `SKILL.md` are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beside {
     Read,
     Leave,
 }
 
-/// The same; the servers beside a `SKILL.md` may be left to somebody else.
+/// Does the same as [`read_file`]. `beside` determines whether the servers beside a `SKILL.md` are read.
 pub(super) fn read(
     path: &Path,
     base: Option<&Path>,
@@ -83,7 +82,7 @@ pub(super) fn read(
     skill(&front, Skill { mcp_tools, source: Some(slashed(path)), ..Skill::new(name, "") }).map_err(problem)
 }
 
-/// A file of another program, whole; `None` where its name is none of theirs. It is always on.
+/// Reads an instruction file of another program as a skill that is always on. `None` if the file has another name.
 #[must_use]
 pub fn read_third_party(path: &Path) -> Option<Result<Skill, SkillProblem>> {
     third_party_name(path)?;
@@ -93,7 +92,7 @@ pub fn read_third_party(path: &Path) -> Option<Result<Skill, SkillProblem>> {
     }
 }
 
-/// The name of the skill that a file of another program is.
+/// Returns the name of the skill for an instruction file of another program. `None` for other files.
 pub(super) fn third_party_name(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_string_lossy().to_lowercase();
     THIRD_PARTY.iter().find(|(known, _)| *known == name).map(|(_, skill)| *skill)
@@ -108,20 +107,23 @@ pub(super) fn is_skill_md(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().eq_ignore_ascii_case("skill.md"))
 }
 
-/// A path with `/`.
+/// Returns a path with `/` between its parts.
 pub(super) fn slashed(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "/")
 }
 
-/// A file as text; a longer one than a skill may be is refused, and so is one that is no file.
+/// Reads a file as text.
+///
+/// # Errors
+/// A message if the path is not a file, or the file is longer than [`FILE_BYTES_MAX`].
 pub(super) fn bounded(path: &Path) -> Result<String, String> {
-    // Python reads line ends of every system as one.
+    // As in Python, the line ends of every system become `\n`.
     untrusted::read_text(path, FILE_BYTES_MAX)
         .map(|text| text.replace("\r\n", "\n").replace('\r', "\n"))
         .map_err(|error| error.to_string())
 }
 
-/// A folder with a `SKILL.md`.
+/// Reads the skill of a folder with a `SKILL.md`.
 fn folder(path: &Path, text: &str, names: Names, beside: Beside) -> Result<Skill, String> {
     let front = Front::read(text).map_err(|error| error.to_string())?;
     let root = path.parent().unwrap_or(path);
@@ -139,7 +141,7 @@ fn folder(path: &Path, text: &str, names: Names, beside: Beside) -> Result<Skill
     self::skill(&front, skill)
 }
 
-/// The standard's rule for names.
+/// Checks the standard's rules for names.
 fn check_name(name: &str, folder: &str) -> Result<(), String> {
     let mut wrong = Vec::new();
     if name.chars().count() > 64 {
@@ -160,7 +162,7 @@ fn check_name(name: &str, folder: &str) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("Invalid skill name '{name}': {}", wrong.join("; "))) }
 }
 
-/// The servers of a `.mcp.json`, `${SKILL_ROOT}` put in.
+/// Reads the servers of a `.mcp.json`. Replaces `${SKILL_ROOT}` by the skill's folder.
 pub(super) fn servers_of_file(config: &str, root: &Path) -> Result<Json, String> {
     let config = config.replace("${SKILL_ROOT}", &json_inner(&slashed(root)));
     let config: Value =
@@ -171,7 +173,7 @@ pub(super) fn servers_of_file(config: &str, root: &Path) -> Result<Json, String>
     }
 }
 
-/// A text as it stands within quotes in JSON.
+/// Returns a text as it is written between the quotes of a JSON string.
 fn json_inner(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
@@ -181,7 +183,7 @@ fn servers(tools: &Value) -> Json {
     Json::from(tools.get("mcpServers").unwrap_or(tools))
 }
 
-/// Takes in what stands in front.
+/// Adds the text and the front matter of a file to a skill.
 fn skill(front: &Front, mut skill: Skill) -> Result<Skill, String> {
     skill.content.clone_from(&front.text);
     skill.description = front.text_of("description");

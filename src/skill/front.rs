@@ -1,35 +1,35 @@
-//! What stands in front of a Markdown file, between two lines of dashes: YAML.
+//! Front matter: the YAML at the beginning of a Markdown file, between two lines of dashes.
 
 use serde_json::{Map, Value};
 use yaml_rust2::Yaml;
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::scanner::TScalarStyle;
 
-/// A file: what stands in front, and the text behind it.
+/// A Markdown file: its front matter and its text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Front {
-    /// What stands in front, as JSON.
+    /// The members of the front matter, as JSON.
     pub members: Map<String, Value>,
     /// The text, without white space around it.
     pub text: String,
 }
 
-/// What is wrong with what stands in front of a file.
+/// Why the front matter of a file was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the front matter is no YAML: {0}")]
+#[error("the front matter cannot be read: {0}")]
 pub struct FrontError(String);
 
-/// How deep YAML may nest.
+/// The maximum nesting depth of the YAML.
 const DEPTH_MAX: usize = 32;
 
-/// How many parts it may have, aliases followed.
+/// The maximum number of parts of the YAML.
 const PARTS_MAX: usize = 10_000;
 
 impl Front {
-    /// Reads a file. One without two lines of dashes is text only.
+    /// Reads a file. A file that does not begin with front matter has only text.
     ///
     /// # Errors
-    /// [`FrontError`] where there is something in front that is no YAML, or too much of it.
+    /// [`FrontError`] if the front matter is not YAML, is too long or is nested too deeply.
     pub fn read(file: &str) -> Result<Self, FrontError> {
         let file = file.trim();
         let only_text = || Self { members: Map::new(), text: file.to_owned() };
@@ -51,25 +51,25 @@ impl Front {
         Ok(Self { members, text: text.trim().to_owned() })
     }
 
-    /// A member that is not null.
+    /// Returns a member. `None` if it is missing or null.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.members.get(name).filter(|value| !value.is_null())
     }
 
-    /// A member as text, whatever simple value it is.
+    /// Returns a member as text. `None` if it is missing or not a simple value.
     #[must_use]
     pub fn text_of(&self, name: &str) -> Option<String> {
         self.get(name).and_then(words)
     }
 }
 
-/// A simple value as text.
+/// Returns a simple value as text. `None` for null, lists and objects.
 #[must_use]
 pub fn words(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
-        // As Python writes them.
+        // As Python writes booleans.
         Value::Bool(true) => Some("True".to_owned()),
         Value::Bool(false) => Some("False".to_owned()),
         Value::Number(number) => Some(number.to_string()),
@@ -77,7 +77,7 @@ pub fn words(value: &Value) -> Option<String> {
     }
 }
 
-/// Lines of three dashes or more, and where they begin and end.
+/// Returns the beginning and the end of every line of three or more dashes.
 fn boundaries(text: &str) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     text.split_inclusive('\n').filter_map(move |line| {
@@ -88,7 +88,7 @@ fn boundaries(text: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Reads YAML piece by piece, so that nothing grows before it is counted.
+/// Reads YAML part by part. Each part is counted before it takes memory.
 struct Reader<'a> {
     parser: Parser<std::str::Chars<'a>>,
     parts: usize,
@@ -98,28 +98,28 @@ impl Reader<'_> {
     fn next(&mut self) -> Result<Event, FrontError> {
         self.parts += 1;
         if self.parts > PARTS_MAX {
-            return Err(FrontError("there is too much of it".to_owned()));
+            return Err(FrontError("it is too long".to_owned()));
         }
         let (event, _) = self.parser.next_token().map_err(|error| FrontError(error.to_string()))?;
         Ok(event)
     }
 
-    /// The first document; null where there is none.
+    /// Reads the first document. Null if there is none.
     fn document(mut self) -> Result<Value, FrontError> {
         loop {
             match self.next()? {
                 Event::Nothing | Event::StreamStart | Event::DocumentStart => {}
                 Event::StreamEnd | Event::DocumentEnd => return Ok(Value::Null),
-                begun => return self.value(begun, 0),
+                start => return self.value(start, 0),
             }
         }
     }
 
-    fn value(&mut self, begun: Event, depth: usize) -> Result<Value, FrontError> {
+    fn value(&mut self, start: Event, depth: usize) -> Result<Value, FrontError> {
         if depth > DEPTH_MAX {
-            return Err(FrontError("it nests too deep".to_owned()));
+            return Err(FrontError("it is nested too deeply".to_owned()));
         }
-        match begun {
+        match start {
             Event::Scalar(text, TScalarStyle::Plain, _, None) => Ok(plain(text)),
             Event::Scalar(text, ..) => Ok(Value::String(text)),
             Event::SequenceStart(..) => {
@@ -127,7 +127,7 @@ impl Reader<'_> {
                 loop {
                     match self.next()? {
                         Event::SequenceEnd => return Ok(Value::Array(list)),
-                        begun => list.push(self.value(begun, depth + 1)?),
+                        start => list.push(self.value(start, depth + 1)?),
                     }
                 }
             }
@@ -136,17 +136,17 @@ impl Reader<'_> {
                 loop {
                     let key = match self.next()? {
                         Event::MappingEnd => return Ok(Value::Object(members)),
-                        begun => self.value(begun, depth + 1)?,
+                        start => self.value(start, depth + 1)?,
                     };
-                    let begun = self.next()?;
-                    let member = self.value(begun, depth + 1)?;
+                    let start = self.next()?;
+                    let member = self.value(start, depth + 1)?;
                     if let Some(key) = words(&key) {
                         members.insert(key, member);
                     }
                 }
             }
-            // What it stands for may hold others, again and again.
-            Event::Alias(_) => Err(FrontError("references are not read".to_owned())),
+            // Aliases of aliases could make a short text very large.
+            Event::Alias(_) => Err(FrontError("aliases are not supported".to_owned())),
             Event::Nothing
             | Event::StreamStart
             | Event::StreamEnd
@@ -158,7 +158,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a text without quotes means.
+/// Returns the value of a text without quotes.
 fn plain(text: String) -> Value {
     match Yaml::from_str(&text) {
         Yaml::Integer(number) => Value::from(number),
@@ -166,7 +166,7 @@ fn plain(text: String) -> Value {
         Yaml::Null => Value::Null,
         Yaml::Real(_) => text.parse::<f64>().map_or(Value::String(text), Value::from),
         Yaml::String(_) | Yaml::Array(_) | Yaml::Hash(_) | Yaml::Alias(_) | Yaml::BadValue => match &*text {
-            // Python's YAML is of an older version, which has more words for these.
+            // Python reads an older version of YAML, which has more words for booleans.
             "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Value::Bool(true),
             "no" | "No" | "NO" | "off" | "Off" | "OFF" => Value::Bool(false),
             _ => Value::String(text),
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_front_is_read_and_the_rest_is_text() {
+    fn front_matter_is_read_and_the_rest_is_text() {
         let front =
             Front::read("\n---\nname: a\ntriggers:\n  - x\n  - 3\non: yes\n----\n\nBody\n---\nmore\n")
                 .unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn laughs_do_not_fill_the_memory() {
+    fn too_large_front_matter_is_rejected() {
         assert!(Front::read("---\na: &a [x]\nb: *a\n---\n").is_err());
         assert!(Front::read(&format!("---\na: [{}]\n---\n", "x,".repeat(20_000))).is_err());
         assert!(Front::read(&format!("---\n{}x\n---\n", "- ".repeat(100_000))).is_err());

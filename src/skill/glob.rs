@@ -1,8 +1,8 @@
-//! Patterns of paths as `.gitignore` has them, as far as the reference reads them: `**/`, `**`, `*` and `?`.
+//! Path patterns as in `.gitignore`, as far as the reference supports them: `**/`, `**`, `*` and `?`.
 
 use regex::Regex;
 
-/// Whether the pattern matches the whole of the path. A pattern without `/` matches a name at any depth.
+/// Returns whether the pattern matches the whole path. A pattern without `/` matches a name at any depth.
 pub(super) fn matches(path: &str, pattern: &str) -> bool {
     if pattern.is_empty() {
         return false;
@@ -22,7 +22,7 @@ pub(super) fn matches(path: &str, pattern: &str) -> bool {
         rest.drain(..length);
     }
     expression.push('$');
-    // A pattern that is too long to be one matches nothing.
+    // A pattern that is too long for a regular expression matches nothing.
     Regex::new(&expression).is_ok_and(|expression| expression.is_match(path))
 }
 
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn patterns_match_as_the_reference_matches_them() {
-        for (pattern, path, is) in [
+        for (pattern, path, expected) in [
             ("*.py", "a/b/c.py", true),
             ("*.py", "c.py", true),
             ("src/*.py", "src/a.py", true),
@@ -46,7 +46,7 @@ mod tests {
             ("*.PY", "a.py", false),
             ("", "a", false),
         ] {
-            assert_eq!(matches(path, pattern), is, "{pattern} {path}");
+            assert_eq!(matches(path, pattern), expected, "{pattern} {path}");
         }
     }
 }

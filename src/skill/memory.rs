@@ -1,19 +1,20 @@
-//! What an agent has written down for later: a person's file and a project's, within a bound.
+//! The notes that agents have written for later: the user's file and the project's, with a maximum length.
 
 use std::path::Path;
 
 use super::file::bounded;
 
-/// How many characters of both together are put before the model.
+/// The maximum number of characters of both files together that the model receives.
 const CHARACTERS_MAX: usize = 6000;
 
-const PROJECT: &str = ".openhands/memory/MEMORY.md";
+/// The path of the file, below the home folder or the workspace.
+const FILE: &str = ".openhands/memory/MEMORY.md";
 
-/// What stands where lines were left out.
+/// Replaces lines that were left out.
 const TRUNCATED: &str = "[earlier memory truncated]";
 
-/// Both files as one text, the person's first; `None` where there is nothing in them. Of what is too long the last
-/// lines are kept: that is where new ones are added.
+/// Returns both files as one text, the user's first. `None` if both are missing or empty. If the text is too long, the
+/// last lines of each file are kept, because new lines are added at the end.
 #[must_use]
 pub fn memory(home: Option<&Path>, working_dir: &Path) -> Option<String> {
     let read = |path: &Path| {
@@ -22,11 +23,11 @@ pub fn memory(home: Option<&Path>, working_dir: &Path) -> Option<String> {
         (!text.is_empty()).then(|| text.to_owned())
     };
     let mut parts = Vec::new();
-    if let Some(text) = home.and_then(|home| read(&home.join(PROJECT))) {
-        parts.push((format!("# User memory (~/{PROJECT})"), text));
+    if let Some(text) = home.and_then(|home| read(&home.join(FILE))) {
+        parts.push((format!("# User memory (~/{FILE})"), text));
     }
-    if let Some(text) = read(&working_dir.join(PROJECT)) {
-        parts.push((format!("# Project memory ({PROJECT})"), text));
+    if let Some(text) = read(&working_dir.join(FILE)) {
+        parts.push((format!("# Project memory ({FILE})"), text));
     }
     if parts.is_empty() {
         return None;
@@ -55,7 +56,7 @@ pub fn memory(home: Option<&Path>, working_dir: &Path) -> Option<String> {
     Some(whole(&parts))
 }
 
-/// The last whole lines that fit, with a notice.
+/// Returns the last whole lines that fit, after a notice.
 fn last_lines(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

@@ -1,11 +1,11 @@
-//! What people add to what a model reads, from files: skills, rules for paths, memory.
+//! Files that users add to a model's context: skills, rules for paths, memory.
 //!
-//! A [`Skill`] is one file of Markdown, with what is said of it in front. [`Folder`] finds and reads them; a [`Shelf`]
-//! holds those of one conversation and says what of them stands in the system prompt, what a message calls upon, what
-//! is to be known of a file, and what `invoke_skill` answers. The room knows no conversation. Its invariants: one file
-//! that cannot be read never takes the others along, and no text here is longer than its bound.
+//! A [`Skill`] is one Markdown file with front matter. [`Folder`] finds and reads skills. A [`Shelf`] holds the skills
+//! of one conversation. It returns their part of the system prompt, the skills that a message activates, the rules for
+//! a file, and the result of `invoke_skill`. This module does not depend on conversations. Its invariants: a file that
+//! cannot be read does not affect other files, and every text has a maximum length.
 //!
-//! Source: `runtime.md` section 8.1, and asking the reference.
+//! Source: `docs/reference/extensions.md#skills`, and the reference's behaviour.
 
 mod file;
 mod folder;
@@ -26,22 +26,22 @@ pub use shelf::{Called, Shelf};
 
 use crate::event::Json;
 
-/// The longest file of a skill, in bytes.
+/// The maximum size of a skill's file, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// How many characters of a description are kept.
+/// The maximum length of a description, in characters.
 pub const DESCRIPTION_CHARACTERS_MAX: usize = 1024;
 
-/// What the reader of a task's skill is told where it has places to fill in.
+/// Appended to the text of a task's skill that has inputs or placeholders.
 const ASK_FOR_INPUTS: &str = "\n\nIf the user didn't provide any of these variables, ask the user to provide them first before \
                               the agent can proceed with the task.";
 
-/// When the text of a skill is put before the model by itself.
+/// When the text of a skill is added to the model's context automatically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trigger {
-    /// When one of these stands in a message.
+    /// When a message contains one of these keywords.
     Keyword(Vec<String>),
-    /// The same, for a task that may need input.
+    /// When a message contains one of these keywords, for a task that may need input.
     Task(Vec<String>),
     /// When a tool touches a file that one of these patterns matches.
     Path(Vec<String>),
@@ -50,29 +50,29 @@ pub enum Trigger {
 /// One skill.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Skill {
-    /// Its name; within a conversation no other has it.
+    /// Its name, which is unique within a conversation.
     pub name: String,
     /// Its text.
     pub content: String,
-    /// When its text is put before the model by itself. Without one an old skill always is; one in a folder of its own
-    /// is called upon.
+    /// When its text is added automatically. Without a trigger, a skill with its own folder must be invoked, and any
+    /// other skill is always on.
     pub trigger: Option<Trigger>,
-    /// The path of its file; none for one that a program made.
+    /// The path of its file. `None` if a program made the skill.
     pub source: Option<String>,
-    /// What it is for, at most [`DESCRIPTION_CHARACTERS_MAX`] characters.
+    /// Its purpose, in at most [`DESCRIPTION_CHARACTERS_MAX`] characters.
     pub description: Option<String>,
     /// Whether it is a folder with a `SKILL.md`.
     pub is_agentskills_format: bool,
-    /// Whether only its trigger may call upon it.
+    /// Whether only its trigger can activate it.
     pub disable_model_invocation: bool,
-    /// Servers of the Model Context Protocol that it brings along: `{name: server}`.
+    /// Its servers of the Model Context Protocol: `{name: server}`.
     pub mcp_tools: Option<Json>,
-    /// Whether it names inputs.
+    /// Whether it declares inputs.
     pub has_inputs: bool,
 }
 
 impl Skill {
-    /// A skill of this name and text, always on.
+    /// Makes a skill of this name and text that is always on.
     #[must_use]
     pub fn new(name: impl Into<String>, content: impl Into<String>) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Skill {
         }
     }
 
-    /// The skill as the reference's checks leave it: rules are never called upon, tasks ask for what they lack,
+    /// Applies the reference's checks: a model cannot invoke rules for paths, tasks ask for missing inputs, and long
     /// descriptions are cut.
     #[must_use]
     pub(crate) fn checked(mut self) -> Self {
@@ -116,7 +116,7 @@ impl Skill {
         self
     }
 
-    /// The word of the message that calls upon it.
+    /// Returns the keyword in the message that activates the skill. `None` if there is none.
     #[must_use]
     pub fn called_by(&self, message: &str) -> Option<&str> {
         let Some(Trigger::Keyword(words) | Trigger::Task(words)) = &self.trigger else { return None };
@@ -124,21 +124,21 @@ impl Skill {
         words.iter().find(|word| keyword::stands_in(word, &message)).map(String::as_str)
     }
 
-    /// The pattern that matches the path, which is relative to the workspace, with `/`.
+    /// Returns the pattern that matches the path, which is relative to the workspace, with `/`. `None` if none matches.
     #[must_use]
     pub fn rules(&self, path: &str) -> Option<&str> {
         let Some(Trigger::Path(patterns)) = &self.trigger else { return None };
         patterns.iter().find(|pattern| glob::matches(path, pattern)).map(String::as_str)
     }
 
-    /// Whether a model may call upon it by its name.
+    /// Returns whether a model may invoke it by its name.
     #[must_use]
     pub fn is_invocable(&self) -> bool {
         !self.disable_model_invocation
     }
 }
 
-/// Whether there is a `${name}` to fill in.
+/// Returns whether the text contains a placeholder such as `${name}`.
 fn has_variables(text: &str) -> bool {
     text.match_indices("${").any(|(at, _)| {
         let name = &text[at + 2..];

@@ -1,11 +1,11 @@
-//! Skills as an agent's settings hold them: the reference's JSON objects.
+//! Reads and writes the skills in an agent's settings, as the reference's JSON objects.
 
 use super::{Skill, Trigger};
 use crate::event::Json;
 use crate::event::json::Raw;
 
-/// The skills of a list, in its order; what has no name and no text is passed over, and of one name only the first
-/// counts.
+/// Reads the skills of a list, in its order. Skips skills without a name or without a text. Of several skills with the
+/// same name, only the first is read.
 #[must_use]
 pub fn read_all(list: Raw<'_>) -> Vec<Skill> {
     let mut skills: Vec<Skill> = Vec::new();
@@ -19,13 +19,13 @@ pub fn read_all(list: Raw<'_>) -> Vec<Skill> {
 
 fn read(raw: Raw<'_>) -> Option<Skill> {
     let text = |name: &str| raw.get(name).and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
-    let is = |name: &str| raw.get(name).is_some_and(|flag| flag.text() == "true");
+    let is_true = |name: &str| raw.get(name).is_some_and(|flag| flag.text() == "true");
     let skill = Skill {
         trigger: raw.get("trigger").filter(|trigger| trigger.is_object()).and_then(trigger),
         source: text("source"),
         description: text("description"),
-        is_agentskills_format: is("is_agentskills_format"),
-        disable_model_invocation: is("disable_model_invocation"),
+        is_agentskills_format: is_true("is_agentskills_format"),
+        disable_model_invocation: is_true("disable_model_invocation"),
         mcp_tools: raw.get("mcp_tools").filter(|tools| tools.is_object()).map(Json::from),
         has_inputs: raw.get("inputs").is_some_and(|inputs| inputs.elements().next().is_some()),
         ..Skill::new(text("name")?, text("content")?)
@@ -46,7 +46,7 @@ fn trigger(raw: Raw<'_>) -> Option<Trigger> {
     }
 }
 
-/// A skill as the reference writes it: what an agent's settings can hold.
+/// Returns a skill in the reference's format, for an agent's settings.
 #[must_use]
 pub fn written(skill: &Skill) -> serde_json::Value {
     let mut members = serde_json::Map::new();

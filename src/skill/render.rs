@@ -1,7 +1,7 @@
-//! Commands within a skill: ``!`command` `` is replaced by what the command prints.
+//! Commands within a skill: ``!`command` `` is replaced by the command's output.
 //!
-//! Blocks of code are left as they are, and one that is not closed reaches to the end. ``\!`command` `` is the text
-//! itself. A skill is trusted as much as its author: whoever may write one may run commands here.
+//! Code blocks are not changed. A block that is not closed extends to the end. ``\!`command` `` stands for the literal
+//! text ``!`command` ``. A skill is trusted as much as its author: a user who can write a skill can run commands here.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,13 +15,13 @@ use crate::secret::environment;
 /// How long a command may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of what it prints is taken, in bytes.
+/// The maximum number of bytes of a command's output that are used.
 const OUTPUT_BYTES_MAX: usize = 50 * 1024;
 
-/// How many commands of one skill are run.
+/// The maximum number of commands that one skill may run.
 const COMMANDS_MAX: usize = 50;
 
-/// The text with its commands run, one after the other, in `working_dir`.
+/// Runs the commands of a text, one after the other, in `working_dir`. Returns the text with their output.
 pub async fn rendered(text: &str, working_dir: &Path) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -30,7 +30,7 @@ pub async fn rendered(text: &str, working_dir: &Path) -> String {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         let follows_mark = text[..text.len() - rest.len()].ends_with('!');
-        // A run of back quotes without one inside, at least one character long.
+        // The length of the text before the next back quote. `None` if there is no text or no back quote.
         let inner = |from: &str| -> Option<usize> { from.find('`').filter(|end| *end > 0) };
         if let Some(after) = rest.strip_prefix("```") {
             let end = after.find("```").map_or(rest.len(), |end| 3 + end + 3);
@@ -60,7 +60,7 @@ pub async fn rendered(text: &str, working_dir: &Path) -> String {
     out
 }
 
-/// What the command prints, or what went wrong with it.
+/// Runs a command. Returns its output or an error message.
 async fn run(command: &str, working_dir: &Path) -> String {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).current_dir(working_dir).kill_on_drop(true);
@@ -105,7 +105,7 @@ async fn run(command: &str, working_dir: &Path) -> String {
     }
 }
 
-/// The beginning of what comes; the rest is read and let go.
+/// Returns the beginning of the output. The rest is read and discarded.
 async fn read(source: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut kept = Vec::new();
     let Some(mut source) = source else { return kept };
@@ -123,7 +123,7 @@ async fn read(source: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
 fn end_group(group: Option<u32>) {
     #[cfg(unix)]
     if let Some(group) = group.and_then(|group| rustix::process::Pid::from_raw(group.cast_signed())) {
-        // Where nothing is left of it, there is nothing to end.
+        // It fails if no process of the group is left, which needs no handling.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     #[cfg(not(unix))]
@@ -137,19 +137,19 @@ mod tests {
     #[tokio::test]
     async fn commands_run_and_code_does_not() {
         let folder = tempfile::tempdir().unwrap();
-        let told = |text: &'static str| {
+        let render = |text: &'static str| {
             let folder = folder.path().to_owned();
             async move { rendered(text, &folder).await }
         };
-        assert_eq!(told("a !`echo b` c").await, "a b c");
-        assert_eq!(told("`x !`echo b` y").await, "`x !`echo b` y");
-        assert_eq!(told("```\n!`echo b`\n``` !`echo c`").await, "```\n!`echo b`\n``` c");
-        assert_eq!(told("``` !`echo b`").await, "``` !`echo b`");
-        assert_eq!(told(r"\!`echo b` \x").await, r"!`echo b` \x");
-        assert_eq!(told("!`` ! `a").await, "!`` ! `a");
-        assert_eq!(told("!`exit 3`").await, "[Error: Command `exit 3` exited with code 3: ]");
-        assert!(told("!`yes`").await.starts_with("[Error: Command `yes` timed out after 10.0s]"));
-        let long = told("!`head -c 200000 /dev/zero | tr '\\0' z`").await;
+        assert_eq!(render("a !`echo b` c").await, "a b c");
+        assert_eq!(render("`x !`echo b` y").await, "`x !`echo b` y");
+        assert_eq!(render("```\n!`echo b`\n``` !`echo c`").await, "```\n!`echo b`\n``` c");
+        assert_eq!(render("``` !`echo b`").await, "``` !`echo b`");
+        assert_eq!(render(r"\!`echo b` \x").await, r"!`echo b` \x");
+        assert_eq!(render("!`` ! `a").await, "!`` ! `a");
+        assert_eq!(render("!`exit 3`").await, "[Error: Command `exit 3` exited with code 3: ]");
+        assert!(render("!`yes`").await.starts_with("[Error: Command `yes` timed out after 10.0s]"));
+        let long = render("!`head -c 200000 /dev/zero | tr '\\0' z`").await;
         assert!(long.ends_with("z\n... [output truncated]") && long.len() < 51_500);
     }
 }

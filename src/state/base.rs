@@ -1,16 +1,16 @@
 //! The base state: the one JSON document of a conversation that changes, field by field.
 //!
-//! The reference keeps it as `base_state.json` (`events.md` section 7). Text that nobody changed stays
-//! byte for byte; a change replaces the text of that field and of no other.
+//! The reference keeps it as `base_state.json` (`docs/reference/files.md#base-state`). Unchanged text stays byte for
+//! byte. A change replaces only the text of its own field.
 
 use std::borrow::Cow;
 
 use crate::event::json::{self, Fault, Raw};
 
-/// The largest base-state document, in bytes: 64 MiB.
+/// The maximum size of a base-state document, in bytes: 64 MiB.
 pub const DOCUMENT_BYTES_MAX: usize = 64 << 20;
 
-/// The fields in the order in which the reference writes them (`events.md` section 7).
+/// The fields in the order in which the reference writes them (`docs/reference/files.md#base-state`).
 pub const FIELDS: &[&str] = &[
     "id",
     "agent",
@@ -40,7 +40,7 @@ pub const FIELDS: &[&str] = &[
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseDocument(String);
 
-/// Why a text is no base state, or a change none of it.
+/// Why a base state or a change of it was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BaseStateError {
@@ -55,31 +55,31 @@ pub enum BaseStateError {
         /// What is wrong with the value.
         source: Fault,
     },
-    /// HEAD is not a field: it moves with events, or by a [`Head`](crate::store::Head) of its own.
+    /// HEAD cannot be set as a field. It moves with events, or by a [`Head`](crate::store::Head).
     #[error("leaf_event_id and head_is_empty cannot be set as fields; move HEAD instead")]
     Head,
-    /// The document is too large; both in bytes.
+    /// The document is too large.
     #[error("a base state of {bytes} bytes is larger than the {max} allowed")]
     TooLarge {
-        /// Its size.
+        /// Its size, in bytes.
         bytes: usize,
-        /// The largest that is allowed.
+        /// The maximum size, in bytes.
         max: usize,
     },
 }
 
-/// What stands behind the name of a field that is not set but added to; see [`FieldChange::extend`].
+/// Appended to the name of a field if a change extends the field instead of setting it; see [`FieldChange::extend`].
 pub const EXTENDED: char = '+';
 
-/// What stands behind the name of a field that is set and ends as one that is added to.
+/// Appended to the name of a field that is set, if the name itself ends like the name of an extended field.
 const PLAIN: char = '=';
 
 /// One field's new value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldChange {
-    /// The member's name; with [`EXTENDED`] behind it where the value is added to what is there.
+    /// The member's name, followed by [`EXTENDED`] if the change extends the member.
     pub field: String,
-    /// Its new value as JSON text; `None` takes the member away.
+    /// The new value or the addition, as JSON text. `None` removes the member.
     pub value: Option<String>,
 }
 
@@ -87,7 +87,7 @@ impl FieldChange {
     /// Sets `field` to `value`, which is JSON text.
     ///
     /// # Errors
-    /// [`BaseStateError::Value`] where `value` is not JSON.
+    /// [`BaseStateError::Value`] if `value` is not JSON.
     pub fn set(field: impl Into<String>, value: impl Into<String>) -> Result<Self, BaseStateError> {
         let (field, value) = (field.into(), value.into());
         match Raw::parse(&value) {
@@ -96,18 +96,18 @@ impl FieldChange {
         }
     }
 
-    /// Adds `value`, which is JSON text, to what `field` is: members of objects are added to in the same way, elements of
-    /// arrays go behind those that are there, and anything else takes the old value's place. For fields that grow
-    /// with every step of an agent: the change is as large as what is new.
+    /// Extends `field` by `value`, which is JSON text. Members of objects are extended in the same way, elements of
+    /// arrays are appended, and any other value replaces the old one. It is for fields that grow with every step of an
+    /// agent, because the change contains only the addition.
     ///
     /// # Errors
-    /// [`BaseStateError::Value`] where `value` is not JSON.
+    /// [`BaseStateError::Value`] if `value` is not JSON.
     pub fn extend(field: &str, value: impl Into<String>) -> Result<Self, BaseStateError> {
         let change = Self::set(field, value)?;
         Ok(Self { field: format!("{field}{EXTENDED}"), ..change })
     }
 
-    /// The field that changes, and whether it is added to.
+    /// Returns the field that changes, and whether it is extended.
     #[must_use]
     pub fn target(&self) -> (&str, bool) {
         match (self.field.strip_suffix(EXTENDED), self.field.strip_suffix(PLAIN)) {
@@ -117,14 +117,14 @@ impl FieldChange {
         }
     }
 
-    /// Takes `field` away.
+    /// Removes `field`.
     #[must_use]
     pub fn remove(field: impl Into<String>) -> Self {
         Self { field: plain(field.into()), value: None }
     }
 }
 
-/// The name in a change that sets or takes away: one that would look like an addition is marked.
+/// Returns the name of a field in a change that sets or removes it. Marks a name that looks like an extended field's.
 fn plain(mut field: String) -> String {
     if looks_extended(&field) {
         field.push(PLAIN);
@@ -137,10 +137,10 @@ fn looks_extended(field: &str) -> bool {
 }
 
 impl BaseDocument {
-    /// Takes a document as it came.
+    /// Checks a document, and keeps its text as it is.
     ///
     /// # Errors
-    /// [`BaseStateError`] where it is not a JSON object or too large.
+    /// [`BaseStateError`] if it is not a JSON object or is too large.
     pub fn parse(text: impl Into<String>) -> Result<Self, BaseStateError> {
         let text = text.into();
         if text.len() > DOCUMENT_BYTES_MAX {
@@ -150,31 +150,31 @@ impl BaseDocument {
         Ok(Self(text))
     }
 
-    /// The document, byte for byte.
+    /// Returns the document's text, byte for byte.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The document itself.
+    /// Returns the document's text.
     #[must_use]
     pub fn into_string(self) -> String {
         self.0
     }
 
-    /// The value of `field`.
+    /// Returns the value of `field`. `None` if there is no such field.
     #[must_use]
     pub fn field(&self, field: &str) -> Option<Raw<'_>> {
         Raw::parse(&self.0).ok()?.get(field)
     }
 
-    /// The text of `field`, where it is a string that is not empty.
+    /// Returns the text of `field`. `None` if it is not a string, or is empty.
     #[must_use]
     pub fn text(&self, field: &str) -> Option<Cow<'_, str>> {
         self.field(field).and_then(Raw::as_text)
     }
 
-    /// The HEAD that the document tells: `leaf_event_id` and `head_is_empty`.
+    /// Returns the HEAD in the document: `leaf_event_id` and `head_is_empty`.
     #[must_use]
     pub fn head(&self) -> (Option<String>, bool) {
         let leaf = self.text("leaf_event_id").map(Cow::into_owned);
@@ -182,15 +182,15 @@ impl BaseDocument {
         (leaf, empty)
     }
 
-    /// The document after `changes`, in order. Members that stay keep their text and their place; a new one goes
-    /// where the reference has it, before the first that follows it there, else to the end. Nothing stands
-    /// between members but a comma.
+    /// Returns the document after `changes`, which are applied in order. Unchanged members keep their text and their
+    /// place. A new member is inserted before the first member that follows it in the reference's order, otherwise at
+    /// the end. Members are separated by a comma only.
     #[must_use]
     pub fn with(&self, changes: &[FieldChange]) -> Self {
         let mut members: Vec<(String, Cow<'_, str>)> = Raw::parse(&self.0)
             .map(|raw| raw.members().map(|(key, value)| (key.into_owned(), value.text().into())).collect())
             .unwrap_or_default();
-        // What is added to a field is put together first: the field itself may be long.
+        // The additions to a field are combined first, because the field itself may be long.
         let mut additions: Vec<(&str, String)> = Vec::new();
         for change in changes {
             let (field, extends) = change.target();
@@ -224,11 +224,11 @@ impl BaseDocument {
         Self(text)
     }
 
-    /// The document with HEAD set to `leaf` and `head_is_empty`; itself where it says so already.
+    /// Returns the document with HEAD set to `leaf` and `head_is_empty`. It is unchanged if HEAD is the same.
     #[must_use]
     pub fn with_head(&self, leaf: Option<&str>, head_is_empty: bool) -> Cow<'_, Self> {
-        let (told, told_empty) = self.head();
-        if told.as_deref() == leaf && told_empty == head_is_empty {
+        let (old_leaf, was_empty) = self.head();
+        if old_leaf.as_deref() == leaf && was_empty == head_is_empty {
             return Cow::Borrowed(self);
         }
         Cow::Owned(self.with(&[
@@ -238,7 +238,7 @@ impl BaseDocument {
     }
 }
 
-/// Sets a member, in its place or where the reference has it; `None` takes it away.
+/// Sets a member, at its place or at its place in the reference's order. `None` removes it.
 fn set<'v>(members: &mut Vec<(String, Cow<'v, str>)>, field: &str, value: Option<Cow<'v, str>>) {
     let place = members.iter().rposition(|(key, _)| key == field);
     match (place, value) {
@@ -253,18 +253,18 @@ fn set<'v>(members: &mut Vec<(String, Cow<'v, str>)>, field: &str, value: Option
     }
 }
 
-/// Adds to a member; one that is not there is set.
+/// Extends a member. Sets it if it does not exist.
 fn add(members: &mut Vec<(String, Cow<'_, str>)>, field: &str, addition: &str) {
     let old = members.iter().rfind(|(key, _)| key == field);
     let new = old.map_or_else(|| addition.to_owned(), |(_, old)| extended(old, addition));
     set(members, field, Some(new.into()));
 }
 
-/// One addition that does to any value what `first` and then `second` do; `None` where no addition does. Both are
-/// JSON texts.
+/// Combines two additions into one that has the same effect on every value as `first` and then `second`. `None` if
+/// there is no such addition. Both are JSON texts.
 ///
-/// Where what comes second takes the place of what came first, and would itself be added to what was there before
-/// both, only the value itself can tell.
+/// There is none if `second` replaces the value of `first`, but would extend a value that was there before both. The
+/// result then depends on that value.
 pub(crate) fn combined(first: &str, second: &str) -> Option<String> {
     let (Ok(one), Ok(other)) = (Raw::parse(first), Raw::parse(second)) else { return None };
     are_combined(one, other).then(|| extended(first, second))
@@ -281,7 +281,7 @@ fn are_combined(first: Raw<'_>, second: Raw<'_>) -> bool {
     true
 }
 
-/// `old` with `addition` added to it; both are JSON texts.
+/// Returns `old` extended by `addition`. Both are JSON texts.
 pub(crate) fn extended(old: &str, addition: &str) -> String {
     let mut out = String::with_capacity(old.len() + addition.len());
     match (Raw::parse(old), Raw::parse(addition)) {
@@ -321,12 +321,12 @@ fn extend(out: &mut String, old: Raw<'_>, addition: Raw<'_>) {
     }
 }
 
-/// Where the reference has a field; `None` for one that it does not know.
+/// Returns the place of a field in the reference's order. `None` if the reference does not know the field.
 fn rank(field: &str) -> Option<usize> {
     FIELDS.iter().position(|known| *known == field)
 }
 
-/// `text` as a JSON string.
+/// Returns `text` as a JSON string.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_touches_its_field_and_no_other() {
+    fn a_change_replaces_only_its_own_field() {
         let document = BaseDocument::parse(r#"{"id":"a","stats":{"cost": 1.50},"tags":{}}"#).unwrap();
         let changed =
             document.with(&[set("tags", r#"{"k":"v"}"#), FieldChange::remove("id"), set("new", "null")]);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_do_together_what_they_do_one_after_the_other() {
+    fn combined_additions_have_the_effect_of_successive_ones() {
         let values =
             ["1", "[1]", "[]", "{}", r#"{"a":1}"#, r#"{"a":[2]}"#, r#"{"a":{"b":[3]}}"#, r#"{"c":4}"#];
         let add = |value: &str| FieldChange::extend("x", value).unwrap();
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_field_goes_where_the_reference_has_it() {
+    fn a_new_field_is_inserted_in_the_order_of_the_reference() {
         let document =
             BaseDocument::parse(r#"{"id":"a","ours":1,"blocked_messages":{},"stats":{}}"#).unwrap();
         let changes = [set("last_user_message_id", "\"m\""), set("ours_too", "2"), set("hook_config", "{}")];
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_grows_is_added_to() {
+    fn a_field_is_extended() {
         let add = |field: &str, value: &str| FieldChange::extend(field, value).unwrap();
         let document = BaseDocument::parse(r#"{"stats":{"a":{"n":1,"l":[1 ]},"b":[]},"x":1}"#).unwrap();
         let one = add("stats", r#"{"a":{"n":2,"l":[2,3]},"c":{"l":[9]}}"#);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn head_is_written_only_where_it_moved() {
+    fn head_is_written_only_if_it_moved() {
         let text = r#"{ "leaf_event_id":"e1", "head_is_empty":false }"#;
         let document = BaseDocument::parse(text).unwrap();
         assert_eq!(document.head(), (Some("e1".into()), false));
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused() {
+    fn invalid_json_is_rejected() {
         assert!(matches!(BaseDocument::parse("{\"id\":"), Err(BaseStateError::Document(_))));
         assert!(matches!(FieldChange::set("a", "{"), Err(BaseStateError::Value { .. })));
     }

@@ -1,8 +1,8 @@
-//! The state that follows from events: one fold, behind replay, the live object and whoever asks as of then.
+//! The state that follows from events. Replay, the live object and queries about an earlier time use the same fold.
 //!
-//! Source: `runtime.md` section 16.1. Told all events of a log in their order, it answers for the
-//! conversation; told those of a branch, root first, for the branch. What hangs beside every branch, such as
-//! status and stats, only the whole log can tell.
+//! Source: `docs/reference/seeds.md#derived-state`. After all events of a log in their order, it is the state of the
+//! conversation. After the events of a branch, root first, it is the state of the branch. Events that belong to no
+//! branch, such as updates of status and stats, are only in the whole log.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,23 +18,23 @@ use crate::event::{
 };
 use crate::ids::EventId;
 
-/// Whether actions wait for a person's consent.
+/// Whether actions wait for the user's confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmation {
-    /// Never.
+    /// No action waits.
     Never,
-    /// Some or all do.
+    /// Some or all actions wait.
     Asked,
 }
 
-/// What follows from the events that were applied.
+/// The state that follows from the applied events.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct State {
     event_count: u64,
     kind_counts: BTreeMap<String, u64>,
     status: ExecutionStatus,
-    /// Whether an event told the status; from then on nothing is guessed beyond the automaton.
-    told: bool,
+    /// Whether an event contained the status. From then on, confirmation and repetition are not used to infer it.
+    has_explicit_status: bool,
     confirmation: Option<Confirmation>,
     responses: HashSet<Text>,
     steps_without_response: u64,
@@ -49,20 +49,20 @@ pub struct State {
 }
 
 impl State {
-    /// The state of nothing: idle.
+    /// Returns the state before any event: idle.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The state of nothing, where it is known from elsewhere whether actions wait for consent. An event that
-    /// tells the policy overrules it.
+    /// Returns the state before any event, if it is already known whether actions wait for confirmation. An event with
+    /// the policy overrides this.
     #[must_use]
     pub fn knowing(confirmation: Confirmation) -> Self {
         Self { confirmation: Some(confirmation), ..Self::default() }
     }
 
-    /// The state of `events`, in their order.
+    /// Returns the state after `events`, in their order.
     #[must_use]
     pub fn of<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
         let mut state = Self::new();
@@ -70,7 +70,7 @@ impl State {
         state
     }
 
-    /// Takes the next event.
+    /// Applies the next event.
     pub fn apply(&mut self, event: &Event) {
         self.event_count += 1;
         match self.kind_counts.get_mut(event.kind()) {
@@ -109,7 +109,7 @@ impl State {
             | Event::Unknown(_) => {}
         }
         let effect = Effect::of_event(event);
-        // A person who refuses one of several actions has yet to say what becomes of the others.
+        // If the user rejects one of several actions, the others still wait for a decision.
         if effect != Effect::Refused || self.pending.is_empty() {
             self.status = effect.apply(self.status);
         }
@@ -143,7 +143,7 @@ impl State {
         }
     }
 
-    /// A step of the agent: several events of one reply of the model are one.
+    /// Counts a step of the agent. Several events of one model reply are one step.
     fn step(&mut self, response: Option<&Text>) {
         match response.filter(|response| !response.is_empty()) {
             Some(response) if self.responses.contains(response) => {}
@@ -152,12 +152,12 @@ impl State {
         }
     }
 
-    /// A fact that a server wrote down.
+    /// Applies a state update that a server recorded.
     fn update(&mut self, update: &ConversationStateUpdateEvent) {
         let value = update.value.raw();
-        let told = |field| if &*update.key == field { Some(value) } else { None };
+        let direct = |field| if &*update.key == field { Some(value) } else { None };
         let within = |field| if &*update.key == "full_state" { value.get(field) } else { None };
-        let of = |field| told(field).or_else(|| within(field));
+        let of = |field| direct(field).or_else(|| within(field));
         if let Some(stats) = of("stats").filter(|stats| stats.is_object()) {
             self.stats = Some(Stats::read(stats));
         }
@@ -167,93 +167,95 @@ impl State {
             let never = kind == "NeverConfirm";
             self.confirmation = Some(if never { Confirmation::Never } else { Confirmation::Asked });
         }
-        self.told |= super::status::told(&update.key, value).is_some();
+        self.has_explicit_status |= super::status::told(&update.key, value).is_some();
     }
 
-    /// How many events were applied.
+    /// Returns the number of applied events.
     #[must_use]
     pub fn event_count(&self) -> u64 {
         self.event_count
     }
 
-    /// How many of each kind, by name.
+    /// Returns the number of events of each kind, by name.
     #[must_use]
     pub fn kind_counts(&self) -> &BTreeMap<String, u64> {
         &self.kind_counts
     }
 
-    /// How the conversation goes: as events tell it, else as it follows from them. Actions that wait where
-    /// consent is asked for wait for that.
+    /// Returns the status that events contain, otherwise the one that follows from them. If actions are unanswered and
+    /// need confirmation, the conversation waits for the confirmation.
     #[must_use]
     pub fn execution_status(&self) -> ExecutionStatus {
         let waits = self.confirmation == Some(Confirmation::Asked) && !self.pending.is_empty();
         match self.status {
-            ExecutionStatus::Running if waits && !self.told => ExecutionStatus::WaitingForConfirmation,
+            ExecutionStatus::Running if waits && !self.has_explicit_status => {
+                ExecutionStatus::WaitingForConfirmation
+            }
             status => status,
         }
     }
 
-    /// The same where the agent goes in circles at the end of its branch: an agent at work is stuck then,
-    /// unless events tell otherwise.
+    /// Returns the status if the agent repeats itself at the end of its branch. A running agent is stuck then, unless
+    /// events contain the status.
     #[must_use]
     pub fn execution_status_in_circles(&self) -> ExecutionStatus {
         match self.execution_status() {
-            ExecutionStatus::Running if !self.told => ExecutionStatus::Stuck,
+            ExecutionStatus::Running if !self.has_explicit_status => ExecutionStatus::Stuck,
             status => status,
         }
     }
 
-    /// How many steps the agent took: replies of the model that became actions or messages. The reference
-    /// keeps no such number; its own, within a run, also counts steps without a reply.
+    /// Returns the number of the agent's steps: model replies that became actions or messages. The reference stores no
+    /// such number. Its counter within a run also counts steps without a reply.
     #[must_use]
     pub fn iteration(&self) -> u64 {
         self.responses.len() as u64 + self.steps_without_response
     }
 
-    /// What model calls cost, where events tell it; a base state knows more.
+    /// Returns the cost of model calls. `None` if no event contains it. A base state contains more details.
     #[must_use]
     pub fn stats(&self) -> Option<&Stats> {
         self.stats.as_ref()
     }
 
-    /// The agent's newest task list.
+    /// Returns the agent's newest task list.
     #[must_use]
     pub fn task_list(&self) -> &[TaskItem] {
         &self.tasks
     }
 
-    /// The actions that nothing has answered.
+    /// Returns the unanswered actions.
     #[must_use]
     pub fn unmatched_actions(&self) -> &Pending {
         &self.pending
     }
 
-    /// A person's last message.
+    /// Returns the id of the user's last message.
     #[must_use]
     pub fn last_user_message_id(&self) -> Option<&EventId> {
         self.last_user_message.as_ref()
     }
 
-    /// What the agent last said without asking for a tool, or when it finished; "" where it has not.
+    /// Returns the agent's last message, or its text when it finished. Empty if there is none.
     #[must_use]
     pub fn final_response(&self) -> &str {
         &self.final_response
     }
 
-    /// The skills that messages called upon, each once, in the order of its first call.
+    /// Returns the skills that messages activated, each once, in the order of their first activation.
     #[must_use]
     pub fn activated_skills(&self) -> &[Text] {
         &self.skills
     }
 
-    /// The text of the first message that a title can be made of; see [`title::fallback`].
+    /// Returns the text of the first message from which a title can be made; see [`title::fallback`].
     #[must_use]
     pub fn title_candidate(&self) -> Option<&str> {
         self.title.as_deref()
     }
 }
 
-/// A part of a message as text; for pictures how many there are.
+/// Returns a part of a message as text. For images, it is their number.
 fn as_shown(part: &Content) -> String {
     match part {
         Content::Text(text) => text.text.to_string(),

@@ -1,8 +1,8 @@
-//! What model calls had cost by each event of a log.
+//! The cost of model calls up to each event of a log.
 //!
-//! Stats that events tell are the truth as of then. Where none do, the lists of calls in a base state know the
-//! reply that each call was answered with; a call counts from the first event of its reply on. What no
-//! event names counts at the end only, when the base state speaks for itself.
+//! If an event contains stats, they are the total at that time. Without such events, the lists of calls in a base state
+//! are used. They contain the reply of each call, and a call counts from the first event of its reply on. A call whose
+//! reply is in no event counts only in the final total, which is the base state's.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::event::{Event, Text};
 /// Tokens and cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Usage {
-    /// Tokens sent, as a rule those read from a cache included.
+    /// Tokens sent, usually including those read from a cache.
     pub prompt_tokens: u64,
     /// Tokens received.
     pub completion_tokens: u64,
@@ -24,23 +24,24 @@ pub struct Usage {
     pub cost: f64,
 }
 
-/// What was known right after an event.
+/// The cost that is known right after an event.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Spent {
-    /// Everything so far; `None` where nothing is known.
+    /// The total so far. `None` if it is unknown.
     pub total: Option<Usage>,
-    /// The model call that the event came from; `None` where it is not known, or was told with the first
-    /// action of the same reply.
+    /// The model call that the event came from. `None` if it is unknown, or was returned with an earlier action of the
+    /// same reply.
     pub request: Option<Usage>,
 }
 
-/// Tells what had been spent by each event, one after another.
+/// Computes the cost up to each event, one event after another.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     stats: Stats,
-    /// By reply, the call it answered, until it is counted.
+    /// The calls by the id of their reply.
     calls: HashMap<String, Call>,
-    told: bool,
+    /// Whether an event contained stats.
+    has_explicit_stats: bool,
     total: Option<Usage>,
     last_action_reply: Option<Text>,
 }
@@ -52,13 +53,13 @@ struct Call {
 }
 
 impl Usage {
-    /// What `metrics` have summed up.
+    /// Returns the sums of `metrics`.
     #[must_use]
     pub fn of(metrics: &Metrics) -> Self {
         Self { cost: metrics.accumulated_cost, ..Self::from(&metrics.accumulated_token_usage) }
     }
 
-    /// The share of the tokens sent that were read from a cache, as [`Metrics::cache_hit_rate`].
+    /// Returns the share of the sent tokens that were read from a cache, as [`Metrics::cache_hit_rate`].
     #[must_use]
     pub fn cache_hit_rate(&self) -> Option<f64> {
         super::metrics::hit_rate(self.prompt_tokens, self.cache_read_tokens)
@@ -88,18 +89,18 @@ impl From<&TokenUsage> for Usage {
 }
 
 impl Ledger {
-    /// A ledger that knows nothing but what events will tell.
+    /// Makes a ledger that uses only the stats in events.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A ledger that knows the calls in the stats of a base state.
+    /// Makes a ledger that also uses the calls in the stats of a base state.
     #[must_use]
     pub fn knowing(stats: Stats) -> Self {
         let mut calls = HashMap::new();
         for (_, metrics) in &stats.usage_to_metrics {
-            // Costs do not name a reply; where there is one a call, their order tells whose they are.
+            // Costs do not name a reply. If there is one cost for each call, they have the same order.
             let is_priced = metrics.costs.len() == metrics.token_usages.len();
             for (place, tokens) in metrics.token_usages.iter().enumerate() {
                 let cost = metrics.costs.get(place).filter(|_| is_priced).map_or(0.0, |cost| cost.cost);
@@ -110,7 +111,7 @@ impl Ledger {
         Self { stats, calls, ..Self::default() }
     }
 
-    /// Takes the next event of the log; what was known right after it.
+    /// Applies the next event of the log. Returns the cost that is known right after it.
     pub fn apply(&mut self, event: &Event) -> Spent {
         if let Event::StateUpdate(update) = event {
             let value = update.value.raw();
@@ -120,32 +121,32 @@ impl Ledger {
                 _ => None,
             };
             if let Some(stats) = stats.filter(|stats| stats.is_object()) {
-                self.told = true;
+                self.has_explicit_stats = true;
                 self.total = Some(Usage::of(&Stats::read(stats).combined()));
             }
         }
         let reply = event.reply();
         let request = reply.and_then(|reply| self.call(reply));
-        // Actions of one reply stand together, so the last one tells whether this is its first.
-        let mut is_told = false;
+        // The actions of one reply are adjacent, so a comparison with the last action finds the first one of a reply.
+        let mut is_repeated = false;
         if let Event::Action(_) = event {
-            is_told = self.last_action_reply.as_ref() == reply;
+            is_repeated = self.last_action_reply.as_ref() == reply;
             self.last_action_reply = reply.cloned();
         }
-        Spent { total: self.total, request: request.filter(|_| !is_told) }
+        Spent { total: self.total, request: request.filter(|_| !is_repeated) }
     }
 
-    /// What everything came to: what the base state says, or else what events told.
+    /// Returns the final total: the base state's, otherwise that of the events.
     #[must_use]
     pub fn all(&self) -> Option<Usage> {
         let nothing = self.stats.usage_to_metrics.is_empty();
         if nothing { self.total } else { Some(Usage::of(&self.stats.combined())) }
     }
 
-    /// The call that `reply` answered, which had happened by now.
+    /// Returns the call that `reply` answered. Adds it to the total the first time, unless events contain stats.
     fn call(&mut self, reply: &str) -> Option<Usage> {
         let call = self.calls.get_mut(reply)?;
-        if !std::mem::replace(&mut call.is_counted, true) && !self.told {
+        if !std::mem::replace(&mut call.is_counted, true) && !self.has_explicit_stats {
             self.total = Some(self.total.unwrap_or_default().plus(call.usage));
         }
         Some(call.usage)
@@ -162,7 +163,7 @@ mod tests {
         upcast::read(payload, &Given::default()).unwrap().event
     }
 
-    fn said(reply: &str) -> Event {
+    fn message(reply: &str) -> Event {
         event(&format!(
             r#"{{"id":"m","kind":"MessageEvent","source":"agent","llm_response_id":"{reply}",
                 "llm_message":{{"role":"assistant","content":[]}}}}"#
@@ -192,19 +193,19 @@ mod tests {
             "condenser":{"accumulated_cost":1.0,"accumulated_token_usage":{"prompt_tokens":5,"completion_tokens":5},
                 "token_usages":[],"costs":[]}}}"#;
         let mut ledger = Ledger::knowing(Stats::read(Raw::parse(stats).unwrap()));
-        assert_eq!(ledger.apply(&said("unheard of")), Spent::default());
+        assert_eq!(ledger.apply(&message("unheard of")), Spent::default());
         let first = ledger.apply(&action("a", "r1"));
         assert_eq!(first, Spent { total: Some(usage(10, 1, 0.1)), request: Some(usage(10, 1, 0.1)) });
         assert_eq!(ledger.apply(&action("b", "r1")), Spent { request: None, ..first });
-        let third = ledger.apply(&said("r3"));
+        let third = ledger.apply(&message("r3"));
         assert_eq!(third.request, Some(usage(40, 4, 0.4)));
         assert_eq!(third.total, Some(usage(50, 5, 0.5)));
         assert_eq!(ledger.all().unwrap().prompt_tokens, 75);
     }
 
     #[test]
-    fn state_updates_tell_what_there_was_by_then() {
-        let told = |key: &str, prompt: i64| {
+    fn stats_in_state_updates_are_the_total() {
+        let update = |key: &str, prompt: i64| {
             let stats = format!(
                 r#"{{"usage_to_metrics":{{"agent":{{"accumulated_cost":0.5,
                     "accumulated_token_usage":{{"prompt_tokens":{prompt},"completion_tokens":1}}}}}}}}"#
@@ -215,9 +216,9 @@ mod tests {
             ))
         };
         let mut ledger = Ledger::new();
-        assert_eq!(ledger.apply(&told("stats", 10)).total, Some(usage(10, 1, 0.5)));
-        assert_eq!(ledger.apply(&said("r1")), Spent { total: Some(usage(10, 1, 0.5)), request: None });
-        assert_eq!(ledger.apply(&told("full_state", 30)).total, Some(usage(30, 1, 0.5)));
+        assert_eq!(ledger.apply(&update("stats", 10)).total, Some(usage(10, 1, 0.5)));
+        assert_eq!(ledger.apply(&message("r1")), Spent { total: Some(usage(10, 1, 0.5)), request: None });
+        assert_eq!(ledger.apply(&update("full_state", 30)).total, Some(usage(30, 1, 0.5)));
         assert_eq!(ledger.all(), Some(usage(30, 1, 0.5)));
     }
 }

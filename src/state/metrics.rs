@@ -1,7 +1,7 @@
-//! What model calls cost: per use and together, as the reference keeps and adds it.
+//! The cost of model calls, for each use and in total, as the reference stores and adds it.
 //!
-//! Sums are those of Python's floats, operation by operation, so that `0.20895750000000002` stays what it
-//! is. Source: `runtime.md` section 11.
+//! Sums are made in the order in which the reference adds Python's floats, so that `0.20895750000000002` stays the
+//! same. Source: `docs/reference/metrics.md#sums`.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
@@ -14,7 +14,7 @@ use crate::event::json::Raw;
 pub struct TokenUsage {
     /// The model.
     pub model: String,
-    /// Tokens sent, as a rule those read from a cache included.
+    /// Tokens sent, usually including those read from a cache.
     pub prompt_tokens: u64,
     /// Tokens received.
     pub completion_tokens: u64,
@@ -24,57 +24,57 @@ pub struct TokenUsage {
     pub cache_write_tokens: u64,
     /// Tokens spent on reasoning.
     pub reasoning_tokens: u64,
-    /// The most the model takes; of several calls the largest.
+    /// The model's maximum number of tokens. For several calls, the largest.
     pub context_window: u64,
-    /// Tokens sent and received in one call; of several the last one's.
+    /// Tokens sent and received in one call. For several calls, in the last one.
     pub per_turn_token: u64,
-    /// The model's reply; "" for several.
+    /// The id of the model's reply. Empty for several calls.
     pub response_id: String,
 }
 
-/// What one call cost.
+/// The cost of one call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cost {
     /// The model.
     pub model: String,
     /// The cost, in the price table's currency.
     pub cost: f64,
-    /// When, in seconds since 1970 UTC.
+    /// The time, in seconds since 1970 UTC.
     pub timestamp: f64,
 }
 
-/// How long one call took.
+/// The latency of one call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ResponseLatency {
     /// The model.
     pub model: String,
-    /// How long, in seconds.
+    /// The latency, in seconds.
     pub latency: f64,
-    /// The model's reply.
+    /// The id of the model's reply.
     pub response_id: String,
 }
 
-/// What the calls for one use cost. A snapshot has no lists.
+/// The cost of the calls for one use. A snapshot has no lists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metrics {
     /// The model.
     pub model_name: String,
     /// The cost of all calls, in the price table's currency.
     pub accumulated_cost: f64,
-    /// What one task may cost, where that is limited.
+    /// The maximum cost of one task. `None` if it is not limited.
     pub max_budget_per_task: Option<f64>,
     /// The tokens of all calls.
     pub accumulated_token_usage: TokenUsage,
-    /// What each call cost that cost something.
+    /// The cost of each call that was not free.
     pub costs: Vec<Cost>,
-    /// How long each call took.
+    /// The latency of each call.
     pub response_latencies: Vec<ResponseLatency>,
-    /// The tokens of each call that had some.
+    /// The tokens of each call that used tokens.
     pub token_usages: Vec<TokenUsage>,
 }
 
 impl Default for Metrics {
-    /// Nothing spent, by a model called `default`.
+    /// Returns metrics without any call, for a model named `default`.
     fn default() -> Self {
         let model = "default".to_owned();
         Self {
@@ -89,7 +89,7 @@ impl Default for Metrics {
     }
 }
 
-/// What every use cost, in the order in which the uses began.
+/// The cost of every use, in the order in which the uses began.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stats {
     /// The uses: `agent`, `condenser`, ...
@@ -97,7 +97,7 @@ pub struct Stats {
 }
 
 impl TokenUsage {
-    /// Reads an object; what is missing is 0 or empty.
+    /// Reads an object. Missing members are 0 or empty.
     #[must_use]
     pub fn read(raw: Raw<'_>) -> Self {
         let count = |name| raw.get(name).map_or(0, whole);
@@ -114,7 +114,7 @@ impl TokenUsage {
         }
     }
 
-    /// Adds `other`. The model and the reply stay this one's.
+    /// Adds `other`. The model and the reply do not change.
     pub fn add(&mut self, other: &Self) {
         let add = |mine: &mut u64, more: u64| *mine = mine.saturating_add(more);
         add(&mut self.prompt_tokens, other.prompt_tokens);
@@ -128,7 +128,7 @@ impl TokenUsage {
 }
 
 impl Metrics {
-    /// Reads metrics or a snapshot of some; what is missing is 0 or empty.
+    /// Reads metrics or a snapshot of metrics. Missing members are 0 or empty.
     #[must_use]
     pub fn read(raw: Raw<'_>) -> Self {
         let model_name = match raw.get("model_name").and_then(Raw::as_str) {
@@ -149,7 +149,7 @@ impl Metrics {
         }
     }
 
-    /// Adds `other`. The model stays this one's, and so does the limit, if it has one.
+    /// Adds `other`. The model does not change. The limit changes only if there was none.
     pub fn merge(&mut self, other: &Self) {
         self.accumulated_cost += other.accumulated_cost;
         self.max_budget_per_task = self.max_budget_per_task.or(other.max_budget_per_task);
@@ -159,20 +159,20 @@ impl Metrics {
         self.token_usages.extend_from_slice(&other.token_usages);
     }
 
-    /// How many calls there were, as far as they are known one by one: a snapshot knows none.
+    /// Returns the number of calls in the lists. It is 0 for a snapshot.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.token_usages.len().max(self.response_latencies.len())
     }
 
-    /// The share of the tokens sent that were read from a cache; `None` where none were sent. A provider that
-    /// counts the two apart shows by reading more than was sent.
+    /// Returns the share of the sent tokens that were read from a cache. `None` if there are no tokens. If more tokens
+    /// were read than sent, the provider counts them separately, and all tokens are the sum of both.
     #[must_use]
     pub fn cache_hit_rate(&self) -> Option<f64> {
         hit_rate(self.accumulated_token_usage.prompt_tokens, self.accumulated_token_usage.cache_read_tokens)
     }
 
-    /// The figures without the lists, as the reference tells them to clients.
+    /// Returns the metrics without the lists, as the reference sends them to clients.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<'_> {
         Snapshot(self)
@@ -180,7 +180,7 @@ impl Metrics {
 }
 
 impl Stats {
-    /// Adds what another program's log says of one call.
+    /// Adds the usage of one call from another program's log.
     pub fn spend(&mut self, usage_id: &str, usage: &ForeignUsage) {
         let known = self.usage_to_metrics.iter().position(|(id, _)| id == usage_id);
         let place = known.unwrap_or_else(|| {
@@ -202,13 +202,13 @@ impl Stats {
         });
     }
 
-    /// Reads an object with `usage_to_metrics`; anything else is nothing.
+    /// Reads an object with `usage_to_metrics`. Any other value gives empty stats.
     #[must_use]
     pub fn read(raw: Raw<'_>) -> Self {
         let uses = raw.get("usage_to_metrics").into_iter().flat_map(Raw::members);
         let mut stats = Self::default();
         for (usage_id, metrics) in uses {
-            // The last of two equal keys counts, in the place of the first.
+            // Of two equal keys, the value of the last counts, at the place of the first.
             let metrics = Metrics::read(metrics);
             match stats.usage_to_metrics.iter_mut().find(|(known, _)| *known == usage_id) {
                 Some(known) => known.1 = metrics,
@@ -218,13 +218,13 @@ impl Stats {
         stats
     }
 
-    /// The metrics of one use.
+    /// Returns the metrics of one use.
     #[must_use]
     pub fn usage(&self, usage_id: &str) -> Option<&Metrics> {
         self.usage_to_metrics.iter().find(|(known, _)| known == usage_id).map(|(_, metrics)| metrics)
     }
 
-    /// All uses together, added in their order.
+    /// Returns the sum of all uses, added in their order.
     #[must_use]
     pub fn combined(&self) -> Metrics {
         let mut combined = Metrics::default();
@@ -234,7 +234,7 @@ impl Stats {
         combined
     }
 
-    /// The stats without the lists, as the reference tells them to clients.
+    /// Returns the stats without the lists, as the reference sends them to clients.
     #[must_use]
     pub fn snapshot(&self) -> StatsSnapshot<'_> {
         StatsSnapshot(self)
@@ -261,7 +261,7 @@ impl ResponseLatency {
     }
 }
 
-/// The share of `sent` tokens that were `read` from a cache.
+/// Returns the share of `sent` tokens that were `read` from a cache. `None` if there are no tokens.
 pub(super) fn hit_rate(sent: u64, read: u64) -> Option<f64> {
     let all = if read > sent { sent.saturating_add(read) } else { sent };
     (all > 0).then(|| read as f64 / all as f64)
@@ -275,7 +275,7 @@ fn number(raw: Raw<'_>, name: &str) -> Option<f64> {
     raw.get(name).and_then(Raw::as_f64)
 }
 
-/// A count; a float without a fraction is one too.
+/// Reads a count. The fraction of a float is cut off.
 fn whole(raw: Raw<'_>) -> u64 {
     raw.text().parse().ok().or_else(|| raw.as_f64().map(|number| number as u64)).unwrap_or(0)
 }
@@ -295,7 +295,7 @@ impl Serialize for Snapshot<'_> {
     }
 }
 
-/// In JSON as the base state holds it: a missing limit is left out.
+/// The JSON of the base state. A missing limit is left out.
 impl Serialize for Metrics {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let members = 6 + usize::from(self.max_budget_per_task.is_some());
@@ -330,7 +330,7 @@ impl Serialize for Stats {
     }
 }
 
-/// `{"usage_to_metrics": {...}}`, in order.
+/// Serializes `{"usage_to_metrics": {...}}`, in the order of the uses.
 fn nested<'s, S: Serializer, T: Serialize>(
     serializer: S,
     uses: impl Iterator<Item = (&'s String, T)> + Clone,
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_are_added_as_python_adds_them() {
+    fn uses_are_added_as_in_python() {
         let combined = stats().combined();
         // Not 1.0: ((0.0 + 0.1) + 0.2) + 0.7 in floats.
         assert_eq!(combined.accumulated_cost.to_bits(), ((0.1_f64 + 0.2) + 0.7).to_bits());
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_written_again() {
+    fn stats_are_written_as_they_were_read() {
         let text = serde_json::to_string(&stats()).unwrap();
         assert_eq!(Stats::read(Raw::parse(&text).unwrap()), stats());
         let snapshot = serde_json::to_value(stats().snapshot()).unwrap();

@@ -1,7 +1,7 @@
-//! What follows from events, and the one document that changes: folds and values, without a file.
+//! The state that follows from events, and the one document that changes. Nothing here reads or writes files.
 //!
-//! [`State`] is the fold; [`BaseDocument`] is what no event tells. Where a conversation has a base state, its
-//! status, stats and last user message count for the live object; the fold answers for any moment before.
+//! [`State`] is the fold. [`BaseDocument`] contains what no event contains. If a conversation has a base state, the live
+//! object has the status, stats and last user message of the base state. The fold gives them for any earlier time.
 
 pub mod base;
 pub mod fold;

@@ -1,8 +1,7 @@
-//! Actions that nothing has answered yet.
+//! Unanswered actions.
 //!
-//! A result or a refusal answers an action by the action's id, an error by the call's: neither does it by
-//! the other. Only what comes later answers, and a call that was not valid awaits nothing. Source:
-//! `events.md` section 6.
+//! A result or a rejection answers an action by the action's id. An error answers it by the id of the call. Only later
+//! events answer an action, and an invalid call needs no answer. Source: `docs/reference/events.md#open-actions`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +10,7 @@ use crate::event::Event;
 /// The unanswered actions of a log or a branch, in its order.
 #[derive(Debug, Clone, Default)]
 pub struct Pending {
-    /// Ids of action and call, by the order of the log.
+    /// The ids of the actions and of their calls, in the order of the log.
     actions: BTreeMap<u64, (String, String)>,
     by_action: HashMap<String, Vec<u64>>,
     by_call: HashMap<String, Vec<u64>>,
@@ -19,7 +18,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Takes the next event.
+    /// Applies the next event.
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Action(action) if action.action.is_some() => {
@@ -53,18 +52,18 @@ impl Pending {
         }
     }
 
-    /// The actions' ids, in order.
+    /// Returns the ids of the actions, in order.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.actions.values().map(|(id, _)| id.as_str())
     }
 
-    /// How many there are.
+    /// Returns the number of unanswered actions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.actions.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether every action was answered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.actions.is_empty()

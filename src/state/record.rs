@@ -1,29 +1,30 @@
-//! Adding one call to what model calls cost.
+//! Adds one call to the cost of model calls.
 //!
-//! Source: `runtime.md` section 11: a latency always, a cost where there is one, tokens where there are some.
+//! Source: `docs/reference/metrics.md#one-call`. The latency is always added, the cost and the tokens only if there are
+//! any.
 
 use super::metrics::{Cost, Metrics, ResponseLatency, Stats, TokenUsage};
 
 /// One answered call of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelCall {
-    /// Under which use it is kept: `agent`, `condenser`, ..
+    /// The use that it belongs to: `agent`, `condenser`, ...
     pub usage_id: String,
     /// The model, as the agent names it.
     pub model: String,
-    /// Its tokens; `response_id` is the reply's.
+    /// Its tokens. `response_id` is the id of the reply.
     pub tokens: TokenUsage,
-    /// What it cost, where that is known, in the price table's currency.
+    /// Its cost, in the price table's currency. `None` if it is unknown.
     pub cost: Option<f64>,
-    /// How long it took, in seconds.
+    /// Its latency, in seconds.
     pub latency: f64,
-    /// When it was answered, in seconds since 1970 UTC.
+    /// The time of the reply, in seconds since 1970 UTC.
     pub timestamp: f64,
 }
 
 impl Stats {
-    /// Adds a call to its use, which begins with its first call. Answers what is new: the use's sums, and what its lists
-    /// have behind what was in them.
+    /// Adds a call to its use. The first call adds the use. Returns the addition: the new sums of the use, and the new
+    /// elements of its lists.
     pub fn record(&mut self, call: &ModelCall) -> Self {
         let place = self.usage_to_metrics.iter().position(|(usage_id, _)| *usage_id == call.usage_id);
         let place = place.unwrap_or_else(|| {

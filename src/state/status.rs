@@ -1,6 +1,7 @@
-//! How a conversation goes, and how each event changes that.
+//! The status of a conversation, and how each event changes it.
 //!
-//! The automaton of `runtime.md` section 16.1: pure, so the same events give the same status anywhere.
+//! This is the automaton of `docs/reference/seeds.md#derived-state`. It is pure: the same events always give the same
+//! status.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,30 +11,30 @@ use crate::event::json::{Object, Raw};
 use crate::event::{Content, Envelope, Event, Given, RejectionSource, Source, kind, transcript};
 use crate::ids::EventId;
 
-/// How a conversation goes.
+/// The status of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ExecutionStatus {
-    /// Nothing runs; waiting for a message.
+    /// Nothing runs. The conversation waits for a message.
     #[default]
     Idle,
     /// The agent works.
     Running,
-    /// A person stopped it for now.
+    /// The run was paused.
     Paused,
-    /// Actions wait for a person's consent.
+    /// Actions wait for the user's confirmation.
     WaitingForConfirmation,
-    /// The agent said it is done.
+    /// The agent reported that it is done.
     Finished,
     /// The run failed.
     Error,
-    /// The agent went in circles.
+    /// The agent repeated itself.
     Stuck,
-    /// Being deleted; the reference tells it to webhooks and never stores it.
+    /// The conversation is being deleted. The reference sends this status to webhooks and never stores it.
     Deleting,
 }
 
 impl ExecutionStatus {
-    /// All of them, in the order above.
+    /// All statuses, in the order above.
     pub const ALL: [Self; 8] = [
         Self::Idle,
         Self::Running,
@@ -45,7 +46,7 @@ impl ExecutionStatus {
         Self::Deleting,
     ];
 
-    /// The name in JSON, SQL and on the command line.
+    /// Returns the name in JSON, SQL and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,20 +61,21 @@ impl ExecutionStatus {
         }
     }
 
-    /// The name as seed 000 prints it, `WAITING_FOR_CONFIRMATION`; [`FromStr`] reads both.
+    /// Returns the name as seed 000 prints it (`docs/reference/seeds.md#names-of-the-state`), such as
+    /// `WAITING_FOR_CONFIRMATION`. [`FromStr`] reads both names.
     #[must_use]
     pub fn name(self) -> String {
         self.as_str().to_ascii_uppercase()
     }
 
-    /// Whether a run has ended for good: finished, error or stuck.
+    /// Returns whether a run has ended: finished, error or stuck.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Finished | Self::Error | Self::Stuck)
     }
 }
 
-/// The name that seed 000 has for it.
+/// The name of [`ExecutionStatus`] in seed 000 (`docs/reference/seeds.md#names-of-the-state`).
 pub type AgentExecutionStatus = ExecutionStatus;
 
 impl fmt::Display for ExecutionStatus {
@@ -82,7 +84,7 @@ impl fmt::Display for ExecutionStatus {
     }
 }
 
-/// A text that names no status.
+/// The error for a text that is not the name of a status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a status; there are idle, running, paused, waiting_for_confirmation, finished, error, stuck, \
@@ -96,7 +98,7 @@ pub struct UnknownStatus {
 impl FromStr for ExecutionStatus {
     type Err = UnknownStatus;
 
-    /// Reads a name in any case; the seed writes `WAITING_FOR_CONFIRMATION`.
+    /// Reads a name in upper or lower case, because the seed writes `WAITING_FOR_CONFIRMATION`.
     fn from_str(text: &str) -> Result<Self, UnknownStatus> {
         Self::ALL
             .into_iter()
@@ -105,21 +107,21 @@ impl FromStr for ExecutionStatus {
     }
 }
 
-/// What one event does to the status.
+/// The effect of one event on the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// The status does not change.
     Keep,
-    /// It is this from now on.
+    /// The status changes to this one.
     Set(ExecutionStatus),
-    /// A person spoke: what was finished or stuck is idle again.
+    /// The user sent a message: a finished or stuck conversation becomes idle.
     Spoken,
-    /// A person refused an action: idle, unless there are others to decide on.
+    /// The user rejected an action: the conversation becomes idle, unless other actions still wait for a decision.
     Refused,
 }
 
 impl Effect {
-    /// The effect of one event, from its payload: what a writer needs to know, without reading all of it.
+    /// Returns the effect of one event, from its payload. It is for writers, and does not decode the whole payload.
     #[must_use]
     pub fn of(envelope: &Envelope, payload: &str) -> Self {
         use ExecutionStatus::{Error, Finished, Paused, Running};
@@ -153,7 +155,7 @@ impl Effect {
             }
             kind::PAUSE | kind::INTERRUPT => Self::Set(Paused),
             kind::CONVERSATION_ERROR => Self::Set(Error),
-            // What OpenHands V0 wrote is raised first: it is only ever imported.
+            // Events of OpenHands V0 are only imported. They are converted to this version first.
             other if other.starts_with("action:") || other.starts_with("observation:") => {
                 let id = envelope.id.clone().unwrap_or_else(EventId::mint);
                 let given = Given { id: Some(&id), timestamp: None };
@@ -163,7 +165,7 @@ impl Effect {
         }
     }
 
-    /// The effect of one event.
+    /// Returns the effect of one event.
     #[must_use]
     pub fn of_event(event: &Event) -> Self {
         use ExecutionStatus::{Error, Finished, Paused, Running};
@@ -203,7 +205,7 @@ impl Effect {
         }
     }
 
-    /// The status after this effect on `status`.
+    /// Returns the status after this effect on `status`.
     #[must_use]
     pub fn apply(self, status: ExecutionStatus) -> ExecutionStatus {
         match self {
@@ -218,7 +220,7 @@ impl Effect {
     }
 }
 
-/// The status that a state update of `key` to `value` tells, itself or within a snapshot of everything.
+/// Returns the status in a state update of `key` to `value`. It is the value itself, or is in a snapshot of all fields.
 pub(super) fn told(key: &str, value: Raw<'_>) -> Option<ExecutionStatus> {
     let status = match key {
         "execution_status" | "agent_status" => value,

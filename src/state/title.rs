@@ -1,13 +1,13 @@
-//! What a conversation could be called while nobody has named it: its first message, cut to length.
+//! Makes a title for a conversation that has no name yet: its first message, cut to length.
 //!
-//! Source: `runtime.md` section 10. Lengths are in code points and white space is Python's, as there.
+//! Source: `docs/reference/operations.md#titles`. As there, lengths are in code points and white space is Python's.
 
 use crate::event::{Content, MessageEvent, Source};
 
-/// How long a title is by default, in code points.
+/// The default length of a title, in code points.
 pub const TITLE_LENGTH: usize = 50;
 
-/// The text of a message that a title can be made of: a person's, with something to read in it.
+/// Returns the text that a title can be made of. `None` unless the user wrote the message and its text is not blank.
 #[must_use]
 pub fn candidate(message: &MessageEvent) -> Option<String> {
     if message.common.source != Source::User {
@@ -18,8 +18,9 @@ pub fn candidate(message: &MessageEvent) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The title that stands in where no model makes one: `message`, or its beginning and three dots, together
-/// at most `length` code points (at least 3).
+/// Returns the title that is used if no model makes one: `message`, or its beginning and three dots.
+///
+/// It has at most `length` code points; `length` is at least 3.
 #[must_use]
 pub fn fallback(message: &str, length: usize) -> String {
     let message = strip(message);
@@ -29,7 +30,7 @@ pub fn fallback(message: &str, length: usize) -> String {
     message.chars().take(length.saturating_sub(3)).chain("...".chars()).collect()
 }
 
-/// Whether Python's `str.strip` would leave nothing.
+/// Returns whether Python's `str.strip` would leave nothing of `text`.
 pub(crate) fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }
@@ -38,7 +39,7 @@ fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// Python also counts the four separators of ASCII.
+/// Python also counts the four ASCII separators as white space.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }

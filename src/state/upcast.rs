@@ -1,8 +1,9 @@
-//! Yesterday's base state to one that SDK 1.58 opens, one step a function.
+//! Upcasts an old base state to one that SDK 1.58 opens. Each step is one function.
 //!
-//! The steps were found in the reference's history from August 2025 (before 1.0) to 1.43, and by asking 1.58 what
-//! it refuses. Unlike an event, an old base state often loads and then means something else (what it ignores is
-//! lost), so every step looks at every document. What is stored stays as it was written.
+//! The steps come from the reference's history from August 2025 (before 1.0) to 1.43, and from tests of what 1.58
+//! rejects. Unlike an old event, an old base state often loads and then means something else, because 1.58 ignores
+//! and so loses members that it does not know. Every step therefore checks every document. The stored document is
+//! not changed.
 
 use std::borrow::Cow;
 
@@ -10,10 +11,10 @@ use super::base::BaseStateError;
 use crate::event::draft::{Draft, Members};
 use crate::event::json::{self, Raw};
 
-/// One change of the format that a base state was raised over.
+/// One change of the base state's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BaseStep {
-    /// Kinds with the module's path before them lose it.
+    /// Kinds lose the module path in front of them.
     ClassNames,
     /// `agent_status`, or three flags, become `execution_status`.
     Status,
@@ -25,20 +26,20 @@ pub enum BaseStep {
     Stats,
     /// A model's `service_id` becomes its `usage_id`.
     UsageIds,
-    /// Servers lose the `mcpServers` around them and what is no longer said of a server.
+    /// Servers lose the `mcpServers` around them and the members that a server no longer has.
     Servers,
     /// The agent's `security_analyzer` becomes the conversation's.
     SecurityAnalyzer,
     /// `secrets_manager` becomes `secret_registry`.
     Secrets,
-    /// There is a workspace: the folder that the tools worked in.
+    /// A workspace is added: the folder that the tools worked in.
     Workspace,
-    /// Tools go by their names of today, without the folders they worked in.
+    /// Tools get their current names and lose the folders they worked in.
     Tools,
 }
 
 impl BaseStep {
-    /// Every step, in the order they are taken.
+    /// All steps, in the order in which they are applied.
     pub const ALL: &'static [Self] = &[
         Self::ClassNames,
         Self::Status,
@@ -53,7 +54,7 @@ impl BaseStep {
         Self::Tools,
     ];
 
-    /// Its name in reports.
+    /// The step's name in reports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -88,22 +89,22 @@ impl BaseStep {
     }
 }
 
-/// A base state that was raised.
+/// A base state that was upcast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpcastBaseState {
-    /// Today's document.
+    /// The document in the current format.
     pub document: String,
-    /// The steps that had something to raise, in order.
+    /// The steps that changed the document, in order.
     pub steps: Vec<BaseStep>,
 }
 
-/// The folder of a conversation whose base state tells of none: the reference's default.
+/// The folder of a conversation whose base state names none: the reference's default.
 const WORKING_DIR: &str = "workspace/project";
 
-/// Raises the text of a `base_state.json` to today's format; `None` where no step has anything to raise.
+/// Upcasts the text of a `base_state.json` to the current format. `None` if no step changes anything.
 ///
 /// # Errors
-/// [`BaseStateError::Document`] where the text is no JSON object.
+/// [`BaseStateError::Document`] if the text is not a JSON object.
 pub fn upcast_base_state(document: &str) -> Result<Option<UpcastBaseState>, BaseStateError> {
     json::scan(document, |_, _| ()).map_err(BaseStateError::Document)?;
     let mut state = Members::of(Raw::checked(document.trim_matches([' ', '\n', '\r', '\t'])));
@@ -114,7 +115,7 @@ pub fn upcast_base_state(document: &str) -> Result<Option<UpcastBaseState>, Base
     Ok(Some(UpcastBaseState { document: state.to_json(), steps }))
 }
 
-/// Until 2025-09-18 every kind had its module's path before it.
+/// Until 2025-09-18 every kind had its module path in front of it.
 fn class_names(state: &mut Members<'_>) -> bool {
     every_object(state, &mut |object| {
         let Some(kind) = object.str("kind").map(Cow::into_owned) else { return false };
@@ -128,7 +129,7 @@ fn class_names(state: &mut Members<'_>) -> bool {
     })
 }
 
-/// `agent_status` until 2025-11-04; before 2025-09-15 a flag each for being finished, paused and waiting.
+/// The status was `agent_status` until 2025-11-04. Before 2025-09-15 there were three flags: finished, paused, waiting.
 fn status(state: &mut Members<'_>) -> bool {
     let flags = [
         ("agent_finished", "finished"),
@@ -146,7 +147,7 @@ fn status(state: &mut Members<'_>) -> bool {
     changed
 }
 
-/// Until 2025-09-21 confirming was a matter of yes or no.
+/// Until 2025-09-21 the confirmation mode was true or false.
 fn confirmation_policy(state: &mut Members<'_>) -> bool {
     let Some(mode) = state.remove("confirmation_mode") else { return false };
     if !state.has("confirmation_policy") {
@@ -157,7 +158,7 @@ fn confirmation_policy(state: &mut Members<'_>) -> bool {
     true
 }
 
-/// Until 2025-10-21 skills were microagents: with triggers, for tasks, or of a repository.
+/// Until 2025-10-21 skills were microagents. There were three kinds: with triggers, for tasks and of a repository.
 fn skills(state: &mut Members<'_>) -> bool {
     let mut changed = state.rename("activated_knowledge_microagents", "activated_knowledge_skills");
     let Some(context) = state.object("agent").and_then(|agent| agent.object("agent_context")) else {
@@ -182,18 +183,18 @@ fn skills(state: &mut Members<'_>) -> bool {
     changed
 }
 
-/// Until 2025-10-18 metrics were kept by service.
+/// Until 2025-10-18 the keys of the metrics were services.
 fn stats(state: &mut Members<'_>) -> bool {
     state.object("stats").is_some_and(|stats| stats.rename("service_to_metrics", "usage_to_metrics"))
 }
 
-/// Until 2025-10-18 a model's usage was its service.
+/// Until 2025-10-18 a model's usage id was called its service id.
 fn usage_ids(state: &mut Members<'_>) -> bool {
     let Some(agent) = state.object("agent") else { return false };
     every_object(agent, &mut |object| object.has("model") && object.rename("service_id", "usage_id"))
 }
 
-/// Until 1.31 servers stood within `mcpServers`, and anything could be said of one.
+/// Until 1.31 the servers were inside `mcpServers`, and a server could have any members.
 fn servers(state: &mut Members<'_>) -> bool {
     let Some(agent) = state.object("agent") else { return false };
     let mut changed = flat_servers(agent, "mcp_config");
@@ -204,7 +205,7 @@ fn servers(state: &mut Members<'_>) -> bool {
     changed
 }
 
-/// What is said of a server today; anything else makes the reference refuse the conversation.
+/// The members that a server has today. With any other member, the reference rejects the conversation.
 const SERVER: &[&str] = &[
     "url",
     "transport",
@@ -261,13 +262,13 @@ fn security_analyzer(state: &mut Members<'_>) -> bool {
     true
 }
 
-/// Until 2025-09-30 there was no workspace; each tool had been told its folder.
+/// Until 2025-09-30 there was no workspace. Each tool got its folder as a parameter.
 fn workspace(state: &mut Members<'_>) -> bool {
     if state.has("workspace") {
         return false;
     }
-    let told = state.remove("working_dir").and_then(|folder| folder.as_str().map(Cow::into_owned));
-    let folder = told.or_else(|| working_dir(state)).unwrap_or_else(|| WORKING_DIR.to_owned());
+    let stated = state.remove("working_dir").and_then(|folder| folder.as_str().map(Cow::into_owned));
+    let folder = stated.or_else(|| working_dir(state)).unwrap_or_else(|| WORKING_DIR.to_owned());
     let workspace = [("working_dir", Draft::text(folder)), ("kind", Draft::json("\"LocalWorkspace\""))];
     state.set("workspace", Draft::object_of(workspace));
     true
@@ -281,7 +282,7 @@ fn working_dir(state: &mut Members<'_>) -> Option<String> {
     })
 }
 
-/// Until 2025-11-04 a tool was asked for by its class, and had been told its folder; the conversation says that now.
+/// Until 2025-11-04 a tool was named by its class and got its folder as a parameter. Now the workspace has the folder.
 fn tools(state: &mut Members<'_>) -> bool {
     let Some(tools) = state.object("agent").and_then(|agent| agent.get_mut("tools")).and_then(Draft::array)
     else {
@@ -312,7 +313,7 @@ fn tool_name(class: &str) -> Option<&'static str> {
     }
 }
 
-/// Shows `change` every object within, the outer before the inner; answers whether any was changed.
+/// Calls `change` for this object and every object in it, the outer before the inner. Returns whether any changed.
 fn every_object(object: &mut Members<'_>, change: &mut impl FnMut(&mut Members<'_>) -> bool) -> bool {
     let mut changed = change(object);
     for (_, member) in object.iter_mut() {

@@ -1,7 +1,7 @@
-//! Tables `admin_act` and `admin_receipt`: who did what to the file that no append tells.
+//! Tables `admin_act` and `admin_receipt`: the log of changes to the file other than appends, and of who made them.
 //!
-//! An act is written in the transaction of what it tells. It holds figures, digests and the reason that was
-//! given, never the content it was about. Rows are chained like events: a row's hash is the SHA-256 of
+//! An act is written in the same transaction as the change that it records. It holds figures, digests and the given
+//! reason, never the content. Rows are chained like events: a row's hash is the SHA-256 of
 //!
 //! ```text
 //! annals-act-v1\n
@@ -9,8 +9,8 @@
 //! <SHA-256 of the reason>\n<SHA-256 of the detail>\n<SHA-256 of the receipts>\n<hash of the act before>\n
 //! ```
 //!
-//! where what is absent is empty, digests are 64 hex digits, and the receipts are one line each:
-//! `<part> <sequence> <digest> <new digest> <name as JSON>\n`, `-` for what is absent.
+//! An absent value is empty, and a digest has 64 hex digits. Each receipt is one line,
+//! `<part> <sequence> <digest> <new digest> <name as JSON>\n`, with `-` for an absent value.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -47,18 +47,18 @@ const LAST_REMOVAL: &str =
 const WRITING: &str = "writing the administrative log";
 const READING: &str = "reading the administrative log";
 
-/// Who works with a store: what the administrative log says of those who change it other than by appending.
+/// The user, the host and the program that use a store. The administrative log records them with each act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
-    /// As the operating system calls them; `None` where nobody said.
+    /// The user's name in the operating system. `None` if it is not known.
     pub user: Option<String>,
-    /// On which machine.
+    /// The name of the machine.
     pub host: Option<String>,
-    /// With which program, and its version.
+    /// The program and its version.
     pub program: String,
 }
 
-/// This library, for nobody in particular.
+/// This library, without a user and a host.
 impl Default for Actor {
     fn default() -> Self {
         Self { user: None, host: None, program: concat!("annals ", env!("CARGO_PKG_VERSION")).into() }
@@ -66,7 +66,7 @@ impl Default for Actor {
 }
 
 impl Actor {
-    /// Who, where and with what, in a line.
+    /// Returns the user, the host and the program in one line.
     pub(super) fn to_line(&self) -> String {
         let user = self.user.as_deref().unwrap_or_default();
         let host = self.host.as_ref().map(|host| format!("@{host}")).unwrap_or_default();
@@ -74,25 +74,25 @@ impl Actor {
     }
 }
 
-/// What can be done to a file other than appending.
+/// The kinds of changes to a file other than appends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActKind {
-    /// A conversation was deleted; its bytes stay until their room is used again.
+    /// A conversation was deleted. Its bytes stay in the file until their space is reused.
     Delete,
     /// A conversation was erased, every byte of it.
     Erase,
-    /// Text was taken out of a conversation.
+    /// Text was removed from a conversation.
     Redact,
-    /// A conversation was deleted because a rule said so.
+    /// A conversation was deleted by a retention rule.
     Prune,
     /// A conversation's payloads were compressed.
     Archive,
-    /// And decompressed again.
+    /// A conversation's payloads were decompressed again.
     Unarchive,
-    /// An import took over files, or a conversation, that it would have refused.
+    /// An import took over files, or a conversation, that it rejects by default.
     Accept,
-    /// The file was written anew without its free pages.
+    /// The file was rewritten without its free pages.
     Vacuum,
     /// The file was made from a backup.
     Restore,
@@ -119,38 +119,38 @@ impl ActKind {
 /// One act of the administrative log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
-    /// Its number, from 1.
+    /// The act's number, from 1.
     pub number: u64,
-    /// When, by the clock of the machine.
+    /// The time of the act, by the machine's clock.
     pub at: Timestamp,
-    /// What was done; see [`ActKind::as_str`].
+    /// The kind of the act; see [`ActKind::as_str`].
     pub act: String,
-    /// The id of the conversation it was done to.
+    /// The id of the conversation that was changed.
     pub conversation: Option<String>,
-    /// Why, as it was given.
+    /// The reason, as it was given.
     pub reason: Option<String>,
     /// Who did it.
     pub actor: Actor,
     /// Figures: a JSON object.
     pub detail: String,
-    /// Its link of the log's chain.
+    /// The act's link in the log's chain.
     pub hash: Digest,
-    /// How many receipts it has.
+    /// The number of its receipts.
     pub receipts: u64,
 }
 
-/// One thing that an act took out or changed.
+/// One item that an act removed or changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
-    /// What it is: event, `base_state`, attachment, …
+    /// The kind of item: event, `base_state`, attachment, …
     pub part: String,
-    /// An event's id, a field's name, a path; "" where there is only one.
+    /// An event's id, a field's name or a path. Empty if there is only one item of this kind.
     pub name: String,
-    /// Of an event.
+    /// The sequence of an event.
     pub sequence: Option<u64>,
-    /// The SHA-256 of what was there.
+    /// The SHA-256 of the old content.
     pub digest: Option<Digest>,
-    /// The SHA-256 of what is there now.
+    /// The SHA-256 of the new content.
     pub new_digest: Option<Digest>,
 }
 
@@ -178,7 +178,7 @@ pub(super) struct NewAct<'a> {
     pub receipts: &'a [Receipt],
 }
 
-/// Writes an act down; answers its number. Runs within the transaction of what it tells.
+/// Writes an act and returns its number. Runs in the transaction of the change that the act records.
 pub(super) fn write(db: &Connection, actor: &Actor, new: &NewAct<'_>, now: Timestamp) -> Result<u64> {
     let last: Option<(i64, [u8; 32])> = db
         .prepare_cached(LAST)
@@ -203,14 +203,14 @@ pub(super) fn write(db: &Connection, actor: &Actor, new: &NewAct<'_>, now: Times
     insert(db, &Act { hash: link(&act, new.receipts, previous), ..act }, new.receipts)
 }
 
-/// The number of the newest act that took something out; 0 where none did.
+/// Returns the number of the newest act that removed something. 0 if there is none.
 pub(super) fn last_removal(db: &Connection) -> Result<i64> {
     db.prepare_cached(LAST_REMOVAL)
         .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
         .doing(READING)
 }
 
-/// Where the chain of acts ends.
+/// Returns the end of the chain of acts.
 pub(super) fn end(db: &Connection) -> Result<ChainEnd> {
     let last: Option<(i64, [u8; 32])> = db
         .prepare_cached(LAST)
@@ -222,7 +222,7 @@ pub(super) fn end(db: &Connection) -> Result<ChainEnd> {
     }))
 }
 
-/// Writes an act that is whole; answers its number.
+/// Writes an act that already has its number and hash. Returns the number.
 pub(super) fn insert(db: &Connection, act: &Act, receipts: &[Receipt]) -> Result<u64> {
     let number = act.number.cast_signed();
     db.prepare_cached(INSERT)
@@ -259,7 +259,7 @@ pub(super) fn insert(db: &Connection, act: &Act, receipts: &[Receipt]) -> Result
     Ok(act.number)
 }
 
-/// The hash of an act after the one whose hash is `previous`.
+/// Returns the hash of an act. `previous` is the hash of the act before it.
 fn link(act: &Act, receipts: &[Receipt], previous: Digest) -> Digest {
     let optional = |text: &Option<String>| text.clone().unwrap_or_default();
     let receipts: String = receipts.iter().map(Receipt::line).collect();
@@ -323,7 +323,7 @@ pub(super) fn receipts(db: &Connection, number: u64) -> Result<Vec<Receipt>> {
         .doing(READING)
 }
 
-/// What stood and what stands in this part of a conversation, for each receipt of it, the oldest first.
+/// Returns the old and the new digest of each receipt for this part of a conversation, the oldest first.
 pub(super) fn changes(
     db: &Connection,
     conversation: &str,
@@ -342,14 +342,14 @@ pub(super) fn changes(
         .doing(READING)
 }
 
-/// Every time this was done to a conversation of that id, the first first.
+/// Returns all acts of one kind on conversations with this id, the oldest first.
 pub(super) fn acts_of(db: &Connection, conversation: &str, kind: ActKind) -> Result<Vec<Act>> {
     db.prepare_cached(ACTS_OF)
         .and_then(|mut statement| statement.query_map([conversation, kind.as_str()], act)?.collect())
         .doing(READING)
 }
 
-/// When this was last done to a conversation of that id.
+/// Returns the time of the last act of one kind on a conversation with this id.
 pub(super) fn last(db: &Connection, conversation: &str, act: ActKind) -> Result<Option<Timestamp>> {
     db.prepare_cached(LAST_OF)
         .and_then(|mut statement| {
@@ -358,7 +358,7 @@ pub(super) fn last(db: &Connection, conversation: &str, act: ActKind) -> Result<
         .doing(READING)
 }
 
-/// Checks the chain of acts.
+/// Checks the chain of acts. Returns one text for each fault.
 pub(super) fn verify(db: &Connection) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     let (mut number, mut hash) = (0, Digest::START);
@@ -382,27 +382,28 @@ pub(super) fn verify(db: &Connection) -> Result<Vec<String>> {
 }
 
 impl Store {
-    /// Acts of the administrative log behind the one numbered `after` (0 for the first), the oldest first,
-    /// at most `limit` and never more than [`PAGE_MAX`].
+    /// Returns the acts of the administrative log after act number `after` (0 for the start), the oldest first.
+    ///
+    /// Returns at most `limit` acts and never more than [`PAGE_MAX`].
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any error of reading the file.
     pub fn admin_log(&self, after: u64, limit: usize) -> Result<Vec<Act>> {
         self.read(|db| acts(db, after, limit.clamp(1, PAGE_MAX)))
     }
 
-    /// What an act took out or changed.
+    /// Returns what an act removed or changed.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any error of reading the file.
     pub fn receipts(&self, act: u64) -> Result<Vec<Receipt>> {
         self.read(|db| receipts(db, act))
     }
 
-    /// When a conversation of this id was erased, where one was.
+    /// Returns when a conversation with this id was last erased. `None` if none was.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any error of reading the file.
     pub fn erased_at(&self, conversation: &ConversationId) -> Result<Option<Timestamp>> {
         self.read(|db| last(db, conversation.as_str(), ActKind::Erase))
     }

@@ -1,8 +1,8 @@
 //! One append within a transaction: the contract of the log.
 //!
-//! All or nothing; a known id with the same bytes is answered with where it is, once what came with it is in
-//! place too (`retry.rs`); a wrong expectation tells both numbers; HEAD, base state and catalogue move together
-//! with the events.
+//! An append is all or nothing. An event whose id is known with the same bytes gets the place of the known event; the
+//! changes that came with it are made unless they were made before (`retry.rs`). If the expectation is wrong, the
+//! error has both numbers. HEAD, base state and catalogue change together with the events.
 
 use std::collections::HashMap;
 
@@ -19,49 +19,49 @@ use crate::ids::{ConversationId, EventId, Position, Sequence, Timestamp, Version
 use crate::state::base::FieldChange;
 use crate::state::status::Effect;
 
-/// Where an appended event is.
+/// The place of an appended event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
-    /// Its place in its conversation.
+    /// The event's place in its conversation.
     pub sequence: Sequence,
-    /// Its place in the whole log.
+    /// The event's place in the whole log.
     pub position: Position,
-    /// True where it was there before this append: a retry.
+    /// True if the event was stored before this append: a retry.
     pub known: bool,
 }
 
-/// Where HEAD should stand.
+/// The place that HEAD should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Head {
     /// At this event.
     At(EventId),
-    /// Before everything: the next event starts a tree of its own.
+    /// Before all events. The next event starts a tree of its own.
     Empty,
 }
 
 /// Changes of the base state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseStateChange {
-    /// The version the writer has seen; `None` for whatever it is.
+    /// The version that the writer expects. `None` accepts any version.
     pub expected: Option<Version>,
     /// The fields that change.
     pub fields: Vec<FieldChange>,
 }
 
-/// What one append writes, all of it or nothing.
+/// What one append writes: all of it or nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Append {
-    /// What the writer believes of the conversation's length.
+    /// The length of the conversation that the writer expects.
     pub expected: Expected,
     /// The events, in order; may be empty.
     pub events: Vec<NewEvent>,
     /// Changes of the base state, made after the events.
     pub base_state: Option<BaseStateChange>,
-    /// Where HEAD goes after the events; `None` leaves it at the last event that moves it.
+    /// The place of HEAD after the events. `None` leaves HEAD at the last event that moves it.
     pub head: Option<Head>,
 }
 
-/// An append on its way to the writer, with what could be worked out outside the lock.
+/// An append on its way to the writer, with the values that are computed before the lock is taken.
 pub(super) struct Request {
     pub conversation: ConversationId,
     pub append: Append,
@@ -75,7 +75,7 @@ impl Request {
         Self { conversation, append, effects }
     }
 
-    /// How much it holds, for the limits of a transaction and of what waits.
+    /// Returns its size in bytes, for the limits of a transaction and of the queue.
     pub(super) fn bytes(&self) -> usize {
         let events: usize = self.append.events.iter().map(|event| event.payload().len()).sum();
         let fields = self.append.base_state.iter().flat_map(|change| &change.fields);
@@ -84,7 +84,7 @@ impl Request {
     }
 }
 
-/// The appends of one transaction: rows of the catalogue are read once and written once for all of them.
+/// The appends of one transaction. Each row of the catalogue is read once and written once for all of them.
 pub(super) struct Session<'a> {
     db: &'a Connection,
     now: Timestamp,
@@ -92,24 +92,25 @@ pub(super) struct Session<'a> {
     entries: HashMap<ConversationId, Open>,
 }
 
-/// A conversation's row in use.
+/// A conversation's catalogue row while the session uses it.
 #[derive(Clone)]
 struct Open {
     entry: Entry,
-    /// Whether it has to be written back.
+    /// True if the row has to be written back.
     changed: bool,
 }
 
-/// How a request went that nothing was prepared to undo.
+/// The result of a request that ran without a savepoint.
 pub(super) enum Tried {
-    /// It is answered, and left no trace where it failed.
+    /// The answer. If it is an error, the request left no trace.
     Answered(Result<Vec<Appended>>),
-    /// It failed half way: the transaction must not be committed.
+    /// The request failed half way. The transaction must not be committed.
     Torn(Error),
 }
 
-/// Whether a request that fails leaves no trace by itself: a statement that fails undoes itself, and
-/// everything that can be wrong with a single event is found before anything is written.
+/// Returns whether this request leaves no trace if it fails without a savepoint.
+///
+/// A statement that fails undoes itself, and every error of a single event is found before anything is written.
 fn fails_cleanly(request: &Request) -> bool {
     request.append.events.len() == 1 && request.append.base_state.is_none() && request.append.head.is_none()
 }
@@ -119,7 +120,7 @@ impl<'a> Session<'a> {
         Self { db, now: Timestamp::now(), position: None, entries: HashMap::new() }
     }
 
-    /// Writes one request in the hope that it succeeds.
+    /// Writes one request without a savepoint: usually it succeeds.
     pub(super) fn try_append(&mut self, request: &Request) -> Tried {
         match self.append(request) {
             Err(error) if !fails_cleanly(request) => Tried::Torn(error),
@@ -127,7 +128,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Writes one request; leaves no trace of it when it fails. Costs a journal of every page it changes.
+    /// Writes one request and leaves no trace if it fails. This costs a journal entry for every page that it changes.
     pub(super) fn append_or_undo(&mut self, request: &Request) -> Result<Vec<Appended>> {
         if fails_cleanly(request) {
             return self.append(request);
@@ -145,7 +146,7 @@ impl<'a> Session<'a> {
         answer
     }
 
-    /// Writes the catalogue's rows back; the transaction can be committed then.
+    /// Writes the catalogue's rows back. After that the transaction can be committed.
     pub(super) fn finish(self) -> Result<()> {
         for open in self.entries.values().filter(|open| open.changed) {
             open.entry.save(self.db, self.now)?;
@@ -212,14 +213,14 @@ impl<'a> Session<'a> {
         Ok(places)
     }
 
-    /// Moves HEAD by itself and changes the base state, which write to the catalogue themselves.
+    /// Moves HEAD and changes the base state. Both write to the catalogue themselves.
     fn append_state(&mut self, request: &Request, missing: Missing) -> Result<()> {
         let head = request.append.head.as_ref().filter(|_| missing.head);
         let base_state = request.append.base_state.as_ref().filter(|_| missing.base_state);
         if head.is_none() && base_state.is_none() {
             return Ok(());
         }
-        // The row is written back before and read anew afterwards.
+        // The row is written back before these changes, and read again when it is needed next.
         let Some(open) = self.entries.remove(&request.conversation) else { return Ok(()) };
         if open.changed {
             open.entry.save(self.db, self.now)?;
@@ -234,7 +235,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Writes one event at the end of the conversation, or finds it there.
+/// Writes one event at the end of the conversation, or finds it in the conversation.
 pub(super) fn append_event(
     db: &Connection,
     conversation: &ConversationId,
@@ -267,7 +268,7 @@ pub(super) fn append_event(
     }
 }
 
-/// The first event of all has no event before it that it could follow.
+/// Rejects a first event that names a parent: there is no event before it.
 fn refuse_parent_of_first(conversation: &ConversationId, events: &[NewEvent]) -> Result<()> {
     match events.first().and_then(|first| Some((first, first.envelope().named_parent()?))) {
         Some((first, parent)) => Err(unknown_parent(conversation, first, parent)),
@@ -296,7 +297,7 @@ fn check_parent(
     Err(unknown_parent(conversation, event, parent))
 }
 
-/// Moves HEAD by itself and remembers that it was moved.
+/// Moves HEAD without an event and records the move.
 pub(super) fn set_head(
     db: &Connection,
     conversation: &ConversationId,

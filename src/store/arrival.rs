@@ -1,8 +1,8 @@
-//! Table `arrival`: conversations that are on their way in and not all here yet.
+//! Table `arrival`: conversations whose import or copy is not finished.
 //!
 //! An import and a copy from another file write in steps, so that neither memory nor a transaction grows
-//! with a conversation. A row here stands from the first step to the last: whoever finds one afterwards
-//! knows that the way was cut short, and from where it can be gone again.
+//! with a conversation. The row exists from the first step to the last. A row that is left afterwards shows
+//! that the import was interrupted, and names the source to repeat it from.
 
 use rusqlite::{Connection, params};
 
@@ -20,18 +20,18 @@ const IS_UNDER_WAY: &str = "SELECT 1 FROM arrival WHERE conversation = ?1";
 const UNFINISHED: &str = "SELECT c.id, a.source, a.began_at FROM arrival AS a \
      JOIN conversation AS c ON c.key = a.conversation ORDER BY c.key";
 
-/// A conversation whose import, or copy, began and never ended.
+/// A conversation whose import or copy began and did not end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
     /// The conversation.
     pub conversation: ConversationId,
     /// The path it was read from.
     pub source: String,
-    /// When that began.
+    /// When the import or copy began.
     pub began_at: Timestamp,
 }
 
-/// Says that a conversation is on its way in from `source`.
+/// Records that the import of a conversation from `source` has begun.
 pub(super) fn begin(db: &Connection, key: i64, source: &str, now: Timestamp) -> Result<()> {
     change::replaced(db, key, &[Subject::Arrival], || {
         db.prepare_cached(BEGIN)
@@ -41,35 +41,36 @@ pub(super) fn begin(db: &Connection, key: i64, source: &str, now: Timestamp) -> 
     })
 }
 
-/// Whether a conversation is on its way in.
+/// Returns whether the import of a conversation is not finished.
 pub(super) fn is_under_way(db: &Connection, key: i64) -> Result<bool> {
     db.prepare_cached(IS_UNDER_WAY)
         .and_then(|mut statement| statement.exists([key]))
         .doing("looking for an unfinished import")
 }
 
-/// Says that it is all here.
+/// Records that the import of a conversation has ended.
 pub(super) fn end(db: &Connection, key: i64) -> Result<()> {
     change::replaced(db, key, &[Subject::Arrival], || forget(db, key))
 }
 
-/// Forgets it with the conversation.
+/// Deletes the row of a conversation.
 pub(super) fn forget(db: &Connection, key: i64) -> Result<()> {
     db.prepare_cached(END).and_then(|mut statement| statement.execute([key])).doing("ending an import")?;
     Ok(())
 }
 
 impl Store {
-    /// Whether an import of this conversation, or its copy from another file, began and did not end.
+    /// Returns whether an import of this conversation, or its copy from another file, began and did not end.
     pub(crate) fn is_unfinished(&self, conversation: &ConversationId) -> Result<bool> {
         self.read(|db| catalogue::find(db, conversation)?.map_or(Ok(false), |key| is_under_way(db, key)))
     }
 
-    /// The conversations whose import, or copy from another file, began and did not end: it was cut short,
-    /// or another process is at it right now. In the order they came.
+    /// Returns the conversations whose import, or copy from another file, began and did not end.
+    ///
+    /// The import was interrupted, or another process is doing it right now. The order is that of their creation.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any error of reading the file.
     pub fn unfinished(&self) -> Result<Vec<Unfinished>> {
         let rows: Vec<(String, String, i64)> = self.read(|db| {
             db.prepare_cached(UNFINISHED)

@@ -1,4 +1,4 @@
-//! Tables `blob` and `attachment`: files of a conversation that are not events, each content kept once.
+//! Tables `blob` and `attachment`: files of a conversation that are not events. Each content is stored once.
 
 use std::io::{ErrorKind, Read, Write};
 
@@ -30,30 +30,30 @@ const DETACH: &str = "DELETE FROM attachment WHERE conversation = ?1 AND path = 
 
 const COPY_BYTES: usize = 64 << 10;
 
-/// A file kept beside a conversation's events.
+/// A file that is stored beside a conversation's events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// Its path within the conversation's folder; an empty folder's ends in `/`.
+    /// The path within the conversation's folder. The path of an empty folder ends in `/`.
     pub path: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// The SHA-256 of its content.
+    /// The SHA-256 of the content.
     pub digest: Digest,
-    /// Why it is no event, where it looked like one.
+    /// Why the file is not an event, if it looked like one.
     pub reason: Option<String>,
-    /// What its SHA-256 was before something was taken out of it, the oldest first.
+    /// The SHA-256 of the content before each redaction, the oldest first.
     pub redacted_from: Vec<Digest>,
 }
 
 impl Attachment {
-    /// Whether a content of this digest is the one that is kept, or the one before something was taken out.
+    /// Returns whether this is the digest of the stored content or of the content before a redaction.
     #[must_use]
     pub fn is_or_was(&self, digest: Digest) -> bool {
         self.digest == digest || self.redacted_from.contains(&digest)
     }
 }
 
-/// A file to attach; `content` is read to its end, `bytes` long, and `digest` is known before.
+/// A file to attach. Its size and its digest are known before its content is read.
 pub(super) struct NewAttachment<'a> {
     pub path: &'a str,
     pub bytes: u64,
@@ -61,7 +61,7 @@ pub(super) struct NewAttachment<'a> {
     pub reason: Option<&'a str>,
 }
 
-/// Keeps a file beside a conversation; a content that is known is not read again.
+/// Stores a file beside a conversation. If the content is stored already, it is not read.
 pub(super) fn attach(
     db: &Connection,
     conversation: i64,
@@ -99,7 +99,7 @@ pub(super) fn attach(
     Ok(())
 }
 
-/// Attaches what a conversation of another file has attached, in place of what it has here.
+/// Replaces a conversation's attachments by those of a conversation in another file.
 pub(super) fn carry(here: (&Connection, i64), from: &Connection, attachments: &[Attachment]) -> Result<()> {
     let (db, conversation) = here;
     delete(db, conversation)?;
@@ -121,8 +121,9 @@ pub(super) fn carry(here: (&Connection, i64), from: &Connection, attachments: &[
     Ok(())
 }
 
-/// Copies a file, a buffer at a time, into a blob of the size it had before; answers how much there was. What cannot be
-/// read is the file's failure, and what cannot be written the store's.
+/// Copies a file into a blob of the expected size, one buffer at a time. Returns the number of bytes copied.
+///
+/// A read error is reported as the file's, a write error as the store's.
 fn copy((from, path): (&mut dyn Read, &str), to: &mut Blob<'_>, doing: &'static str) -> Result<u64> {
     let mut buffer = vec![0; COPY_BYTES];
     let mut copied = 0;
@@ -142,7 +143,7 @@ fn copy((from, path): (&mut dyn Read, &str), to: &mut Blob<'_>, doing: &'static 
     }
 }
 
-/// The attachments of a conversation, by path.
+/// Returns the attachments of a conversation, ordered by path.
 pub(super) fn list(db: &Connection, conversation: i64) -> Result<Vec<Attachment>> {
     let mut attachments = db
         .prepare_cached(LIST)
@@ -170,11 +171,12 @@ pub(super) fn list(db: &Connection, conversation: i64) -> Result<Vec<Attachment>
     Ok(attachments)
 }
 
-/// Is shown a file and its content, and answers what shall stand in its place, if anything.
+/// A callback that receives a file and its content and returns the new content. `None` if the content stays.
 pub(super) type EditContent<'e> = &'e mut dyn FnMut(&Attachment, &[u8]) -> Result<Option<Vec<u8>>>;
 
-/// Shows every attachment's path and content to `edit`, and keeps what it answers in the place of the
-/// content. Other conversations that have the same content keep it.
+/// Calls `edit` with every attachment and its content, and replaces the content if `edit` returns a new one.
+///
+/// Other conversations that have the same content keep it.
 pub(super) fn edit(db: &Connection, conversation: i64, edit: EditContent<'_>) -> Result<()> {
     for attachment in list(db, conversation)? {
         let mut content = Vec::with_capacity(usize::try_from(attachment.bytes).unwrap_or(0));
@@ -194,7 +196,7 @@ pub(super) fn edit(db: &Connection, conversation: i64, edit: EditContent<'_>) ->
     Ok(())
 }
 
-/// How many other conversations keep this content.
+/// Returns the number of other conversations that have this content.
 pub(super) fn shared(db: &Connection, conversation: i64, digest: Digest) -> Result<u64> {
     let count: i64 = db
         .prepare_cached(SHARED)
@@ -203,7 +205,7 @@ pub(super) fn shared(db: &Connection, conversation: i64, digest: Digest) -> Resu
     Ok(count.cast_unsigned())
 }
 
-/// Writes an attachment's content to `to`; false where there is none of that path.
+/// Writes an attachment's content to `to` and returns its length. `None` if no attachment has this path.
 fn write_content(db: &Connection, conversation: i64, path: &str, to: &mut dyn Write) -> Result<Option<u64>> {
     let doing = "reading an attachment";
     let found: Option<i64> = db
@@ -223,7 +225,7 @@ fn write_content(db: &Connection, conversation: i64, path: &str, to: &mut dyn Wr
     Ok(Some(copied as u64))
 }
 
-/// Detaches everything from a conversation and drops contents that nobody refers to any more.
+/// Detaches all files of a conversation and deletes each content that no other attachment uses.
 pub(super) fn delete(db: &Connection, conversation: i64) -> Result<()> {
     for attachment in list(db, conversation)? {
         detach(db, conversation, &attachment)?;
@@ -231,7 +233,7 @@ pub(super) fn delete(db: &Connection, conversation: i64) -> Result<()> {
     Ok(())
 }
 
-/// Detaches one file, and drops its content where nobody else refers to it.
+/// Detaches one file and deletes its content if no other attachment uses it.
 pub(super) fn detach(db: &Connection, conversation: i64, attachment: &Attachment) -> Result<()> {
     let doing = "deleting attachments";
     db.prepare_cached(DETACH)
@@ -244,7 +246,7 @@ pub(super) fn detach(db: &Connection, conversation: i64, attachment: &Attachment
 }
 
 impl Store {
-    /// The files kept beside a conversation's events, by path.
+    /// Returns the files that are stored beside a conversation's events, ordered by path.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -252,10 +254,10 @@ impl Store {
         self.snapshot(|db| list(db, catalogue::key(db, conversation)?))
     }
 
-    /// Keeps a file beside a conversation's events, in the place of what was kept under that path.
+    /// Stores a file beside a conversation's events. It replaces the file that was stored at this path.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], [`Error::AttachmentTooLarge`], and what writing can meet.
+    /// [`Error::UnknownConversation`], [`Error::AttachmentTooLarge`], and any error of writing the file.
     pub fn attach(&self, conversation: &ConversationId, path: &str, content: &[u8]) -> Result<()> {
         let new =
             NewAttachment { path, bytes: content.len() as u64, digest: Digest::of(content), reason: None };
@@ -265,10 +267,10 @@ impl Store {
         })
     }
 
-    /// Writes an attachment's content to `to`, without holding it in memory.
+    /// Writes an attachment's content to `to`, without holding it in memory. Returns its length in bytes.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], [`Error::UnknownAttachment`], [`Error::Io`] where `to` fails.
+    /// [`Error::UnknownConversation`], [`Error::UnknownAttachment`], [`Error::Io`] if writing to `to` fails.
     pub fn read_attachment(
         &self,
         conversation: &ConversationId,

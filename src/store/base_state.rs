@@ -1,10 +1,10 @@
-//! Tables `base_state`, `base_state_change` and `head_change`: the one document of a conversation that
-//! changes, and every change it went through.
+//! Tables `base_state`, `base_state_change` and `head_change`: the document of a conversation that changes,
+//! and all of its changes.
 //!
-//! `document` is the text as of `document_version`; later changes are rows of `base_state_change`, so a
-//! change costs its own bytes. After [`CHANGES_MAX`] of them the document is written anew and the first
-//! one is kept aside, so that the state as of any event can be told for ever. HEAD lives in the catalogue
-//! and is written into the document when it is read.
+//! `document` is the text as of `document_version`. Later changes are rows of `base_state_change`, so a change
+//! costs only its own bytes. After [`CHANGES_MAX`] of them the document is rewritten and the first document is
+//! kept, so that the state as of any event can always be rebuilt. HEAD is stored in the catalogue and is written
+//! into the document when the document is read.
 
 pub(super) mod carry;
 mod check;
@@ -30,8 +30,8 @@ const CREATE: &str =
 const LOAD: &str =
     "SELECT version, document, document_version, first_document FROM base_state WHERE conversation = ?1";
 const VERSION: &str = "SELECT version, document_version FROM base_state WHERE conversation = ?1";
-/// Within a version what is added to a field comes behind what the field is set to, whatever order the rows stand in: no
-/// chain holds that order.
+/// Within a version, an addition to a field comes after the value that the field is set to, whatever the order of the
+/// rows: no chain protects that order.
 const CHANGES: &str = "SELECT field, value FROM base_state_change \
      WHERE conversation = ?1 AND version > ?2 AND version <= ?3 ORDER BY version, field GLOB '*+', rowid";
 const AS_OF: &str = "SELECT max(version) FROM base_state_change WHERE conversation = ?1 AND sequence <= ?2";
@@ -58,7 +58,7 @@ const EDIT_VALUE: &str = "UPDATE base_state_change SET value = ?2 WHERE rowid = 
 
 const CHANGING: &str = "changing a base state";
 
-/// How many versions may stand between the stored document and the present one.
+/// The most versions between the stored document and the current one.
 const CHANGES_MAX: i64 = 64;
 
 /// A conversation's base state at some version.
@@ -70,7 +70,7 @@ pub struct BaseState {
     pub document: BaseDocument,
 }
 
-/// Creates the base state of a conversation that has none, and lets the catalogue follow it.
+/// Creates the base state of a conversation that has none, and updates the catalogue from it.
 pub(super) fn create(db: &Connection, key: i64, document: &BaseDocument) -> Result<()> {
     insert(db, key, document.as_str())?;
     let (leaf, empty) = document.head();
@@ -83,7 +83,7 @@ pub(super) fn create(db: &Connection, key: i64, document: &BaseDocument) -> Resu
     Ok(())
 }
 
-/// The version of the base state, if there is one.
+/// Returns the version of the base state. `None` if there is no base state.
 pub(super) fn version(db: &Connection, key: i64) -> Result<Option<Version>> {
     let version: Option<i64> = db
         .prepare_cached(VERSION)
@@ -92,7 +92,7 @@ pub(super) fn version(db: &Connection, key: i64) -> Result<Option<Version>> {
     Ok(version.map(|version| Version(version.cast_unsigned())))
 }
 
-/// Changes fields, if the version is still the expected one; answers the new version.
+/// Changes fields if the version is still the expected one. Returns the new version.
 pub(super) fn change(
     db: &Connection,
     conversation: &ConversationId,
@@ -107,7 +107,7 @@ pub(super) fn change(
     let (version, document_version) = match stored {
         Some(stored) => stored,
         None => {
-            // HEAD stays where the log has moved it; an empty document has nothing to say about it.
+            // HEAD stays where the log has moved it, because an empty document has no HEAD.
             insert(db, entry.key, "{}")?;
             (0, 0)
         }
@@ -135,7 +135,7 @@ pub(super) fn change(
     Ok(Version(next.cast_unsigned()))
 }
 
-/// What is written down of changes that are made to `version`: one change a field.
+/// Returns the rows that record `changes` to `version`: one change for each field.
 pub(super) fn rows(
     db: &Connection,
     key: i64,
@@ -148,8 +148,9 @@ pub(super) fn rows(
     }
 }
 
-/// Changes each field once: of two that set it the later counts, what adds to it is put together. `None` where
-/// that cannot be done without the value itself.
+/// Merges the changes of each field: the last one that sets it counts, and additions to it are combined.
+///
+/// `None` if two additions cannot be combined without the value itself.
 pub(super) fn merged(changes: &[FieldChange]) -> Option<Vec<FieldChange>> {
     let mut merged: Vec<FieldChange> = Vec::new();
     for change in changes {
@@ -166,7 +167,7 @@ pub(super) fn merged(changes: &[FieldChange]) -> Option<Vec<FieldChange>> {
     Some(merged)
 }
 
-/// Sets each field that changes to what all of the changes make of it.
+/// Returns one change for each field, which sets it to the result of all changes.
 fn settled(before: &BaseDocument, changes: &[FieldChange]) -> Result<Vec<FieldChange>> {
     let after = before.with(changes);
     let mut fields: Vec<&str> = changes.iter().map(|change| change.target().0).collect();
@@ -179,8 +180,8 @@ fn settled(before: &BaseDocument, changes: &[FieldChange]) -> Result<Vec<FieldCh
     Ok(fields.into_iter().map(settle).collect::<Result<_, _>>()?)
 }
 
-/// Takes over a whole document from outside, byte for byte: as version 0 where there is none, else as one
-/// more version that changes each field that differs.
+/// Stores a whole document from outside, byte for byte. It is version 0 if there is no base state. Otherwise it is one
+/// more version, which changes each field that differs.
 pub(super) fn replace(db: &Connection, entry: &Entry, document: &BaseDocument, now: Timestamp) -> Result<()> {
     let Some(stored) = version(db, entry.key)? else { return create(db, entry.key, document) };
     let before = document_at(db, entry.key, stored.0.cast_signed())?;
@@ -201,7 +202,7 @@ pub(super) fn replace(db: &Connection, entry: &Entry, document: &BaseDocument, n
     catalogue::set_head(db, entry.key, leaf.as_deref(), empty)
 }
 
-/// The fields that are not the same in both documents, with their new values.
+/// Returns the fields that differ between the documents, with their new values.
 fn changed_fields<'a>(old: &'a Object<'_>, new: &'a Object<'_>) -> Vec<(&'a str, Option<Raw<'a>>)> {
     let gone = old.keys().filter(|field| new.get(field).is_none()).map(|field| (field, None));
     let differ =
@@ -209,7 +210,7 @@ fn changed_fields<'a>(old: &'a Object<'_>, new: &'a Object<'_>) -> Vec<(&'a str,
     gone.chain(differ).collect()
 }
 
-/// Writes the document anew as of `version`, keeping the first one for the history.
+/// Replaces the stored document by the one as of `version`, and keeps the first document for the history.
 fn renew(db: &Connection, key: i64, document: &BaseDocument, version: i64) -> Result<()> {
     db.prepare_cached(RENEW)
         .and_then(|mut statement| statement.execute(params![key, document.as_str(), version]))
@@ -217,7 +218,7 @@ fn renew(db: &Connection, key: i64, document: &BaseDocument, version: i64) -> Re
     Ok(())
 }
 
-/// Writes down one field's change and lets the catalogue follow it.
+/// Records one field's change and updates the catalogue from it.
 fn add_change(
     db: &Connection,
     entry: &Entry,
@@ -232,7 +233,7 @@ fn add_change(
         .doing(CHANGING)?;
     let (target, extends) = change.target();
     if extends && matches!(target, "execution_status" | "tags") {
-        // The catalogue shows the whole field, and not what was added to it.
+        // The catalogue shows the whole field and not only the addition.
         let document = document_at(db, entry.key, version)?;
         return follow(db, entry.key, target, document.field(target));
     }
@@ -248,7 +249,7 @@ fn insert(db: &Connection, key: i64, document: &str) -> Result<()> {
     })
 }
 
-/// Lets the catalogue follow a field that it shows.
+/// Updates the catalogue if it shows this field.
 fn follow(db: &Connection, key: i64, field: &str, value: Option<Raw<'_>>) -> Result<()> {
     match field {
         "execution_status" => {
@@ -256,7 +257,7 @@ fn follow(db: &Connection, key: i64, field: &str, value: Option<Raw<'_>>) -> Res
             catalogue::set_status(db, key, status.as_deref().unwrap_or("idle"))
         }
         "tags" => {
-            // The catalogue is listed as a whole: what nobody could read there does not come into it.
+            // The catalogue is read in lists, so it does not show tags that are too long or not an object.
             let shown = |value: &Raw<'_>| value.is_object() && value.text().len() <= TAGS_BYTES_MAX;
             let tags = value.filter(shown).map_or("{}", Raw::text);
             catalogue::set_tags(db, key, tags)
@@ -271,7 +272,7 @@ fn follow(db: &Connection, key: i64, field: &str, value: Option<Raw<'_>>) -> Res
     }
 }
 
-/// Remembers that HEAD was moved by itself.
+/// Records that HEAD was moved without an event.
 pub(super) fn remember_head(
     db: &Connection,
     entry: &Entry,
@@ -291,8 +292,9 @@ pub(super) fn remember_head(
     })
 }
 
-/// The last time HEAD was moved by itself, no later than right behind the event at `sequence`: behind which
-/// event, and where to.
+/// Returns the last move of HEAD without an event, up to right after the event at `sequence`.
+///
+/// The result is the sequence of the event before the move, and the leaf that HEAD was moved to.
 pub(super) fn last_head_move(
     db: &Connection,
     key: i64,
@@ -309,8 +311,9 @@ pub(super) fn last_head_move(
         .doing("reading where HEAD was")
 }
 
-/// The last value a field was changed to, no later than right behind the event at `sequence`; the inner
-/// `None` where it was taken out, the outer one where it was not changed by then.
+/// Returns the last value that a field was changed to, up to right after the event at `sequence`.
+///
+/// The inner `None` means that the field was removed, the outer `None` that it was not changed by then.
 pub(super) fn last_change(
     db: &Connection,
     key: i64,
@@ -324,7 +327,7 @@ pub(super) fn last_change(
         .doing("reading the history of a base state")
 }
 
-/// The present base state, with HEAD as the catalogue has it.
+/// Returns the current base state, with HEAD from the catalogue.
 pub(super) fn load(db: &Connection, key: i64) -> Result<Option<BaseState>> {
     let Some(version) = version(db, key)? else { return Ok(None) };
     let document = document_at(db, key, version.0.cast_signed())?;
@@ -336,13 +339,13 @@ pub(super) fn load(db: &Connection, key: i64) -> Result<Option<BaseState>> {
     Ok(Some(BaseState { version, document }))
 }
 
-/// The present document as it was told, whatever HEAD has done since.
+/// Returns the current document as it is stored, without updating HEAD in it.
 pub(super) fn stored_document(db: &Connection, key: i64) -> Result<Option<BaseDocument>> {
     let Some(version) = version(db, key)? else { return Ok(None) };
     document_at(db, key, version.0.cast_signed()).map(Some)
 }
 
-/// The base state as it was right after the event at `sequence`; HEAD as the document then told it.
+/// Returns the base state as it was right after the event at `sequence`, with HEAD as in that document.
 pub(super) fn load_at(db: &Connection, key: i64, sequence: Sequence) -> Result<Option<BaseState>> {
     if version(db, key)?.is_none() {
         return Ok(None);
@@ -358,7 +361,7 @@ pub(super) fn load_at(db: &Connection, key: i64, sequence: Sequence) -> Result<O
     }))
 }
 
-/// The document as of a version, without HEAD.
+/// Returns the document as of a version, without updating HEAD in it.
 fn document_at(db: &Connection, key: i64, version: i64) -> Result<BaseDocument> {
     let (document, document_version, first): (String, i64, Option<String>) = db
         .prepare_cached(LOAD)
@@ -379,7 +382,7 @@ fn document_at(db: &Connection, key: i64, version: i64) -> Result<BaseDocument> 
     Ok(if changes.is_empty() { document } else { document.with(&changes) })
 }
 
-/// Shows the documents and every changed value to `edit`, and puts what it answers in their place.
+/// Calls `edit` with the documents and every changed value, and stores each text that it returns in their place.
 pub(super) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
     let doing = "reading a base state";
     let documents: Option<(String, Option<String>)> = db
@@ -413,7 +416,7 @@ pub(super) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
     }
 }
 
-/// Deletes everything these tables know of a conversation.
+/// Deletes the rows of a conversation from these tables.
 pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
     for sql in [
         "DELETE FROM base_state_change WHERE conversation = ?1",

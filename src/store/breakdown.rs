@@ -1,10 +1,10 @@
-//! Where the bytes are: by conversation, kind, tool or day.
+//! Counts events and bytes by conversation, kind, tool or day.
 
 use super::Store;
 use super::engine::Doing as _;
 use crate::error::Result;
 
-/// What is stored of a payload, and what it was: neither is read for that.
+/// The stored size of a payload. It is computed without reading the payload, like its full size in `BYTES`.
 const STORED: &str = "octet_length(coalesce(a.content, e.payload))";
 const BYTES: &str = "coalesce(a.bytes, octet_length(e.payload))";
 const BY_CONVERSATION: &str = "WITH part AS (SELECT c.id, coalesce(c.title, c.first_message) AS title, \
@@ -19,47 +19,49 @@ const BY_CONVERSATION: &str = "WITH part AS (SELECT c.id, coalesce(c.title, c.fi
      SELECT id, title, 1, events, payloads, attachments, archived, \
      payloads - coalesce(packed, 0) + coalesce(archived, 0) + attachments FROM part ORDER BY 8 DESC, 1";
 
-/// What to add up by.
+/// What the figures are grouped by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// One row a conversation.
+    /// One row for each conversation.
     Conversation,
-    /// One row a kind of event.
+    /// One row for each kind of event.
     Kind,
-    /// One row a tool: its calls and what came back, events of no tool under "".
+    /// One row for each tool, with its calls and their results. Events without a tool are under "".
     Tool,
-    /// One row a day, as the events' own timestamps have it; where they have none, as it was recorded (UTC).
+    /// One row for each day of the events' own timestamps. An event without one counts for the day it was recorded
+    /// (UTC).
     Day,
 }
 
 /// One row of figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// The conversation's id, the kind, the tool, the day.
+    /// The conversation's id, the kind, the tool or the day.
     pub name: String,
     /// The conversation's title.
     pub title: Option<String>,
-    /// How many conversations have such events.
+    /// The number of conversations that have such events.
     pub conversations: u64,
-    /// How many events.
+    /// The number of events.
     pub events: u64,
-    /// Their payloads' size, in bytes.
+    /// The size of their payloads, in bytes.
     pub payload_bytes: u64,
-    /// Of a conversation: its attachments' size, in bytes.
+    /// The size of a conversation's attachments, in bytes. `None` in the other groupings.
     pub attachment_bytes: Option<u64>,
-    /// Of an archived conversation: its compressed payloads' size, in bytes.
+    /// The size of an archived conversation's compressed payloads, in bytes. `None` in all other rows.
     pub archived_bytes: Option<u64>,
-    /// What the payloads take as they are stored, in bytes, archived ones compressed; of a conversation together
-    /// with its attachments. Content that several conversations share counts for each.
+    /// The stored size of the payloads, in bytes, with archived ones compressed. For a conversation it includes its
+    /// attachments. Content that several conversations share counts for each.
     pub stored_bytes: u64,
 }
 
 impl Store {
-    /// Events and bytes by conversation, kind, tool or day: what takes most first, days in order. All but the
-    /// first read an entry an event.
+    /// Returns events and bytes by conversation, kind, tool or day. The largest row comes first, but days are in order.
+    ///
+    /// Every grouping except the one by conversation reads one row for each event.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any error of reading the file.
     pub fn breakdown(&self, by: By) -> Result<Vec<Share>> {
         let name = match by {
             By::Conversation => return self.shares(BY_CONVERSATION),

@@ -1,7 +1,8 @@
-//! Table `conversation`: one row a conversation, moved by every append in the append's own transaction.
+//! Table `conversation`, the catalogue: one row for each conversation. Every append updates its row in its own
+//! transaction.
 //!
-//! What lists, searches and counts read. It is a projection that can never lag: rebuilt from the log it
-//! would be the same, and `verify` checks that.
+//! Lists, searches and counts read this table. It is a projection that never lags behind: a rebuild from the log gives
+//! the same rows, and `verify` checks that.
 
 mod again;
 
@@ -22,7 +23,7 @@ use crate::state::status::Effect;
 
 pub(super) use again::{Told, put_back};
 
-/// The columns of an [`Entry`], and which row they are of.
+/// The statement that reads the columns of an [`Entry`]. The argument selects its row.
 macro_rules! entry {
     ($which:literal) => {
         concat!(
@@ -38,7 +39,7 @@ const LOAD: &str = entry!("WHERE id = ?1");
 const LOAD_BY_KEY: &str = entry!("NOT INDEXED WHERE key = ?2 AND id = ?1");
 const CREATE: &str =
     "INSERT INTO conversation (id, head_hash, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)";
-/// Leaves `updated_minute`, and thereby its index, where it is.
+/// Does not change `updated_minute`, so that its index is not written.
 const SAVE: &str = "UPDATE conversation SET event_count = ?2, payload_bytes = ?3, head_hash = ?4, \
      leaf_event_id = ?5, head_is_empty = ?6, status = ?7, first_message = coalesce(first_message, ?8), \
      updated_at = ?9, first_timestamp = ?10, last_timestamp = coalesce(?11, last_timestamp), \
@@ -59,10 +60,10 @@ const WHOLE: &str = "SELECT event_count, head_hash, leaf_event_id, head_is_empty
      created_at, updated_at, updated_minute, first_timestamp, last_timestamp, forked_from, forked_at, \
      foreign_format FROM conversation WHERE key = ?1";
 const WHOLE_COLUMNS: usize = 16;
-/// Of these, as [`Whole`] has them: the title, and the conversation and event that it is a fork of.
+/// The indexes, in the columns of [`Whole`], of the title and of the conversation and event that it was forked from.
 const GIVEN: [usize; 3] = [3, 11, 12];
-/// Leaves the first message: it is what the events say as they stand here, where what is redacted there may be in full.
-/// Leaves the title where `?16` says so, and what it is a fork of where `?17` does.
+/// Keeps the first message: it is taken from the events here, which may be complete although they are redacted there.
+/// Keeps the title if `?16` is true, and the fork's origin if `?17` is true.
 const ADOPT: &str = "UPDATE conversation SET leaf_event_id = ?2, head_is_empty = ?3, status = ?4, \
      title = CASE WHEN ?16 THEN title ELSE ?5 END, tags = ?7, created_at = ?8, updated_at = ?9, \
      updated_minute = ?10, first_timestamp = ?11, last_timestamp = ?12, \
@@ -79,7 +80,7 @@ const KEY: &str = "SELECT key FROM conversation WHERE id = ?1";
 const DELETE: &str = "DELETE FROM conversation WHERE key = ?1";
 const ORPHAN: &str = "UPDATE conversation SET parent = NULL WHERE key = ?1";
 
-/// How many characters of the first user message the catalogue keeps.
+/// The number of characters of the first user message that the catalogue keeps.
 const FIRST_MESSAGE_CHARS_MAX: usize = 200;
 
 /// A conversation's row while a transaction appends to it.
@@ -90,7 +91,7 @@ pub(super) struct Entry {
     pub head_hash: Digest,
     pub leaf: Option<String>,
     pub head_is_empty: bool,
-    /// The format of the other program's log that it is a copy of.
+    /// The format of the other program's log, if the conversation is a copy of one.
     pub foreign: Option<String>,
     payload_bytes: i64,
     status: String,
@@ -101,7 +102,7 @@ pub(super) struct Entry {
     created_at: Timestamp,
     created_at_is_new: bool,
     updated_at: Option<Timestamp>,
-    /// As it is stored.
+    /// The stored value of `updated_at`.
     last_updated_at: Option<Timestamp>,
     updated_minute: i64,
     has_base_state: bool,
@@ -110,17 +111,17 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The row of `id`.
+    /// Reads the row of `id`.
     pub(super) fn load(db: &Connection, id: &ConversationId) -> Result<Option<Self>> {
         db.prepare_cached(LOAD)
             .and_then(|mut statement| statement.query_row([id.as_str()], Self::read).optional())
             .doing("reading a conversation's row")
     }
 
-    /// The row of `id`, to append behind what it says: that must be what the log says.
+    /// Reads the row of `id` for an append, and checks that it agrees with the end of the log.
     ///
     /// # Errors
-    /// [`Error::CatalogueContradicts`] where it is not.
+    /// [`Error::CatalogueContradicts`] if it does not.
     pub(super) fn load_to_append(db: &Connection, id: &ConversationId) -> Result<Option<Self>> {
         let Some(entry) = Self::load(db, id)? else { return Ok(None) };
         let (count, hash) = log::end(db, entry.key)?;
@@ -137,14 +138,14 @@ impl Entry {
         Err(Box::new(contradiction).into())
     }
 
-    /// The row of that key and `id`, where the index by id may have lost it.
+    /// Reads the row of `key` and `id` without the index by id, because that index may have lost it.
     pub(super) fn load_by_key(db: &Connection, key: i64, id: &ConversationId) -> Result<Option<Self>> {
         db.prepare_cached(LOAD_BY_KEY)
             .and_then(|mut s| s.query_row(params![id.as_str(), key], Self::read).optional())
             .doing("reading a conversation's row")
     }
 
-    /// A new row for `id`, which has none.
+    /// Makes a row for `id`, which has none.
     pub(super) fn create(db: &Connection, id: &ConversationId, now: Timestamp) -> Result<Self> {
         db.prepare_cached(CREATE)
             .and_then(|mut statement| statement.execute(params![id.as_str(), Digest::START.0, now.0]))
@@ -152,7 +153,7 @@ impl Entry {
         let created = Self::load(db, id)?.ok_or_else(|| Error::Corrupt {
             what: format!("conversation {id} vanished while it was made"),
         })?;
-        // Receipts outlive a conversation, and may wait for one of this id.
+        // Receipts of repairs outlive their conversation, so there may be some for this id already.
         change::take_over(db, created.key, Subject::Repair)?;
         Ok(created)
     }
@@ -183,7 +184,7 @@ impl Entry {
         })
     }
 
-    /// Refuses to write to a copy of another program's log.
+    /// Returns an error if the conversation is a copy of another program's log, because a copy is read-only.
     pub(super) fn refuse_copy(&self, conversation: &ConversationId) -> Result<()> {
         match &self.foreign {
             None => Ok(()),
@@ -193,22 +194,22 @@ impl Entry {
         }
     }
 
-    /// The sequence of the next event.
+    /// Returns the sequence of the next event.
     pub(super) fn next(&self) -> Sequence {
         Sequence(self.event_count)
     }
 
-    /// Its status, as the catalogue has it.
+    /// Returns the status in the catalogue.
     pub(super) fn status(&self) -> &str {
         &self.status
     }
 
-    /// The payloads' size together, in bytes.
+    /// Returns the size of all payloads, in bytes.
     pub(super) fn payload_bytes(&self) -> u64 {
         self.payload_bytes.cast_unsigned()
     }
 
-    /// Takes in one appended event. HEAD is not moved; see [`Entry::move_head`].
+    /// Updates the row for one appended event. HEAD is not moved; see [`Entry::move_head`].
     pub(super) fn take(
         &mut self,
         envelope: &Envelope,
@@ -219,7 +220,7 @@ impl Entry {
     ) {
         self.event_count += 1;
         match envelope.kind.as_str() {
-            // A damaged row may say anything: `verify` tells, an append goes on.
+            // The count of a damaged row may be anything. `verify` reports that; an append does not fail for it.
             kind::ACTION => self.action_count = self.action_count.saturating_add(1),
             kind::OBSERVATION => self.observation_count = self.observation_count.saturating_add(1),
             _ => {}
@@ -237,10 +238,10 @@ impl Entry {
             self.first_message = first_message(envelope, payload);
             self.has_first_message = self.first_message.is_some();
         }
-        let told = envelope.timestamp.as_deref().and_then(Timestamp::parse);
-        // A record of another program's log that tells no time has not just happened.
+        let stated = envelope.timestamp.as_deref().and_then(Timestamp::parse);
+        // A record of another program's log that has no time did not happen now. It gets the time of the one before.
         let before = self.updated_at.or(self.last_updated_at).filter(|_| self.event_count > 1);
-        let time = told.or(before.filter(|_| self.foreign.is_some())).unwrap_or(now);
+        let time = stated.or(before.filter(|_| self.foreign.is_some())).unwrap_or(now);
         if self.event_count == 1 {
             self.created_at = time;
             self.created_at_is_new = true;
@@ -292,7 +293,7 @@ impl Entry {
     }
 }
 
-/// A conversation's row as one value, but for its key and whose sub-agent it is.
+/// A conversation's row as one value, without its key and its parent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Whole {
     pub event_count: u64,
@@ -301,13 +302,13 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// What someone gave it, and neither its events nor its base state tell: the title, and of what it is a fork.
+    /// Returns the values that neither the events nor the base state hold: the title, and what it was forked from.
     pub(super) fn given(&self) -> Vec<&Value> {
         GIVEN.iter().filter_map(|column| self.columns.get(*column)).collect()
     }
 }
 
-/// The row of a conversation.
+/// Reads the row of a conversation.
 pub(super) fn whole(db: &Connection, key: i64) -> Result<Whole> {
     db.prepare_cached(WHOLE)
         .and_then(|mut statement| {
@@ -321,14 +322,14 @@ pub(super) fn whole(db: &Connection, key: i64) -> Result<Whole> {
         .doing("reading a conversation's row")
 }
 
-/// What someone gave a conversation here and nothing else knows: it is not what it ever was where a copy comes from.
+/// Which values of a conversation were set here and were never the same in the source of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnNames {
     pub title: bool,
     pub fork: bool,
 }
 
-/// Makes the row of a conversation that has the same events say what `whole` says, but for what is its `own`.
+/// Copies `whole` to the row of a conversation that has the same events, without the values that are its `own`.
 pub(super) fn adopt(db: &Connection, key: i64, whole: &Whole, own: OwnNames) -> Result<()> {
     let mut parameters = vec![Value::from(key)];
     parameters.extend_from_slice(&whole.columns);
@@ -336,7 +337,7 @@ pub(super) fn adopt(db: &Connection, key: i64, whole: &Whole, own: OwnNames) -> 
     set(db, ADOPT, rusqlite::params_from_iter(parameters))
 }
 
-/// The start of a user message in one line.
+/// Returns the start of a user message in one line. `None` if it has no text.
 pub(super) fn first_message(envelope: &Envelope, payload: &str) -> Option<String> {
     let object = Object::of(payload);
     let text = transcript::Line::read(&envelope.kind, &object).to_text();
@@ -352,34 +353,34 @@ fn set(db: &Connection, sql: &str, parameters: impl rusqlite::Params) -> Result<
     Ok(())
 }
 
-/// The key of `id`.
+/// Returns the key of `id`.
 ///
 /// # Errors
-/// [`Error::UnknownConversation`] where there is none.
+/// [`Error::UnknownConversation`] if there is no such conversation.
 pub(super) fn key(db: &Connection, id: &ConversationId) -> Result<i64> {
     find(db, id)?.ok_or_else(|| Error::UnknownConversation { conversation: id.to_string() })
 }
 
-/// The key of a conversation, if it is here.
+/// Returns the key of a conversation. `None` if it is not stored.
 pub(super) fn find(db: &Connection, id: &ConversationId) -> Result<Option<i64>> {
     db.prepare_cached(KEY)
         .and_then(|mut statement| statement.query_row([id.as_str()], |row| row.get(0)).optional())
         .doing("looking for a conversation")
 }
 
-/// The id of the conversation with that key.
+/// Returns the id of the conversation with this key.
 pub(super) fn id(db: &Connection, key: i64) -> Result<String> {
     db.prepare_cached(ID)
         .and_then(|mut statement| statement.query_row([key], |row| row.get(0)))
         .doing("looking for a conversation")
 }
 
-/// Sets HEAD; `None` with `head_is_empty` stands before everything.
+/// Sets HEAD. `None` with `head_is_empty` is the place before all events.
 pub(super) fn set_head(db: &Connection, key: i64, leaf: Option<&str>, head_is_empty: bool) -> Result<()> {
     set(db, SET_HEAD, params![key, leaf, head_is_empty])
 }
 
-/// Sets the status, as the base state tells it.
+/// Sets the status to the one in the base state.
 pub(super) fn set_status(db: &Connection, key: i64, status: &str) -> Result<()> {
     set(db, SET_STATUS, params![key, status])
 }
@@ -389,32 +390,32 @@ pub(super) fn set_tags(db: &Connection, key: i64, tags: &str) -> Result<()> {
     change::replaced(db, key, &[Subject::Tags], || set(db, SET_TAGS, params![key, tags]))
 }
 
-/// Sets the title that someone gave; `None` takes it away.
+/// Sets the title. `None` removes it.
 pub(super) fn set_title(db: &Connection, key: i64, title: Option<&str>) -> Result<()> {
     change::replaced(db, key, &[Subject::Title], || set(db, SET_TITLE, params![key, title]))
 }
 
-/// Makes the conversation a sub-agent's of `parent`; leaves it as it is where that one is not here, or is below it.
+/// Makes the conversation a sub-agent's of `parent`. Does nothing if `parent` is not stored or is below it.
 pub(super) fn set_parent(db: &Connection, key: i64, parent: &ConversationId) -> Result<()> {
     change::replaced(db, key, &[Subject::Parent], || set(db, SET_PARENT, params![key, parent.as_str()]))
 }
 
-/// Says which conversation this one is a fork of, and at which event.
+/// Sets which conversation this one was forked from, and at which event.
 pub(super) fn set_fork(db: &Connection, key: i64, from: &str, at: Option<&str>) -> Result<()> {
     change::replaced(db, key, &[Subject::Fork], || set(db, SET_FORK, params![key, from, at]))
 }
 
-/// Makes the conversation a copy of another program's log of this format: nothing can be appended to it.
+/// Marks the conversation as a copy of another program's log of this format. Appends to it are then rejected.
 pub(super) fn set_foreign(db: &Connection, key: i64, format: &str) -> Result<()> {
     change::replaced(db, key, &[Subject::Foreign], || set(db, SET_FOREIGN, params![key, format]))
 }
 
-/// Sets when the conversation began, where something knows better than its first event.
+/// Sets when the conversation began, if another source than its first event has that time.
 pub(super) fn set_created(db: &Connection, key: i64, at: Timestamp) -> Result<()> {
     change::replaced(db, key, &[Subject::Created], || set(db, SET_CREATED, params![key, at.0]))
 }
 
-/// Shows title, first message and tags to `edit`, and puts what it answers in their place.
+/// Calls `edit` with title, first message and tags, and stores each text that it returns in their place.
 pub(super) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
     let texts: [Option<String>; 3] = db
         .prepare_cached(TEXTS)
@@ -430,24 +431,24 @@ pub(super) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the start of a first user message is known.
+/// Returns whether the row has the start of a first user message.
 pub(super) fn has_first_message(db: &Connection, key: i64) -> Result<bool> {
     db.prepare_cached(HAS_FIRST_MESSAGE)
         .and_then(|mut statement| statement.exists([key]))
         .doing("reading a conversation's row")
 }
 
-/// Sets the start of the first user message anew.
+/// Replaces the start of the first user message.
 pub(super) fn set_first_message(db: &Connection, key: i64, line: Option<&str>) -> Result<()> {
     set(db, SET_FIRST_MESSAGE, params![key, line])
 }
 
-/// Counts the payloads' bytes anew.
+/// Counts the payloads' bytes again.
 pub(super) fn count_bytes(db: &Connection, key: i64) -> Result<()> {
     set(db, COUNT_BYTES, [key])
 }
 
-/// Deletes the row; everything that refers to it must be gone. Its sub-agents' conversations stay.
+/// Deletes the row. No other row may refer to it. The conversations of its sub-agents stay, without a parent.
 pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
     for child in related::children(db, key)? {
         change::replaced(db, child, &[Subject::Parent], || set(db, ORPHAN, [child]))?;

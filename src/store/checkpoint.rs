@@ -1,14 +1,14 @@
-//! Moving the write-ahead log into the file while appends go on, so that it stays bounded.
+//! Moves the write-ahead log into the file while appends continue, so that the log stays bounded.
 //!
-//! Left to itself, SQLite does this within some commit, which then takes a hundred times as long as the
-//! others. Here a thread does most of it beside the writer once the log is long enough; the writer then
-//! moves only what was added meanwhile, and the next commit begins the log from its start again. The two
-//! never checkpoint at the same time.
+//! By default, SQLite does this within a commit, which then takes a hundred times as long as the others. Here a
+//! thread does most of the work beside the writer when the log is long enough. The writer then moves only what was
+//! added meanwhile, and the next commit restarts the log from its beginning. The two never checkpoint at the same
+//! time.
 //!
-//! The log begins again only where no reader needs it at that moment. Where readers come without a pause, that
-//! moment never comes by itself: at the bound the writer waits for those that are there, which takes as long as a
-//! page is read, while those that come read from the file. A reader that stays longer pins the log. That is noted,
-//! with the time, and [`Store::write_log`](super::Store::write_log) tells of it.
+//! The log can restart only while no reader needs it. If there is always a reader, that never happens by itself.
+//! At the bound the writer therefore waits for the current readers, which takes as long as they read a page. New
+//! readers read from the file. A reader that stays longer pins the log. The start of that time is recorded, and
+//! [`Store::write_log`](super::Store::write_log) reports it.
 
 use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,25 +21,25 @@ use rusqlite::{Connection, OpenFlags};
 use super::transaction;
 use crate::ids::Timestamp;
 
-/// The size of a page, and nearly that of a frame.
+/// The size of a page. A frame is only a little larger.
 const FRAME_BYTES: u64 = 4096;
 
-/// The least that the log may grow to: less than this, and commits would wait for checkpoints all the time.
+/// The smallest bound of the log. With a smaller one, commits would always wait for checkpoints.
 const FRAMES_MIN: u32 = 256;
 
-/// How long the writer waits at the bound for readers to let go of the log.
+/// How long the writer waits at the bound for readers to release the log.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How many frames later, at the least, it waits again where one did not: 4 MiB.
+/// The least number of frames between two waits for readers: 4 MiB.
 const FRAMES_APART_MIN: u32 = 1024;
 
-/// How long the log may grow.
+/// The lengths of the log at which it is checkpointed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// Frames when a checkpoint begins. With the default, 32 MiB: eight times SQLite's own, so that the random pages
-    /// of the id index are moved once for many commits.
-    soon: u32,
-    /// Frames when the writer waits, for the checkpoint to end and for readers.
+    /// The number of frames at which a checkpoint begins. With the default it is 32 MiB, eight times SQLite's own, so
+    /// that the random pages of the id index are moved once for many commits.
+    min: u32,
+    /// The number of frames at which the writer waits for the checkpoint to end and for readers.
     max: u32,
 }
 
@@ -47,27 +47,27 @@ impl Bounds {
     pub(super) fn new(bytes_max: u64) -> Self {
         let max =
             u32::try_from(bytes_max / FRAME_BYTES).unwrap_or(u32::MAX / 2).clamp(FRAMES_MIN, u32::MAX / 2);
-        Self { soon: max / 8, max }
+        Self { min: max / 8, max }
     }
 
-    /// What is left of the log's file when it begins anew, in bytes.
+    /// Returns the size that the log's file keeps when the log restarts, in bytes.
     pub(super) fn bytes_kept(self) -> u64 {
-        u64::from(self.soon) * 2 * FRAME_BYTES
+        u64::from(self.min) * 2 * FRAME_BYTES
     }
 }
 
 thread_local! {
-    /// How many frames the log had after this thread's last commit.
+    /// The number of frames of the log after this thread's last commit.
     static FRAMES: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What the engine calls after each commit.
+/// Records the length of the log. The engine calls it after each commit.
 pub(super) fn note(_wal: &Wal, frames: std::ffi::c_int) -> rusqlite::Result<()> {
     FRAMES.set(u32::try_from(frames).unwrap_or(0));
     Ok(())
 }
 
-/// Decides after each commit what is to be done; belongs to the writer.
+/// Decides after each commit whether to checkpoint. It belongs to the writer.
 pub(super) struct Checkpointer {
     uri: String,
     shared: Arc<Shared>,
@@ -79,7 +79,7 @@ pub(super) struct Checkpointer {
     pinned: Pinned,
 }
 
-/// Since when a reader has kept the log from beginning anew at its bound; shared with those who ask.
+/// The time at which a reader began to keep the log from restarting at its bound. `None` inside if no reader does.
 #[derive(Clone, Default)]
 pub(super) struct Pinned(Arc<Mutex<Option<Timestamp>>>);
 
@@ -104,9 +104,9 @@ struct Shared {
 enum State {
     #[default]
     Idle,
-    /// The thread works, or is about to.
+    /// The thread does a checkpoint, or is about to.
     Moving,
-    /// It has moved all it found; the writer moves the rest.
+    /// The thread has moved all frames that it found. The writer moves the rest.
     Moved,
     Closed,
 }
@@ -130,18 +130,18 @@ impl Shared {
 impl Checkpointer {
     pub(super) fn new(uri: String, bytes_max: u64, pinned: Pinned) -> Self {
         let bounds = Bounds::new(bytes_max);
-        Self { uri, shared: Arc::default(), thread: None, bounds, next_at: bounds.soon, last_seen: 0, pinned }
+        Self { uri, shared: Arc::default(), thread: None, bounds, next_at: bounds.min, last_seen: 0, pinned }
     }
 
-    /// Called by the writer after a commit, with nobody else writing.
+    /// Checkpoints if the log is long enough. The writer calls it after a commit, while no other thread writes.
     pub(super) fn after_commit(&mut self, db: &Connection) {
         let frames = FRAMES.replace(0);
         if frames == 0 {
             return; // nothing was committed
         }
         if frames < self.last_seen {
-            // The log began anew.
-            self.next_at = self.bounds.soon;
+            // The log has restarted.
+            self.next_at = self.bounds.min;
             self.pinned.set(false);
         }
         self.last_seen = frames;
@@ -155,14 +155,14 @@ impl Checkpointer {
         match state {
             State::Idle if self.start() => self.shared.set(State::Moving),
             State::Idle | State::Moved => {
-                // What a failure leaves undone is done by the next checkpoint; the log is as durable as before.
+                // After a failure the next checkpoint does the rest. The log is as durable as before.
                 let _ = passive(db);
-                let mut apart = self.bounds.soon;
+                let mut apart = self.bounds.min;
                 if frames >= self.bounds.max {
                     self.wait_for_readers(db);
                     apart = apart.max(FRAMES_APART_MIN);
                 }
-                // If a reader keeps the log from beginning anew, try again only after as much again.
+                // If a reader keeps the log from restarting, try again only after the log has grown by that much.
                 self.next_at = frames.saturating_add(apart);
                 self.shared.set(State::Idle);
             }
@@ -170,14 +170,14 @@ impl Checkpointer {
         }
     }
 
-    /// Waits a moment for the readers that keep the log from beginning anew.
+    /// Waits a short time for the readers that keep the log from restarting.
     fn wait_for_readers(&self, db: &Connection) {
         transaction::be_patient(PATIENCE);
         let busy = db.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
         self.pinned.set(!matches!(busy, Ok(0)));
     }
 
-    /// Makes sure that the thread runs; false where it cannot.
+    /// Starts the thread unless it runs. Returns false if it cannot be started.
     fn start(&mut self) -> bool {
         if self.thread.is_some() {
             return true;
@@ -215,7 +215,8 @@ impl Drop for Checkpointer {
     }
 }
 
-/// Moves what can be moved, of a log that is about to be lost. What fails here is not to be mended here.
+/// Moves as much as possible of a log that is about to be lost into the file. A failure is ignored: the caller already
+/// reports an error.
 pub(super) fn rescue(db: &Connection) {
     let _ = passive(db);
 }

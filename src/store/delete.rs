@@ -1,4 +1,4 @@
-//! Taking a conversation out of the file, with everything that was kept or derived for it.
+//! Deletes a conversation from the file, with everything that is stored or derived for it.
 
 use rusqlite::Connection;
 
@@ -10,63 +10,63 @@ use super::{
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 
-/// What an erasure took out.
+/// What an erasure removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Erasure {
-    /// Its number in the administrative log.
+    /// The number of its entry in the administrative log.
     pub act: u64,
-    /// How many events there were.
+    /// The number of events.
     pub events: u64,
-    /// Their payloads' size, in bytes.
+    /// The size of their payloads, in bytes.
     pub payload_bytes: u64,
-    /// How many attachments.
+    /// The number of attachments.
     pub attachments: u64,
-    /// Attachments whose content other conversations keep.
+    /// The attachments whose content stays because other conversations also have it.
     pub shared: Vec<String>,
-    /// Forks, sub-agents and their like: conversations that may hold copies.
+    /// Related conversations, such as forks and sub-agents. They may hold copies.
     pub related: Vec<ConversationId>,
-    /// Whether the write-ahead log was emptied, so that nothing is left in it.
+    /// Whether the write-ahead log was emptied. If not, it may still hold erased data.
     pub log_emptied: bool,
 }
 
 impl Store {
-    /// Deletes a conversation: its events, base state, attachments and projected rows; answers how many
-    /// events there were. Conversations of its sub-agents stay. The positions are never given again, so
-    /// nobody who follows the log is led astray; the bytes stay in free pages until they are reused. The
-    /// administrative log keeps who did it.
+    /// Deletes a conversation: its events, base state, attachments and projected rows. Returns the number of
+    /// deleted events. Conversations of its sub-agents stay. Positions are never reused, so readers that follow
+    /// the log stay correct. The bytes stay in free pages until the pages are reused. The administrative log
+    /// records who deleted the conversation.
     ///
     /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation), and what writing can meet.
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), and any write error.
     pub fn delete(&self, conversation: &ConversationId) -> Result<u64> {
         let actor = &self.0.options.actor;
         self.write(|db| {
-            let gone = take_out(db, conversation)?;
+            let deleted = take_out(db, conversation)?;
             let act = NewAct {
                 act: ActKind::Delete,
                 conversation: Some(conversation.as_str()),
                 reason: None,
-                detail: gone.detail(),
-                receipts: &[gone.receipt],
+                detail: deleted.detail(),
+                receipts: &[deleted.receipt],
             };
             admin::write(db, actor, &act, Timestamp::now())?;
-            Ok(gone.events)
+            Ok(deleted.events)
         })
     }
 
-    /// Deletes a conversation that is still as a parcel has it, because it is in another file now; answers
-    /// whether it was.
+    /// Deletes a conversation that was moved to another file, if it is still the same as in `parcel`. Returns
+    /// whether it was the same.
     pub(crate) fn delete_carried(&self, parcel: &Parcel) -> Result<bool> {
         let actor = &self.0.options.actor;
         self.write(|db| {
             let is_same = parcel.is_still(db, catalogue::key(db, &parcel.id)?)?;
             if is_same {
-                let gone = take_out(db, &parcel.id)?;
+                let deleted = take_out(db, &parcel.id)?;
                 let act = NewAct {
                     act: ActKind::Delete,
                     conversation: Some(parcel.id.as_str()),
                     reason: Some("moved to another file"),
-                    detail: gone.detail(),
-                    receipts: &[gone.receipt],
+                    detail: deleted.detail(),
+                    receipts: &[deleted.receipt],
                 };
                 admin::write(db, actor, &act, Timestamp::now())?;
             }
@@ -74,36 +74,36 @@ impl Store {
         })
     }
 
-    /// Erases a conversation: deletes it, overwrites what it frees, takes its words out of the search index
-    /// and empties the write-ahead log. The administrative log keeps its id, its figures, its head hash, who
-    /// did it and why. Conversations of its sub-agents stay.
+    /// Erases a conversation: deletes it, overwrites the freed bytes, removes its words from the search index
+    /// and empties the write-ahead log. The administrative log keeps its id, its counts and sizes, its head hash,
+    /// who erased it and why. Conversations of its sub-agents stay.
     ///
-    /// Copies that earlier versions of a row left elsewhere in free room go with [`Store::vacuum`]. Backups
-    /// and exports that were made before still hold what is erased here.
+    /// Earlier versions of a row may have left copies elsewhere in free space; [`Store::vacuum`] removes them.
+    /// Backups and exports that were made before still hold the erased data.
     ///
     /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation), and what writing can meet.
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), and any write error.
     pub fn erase(&self, conversation: &ConversationId, reason: &str) -> Result<Erasure> {
         let actor = &self.0.options.actor;
         let mut erasure = self.overwrite(|db| {
             let key = catalogue::key(db, conversation)?;
             let related = related::related(db, key)?;
             archive::leave(db, key)?;
-            let gone = take_out(db, conversation)?;
+            let deleted = take_out(db, conversation)?;
             projection::search::merge(db)?;
             let act = NewAct {
                 act: ActKind::Erase,
                 conversation: Some(conversation.as_str()),
                 reason: Some(reason),
-                detail: gone.detail(),
-                receipts: std::slice::from_ref(&gone.receipt),
+                detail: deleted.detail(),
+                receipts: std::slice::from_ref(&deleted.receipt),
             };
             Ok(Erasure {
                 act: admin::write(db, actor, &act, Timestamp::now())?,
-                events: gone.events,
-                payload_bytes: gone.payload_bytes,
-                attachments: gone.attachments,
-                shared: gone.shared,
+                events: deleted.events,
+                payload_bytes: deleted.payload_bytes,
+                attachments: deleted.attachments,
+                shared: deleted.shared,
                 related,
                 log_emptied: false,
             })
@@ -113,12 +113,12 @@ impl Store {
     }
 }
 
-/// What a conversation was.
+/// What was deleted with a conversation.
 pub(super) struct Gone {
     pub events: u64,
     pub payload_bytes: u64,
     attachments: u64,
-    /// Attachments whose content stays because others have it.
+    /// The attachments whose content stays because other conversations also have it.
     shared: Vec<String>,
     pub receipt: Receipt,
 }
@@ -133,7 +133,7 @@ impl Gone {
     }
 }
 
-/// Takes a conversation out of every table; runs within a write transaction.
+/// Deletes a conversation from every table. Runs within a write transaction.
 pub(super) fn take_out(db: &Connection, conversation: &ConversationId) -> Result<Gone> {
     let entry = catalogue::Entry::load(db, conversation)?
         .ok_or_else(|| Error::UnknownConversation { conversation: conversation.to_string() })?;

@@ -1,12 +1,12 @@
-//! The engine's errors, told in Annals' terms. The only file that names its error codes.
+//! Translates the errors of the engine (SQLite) into [`Error`]. Only this file names the engine's error codes.
 
 use rusqlite::{Connection, ffi};
 
 use crate::error::{Error, Result};
 
-/// Says what was being done when the engine failed.
+/// Adds to an engine error what was being done.
 pub(super) trait Doing<T> {
-    /// Turns an engine error into an [`Error`]; `doing` completes "while …".
+    /// Turns an engine error into an [`Error`]. `doing` completes "while …".
     fn doing(self, doing: &'static str) -> Result<T>;
 }
 
@@ -16,7 +16,7 @@ impl<T> Doing<T> for rusqlite::Result<T> {
     }
 }
 
-/// Tells an engine error in Annals' terms.
+/// Translates an engine error into an [`Error`].
 pub(super) fn translate(error: rusqlite::Error, doing: &'static str) -> Error {
     if let rusqlite::Error::SqliteFailure(_, Some(message)) = &error
         && let Some(what) = message.strip_prefix(DAMAGED)
@@ -26,8 +26,8 @@ pub(super) fn translate(error: rusqlite::Error, doing: &'static str) -> Error {
     let code = error.sqlite_error().map(|inner| inner.extended_code);
     match code {
         Some(code) if code & 0xff == ffi::SQLITE_FULL => Error::DiskFull { doing, source: error.into() },
-        // A write that a size limit cuts short, and shared memory that finds no room, are I/O errors to the
-        // engine, not a full disk.
+        // The engine reports I/O errors, not a full disk, if a size limit cuts a write short or if there is no room
+        // for shared memory.
         Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_TRUNCATE | ffi::SQLITE_IOERR_SHMSIZE) => {
             Error::DiskFull { doing, source: error.into() }
         }
@@ -38,7 +38,7 @@ pub(super) fn translate(error: rusqlite::Error, doing: &'static str) -> Error {
     }
 }
 
-/// Whether another connection holds the lock that was asked for.
+/// Returns whether another connection holds the requested lock.
 pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -46,26 +46,27 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// How a message of ours begins that says what is damaged: the engine keeps of a function's error nothing else.
+/// The start of the messages by which our SQL functions report damage. The engine keeps only the message of a
+/// function's error.
 const DAMAGED: &str = "damaged: ";
 
-/// What a function of ours answers where it finds the file damaged.
+/// The error that our SQL functions return if they find the file damaged.
 pub(super) fn corrupt(what: &str) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_ERROR), Some(format!("{DAMAGED}{what}")))
 }
 
-/// What the engine finds wrong with the structure of a file, by `check`, a pragma of its own that answers "ok" where
-/// all is well; then this is empty.
+/// Returns what the engine finds wrong with the structure of a file; empty if nothing is wrong. `check` is a pragma
+/// of the engine that returns "ok" if nothing is wrong.
 ///
 /// # Errors
-/// What reading can meet: the engine tells a page that the disk does not give as damage, and it is none.
+/// Any read error. The engine also reports a page that the disk cannot read as damage; here it is a read error.
 pub(super) fn damage(db: &Connection, check: &str, doing: &'static str) -> Result<Vec<String>> {
     let mut wrong: Vec<String> = db
         .prepare(check)
         .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
         .doing(doing)?;
     wrong.retain(|line| line != "ok");
-    match wrong.iter().find_map(|line| Some((unread(line)?, line))) {
+    match wrong.iter().find_map(|line| Some((read_failure(line)?, line))) {
         Some((code, line)) => {
             Err(rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(line.clone()))).doing(doing)
         }
@@ -73,9 +74,9 @@ pub(super) fn damage(db: &Connection, check: &str, doing: &'static str) -> Resul
     }
 }
 
-/// The code of the failure because of which the engine could not look at a page, where that was not damage.
-fn unread(line: &str) -> Option<i32> {
-    // Source: checkTreePage and checkList in SQLite's btree.c. The second names no code.
+/// The error code with which the engine failed to read a page. `None` if the line reports damage.
+fn read_failure(line: &str) -> Option<i32> {
+    // Source: checkTreePage and checkList in SQLite's btree.c. checkList gives no code.
     let code = match line.split_once("error code=") {
         Some((_, code)) => code.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?,
         None if line.contains("failed to get page ") => ffi::SQLITE_IOERR_READ,
@@ -87,19 +88,19 @@ fn unread(line: &str) -> Option<i32> {
 /// Why the engine stopped a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It was interrupted.
+    /// The query was interrupted.
     Interrupted,
     /// A value is larger than the connection allows.
     TooBig,
-    /// There is no memory.
+    /// No memory is left.
     NoMemory,
-    /// Something is wrong with the statement or with the values it works on.
+    /// The statement is wrong, or the values it works on are.
     Statement,
 }
 
-/// Why the engine stopped a query; `None` where something else failed.
+/// Returns why the engine stopped a query. `None` if something else failed.
 pub(super) fn stop(error: &rusqlite::Error) -> Option<Stop> {
-    // A function of ours that gives up has no code of its own, only SQLite's words for it.
+    // An error of our own SQL functions has no specific code. Its message is the one that SQLite uses.
     match error.sqlite_error() {
         Some(_) if error.to_string() == "interrupted" => Some(Stop::Interrupted),
         Some(_) if error.to_string() == "string or blob too big" => Some(Stop::TooBig),
@@ -119,15 +120,15 @@ pub(super) fn stop(error: &rusqlite::Error) -> Option<Stop> {
     }
 }
 
-/// How many bytes the engine has in use, in this whole process; 0 where it keeps no statistics.
+/// The number of bytes that the engine uses in the whole process. 0 if the engine keeps no statistics.
 pub(super) fn memory_bytes() -> u64 {
-    // SAFETY: it takes nothing and only reads a counter, under the engine's own lock.
+    // SAFETY: the function has no arguments and only reads a counter, under the engine's own lock.
     #[expect(unsafe_code, reason = "the engine has no safe wrapper for its counter")]
     let bytes = unsafe { ffi::sqlite3_memory_used() };
     bytes.max(0).cast_unsigned()
 }
 
-/// Whether an event was refused because its conversation has one of that id.
+/// Returns whether an event was rejected because its conversation already has an event with this id.
 pub(super) fn is_known_id(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(inner, Some(message)) => {
@@ -137,14 +138,14 @@ pub(super) fn is_known_id(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// A sequence or a position as the engine takes it. One that is beyond its numbers is beyond every log, too,
-/// and stays so.
+/// Converts a sequence or a position to the engine's integer type. A number that is too large becomes the largest
+/// one, which is also beyond the end of every log.
 pub(super) fn place(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Whether an error says that what is stored is damaged, and not that it could not be looked at just now: a disk that
-/// fails to read may read the same page the next time.
+/// Returns whether an error means that the stored data is damaged. False if the data only could not be read this
+/// time: a disk that fails to read a page may succeed later.
 pub(super) fn is_damage(error: &Error) -> bool {
     let source = match error {
         Error::Corrupt { .. } | Error::Id(_) | Error::BaseState(_) => return true,
@@ -170,7 +171,7 @@ pub(super) fn is_damage(error: &Error) -> bool {
     }
 }
 
-/// Whether the connection should not be trusted any more: the disk or the file failed beneath it.
+/// Returns whether the connection should no longer be used because the disk or the file failed.
 pub(super) fn is_fatal(error: &Error) -> bool {
     let source = match error {
         Error::Corrupt { .. } => return true,
@@ -188,11 +189,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_that_cannot_be_read_is_no_damage_and_one_that_is_wrong_is() {
+    fn an_unreadable_page_is_no_damage_but_a_wrong_page_is() {
         let line = "*** in database main ***\nTree 45 page 45: unable to get the page. error code=266";
-        assert_eq!(unread(line), Some(ffi::SQLITE_IOERR_READ));
-        assert_eq!(unread("Freelist: failed to get page 7"), Some(ffi::SQLITE_IOERR_READ));
-        assert_eq!(unread("Tree 45 page 45: unable to get the page. error code=11"), None);
-        assert_eq!(unread("row 3 missing from index event_by_kind"), None);
+        assert_eq!(read_failure(line), Some(ffi::SQLITE_IOERR_READ));
+        assert_eq!(read_failure("Freelist: failed to get page 7"), Some(ffi::SQLITE_IOERR_READ));
+        assert_eq!(read_failure("Tree 45 page 45: unable to get the page. error code=11"), None);
+        assert_eq!(read_failure("row 3 missing from index event_by_kind"), None);
     }
 }

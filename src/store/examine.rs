@@ -1,4 +1,4 @@
-//! Looking at what is stored without trusting it: rows as they are, however damaged, and the file beneath.
+//! Examines what is stored without trusting it: the rows as they are, even if damaged, and the file's structure.
 
 use rusqlite::{Connection, params};
 
@@ -8,13 +8,13 @@ use super::{Mending, Repair, Store, catalogue, repair};
 use crate::error::Result;
 use crate::ids::{ConversationId, Timestamp};
 
-const BONES: &str = "SELECT sequence, id, kind, parent_id, tool_call_id, recorded_at, \
+const RAW_ROWS: &str = "SELECT sequence, id, kind, parent_id, tool_call_id, recorded_at, \
      redacted_digest IS NOT NULL, payload, position FROM event WHERE conversation = ?1 AND sequence >= ?2 \
      ORDER BY sequence LIMIT ?3";
 const STRUCTURE: &str = "PRAGMA integrity_check(20)";
 const ALL_DAMAGE: &str = "PRAGMA integrity_check(100000)";
 
-/// How the engine tells that an index does not fit its table, which has no fault itself.
+/// The engine's messages for an index that does not match its table. The table itself is not damaged.
 ///
 /// Source: SQLite's `pragma.c`, `PragTyp_INTEGRITY_CHECK`.
 const INDEX_DAMAGE: &[&str] = &[
@@ -26,33 +26,33 @@ const INDEX_DAMAGE: &[&str] = &[
 const REFERENCES: &str =
     "SELECT \"table\", count(*) FROM pragma_foreign_key_check GROUP BY 1 ORDER BY 1 LIMIT 20";
 
-/// How many events share a read transaction.
+/// The number of events that are read in one read transaction.
 const PAGE: i64 = 1000;
 
-/// An event's row as it is, whatever became of it.
+/// An event's row as it is stored, even if it is damaged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bone<'a> {
-    /// Its place in its conversation.
+    /// Its sequence in the conversation.
     pub sequence: u64,
     /// Its id.
     pub id: &'a str,
     /// Its kind.
     pub kind: &'a str,
-    /// The event it follows, as written.
+    /// Its parent event, as written.
     pub parent_id: Option<&'a str>,
-    /// The call it makes or answers.
+    /// The tool call that it makes or answers.
     pub tool_call_id: Option<&'a str>,
-    /// When this store took it.
+    /// When this store recorded it.
     pub recorded_at: Timestamp,
-    /// Whether its payload had to go.
+    /// Whether its payload was redacted.
     pub is_redacted: bool,
-    /// Its payload; `None` where it is no text.
+    /// Its payload. `None` if it is not text.
     pub payload: Option<&'a str>,
 }
 
 impl Store {
-    /// Shows the first `length` rows of a conversation to `visit`, in the order of their sequences, gaps
-    /// and all.
+    /// Passes the first `length` rows of a conversation to `visit`, in the order of their sequences. The sequences
+    /// may have gaps.
     pub(crate) fn bones(
         &self,
         conversation: &ConversationId,
@@ -75,20 +75,20 @@ impl Store {
         Ok(())
     }
 
-    /// Whether all that is wrong with the structure of the file is that indexes do not fit their tables.
+    /// Returns whether the file's structure is damaged, but only in indexes that do not match their tables.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any read error.
     pub(crate) fn only_indexes_are_wrong(&self) -> Result<bool> {
         let wrong = self.read(|db| engine::damage(db, ALL_DAMAGE, "checking the structure of the file"))?;
         let is_index = |line: &str| INDEX_DAMAGE.iter().any(|of_index| line.contains(of_index));
         Ok(!wrong.is_empty() && wrong.iter().flat_map(|wrong| wrong.lines()).all(is_index))
     }
 
-    /// Makes every index again from its table, and leaves a receipt.
+    /// Rebuilds every index from its table and stores a receipt.
     ///
     /// # Errors
-    /// What writing can meet; a table that is damaged itself. Nothing was changed then.
+    /// Any write error, also if a table itself is damaged. Then nothing was changed.
     pub(crate) fn remake_indexes(&self, why: &Mending) -> Result<Repair> {
         self.write(|db| {
             db.execute_batch("REINDEX").doing("making indexes again")?;
@@ -98,11 +98,11 @@ impl Store {
         })
     }
 
-    /// What the engine finds wrong with the structure of the file: pages, indexes, rows that refer to
-    /// nothing. Reads the whole file; empty where all is well.
+    /// Returns what the engine finds wrong with the structure of the file: pages, indexes, and rows that refer to
+    /// missing rows. Empty if nothing is wrong. Reads the whole file.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any read error.
     pub fn check_structure(&self) -> Result<Vec<String>> {
         let doing = "checking the structure of the file";
         self.read(|db| {
@@ -119,21 +119,21 @@ impl Store {
     }
 }
 
-/// Shows a page; answers the last sequence in it and how many it held.
+/// Passes one page of rows to `visit`. Returns the last sequence of the page and its number of rows.
 fn show(
     db: &Connection,
     page: &[&dyn rusqlite::ToSql],
     visit: &mut dyn FnMut(Bone<'_>) -> Result<()>,
 ) -> Result<(i64, i64)> {
     let doing = "examining events";
-    let mut statement = db.prepare_cached(BONES).doing(doing)?;
+    let mut statement = db.prepare_cached(RAW_ROWS).doing(doing)?;
     let mut rows = statement.query(page).doing(doing)?;
     let mut payloads = Payloads::new(db);
     let (mut last, mut shown): (i64, i64) = (0, 0);
     while let Some(row) = rows.next().doing(doing)? {
         last = row.get(0).doing(doing)?;
         let text = |column| row.get_ref(column).ok().and_then(|value| value.as_str_or_null().ok().flatten());
-        // An archive that is damaged is like a payload that is no text.
+        // A damaged archive is treated like a payload that is not text.
         let payload = match text(7) {
             Some(stored) => match payloads.payload(row.get(8).doing(doing)?, stored) {
                 Err(error) if engine::is_damage(&error) => None,

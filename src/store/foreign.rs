@@ -1,7 +1,7 @@
-//! Other programs' SQLite files: read row by row, without a write to them, and written anew from such rows.
+//! Reads other programs' SQLite files row by row, without writing to them, and writes new files from such rows.
 //!
-//! It knows tables, columns and values, not what they mean. A file is opened read-only; what is not a plain
-//! table (a view, a virtual table) is not read, and nothing that the file's schema says is run.
+//! This module knows tables, columns and values, but not their meaning. It opens a file read-only and reads only
+//! plain tables (no views, no virtual tables). It runs nothing that the file's schema defines.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ const INDEXES: &str =
 const COLUMNS: &str = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
 const HAS_ROWID: &str = "SELECT wr = 0 FROM pragma_table_list(?1) WHERE schema = 'main'";
 
-/// How long to wait for the program that has it open.
+/// The time to wait for a lock of the program that has the file open.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The largest row that is read, in bytes.
@@ -29,20 +29,20 @@ const ROW_BYTES_MAX: i32 = 1 << 30;
 pub(crate) struct ForeignDatabase {
     db: Connection,
     path: PathBuf,
-    /// The file as it was when it was opened, where it is read as if nobody could write it.
+    /// The file's size and modification time when it was opened, if it is read without locks. Otherwise `None`.
     unlocked: Option<(u64, Option<std::time::SystemTime>)>,
 }
 
-/// One of its tables.
+/// One table of such a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ForeignTable {
     pub name: String,
     pub columns: Vec<String>,
-    /// What makes it and its indexes.
+    /// The SQL statements that create the table and its indexes.
     pub statements: Vec<String>,
 }
 
-/// One value.
+/// One value of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ForeignValue {
     Null,
@@ -56,22 +56,24 @@ pub(crate) enum ForeignValue {
 impl ForeignDatabase {
     /// Opens the file.
     ///
-    /// A file in WAL mode that nobody has open is read as it is, because opening it otherwise would write
-    /// beside it; [`Self::finish`] says whether it was written meanwhile.
+    /// If no program has the file open (no `-wal` or `-journal` file beside it), it is read without locks: opening a
+    /// file in WAL mode in the normal way would create files beside it. [`Self::finish`] then checks whether the
+    /// file was written meanwhile.
     ///
     /// # Errors
-    /// [`Error::Io`] where it is no database or cannot be read without writing to it, as for all of these.
+    /// [`Error::Io`] if the file is not a database or cannot be read without writing to it. The other methods
+    /// return the same error.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let told = measure(path)?;
-        let beside = |ending: &str| {
+        let before = size_and_mtime(path)?;
+        let has_sibling = |ending: &str| {
             let mut name = path.as_os_str().to_owned();
             name.push(ending);
             PathBuf::from(name).exists()
         };
-        let unlocked = (!beside("-wal") && !beside("-journal")).then_some(told);
+        let unlocked = (!has_sibling("-wal") && !has_sibling("-journal")).then_some(before);
         let absolute = std::path::absolute(path).map_err(Error::io("reading", path))?;
-        let way = if unlocked.is_some() { "immutable=1" } else { "mode=ro" };
-        let uri = format!("file:{}?{way}", escaped(&absolute.to_string_lossy()));
+        let mode = if unlocked.is_some() { "immutable=1" } else { "mode=ro" };
+        let uri = format!("file:{}?{mode}", escaped(&absolute.to_string_lossy()));
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let fail = failed("reading", path);
@@ -88,13 +90,13 @@ impl ForeignDatabase {
         db.set_limit(rusqlite::limits::Limit::SQLITE_LIMIT_LENGTH, ROW_BYTES_MAX).map_err(&fail)?;
         db.execute_batch("PRAGMA cell_size_check = ON; PRAGMA query_only = ON; PRAGMA mmap_size = 0")
             .map_err(&fail)?;
-        // All of it is read from one snapshot.
+        // Everything is read from one snapshot.
         db.execute_batch("BEGIN").map_err(&fail)?;
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(&fail)?;
         Ok(Self { db, path: path.to_owned(), unlocked })
     }
 
-    /// Its plain tables.
+    /// Returns the plain tables that have a rowid.
     pub(crate) fn tables(&self) -> Result<Vec<ForeignTable>> {
         let rows = |sql: &str, name: Option<&str>| -> Result<Vec<String>> {
             self.db
@@ -122,7 +124,7 @@ impl ForeignDatabase {
         Ok(found)
     }
 
-    /// The different texts in a column, in the order of the rows they first stand in.
+    /// Returns the distinct texts in a column, in the order of the rows where they first occur.
     pub(crate) fn keys(&self, table: &ForeignTable, column: &str) -> Result<Vec<String>> {
         let sql = format!(
             "SELECT {column} FROM {table} WHERE typeof({column}) = 'text' GROUP BY {column} ORDER BY min(rowid)",
@@ -140,7 +142,7 @@ impl ForeignDatabase {
         Ok(keys)
     }
 
-    /// The numbers of the rows that have `key` in a column, in order, each with what stands in another one.
+    /// Returns the rowids of the rows that have `key` in `column`, in order, each with its value in column `other`.
     pub(crate) fn index(
         &self,
         table: &ForeignTable,
@@ -167,7 +169,7 @@ impl ForeignDatabase {
         Ok(index)
     }
 
-    /// One row, in the order of the table's columns; `None` where it is gone.
+    /// Returns one row, in the order of the table's columns. `None` if there is no such row.
     pub(crate) fn row(&self, table: &ForeignTable, rowid: i64) -> Result<Option<Vec<ForeignValue>>> {
         let columns: Vec<String> = table.columns.iter().map(|column| quoted(column)).collect();
         let sql = format!("SELECT {} FROM {} WHERE rowid = ?1", columns.join(", "), quoted(&table.name));
@@ -186,13 +188,13 @@ impl ForeignDatabase {
         failed("reading", &self.path)
     }
 
-    /// Ends the reading.
+    /// Ends reading.
     ///
     /// # Errors
-    /// [`Error::Io`] where the file was written while it was read as if nobody could.
+    /// [`Error::Io`] if the file was written while it was read without locks.
     pub(crate) fn finish(self) -> Result<()> {
         let Some(before) = self.unlocked else { return Ok(()) };
-        if measure(&self.path)? == before {
+        if size_and_mtime(&self.path)? == before {
             return Ok(());
         }
         let source = std::io::Error::other("the file changed while it was read; import it again");
@@ -200,7 +202,7 @@ impl ForeignDatabase {
     }
 }
 
-/// An engine error as one of the file at `path`: it is not ours, and nothing of ours is broken.
+/// Turns an engine error into an [`Error::Io`] of the file at `path`, because Annals' own file is not affected.
 fn failed(doing: &'static str, path: &Path) -> impl Fn(rusqlite::Error) -> Error {
     let path = path.to_owned();
     move |error| Error::Io { doing, path: path.clone(), source: std::io::Error::other(error) }
@@ -218,7 +220,7 @@ impl ForeignValue {
     }
 }
 
-/// A database that is written from rows.
+/// A new database that is written from rows.
 #[derive(Debug)]
 pub(crate) struct NewForeignDatabase {
     db: Connection,
@@ -226,7 +228,7 @@ pub(crate) struct NewForeignDatabase {
 }
 
 impl NewForeignDatabase {
-    /// Makes the file at `path`, which is not there yet.
+    /// Creates the file at `path`, which must not exist yet.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
@@ -239,7 +241,7 @@ impl NewForeignDatabase {
         Ok(Self { db, path: path.to_owned() })
     }
 
-    /// Makes a table or an index; any other statement is passed over, and one that is made already.
+    /// Creates a table or an index. Ignores any other statement, and also a table or an index that already exists.
     pub(crate) fn declare(&self, statement: &str) -> Result<()> {
         let start = statement.trim_start().to_ascii_uppercase();
         let known = ["CREATE TABLE", "CREATE INDEX", "CREATE UNIQUE INDEX"];
@@ -252,16 +254,16 @@ impl NewForeignDatabase {
         }
     }
 
-    /// Writes a row, in place of one with the same number.
+    /// Writes a row and replaces a row with the same rowid.
     pub(crate) fn put(&self, table: &str, rowid: i64, values: Vec<(String, ForeignValue)>) -> Result<()> {
         let names: String = values.iter().map(|(name, _)| format!(", {}", quoted(name))).collect();
         let marks: String = (0..values.len()).map(|at| format!(", ?{}", at + 2)).collect();
         let sql = format!("INSERT OR REPLACE INTO {} (rowid{names}) VALUES (?1{marks})", quoted(table));
-        let given =
+        let bound =
             std::iter::once(Value::Integer(rowid)).chain(values.into_iter().map(|(_, value)| value.into()));
         self.db
             .prepare_cached(&sql)
-            .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(given)))
+            .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(bound)))
             .map_err(failed("writing", &self.path))?;
         Ok(())
     }
@@ -279,7 +281,7 @@ impl From<ForeignValue> for Value {
             ForeignValue::Null => Self::Null,
             ForeignValue::Integer(number) => Self::Integer(number),
             ForeignValue::Real(number) => Self::Real(number),
-            // What is no UTF-8 cannot be bound as text; it stays the same bytes.
+            // Text that is not UTF-8 cannot be bound as text. It is stored as a blob of the same bytes.
             ForeignValue::Text(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => Self::Text(text),
                 Err(error) => Self::Blob(error.into_bytes()),
@@ -289,17 +291,17 @@ impl From<ForeignValue> for Value {
     }
 }
 
-/// A name as an identifier of SQL.
+/// Quotes a name as an SQL identifier.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A path within a URI.
+/// Escapes a path for use in a URI.
 fn escaped(path: &str) -> String {
     path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
-fn measure(path: &Path) -> Result<(u64, Option<std::time::SystemTime>)> {
-    let told = std::fs::metadata(path).map_err(Error::io("reading", path))?;
-    Ok((told.len(), told.modified().ok()))
+fn size_and_mtime(path: &Path) -> Result<(u64, Option<std::time::SystemTime>)> {
+    let metadata = std::fs::metadata(path).map_err(Error::io("reading", path))?;
+    Ok((metadata.len(), metadata.modified().ok()))
 }

@@ -1,4 +1,4 @@
-//! Where every chain ends: what a proof commits to, and the links of one chain for those who check it.
+//! The ends of all hash chains, to which a proof commits, and the links of one chain, to check it.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -17,41 +17,41 @@ const HASH: &str = "SELECT hash FROM event WHERE conversation = ?1 AND sequence 
 const LINKS: &str = "SELECT sequence, id, hash, redacted_digest, payload, position FROM event \
      WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
 
-/// How many links one read transaction covers.
+/// The number of links that are read in one read transaction.
 const PAGE: i64 = 1000;
 
 const DOING: &str = "reading heads";
 
-/// Where the chains of a store end, all read in one moment.
+/// The ends of all chains of a store, read from one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heads {
-    /// The store's own id, which its copies share.
+    /// The id of the store. Its copies have the same id.
     pub store_id: String,
     /// The newest position.
     pub position: Position,
-    /// Where the administrative log ends; `None` in a head that does not say so, as those before schema 12.
+    /// The end of the administrative log's chain. `None` in a head that lacks it, such as one from before schema 12.
     pub acts: Option<ChainEnd>,
-    /// Since when the chains of changes hold, where the file is older than they are.
+    /// The time from which the chains of changes are valid. `None` if they are valid from the file's beginning.
     pub changes_since: Option<Timestamp>,
     /// A head for each conversation, by id.
     pub conversations: Vec<ChainHead>,
 }
 
-/// Where one chain ends.
+/// The end of one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainHead {
     /// The conversation.
     pub conversation: ConversationId,
-    /// How many events it has.
+    /// The number of its events.
     pub events: u64,
-    /// The hash of the last one; 32 zero bytes where there is none.
+    /// The hash of the last event; 32 zero bytes if there are no events.
     pub hash: Digest,
-    /// Where the chain of what stands beside the events ends; `None` in a head that does not say so.
+    /// The end of the chain of changes beside the events. `None` in a head that lacks it.
     pub changes: Option<ChainEnd>,
 }
 
 impl Heads {
-    /// The same without what heads did not say before schema 12: events alone.
+    /// Returns these heads with the events alone, as heads were before schema 12.
     #[must_use]
     pub fn of_events(mut self) -> Self {
         self.acts = None;
@@ -66,20 +66,20 @@ impl Heads {
 /// One link of a chain, borrowed from the database's own memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainLink<'a> {
-    /// Its place.
+    /// The event's sequence.
     pub sequence: Sequence,
     /// The event's id.
     pub id: &'a str,
     /// Its hash.
     pub hash: Digest,
-    /// The digest of a payload that had to go; `None` where `payload` is the one that was written.
+    /// The digest of the original payload, if it was redacted. `None` if `payload` is the original.
     pub redacted: Option<Digest>,
-    /// The payload, or what stands in its place.
+    /// The payload, or the text that replaced it.
     pub payload: &'a str,
 }
 
 impl Store {
-    /// Where the chains end: of one conversation, or of all.
+    /// Returns the ends of the chains of one conversation, or of all conversations.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -100,10 +100,10 @@ impl Store {
         })
     }
 
-    /// The hash that stands beside the event at `sequence`; `None` where there is no such event.
+    /// Returns the hash that is stored for the event at `sequence`. `None` if there is no such event.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], [`Error::Corrupt`] where it is no hash.
+    /// [`Error::UnknownConversation`], [`Error::Corrupt`] if the stored value is not a hash.
     pub fn hash_at(&self, conversation: &ConversationId, sequence: Sequence) -> Result<Option<Digest>> {
         self.snapshot(|db| {
             let key = catalogue::key(db, conversation)?;
@@ -113,16 +113,17 @@ impl Store {
                     s.query_row(params![key, sequence.0.cast_signed()], |row| row.get(0)).optional()
                 })
                 .doing(DOING)?;
-            let torn =
-                || Error::Corrupt { what: format!("{conversation}: the hash of event {sequence} is torn") };
-            stored.map(|bytes| Digest::from_bytes(&bytes).ok_or_else(torn)).transpose()
+            let damaged = || Error::Corrupt {
+                what: format!("{conversation}: the hash of event {sequence} is damaged"),
+            };
+            stored.map(|bytes| Digest::from_bytes(&bytes).ok_or_else(damaged)).transpose()
         })
     }
 
-    /// Shows every link of a conversation's chain to `visit`, in order.
+    /// Passes every link of a conversation's chain to `visit`, in order.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], and whatever `visit` fails with.
+    /// [`Error::UnknownConversation`], and any error of `visit`.
     pub fn links(
         &self,
         conversation: &ConversationId,
@@ -147,14 +148,14 @@ impl Store {
                         Ok(bytes.and_then(Digest::from_bytes))
                     };
                     let sequence: i64 = row.get(0).doing(DOING)?;
-                    let torn = || Error::Corrupt {
-                        what: format!("{conversation}: the hash of event {sequence} is torn"),
+                    let damaged = || Error::Corrupt {
+                        what: format!("{conversation}: the hash of event {sequence} is damaged"),
                     };
                     let payload = payloads.payload(row.get(5).doing(DOING)?, text(4)?)?;
                     visit(ChainLink {
                         sequence: Sequence(sequence.cast_unsigned()),
                         id: text(1)?,
-                        hash: digest(2)?.ok_or_else(torn)?,
+                        hash: digest(2)?.ok_or_else(damaged)?,
                         redacted: digest(3)?,
                         payload: &payload,
                     })?;

@@ -1,4 +1,4 @@
-//! What was when: the length of a conversation at a time, and where HEAD was at a length.
+//! Reads the past: how long a conversation was at a time, and where HEAD was at a length.
 
 use rusqlite::params;
 
@@ -11,20 +11,20 @@ use crate::state::base::EXTENDED;
 const TIMES_DESCENDING: &str = "SELECT sequence, timestamp FROM event \
      WHERE conversation = ?1 AND sequence < ?2 ORDER BY sequence DESC LIMIT 1000";
 
-/// A move of HEAD that no append tells.
+/// A move of HEAD that was not part of an append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeadMove {
-    /// The event it came right behind; `None` where there was none yet.
+    /// The last event before the move. `None` if there were no events yet.
     pub behind: Option<Sequence>,
-    /// Where HEAD went; `None` for before everything.
+    /// The event that HEAD moved to. `None` if HEAD moved before all events.
     pub leaf_event_id: Option<String>,
 }
 
 impl Store {
-    /// The last event that had happened at a time, by the events' own clocks, which jump: the last one in
-    /// the log whose time is not after it. `None` where all of them are after it.
+    /// Returns the last event in the log whose own time is not after `time`. `None` if all events are after it. The
+    /// events' clocks may jump, so earlier events may have a later time.
     ///
-    /// Reads from the end, so that it costs what lies behind.
+    /// Reads from the end of the log, so the cost depends on the number of later events.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -53,8 +53,8 @@ impl Store {
         }
     }
 
-    /// The last move of HEAD by itself, no later than right behind the event at `sequence`; an event that
-    /// was appended since has moved it on.
+    /// Returns the last move of HEAD without an append, up to right after the event at `sequence`. An event that was
+    /// appended since that move may have moved HEAD again.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -70,9 +70,8 @@ impl Store {
         })
     }
 
-    /// The value a field of the base state was last changed to by the time of the event at `sequence`, as
-    /// JSON; the inner `None` where it was taken out, the outer one where no change by then is known (the
-    /// document an import brought tells the end, not the way).
+    /// Returns the value of a base state's field after the event at `sequence`, as JSON. `Some(None)` if the field was
+    /// removed. `None` if no change up to then is known: the document of an import has only the last values.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).

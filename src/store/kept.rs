@@ -1,22 +1,23 @@
-//! Every text a conversation keeps, for those who look for something in all of them or take it out.
+//! Describes all texts that are stored of a conversation, for code that searches them or removes something from them.
 //!
-//! Each table's own file shows its texts (`edit`) and writes what is answered in their place; what is only
-//! looked at is answered with nothing, so that the same walk serves a reading connection.
+//! The source file of each table has a function `edit`, which passes the table's texts to a callback and stores the
+//! text that the callback returns. A callback that only reads returns `None`, so `edit` also works on a reading
+//! connection.
 
 use crate::error::Result;
 use crate::event::json::Raw;
 use crate::redact::{self, Form, Rewritten, Wanted};
 
-/// Where in a conversation a text is kept.
+/// The part of a conversation in which a text is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// An event's payload.
     Event,
     /// The base state's document.
     BaseState,
-    /// A value that a field of the base state was changed to.
+    /// A new value of a field of the base state.
     BaseStateChange,
-    /// The title someone gave.
+    /// The title that was set.
     Title,
     /// The start of the first user message.
     FirstMessage,
@@ -24,16 +25,16 @@ pub enum Part {
     Tags,
     /// A file beside the events.
     Attachment,
-    /// The name of a file or folder; nothing takes anything out of it.
+    /// The name of a file or folder. Redaction does not change it.
     FileName,
-    /// Where an import read it: the path, and the text around its events.
+    /// The source of an import: the path, and the text around its events.
     Origin,
-    /// What an import found wrong.
+    /// A problem that an import found.
     Problem,
 }
 
 impl Part {
-    /// The name in SQL and JSON.
+    /// The name of the part in SQL and JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,25 +52,25 @@ impl Part {
     }
 }
 
-/// One text, and where it is kept.
+/// One text, and where it is stored.
 #[derive(Clone, Copy)]
 pub(super) struct Kept<'a> {
     pub part: Part,
-    /// Of an event; of the event that a change followed.
+    /// The sequence of the event, or of the event before a change.
     pub sequence: Option<u64>,
-    /// An event's id, a field's name, a path; "" where there is only one.
+    /// An event's id, a field's name or a path; "" if the part has only one text.
     pub name: &'a str,
     pub text: &'a str,
 }
 
 impl Kept<'_> {
-    /// The text without what is wanted out of it.
+    /// Returns the text without the matches of `wanted`.
     pub(super) fn rewrite(&self, wanted: Wanted<'_>) -> Rewritten {
         match self.part {
             Part::Event => redact::rewrite(self.text, Form::Event, wanted),
             Part::BaseState => redact::rewrite(self.text, Form::BaseState, wanted),
-            Part::BaseStateChange => within(self.name, self.text, wanted),
-            Part::Tags => within("tags", self.text, wanted),
+            Part::BaseStateChange => rewrite_field(self.name, self.text, wanted),
+            Part::Tags => rewrite_field("tags", self.text, wanted),
             Part::Attachment if Raw::parse(self.text).is_ok() => {
                 redact::rewrite(self.text, Form::Document, wanted)
             }
@@ -83,8 +84,8 @@ impl Kept<'_> {
     }
 }
 
-/// Rewrites the value of a base state's field, seen as a part of the whole document.
-fn within(field: &str, value: &str, wanted: Wanted<'_>) -> Rewritten {
+/// Rewrites the value of a base state's field as if it were a part of the whole document.
+fn rewrite_field(field: &str, value: &str, wanted: Wanted<'_>) -> Rewritten {
     let before = format!("{{{}:", serde_json::Value::from(field));
     let mut rewritten = redact::rewrite(&format!("{before}{value}}}"), Form::BaseState, wanted);
     if let Some(text) = &mut rewritten.text {
@@ -94,5 +95,5 @@ fn within(field: &str, value: &str, wanted: Wanted<'_>) -> Rewritten {
     rewritten
 }
 
-/// Is shown a text and answers what shall stand in its place, if anything.
+/// Receives a text and returns its replacement. `None` leaves the text as it is.
 pub(super) type Edit<'e> = &'e mut dyn FnMut(Kept<'_>) -> Result<Option<String>>;

@@ -1,4 +1,4 @@
-//! Appending for programs whose threads must not block.
+//! Appends for programs whose threads must not block.
 
 use super::append::{Append, Appended};
 use super::{Lead, Store};
@@ -6,10 +6,10 @@ use crate::error::Result;
 use crate::ids::ConversationId;
 
 impl Store {
-    /// As [`Store::append_all`], without a thread that waits, for programs whose threads must not block: `done` takes
-    /// the answer, on whichever thread commits, and should be quick. Where nobody is committing, `lead` is called to
-    /// find a thread that may block and to drop there what it is given; that thread commits for as long as there is
-    /// something to do, so that thousands of appends at once need one.
+    /// Appends like [`Store::append_all`], but without a waiting thread, for programs whose threads must not block.
+    /// The committing thread calls `done` with the answer; `done` should be quick. If no thread is committing, `lead`
+    /// is called. It must move the [`Lead`] to a thread that may block and drop it there. That thread commits as long
+    /// as appends are waiting, so one thread serves thousands of appends at once.
     ///
     /// ```
     /// # use annals::store::Append;
@@ -26,12 +26,12 @@ impl Store {
     /// # Ok::<(), annals::Error>(())
     /// ```
     ///
-    /// `done` may append itself. A panic in it ends there, and so does one in `lead`. It must not wait for what
-    /// another thread appends: that may wait for it.
+    /// `done` may append itself. It must not wait for an append of another thread, because that append may wait for
+    /// `done`. A panic in `done` or in `lead` is caught.
     ///
     /// # Errors
-    /// `done` is handed those of [`Store::append_all`], and [`Error::Overloaded`](crate::Error::Overloaded) where too
-    /// much waits already; then, and where the append is refused as it is, on the caller's own thread.
+    /// `done` receives the errors of [`Store::append_all`], and [`Error::Overloaded`](crate::Error::Overloaded) if too
+    /// many appends are waiting. If the append is overloaded or invalid, `done` runs on the caller's own thread.
     pub fn append_later(
         &self,
         conversation: &ConversationId,

@@ -1,8 +1,8 @@
-//! What this thread is busy with for a writer: it holds the connection, or it hands out answers.
+//! Records what the current thread does for a writer: it holds the connection, or it delivers answers.
 //!
-//! A caller's own code runs on such a thread: what an append's answer goes to, what progress is shown to. When that
-//! code calls the store again, it must not wait for the very thread it runs on. Two lists say where this thread
-//! stands; both are as deep as calls nest, which is once or twice.
+//! Such a thread also runs the caller's own code: callbacks for answers and for progress. If that code calls the
+//! store again, it must not wait for the thread that it runs on. Two lists record the state of this thread. Each has
+//! one entry for each nested call, usually one or two.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,20 +13,20 @@ use super::queue::{Answer, Job};
 thread_local! {
     /// The writers whose connection this thread holds.
     static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-    /// The writers for which this thread hands out answers.
+    /// The writers for which this thread delivers answers.
     static ANSWERING: RefCell<Vec<Answering>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Answers that are handed out now.
+/// A delivery of answers that is in progress.
 struct Answering {
     writer: usize,
-    /// Whether this thread has the right to lead, and goes on leading when all are answered.
+    /// Whether this thread has the right to lead. If so, it leads again after all answers are delivered.
     leads: bool,
-    /// Answers of groups that were committed meanwhile, on behalf of code that an answer went to.
+    /// Answers of groups that a callback's nested calls have committed meanwhile.
     later: VecDeque<(Arc<Job>, Answer)>,
 }
 
-/// While it lives, this thread holds the connection of a writer.
+/// Marks that this thread holds the connection of a writer, until it is dropped.
 pub(super) struct Held(());
 
 impl Held {
@@ -42,14 +42,14 @@ impl Drop for Held {
     }
 }
 
-/// Whether this thread holds the connection of `writer`.
+/// Returns whether this thread holds the connection of `writer`.
 pub(super) fn holds(writer: usize) -> bool {
     HELD.with_borrow(|held| held.contains(&writer))
 }
 
-/// Hands out `answers`, and those that come up meanwhile; answers whether this thread has the right to lead then.
+/// Delivers `answers`, and those that are added meanwhile. Returns whether this thread then has the right to lead.
 ///
-/// `leads` says whether it has that right now.
+/// `leads` is whether the thread has that right now.
 pub(super) fn hand_out(
     writer: usize,
     leads: bool,
@@ -59,27 +59,27 @@ pub(super) fn hand_out(
     for (job, answer) in answers {
         job.answer(answer);
     }
-    while let Some((job, answer)) = of(writer, |answering| answering.later.pop_front()).flatten() {
+    while let Some((job, answer)) = with_entry(writer, |answering| answering.later.pop_front()).flatten() {
         job.answer(answer);
     }
     ANSWERING.with_borrow_mut(Vec::pop).is_some_and(|answering| answering.leads)
 }
 
-/// Whether this thread hands out answers for `writer` and has the right to lead.
+/// Returns whether this thread delivers answers for `writer` and has the right to lead.
 pub(super) fn leads(writer: usize) -> bool {
-    of(writer, |answering| answering.leads).unwrap_or(false)
+    with_entry(writer, |answering| answering.leads).unwrap_or(false)
 }
 
-/// Gives this thread the right to lead, or takes it; false where it hands out no answers for `writer`.
+/// Gives this thread the right to lead, or removes it. Returns false if the thread delivers no answers for `writer`.
 pub(super) fn set_leads(writer: usize, leads: bool) -> bool {
-    of(writer, |answering| answering.leads = leads).is_some()
+    with_entry(writer, |answering| answering.leads = leads).is_some()
 }
 
-/// Has `job` answered once those before it are; it must not wait on a thread.
+/// Delivers the answer of `job` after those before it. No thread may wait for `job`.
 pub(super) fn put_off(writer: usize, job: Arc<Job>, answer: Answer) {
-    of(writer, |answering| answering.later.push_back((job, answer)));
+    with_entry(writer, |answering| answering.later.push_back((job, answer)));
 }
 
-fn of<T>(writer: usize, work: impl FnOnce(&mut Answering) -> T) -> Option<T> {
+fn with_entry<T>(writer: usize, work: impl FnOnce(&mut Answering) -> T) -> Option<T> {
     ANSWERING.with_borrow_mut(|all| all.iter_mut().rev().find(|one| one.writer == writer).map(work))
 }

@@ -1,4 +1,4 @@
-//! The catalogue, read: one conversation, a page of them, a count. Search and count share one condition.
+//! Reads the catalogue: one conversation, a page of conversations, a count. List and count share one condition.
 
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Row, params_from_iter};
@@ -21,99 +21,99 @@ const COLUMNS: &str = "c.id, coalesce(c.title, c.first_message), c.status, c.tag
 const CHILDREN: &str = "SELECT id FROM conversation WHERE parent = ?1 ORDER BY key";
 const IDS_LIKE: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 6";
 
-/// What the catalogue knows of a conversation.
+/// The catalogue's row of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
     /// Its id.
     pub id: ConversationId,
-    /// The title it was given, else the start of its first user message.
+    /// The title that was set, else the start of its first user message.
     pub title: Option<String>,
-    /// Whether it was given its title.
+    /// Whether its title was set.
     pub is_titled: bool,
-    /// How it goes; the base state's word where there is one, else what the events say.
+    /// Its status: from the base state if there is one, else from the events.
     pub status: String,
     /// Its tags: a JSON object from text to text.
     pub tags: String,
-    /// How many events it has.
+    /// The number of its events.
     pub event_count: u64,
-    /// Their payloads' size together, in bytes.
+    /// The total size of their payloads, in bytes.
     pub payload_bytes: u64,
     /// When it began, by its first event.
     pub created_at: Timestamp,
-    /// When it last went on, by its last event.
+    /// When it was last updated, by its last event.
     pub updated_at: Timestamp,
     /// The first event's time, as written.
     pub first_timestamp: Option<String>,
     /// The last event's time, as written.
     pub last_timestamp: Option<String>,
-    /// HEAD; `None` where it was never set, or stands before everything.
+    /// HEAD. `None` if it was never set, or is before all events.
     pub leaf_event_id: Option<String>,
-    /// Whether HEAD was set to stand before everything.
+    /// Whether HEAD was set before all events.
     pub head_is_empty: bool,
-    /// The conversation whose sub-agent this one is.
+    /// The parent conversation, if this is the conversation of a sub-agent.
     pub parent: Option<String>,
-    /// The conversation this one is a fork of.
+    /// The conversation that this one is a fork of.
     pub forked_from: Option<String>,
-    /// The event it was forked at.
+    /// The event at which it was forked.
     pub forked_at: Option<String>,
-    /// The format of the log that it is a read-only copy of: a [`ForeignFormat`], or `openhands-v0`, whose events
-    /// nothing of today writes; `None` where it is none.
+    /// The format of the log, if the conversation is a read-only copy of one: a [`ForeignFormat`], or `openhands-v0`,
+    /// an old format that is no longer written.
     pub foreign_format: Option<String>,
     /// The last link of its hash chain.
     pub head_hash: Digest,
-    /// When its payloads were compressed, where they are.
+    /// When its payloads were compressed. `None` if they are not.
     pub archived_at: Option<Timestamp>,
 }
 
 impl Conversation {
-    /// The other program whose log it is a copy of.
+    /// Returns the format of the other program's log that the conversation is a copy of.
     #[must_use]
     pub fn foreign(&self) -> Option<ForeignFormat> {
         self.foreign_format.as_deref().and_then(|format| format.parse().ok())
     }
 }
 
-/// What to sort conversations by.
+/// The order of conversations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The one that went on last first.
+    /// The most recently updated first.
     #[default]
     UpdatedDescending,
-    /// The one that went on last last.
+    /// The most recently updated last.
     Updated,
-    /// The youngest first.
+    /// The most recently created first.
     CreatedDescending,
-    /// The oldest first.
+    /// The most recently created last.
     Created,
 }
 
 /// Which conversations to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConversationFilter {
-    /// Only these statuses; empty for all.
+    /// Only conversations with one of these statuses; empty for all.
     pub statuses: Vec<String>,
-    /// Only with all of these tags; `None` as the value fits any.
+    /// Only conversations with all of these tags. A tag without a value (`None`) matches any value.
     pub tags: Vec<(String, Option<String>)>,
-    /// Only with this text in the title or the first message; ASCII case is ignored.
+    /// Only conversations with this text in the title or the first message, ignoring ASCII case.
     pub title: Option<String>,
-    /// Only those that went on at or after this time.
+    /// Only conversations that were updated at or after this time.
     pub updated_from: Option<Timestamp>,
-    /// Only those that went on before this time.
+    /// Only conversations that were updated before this time.
     pub updated_before: Option<Timestamp>,
-    /// Only those that began at or after this time.
+    /// Only conversations that were created at or after this time.
     pub created_from: Option<Timestamp>,
-    /// Only those that began before this time.
+    /// Only conversations that were created before this time.
     pub created_before: Option<Timestamp>,
-    /// Only the sub-agents' conversations of this one.
+    /// Only conversations of sub-agents of this conversation.
     pub parent: Option<ConversationId>,
 }
 
-/// Some conversations, in the order asked for.
+/// A page of conversations, in the requested order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationPage {
-    /// At most as many as were asked for.
+    /// The conversations, at most the requested number.
     pub conversations: Vec<Conversation>,
-    /// What to hand in as `after` for the next page; `None` at the end.
+    /// The value of `after` for the next page. `None` at the end.
     pub next: Option<ConversationId>,
 }
 
@@ -163,10 +163,10 @@ impl ConversationFilter {
 }
 
 impl Store {
-    /// A page of conversations: at most `limit`, never more than [`PAGE_MAX`], beginning behind `after`.
+    /// Returns a page of conversations: at most `limit`, never more than [`PAGE_MAX`], beginning after `after`.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`] where `after` is not there any more.
+    /// [`Error::UnknownConversation`] if `after` no longer exists.
     pub fn conversations(
         &self,
         filter: &ConversationFilter,
@@ -175,7 +175,7 @@ impl Store {
         limit: usize,
     ) -> Result<ConversationPage> {
         let limit = limit.clamp(1, PAGE_MAX);
-        let (columns, direction, beyond): (&[&str], _, _) = match order {
+        let (columns, direction, comparison): (&[&str], _, _) = match order {
             Order::UpdatedDescending => (&["updated_minute", "updated_at", "key"], "DESC", "<"),
             Order::Updated => (&["updated_minute", "updated_at", "key"], "ASC", ">"),
             Order::CreatedDescending => (&["created_at", "key"], "DESC", "<"),
@@ -196,7 +196,7 @@ impl Store {
                     .doing("finding the page")?
                     .ok_or_else(|| Error::UnknownConversation { conversation: after.to_string() })?;
                 let marks = vec!["?"; columns.len()].join(", ");
-                condition.push_str(&format!(" AND ({}) {beyond} ({marks})", each(&|c| format!("c.{c}"))));
+                condition.push_str(&format!(" AND ({}) {comparison} ({marks})", each(&|c| format!("c.{c}"))));
                 values.extend(place);
             }
             values.push(Value::from(limit as i64 + 1));
@@ -216,10 +216,10 @@ impl Store {
         })
     }
 
-    /// How many conversations a filter fits.
+    /// Returns the number of conversations that match a filter.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any read error.
     pub fn count_conversations(&self, filter: &ConversationFilter) -> Result<u64> {
         self.read(|db| {
             let (condition, values) = filter.condition();
@@ -232,7 +232,7 @@ impl Store {
         })
     }
 
-    /// One conversation.
+    /// Returns one conversation.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -240,10 +240,10 @@ impl Store {
         self.find(id)?.ok_or_else(|| Error::UnknownConversation { conversation: id.to_string() })
     }
 
-    /// One conversation, if it is here: absent is an answer, and a file that cannot be read is an error.
+    /// Returns one conversation. `None` if the store does not have it.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any read error.
     pub fn find(&self, id: &ConversationId) -> Result<Option<Conversation>> {
         self.read(|db| {
             let sql = format!("SELECT {COLUMNS} FROM conversation AS c WHERE c.id = ?1");
@@ -253,15 +253,15 @@ impl Store {
         })
     }
 
-    /// Whether a conversation is here.
+    /// Returns whether the store has a conversation.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any read error.
     pub fn contains(&self, id: &ConversationId) -> Result<bool> {
         self.read(|db| Ok(catalogue::find(db, id)?.is_some()))
     }
 
-    /// The conversations of a conversation's sub-agents, the oldest first.
+    /// Returns the conversations of a conversation's sub-agents, the oldest first.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -275,10 +275,10 @@ impl Store {
         ids.iter().map(|id| Ok(ConversationId::new(id)?)).collect()
     }
 
-    /// The only conversation whose id is `prefix` or begins with it; a UUID may lack its dashes.
+    /// Returns the only conversation whose id is `prefix` or begins with it. The dashes of a UUID may be left out.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`] for none, [`Error::AmbiguousId`] for several.
+    /// [`Error::UnknownConversation`] if no id matches, [`Error::AmbiguousId`] if several do.
     pub fn resolve(&self, prefix: &str) -> Result<ConversationId> {
         let mut ids = self.read(|db| read::ids_with_prefix(db, IDS_LIKE, None, prefix))?;
         if ids.is_empty()
@@ -292,7 +292,7 @@ impl Store {
     }
 }
 
-/// The beginning of a UUID with the dashes that belong there.
+/// Returns the beginning of a UUID with its dashes. `None` if `prefix` cannot begin a UUID.
 fn dashed(prefix: &str) -> Option<String> {
     if prefix.len() > 32 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;

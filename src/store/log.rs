@@ -1,8 +1,8 @@
-//! Table `event`: the log. One row an event, written once, in the order of commit.
+//! Table `event`: the log. It has one row for each event, written once, in the order of commit.
 //!
-//! `position` is the rowid and thereby the place in the whole file; `(conversation, sequence)` and
-//! `(conversation, id)` are unique; `payload` is the event byte for byte. The table's triggers refuse
-//! updates, deletes, gaps and `INSERT OR REPLACE`; only a row in `maintenance` lets them pass.
+//! `position` is the rowid and so the place in the whole file. `(conversation, sequence)` and `(conversation, id)`
+//! are unique. `payload` is the event byte for byte. The table's triggers (guards) refuse inserts of other programs,
+//! and they refuse updates and deletes unless the table `maintenance` has a row.
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
@@ -37,18 +37,20 @@ const IS_REDACTED: &str =
     "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2 AND redacted_digest IS NOT NULL";
 const HAS: &str = "SELECT 1 FROM event WHERE conversation = ?1 AND id = ?2";
 
-/// How many payload bytes are looked through at a time, unless a single event has more: 8 MiB.
+/// The number of payload bytes at which [`edit`] ends a page: 8 MiB.
 const EDIT_BYTES: usize = 8 << 20;
-/// Goes from conversation to conversation in the index; it does not look at every event.
+
+/// Goes from conversation to conversation in the index, without reading every event.
 const UNKNOWN: &str = "WITH RECURSIVE named (key) AS (SELECT min(conversation) FROM event UNION ALL \
      SELECT (SELECT min(conversation) FROM event WHERE conversation > named.key) FROM named WHERE key IS NOT NULL) \
      SELECT key FROM named WHERE key NOT IN (SELECT key FROM conversation) AND key IS NOT NULL ORDER BY key";
 
-/// The guard that no other program's insert passes; Annals' own always does.
 const CARRIED: &str = "SELECT count(*) FROM temp.sqlite_schema WHERE type = 'trigger'";
+
+/// The guard that rejects inserts of other programs. Inserts of Annals always pass it.
 const INSERT_GUARD: &str = "event_insert_guard";
 
-/// The triggers that keep other programs from changing what is append-only, and where they are made.
+/// The triggers that keep other programs from changing append-only tables, each with the migration that creates it.
 const GUARDS: [(&str, &str); 16] = [
     ("admin_act_delete_guard", include_str!("../../migrations/V8__administration.sql")),
     ("admin_act_insert_guard", include_str!("../../migrations/V8__administration.sql")),
@@ -86,27 +88,27 @@ pub struct StoredEvent {
     pub sequence: Sequence,
     /// Its id, unique within its conversation.
     pub id: EventId,
-    /// Its kind; "" where the payload has none.
+    /// Its kind; "" if the payload has none.
     pub kind: String,
-    /// Who made it.
+    /// The source of the event, such as `user` or `agent`.
     pub source: Option<String>,
-    /// When, as written: usually local time without a zone.
+    /// The event's own time, as written: usually local time without a zone.
     pub timestamp: Option<String>,
-    /// The event it follows, as written; `__root__` for an explicit root.
+    /// Its parent event, as written; `__root__` for an explicit root.
     pub parent_id: Option<String>,
-    /// The model's name for the tool call.
+    /// The model's id of the tool call.
     pub tool_call_id: Option<String>,
-    /// The action it answers.
+    /// The action that it answers.
     pub action_id: Option<String>,
-    /// The model's reply it came from.
+    /// The model's reply that it came from.
     pub llm_response_id: Option<String>,
-    /// The tool.
+    /// The name of the tool.
     pub tool_name: Option<String>,
-    /// When this store took it, by the clock of the machine.
+    /// When this store recorded it, by the clock of the machine.
     pub recorded_at: Timestamp,
-    /// The event, byte for byte as it came; without what was taken out of it, where it is redacted.
+    /// The event, byte for byte as it was received. If it is redacted, without the removed parts.
     pub payload: String,
-    /// The SHA-256 of the payload as it came, where something was taken out since.
+    /// The SHA-256 of the original payload, if it is redacted.
     pub redacted_digest: Option<Digest>,
 }
 
@@ -138,8 +140,8 @@ fn optional_text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String
     }
 }
 
-/// A text column, borrowed. Payloads are most of what is read, and checking that they are UTF-8 is most of
-/// the work on them; SIMD does it several times as fast as the standard library.
+/// Returns a text column, borrowed. Most of the data that is read are payloads, and the UTF-8 check is most of the
+/// work on them. SIMD does the check several times faster than the standard library.
 pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<&'a str> {
     utf8(row.get_ref(column)?.as_bytes()?, column)
 }
@@ -149,7 +151,7 @@ fn utf8(bytes: &[u8], column: usize) -> rusqlite::Result<&str> {
     simdutf8::basic::from_utf8(bytes).map_err(|error| conversion(column, error))
 }
 
-/// A stored value that is not what this column holds.
+/// Returns the error for a stored value that is invalid for its column.
 pub(super) fn conversion(
     column: usize,
     error: impl std::error::Error + Send + Sync + 'static,
@@ -157,7 +159,7 @@ pub(super) fn conversion(
     rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
 }
 
-/// The newest position that was ever given.
+/// Returns the newest position that was ever assigned.
 pub(super) fn head(db: &Connection) -> Result<Position> {
     let position: i64 = db
         .prepare_cached(HEAD)
@@ -166,7 +168,7 @@ pub(super) fn head(db: &Connection) -> Result<Position> {
     Ok(Position(position.cast_unsigned()))
 }
 
-/// How many events a conversation has, as the last one's sequence tells, and the hash of that one.
+/// Returns the number of events of a conversation, by its last sequence, and the hash of the last event.
 pub(super) fn end(db: &Connection, conversation: i64) -> Result<(u64, Digest)> {
     let last = db
         .prepare_cached(END)
@@ -178,7 +180,7 @@ pub(super) fn end(db: &Connection, conversation: i64) -> Result<(u64, Digest)> {
     Ok(last.map_or((0, Digest::START), |(last, hash)| (last.cast_unsigned() + 1, Digest(hash))))
 }
 
-/// Where an event of this conversation goes.
+/// The place and the hash that a new event gets.
 pub(super) struct Spot {
     pub position: Position,
     pub conversation: i64,
@@ -187,7 +189,7 @@ pub(super) struct Spot {
     pub hash: Digest,
 }
 
-/// Writes one event; false where the conversation has one of this id, and nothing is written then.
+/// Writes one event. Returns false, and writes nothing, if the conversation already has an event with this id.
 pub(super) fn insert(db: &Connection, spot: &Spot, event: &NewEvent) -> Result<bool> {
     let envelope = event.envelope();
     let inserted = db.prepare_cached(INSERT).and_then(|mut statement| {
@@ -216,7 +218,7 @@ pub(super) fn insert(db: &Connection, spot: &Spot, event: &NewEvent) -> Result<b
     }
 }
 
-/// Writes one event's row as another file has it.
+/// Writes one event's row as it is in another file.
 pub(super) fn insert_row(db: &Connection, spot: &Spot, row: &StoredRow) -> Result<()> {
     db.prepare_cached(INSERT_ROW)
         .and_then(|mut statement| {
@@ -243,14 +245,14 @@ pub(super) fn insert_row(db: &Connection, spot: &Spot, row: &StoredRow) -> Resul
     Ok(())
 }
 
-/// Where the event of this id is, and whether it holds the same bytes as `event`.
+/// The place of a stored event, and whether it has the same bytes as the given event.
 pub(super) struct Known {
     pub position: Position,
     pub sequence: Sequence,
     pub same: bool,
 }
 
-/// Looks for an event by its id.
+/// Finds the stored event with the id of `event`.
 pub(super) fn find(db: &Connection, conversation: i64, event: &NewEvent) -> Result<Option<Known>> {
     let doing = "looking for an event";
     let mut statement = db.prepare_cached(FIND).doing(doing)?;
@@ -272,27 +274,27 @@ pub(super) fn find(db: &Connection, conversation: i64, event: &NewEvent) -> Resu
     }))
 }
 
-/// Whether the conversation has an event of this id that is redacted.
+/// Returns whether the conversation has a redacted event with this id.
 pub(super) fn is_redacted(db: &Connection, conversation: i64, id: &str) -> Result<bool> {
     db.prepare_cached(IS_REDACTED)
         .and_then(|mut statement| statement.exists(params![conversation, id]))
         .doing("looking for a redacted event")
 }
 
-/// Whether the conversation has an event of this id.
+/// Returns whether the conversation has an event with this id.
 pub(super) fn has(db: &Connection, conversation: i64, id: &str) -> Result<bool> {
     db.prepare_cached(HAS)
         .and_then(|mut statement| statement.exists(params![conversation, id]))
         .doing("looking for a parent")
 }
 
-/// Makes the guards this connection's own and switches those of the file off on it: for the one that writes.
+/// Replaces the file's triggers on the writing connection by temporary triggers of the connection.
 ///
-/// SQLite prepares to undo every statement that sets off a trigger which asks for a function: it would copy
-/// four pages an event aside, and none of them was ever needed, as whatever can be wrong with an event is found
-/// before the first page changes. The function of the insert guard is one that this connection always has. All
-/// the other guards stay, as temporary triggers with the text of the migrations, whatever the file says. Where
-/// the file has a trigger that is not known here, it stays as it is: everything is in force, and slower.
+/// If a statement fires a trigger that calls a function, SQLite prepares to undo the statement: it would copy four
+/// pages for each event. The copies are never needed, because every error of an event is found before the first page
+/// changes. The insert guard only checks for a function that this connection always has, so it is left out. All other
+/// guards become temporary triggers with the text of the migrations, whatever text the file has. If the file has an
+/// unknown trigger, nothing is replaced: all triggers stay active, and writing is slower.
 pub(super) fn carry_guards(db: &Connection) -> Result<()> {
     let doing = "taking over the guards";
     let stored: Vec<String> = db
@@ -314,7 +316,7 @@ pub(super) fn carry_guards(db: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Takes the guards over again where they are gone: whatever changes where temporary tables are kept drops them.
+/// Creates the temporary guards again if they are gone. A change of the storage of temporary tables drops them.
 pub(super) fn keep_guards(db: &Connection) -> Result<()> {
     let doing = "looking at the guards";
     let carries = !db.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER).doing(doing)?;
@@ -325,9 +327,8 @@ pub(super) fn keep_guards(db: &Connection) -> Result<()> {
     if carries && count == 0 { carry_guards(db) } else { Ok(()) }
 }
 
-/// Shows a page of payloads to `edit`, from `from` on, and puts what it answers in their place, each with
-/// the digest of what was there at first; what is archived can only be looked at. Answers where the next page
-/// begins; `None` at the end.
+/// Passes a page of payloads to `edit`, beginning at `from`, and stores the texts that it returns, each with the digest
+/// of the original payload. Archived payloads can only be read. Returns the start of the next page; `None` at the end.
 pub(super) fn edit(db: &Connection, conversation: i64, from: i64, edit: Edit<'_>) -> Result<Option<i64>> {
     let doing = "reading payloads";
     let mut changes: Vec<(i64, Digest, String)> = Vec::new();
@@ -364,7 +365,7 @@ pub(super) fn edit(db: &Connection, conversation: i64, from: i64, edit: Edit<'_>
     Ok(next)
 }
 
-/// Puts a stub in a payload's place, or the payload back in the stub's; between [`permit`] and [`forbid`].
+/// Replaces a payload by a stub, or the stub by the payload. Call it between [`permit`] and [`forbid`].
 pub(super) fn put(db: &Connection, position: i64, payload: &str) -> Result<()> {
     db.prepare_cached(PUT)
         .and_then(|mut statement| statement.execute(params![position, payload]))
@@ -372,7 +373,7 @@ pub(super) fn put(db: &Connection, position: i64, payload: &str) -> Result<()> {
     Ok(())
 }
 
-/// The guards of the log that are not as the migrations made them, told as findings.
+/// Returns a finding for each guard of the log that differs from its migration.
 pub(super) fn changed_guards(db: &Connection) -> Result<Vec<String>> {
     let doing = "verifying the guards";
     let danger = "other programs can change the log";
@@ -385,7 +386,7 @@ pub(super) fn changed_guards(db: &Connection) -> Result<Vec<String>> {
         match stored {
             None => found.push(format!("the guard {name} is missing: {danger}")),
             Some(sql) if !migration.contains(&format!("{sql};")) => {
-                found.push(format!("the guard {name} is not what it was: {danger}"));
+                found.push(format!("the guard {name} was changed: {danger}"));
             }
             Some(_) => {}
         }
@@ -396,32 +397,32 @@ pub(super) fn changed_guards(db: &Connection) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Whether a trigger of this name is a guard of the log.
+/// Returns whether a trigger of this name is a guard of the log.
 pub(super) fn is_guard(name: &str) -> bool {
     GUARDS.iter().any(|(guard, _)| *guard == name)
 }
 
-/// Keys of conversations that have events and no row in the catalogue.
+/// Returns the keys of conversations that have events but no row in the catalogue.
 pub(super) fn unknown_conversations(db: &Connection) -> Result<Vec<i64>> {
     db.prepare_cached(UNKNOWN)
         .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
         .doing("looking for events of no conversation")
 }
 
-/// Lets redaction and deletion change the log until the transaction ends.
+/// Lets redaction and deletion change the log until [`forbid`] is called.
 pub(super) fn permit(db: &Connection, reason: &str) -> Result<()> {
     db.execute("INSERT INTO maintenance (reason) VALUES (?1)", [reason])
         .doing("opening the log for maintenance")?;
     Ok(())
 }
 
-/// Ends what [`permit`] began.
+/// Ends the permission that [`permit`] gave.
 pub(super) fn forbid(db: &Connection) -> Result<()> {
     db.execute("DELETE FROM maintenance", []).doing("closing the log after maintenance")?;
     Ok(())
 }
 
-/// Deletes every event of a conversation and sees to it that no position is given twice.
+/// Deletes every event of a conversation and makes sure that no position is assigned twice.
 pub(super) fn delete(db: &Connection, conversation: i64) -> Result<u64> {
     let head = head(db)?;
     db.execute("UPDATE log SET position_floor = max(position_floor, ?1)", [head.0.cast_signed()])
@@ -431,20 +432,20 @@ pub(super) fn delete(db: &Connection, conversation: i64) -> Result<u64> {
     Ok(deleted as u64)
 }
 
-/// Deletes the events of a conversation behind its first `length`; answers how many.
+/// Deletes the events of a conversation after its first `length`. Returns how many were deleted.
 pub(super) fn cut(db: &Connection, conversation: i64, length: u64) -> Result<u64> {
     let sql = "DELETE FROM event WHERE conversation = ?1 AND sequence >= ?2";
     let cut = db.execute(sql, params![conversation, length.cast_signed()]).doing("cutting events off")?;
     Ok(cut as u64)
 }
 
-/// Writes down since when the chains of changes hold, in a file that is older than they are.
+/// Records from when on the chains of changes are valid, in a file that is older than these chains.
 pub(super) fn changes_begin(db: &Connection, now: Timestamp) -> Result<()> {
     db.execute("UPDATE log SET changes_since = ?1", [now.0]).doing("beginning the chains of changes")?;
     Ok(())
 }
 
-/// Makes the file a store of its own, the next event of which follows `head`; answers its id until now.
+/// Gives the file a new store id and makes its next event follow `head`. Returns the previous id.
 pub(super) fn found_anew(db: &Connection, head: Position) -> Result<String> {
     let doing = "naming the store anew";
     let before = db.query_row("SELECT store_id FROM log", [], |row| row.get(0)).doing(doing)?;
@@ -454,7 +455,7 @@ pub(super) fn found_anew(db: &Connection, head: Position) -> Result<String> {
     Ok(before)
 }
 
-/// A page's worth of what an error can say of an id that is not there.
+/// Returns the error for an event id that the conversation does not have.
 pub(super) fn not_found(conversation: &crate::ids::ConversationId, event: &str) -> Error {
     Error::UnknownEvent { conversation: conversation.clone(), event: event.to_owned() }
 }
@@ -473,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writer_is_guarded_by_triggers_of_its_own_and_appends_without_any() {
+    fn the_writer_has_its_own_guards_and_appends_without_firing_any() {
         store()
             .writer()
             .unwrap()
@@ -500,14 +501,14 @@ mod tests {
                         s.query_map([(); 15].map(|()| None::<i64>), |row| row.get(1))?.collect()
                     })
                     .doing("asking")?;
-                assert!(calls.len() > 20 && !calls.contains(&"Program".to_owned()), "a trigger is set off");
+                assert!(calls.len() > 20 && !calls.contains(&"Program".to_owned()), "a trigger was fired");
                 Ok(())
             })
             .unwrap();
     }
 
     #[test]
-    fn a_trigger_that_is_not_known_stays_in_force_with_all_others() {
+    fn an_unknown_trigger_stays_active_with_all_others() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         drop(Store::open(&path).unwrap());

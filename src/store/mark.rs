@@ -1,4 +1,4 @@
-//! How far a conversation has come: the place of its next event, HEAD and the version of its base state at once.
+//! Reads the mark of a conversation: its event count, HEAD and the version of its base state, all at once.
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -9,23 +9,23 @@ use crate::ids::{ConversationId, Version};
 const MARK: &str = "SELECT event_count, leaf_event_id, head_is_empty, \
      (SELECT version FROM base_state WHERE conversation = key) FROM conversation WHERE id = ?1";
 
-/// How far a conversation has come: what changes with everything that is written of it.
+/// A mark of a conversation's state. It changes when events, HEAD or the base state change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// How many events there are.
+    /// The number of events.
     pub event_count: u64,
-    /// HEAD; `None` where it was never set, or stands before everything.
+    /// HEAD. `None` if it was never set, or is before all events.
     pub leaf_event_id: Option<String>,
-    /// Whether HEAD was set to stand before everything.
+    /// Whether HEAD was set before all events.
     pub head_is_empty: bool,
-    /// The version of the base state, where there is one.
+    /// The version of the base state, if there is one.
     pub version: Option<Version>,
 }
 
-/// How far the conversation has come.
+/// Returns the mark of a conversation.
 ///
 /// # Errors
-/// [`Error::UnknownConversation`] where there is none.
+/// [`Error::UnknownConversation`] if there is no such conversation.
 pub(super) fn mark(db: &Connection, id: &ConversationId) -> Result<Mark> {
     let read = |row: &Row<'_>| {
         Ok(Mark {
@@ -37,6 +37,6 @@ pub(super) fn mark(db: &Connection, id: &ConversationId) -> Result<Mark> {
     };
     db.prepare_cached(MARK)
         .and_then(|mut statement| statement.query_row([id.as_str()], read).optional())
-        .doing("looking how far a conversation has come")?
+        .doing("reading the mark of a conversation")?
         .ok_or_else(|| Error::UnknownConversation { conversation: id.to_string() })
 }

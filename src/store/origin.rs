@@ -1,5 +1,5 @@
-//! Tables `origin`, `event_file` and `problem`: where an imported conversation came from, and what was
-//! found wrong with it, so that it can be written back as it was.
+//! Tables `origin`, `event_file` and `problem`: where an imported conversation came from, and which problems it had, so
+//! that an export can write it as it was.
 
 use std::collections::HashMap;
 
@@ -32,59 +32,59 @@ const PROBLEM_TEXTS: &str = "SELECT rowid, path, problem FROM problem WHERE conv
 const BY_FOLDER: &str = "SELECT c.id FROM origin AS o JOIN conversation AS c ON c.key = o.conversation \
      WHERE o.folder = ?1 ORDER BY c.key";
 
-/// The one file that holds all events of a conversation, where one does.
+/// A single file that holds all events of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
     /// Its name within the folder.
     pub file: String,
-    /// What stands before, between and behind the events; `None` where that is not regular and the whole
-    /// file is kept as an attachment.
+    /// The text before, between and after the events. `None` if it is not regular; then the whole file is stored as an
+    /// attachment.
     pub glue: Option<Glue>,
 }
 
 /// The text around the events of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glue {
-    /// Before the first event.
+    /// The text before the first event.
     pub prefix: String,
-    /// Between two events.
+    /// The text between two events.
     pub separator: String,
-    /// Behind the last event.
+    /// The text after the last event.
     pub suffix: String,
 }
 
 /// Where a conversation came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The path it was read from.
+    /// The path that it was read from.
     pub source: String,
     /// The name of its folder, or of its file.
     pub folder: String,
     /// Whether it was a single file and not a folder.
     pub is_file: bool,
-    /// Where its events were within the folder: "" or a path ending in `/`.
+    /// The directory of its events within the folder: "" or a path ending in `/`.
     pub events_directory: String,
-    /// The one file that held all events, where one did.
+    /// The single file that held all events, if there was one.
     pub container: Option<Container>,
-    /// How many events came from there.
+    /// The number of events that were imported.
     pub events: u64,
-    /// Where its base state was within the folder.
+    /// The path of its base state within the folder.
     pub base_state_path: Option<String>,
 }
 
-/// Something an import found wrong, and what it did about it.
+/// A problem that an import found, and what the import did about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file, within the conversation's folder.
     pub path: String,
     /// What is wrong.
     pub problem: String,
-    /// What was done.
+    /// What the import did about it.
     pub action: String,
 }
 
 pub(super) fn save(db: &Connection, key: i64, origin: &Origin, now: Timestamp) -> Result<()> {
-    // With it comes who knows when the conversation began.
+    // `Created` too: the chain of changes includes the creation time only if there is an origin.
     let subjects = &[Subject::Origin, Subject::Created];
     change::replaced(db, key, subjects, || write(db, key, origin, now))
 }
@@ -137,7 +137,7 @@ fn origin(row: &Row<'_>) -> rusqlite::Result<Origin> {
     })
 }
 
-/// Remembers the file of the event at `sequence` of a conversation, which export would name otherwise.
+/// Stores the file name of an event, because an export would choose another name.
 pub(super) fn name_file(db: &Connection, key: i64, place: (Position, Sequence), path: &str) -> Result<()> {
     let (position, sequence) = place;
     change::tracked_item(db, key, (Subject::EventFile, &sequence.to_string()), || {
@@ -148,7 +148,7 @@ pub(super) fn name_file(db: &Connection, key: i64, place: (Position, Sequence), 
     })
 }
 
-/// Replaces what was found wrong before.
+/// Replaces the stored problems of a conversation.
 pub(super) fn save_problems(db: &Connection, key: i64, problems: &[Problem], now: Timestamp) -> Result<()> {
     let doing = "writing down a problem";
     change::replaced(db, key, &[Subject::Problems], || {
@@ -162,7 +162,7 @@ pub(super) fn save_problems(db: &Connection, key: i64, problems: &[Problem], now
     })
 }
 
-/// What was found wrong, in the order it was found.
+/// Returns the problems of a conversation, in the order in which they were found.
 pub(super) fn problems(db: &Connection, key: i64) -> Result<Vec<Problem>> {
     db.prepare_cached(PROBLEMS)
         .and_then(|mut statement| {
@@ -174,8 +174,8 @@ pub(super) fn problems(db: &Connection, key: i64) -> Result<Vec<Problem>> {
         .doing("reading problems")
 }
 
-/// Forgets the files of events behind the first `length`, and that so many came from there; the events must
-/// still be there.
+/// Deletes the file names of the events after the first `length` and limits the number of imported events to `length`.
+/// The events must still be there.
 pub(super) fn cut(db: &Connection, key: i64, length: u64) -> Result<()> {
     for sql in [
         "DELETE FROM event_file WHERE position IN \
@@ -187,8 +187,8 @@ pub(super) fn cut(db: &Connection, key: i64, length: u64) -> Result<()> {
     Ok(())
 }
 
-/// Shows where the conversation came from, the text around its events and its problems to `edit`, and puts
-/// what it answers in their place.
+/// Passes the source of a conversation, the text around its events and its problems to `edit`, and stores the texts
+/// that it returns.
 pub(super) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
     let doing = "reading an origin";
     for (name, column) in
@@ -220,7 +220,7 @@ pub(super) fn edit(db: &Connection, key: i64, edit: Edit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Deletes everything these tables know of a conversation; its events must still be there.
+/// Deletes all rows of a conversation from these tables. Its events must still be there.
 pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
     for sql in [
         "DELETE FROM event_file WHERE position IN (SELECT position FROM event WHERE conversation = ?1)",
@@ -233,7 +233,7 @@ pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
 }
 
 impl Store {
-    /// Where a conversation came from; `None` where it was not imported, or not to the end.
+    /// Returns where a conversation came from. `None` if it was not imported, or the import is not complete.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -241,7 +241,7 @@ impl Store {
         self.snapshot(|db| load(db, catalogue::key(db, conversation)?))
     }
 
-    /// What the import of a conversation found wrong.
+    /// Returns the problems that the import of a conversation found.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -249,7 +249,7 @@ impl Store {
         self.snapshot(|db| problems(db, catalogue::key(db, conversation)?))
     }
 
-    /// The conversations whose folder, or file, had this name, the oldest first.
+    /// Returns the conversations whose folder or file had this name, the oldest first.
     pub(crate) fn conversations_of_folder(&self, folder: &str) -> Result<Vec<ConversationId>> {
         let ids: Vec<String> = self.read(|db| {
             db.prepare_cached(BY_FOLDER)
@@ -259,8 +259,8 @@ impl Store {
         ids.iter().map(|id| Ok(ConversationId::new(id)?)).collect()
     }
 
-    /// The files of the events from `first` to `last`, by sequence, where they are not what export would
-    /// choose.
+    /// Returns the stored file names of the events from `first` to `last`, by sequence. An event without one has the
+    /// name that an export chooses.
     pub(crate) fn event_files(
         &self,
         conversation: &ConversationId,

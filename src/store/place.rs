@@ -1,20 +1,20 @@
-//! Where a database may be: what the path and its file system allow.
+//! The place of a database, and checks that its path and file system are suitable.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Where a database is.
+/// The place of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// In a file.
     File(PathBuf),
-    /// In memory, under a name of its own within this process.
+    /// In memory, under a name that is unique within this process.
     Memory(String),
 }
 
 impl Place {
-    /// The path for error messages.
+    /// Returns the path for error messages.
     pub(super) fn path(&self) -> PathBuf {
         match self {
             Self::File(path) => path.clone(),
@@ -22,7 +22,7 @@ impl Place {
         }
     }
 
-    /// The same place, whichever folder the process works in.
+    /// Returns the same place with an absolute path, which does not depend on the working directory.
     pub(super) fn in_full(&self) -> Self {
         match self {
             Self::File(path) => Self::File(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
@@ -30,7 +30,7 @@ impl Place {
         }
     }
 
-    /// The name to open, as a URI; `parameters` begin with `?` or are empty.
+    /// Returns the URI with which the engine opens the place. `parameters` begin with `?` or are empty.
     pub(super) fn uri(&self, parameters: &str) -> String {
         match self {
             Self::Memory(name) => format!("file:/{name}?vfs=memdb"),
@@ -51,9 +51,9 @@ impl Place {
     }
 }
 
-/// Makes sure that `path` can hold a database, and creates an empty private file where none is.
+/// Makes sure that `path` can hold a database, and creates an empty private file if there is no file.
 ///
-/// Never opens a file that is there: closing it again would drop this process's locks on it.
+/// Never opens an existing file: closing it again would release this process's locks on it.
 pub(super) fn prepare(path: &Path, create: bool) -> Result<()> {
     let cannot = |what: &str| Error::CannotOpen { path: path.to_owned(), what: what.to_owned() };
     if path.is_dir() {
@@ -84,7 +84,7 @@ pub(super) fn prepare(path: &Path, create: bool) -> Result<()> {
     Ok(())
 }
 
-/// How many bytes may still be written beside `path`, where the system tells.
+/// Returns how many bytes are free on the file system of `path`. `None` if the system does not report it.
 #[cfg(unix)]
 pub(super) fn free_bytes(path: &Path) -> Option<u64> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -99,19 +99,19 @@ pub(super) fn free_bytes(_path: &Path) -> Option<u64> {
 #[cfg(unix)]
 fn create_folder(folder: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
-    let parents = new_names_in(folder);
+    let parents = folders_with_new_entries(folder);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    // The engine syncs the folder that the file is in, and none above it: a power cut could take them all. Not every
-    // file system syncs folders; there is nothing better to be done where one does not.
+    // The engine syncs the folder of the file, but no folder above it: after a power loss all new folders could be
+    // gone. Some file systems cannot sync folders; then there is nothing better to do, so errors are ignored.
     for parent in parents {
         let _ = std::fs::File::open(parent).and_then(|parent| parent.sync_all());
     }
     Ok(())
 }
 
-/// The folders that get a new name where `folder` is made with all that is missing above it, the innermost first.
+/// Returns the folders that get a new entry if `folder` is created with all its missing parents, the innermost first.
 #[cfg(unix)]
-fn new_names_in(folder: &Path) -> Vec<PathBuf> {
+fn folders_with_new_entries(folder: &Path) -> Vec<PathBuf> {
     let missing = folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
     let parent = |path: &Path| match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -133,9 +133,9 @@ fn create_file(path: &Path) -> std::io::Result<()> {
     options.open(path).map(drop)
 }
 
-/// The kind of network file system that a magic number of `statfs` names.
+/// Returns the kind of network file system for a magic number of `statfs`. `None` if it is not a network file system.
 ///
-/// Source: Linux `include/uapi/linux/magic.h`. Shared memory and POSIX locks are not reliable there
+/// Source: Linux `include/uapi/linux/magic.h`. Shared memory and POSIX locks are not reliable on these systems
 /// (<https://sqlite.org/wal.html>, "all processes must be on the same host computer").
 #[cfg(target_os = "linux")]
 fn network_kind(magic: u64) -> Option<&'static str> {
@@ -173,20 +173,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_with_marks_of_a_uri_is_still_that_path() {
+    fn special_characters_of_a_path_are_escaped_in_its_uri() {
         let uri = Place::File("/tmp/a?b#c%d e".into()).uri("?mode=ro");
         assert_eq!(uri, "file:/tmp/a%3fb%23c%25d e?mode=ro");
     }
 
     #[test]
     #[cfg(unix)]
-    fn every_folder_that_gets_a_new_name_is_synced() {
+    fn every_folder_with_a_new_entry_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let new = folder.path().join("a/b/c");
         let expected = ["a/b", "a", ""].map(|path| folder.path().join(path));
-        assert!(new_names_in(&new).iter().eq(&expected));
-        assert!(new_names_in(folder.path()).is_empty());
-        assert_eq!(new_names_in(Path::new("not there")), [PathBuf::from(".")]);
+        assert!(folders_with_new_entries(&new).iter().eq(&expected));
+        assert!(folders_with_new_entries(folder.path()).is_empty());
+        assert_eq!(folders_with_new_entries(Path::new("not there")), [PathBuf::from(".")]);
     }
 
     #[test]

@@ -1,15 +1,14 @@
-//! Whether what is open is still what is at its path: the file, its write-ahead log, its shared memory.
+//! Checks that the open files are still the files at their paths: the database, its write-ahead log, its shared memory.
 //!
-//! The engine keeps its files open and does not look at their names again. Whatever is written after a file was
-//! moved or removed goes where it may never be found, and after it was replaced, perhaps into another's file. So
-//! whatever is written is followed by a look at all three, and preceded by one unless it is an append and the last look
-//! was a moment ago. Once one of them was seen to be another, the store acknowledges nothing more: another process may
-//! have worked with what was left.
+//! The engine keeps its files open and does not check their names again. If a file was moved or removed, later writes
+//! may be lost. If it was replaced, they may go into another file. So every write is followed by a check of all three
+//! files. It is also preceded by one, unless it is an append and the last check was a moment ago. Once a file was found
+//! replaced or gone, the store acknowledges nothing more, because another process may have used the remaining files.
 //!
-//! A file that is read as one that nobody changes, because neither it nor its folder may be written here, is held to
-//! that: another user's program that writes to it is noticed, before and after each read.
+//! If neither a file nor its folder is writable here, the file is opened as unchanging. Before and after each read the
+//! store checks that it is unchanged, to notice a write by another user's program.
 //!
-//! A name that cannot be looked at (a process that has given up its rights, say) tells nothing, and is let pass.
+//! If a name cannot be checked (for example because the process has given up its rights), it counts as unchanged.
 
 mod folder;
 
@@ -21,58 +20,58 @@ use std::time::{Duration, Instant};
 use super::place::Place;
 use crate::error::{Error, Result};
 
-/// What a file is, wherever its name goes: its device and its number there.
+/// The identity of a file, independent of its name: its device and its inode number.
 type Identity = (u64, u64);
 
-/// The names behind the file's own, and what is not as it was where another file is there, or none.
+/// For each file: the ending of its name, the error text if it was replaced, and the error text if it is gone.
 const PARTS: [(&str, &str, &str); 3] = [
     ("", "another file is in its place", "the file is gone"),
-    ("-wal", "its write-ahead log is another", "its write-ahead log is gone"),
-    ("-shm", "its shared memory is another", "its shared memory is gone"),
+    ("-wal", "its write-ahead log was replaced", "its write-ahead log is gone"),
+    ("-shm", "its shared memory was replaced", "its shared memory is gone"),
 ];
 
-/// The part that is the log.
+/// The index of the write-ahead log in [`PARTS`].
 const LOG: usize = 1;
 
-/// For how long a look need not be taken again before an append, which another look follows: what happened since the
-/// last could as well have happened right after a look.
+/// For how long after a check an append does not check before it writes. A check after the append follows anyway, and
+/// a change since the last check does no more harm than a change right after a check.
 const FRESH: Duration = Duration::from_millis(10);
 
-/// For how long a look at the file counts for what is read from it: a fifth of the time of a small read is saved, and
-/// what the open file says could as well have been read a moment ago.
+/// For how long after a check of the file a read does not check again. This saves a fifth of the time of a small read.
+/// The read returns what it could also have returned a moment ago.
 const FRESH_TO_READ: Duration = Duration::from_millis(1);
 
-/// What a store has open, and by which process.
+/// The files that a store has open, and the process that opened them.
 pub(super) struct Presence {
-    /// `None` for a database in memory, and where the system has no identities of files.
+    /// `None` for a database in memory, and if the system has no file identities.
     watched: Option<Watched>,
     process: u32,
-    /// When the file was changed last, and its size, where it is taken for one that nobody changes.
+    /// The file with its modification time and size, if it was opened as unchanging.
     unchanging: Option<(PathBuf, Option<Stamp>)>,
 }
 
-/// When a file was changed last, and its size.
+/// The modification time and the size of a file.
 type Stamp = (std::time::SystemTime, u64);
 
 struct Watched {
-    /// As the caller named it.
+    /// The path as the caller gave it.
     path: PathBuf,
-    /// In full, so that a change of the working folder is no change of place.
+    /// The absolute paths of the files, so that a change of the working directory does not matter.
     paths: [PathBuf; 3],
     seen: Mutex<Seen>,
-    /// What was found to be another, for good.
+    /// The file that was found replaced or gone. Never cleared.
     lost: OnceLock<Lost>,
-    /// When the file was looked at last, in nanoseconds since `begun`.
+    /// When the file was last checked, in nanoseconds since `begun`.
     file_at: AtomicU64,
     begun: Instant,
 }
 
 struct Seen {
-    /// What each was when it was first seen.
+    /// The identity of each file when it was first seen.
     parts: [Option<Identity>; 3],
-    /// When all of them were looked at last.
+    /// When all files were last checked.
     at: Option<Instant>,
-    /// How their folder was then; as long as it stays so, none of its names goes elsewhere.
+    /// The stamp of their folder at that check. As long as it is the same, no name in the folder has changed.
     folder: Option<folder::Stamp>,
 }
 
@@ -83,15 +82,15 @@ struct Lost {
 }
 
 impl Lost {
-    fn told(self) -> &'static str {
+    fn message(self) -> &'static str {
         let (_, replaced, gone) = PARTS[self.part];
         if self.is_gone { gone } else { replaced }
     }
 }
 
 impl Presence {
-    /// What is open now at `place`. Of a store that only reads the file alone counts: while it holds nothing open,
-    /// others may rightly remove the log.
+    /// Records the files that are open now at `place`. If the store only reads, only the database file is recorded:
+    /// while the store has nothing open, other processes may remove the log.
     pub(super) fn new(place: &Place, writes: bool) -> Self {
         let watched = match place {
             Place::File(path) if cfg!(unix) => Some(Watched::new(path, writes)),
@@ -100,72 +99,73 @@ impl Presence {
         Self { watched, process: std::process::id(), unchanging: None }
     }
 
-    /// The same of a file that is taken for one that nobody changes.
+    /// Records a file that is opened as unchanging.
     pub(super) fn of_unchanging(place: &Place) -> Self {
-        let stamped = |path: PathBuf| {
+        let with_stamp = |path: PathBuf| {
             let stamp = stamp(&path);
             (path, stamp)
         };
         let file = Self::new(place, false);
         let path = file.watched.as_ref().map(|watched| watched.paths[0].clone());
-        Self { unchanging: path.map(stamped), ..file }
+        Self { unchanging: path.map(with_stamp), ..file }
     }
 
-    /// Whether a file that is taken for unchanging is still as it was when it was opened.
+    /// Fails if a file that was opened as unchanging has changed since then.
     pub(super) fn check_unchanged(&self) -> Result<()> {
         let (Some((path, before)), Some(watched)) = (&self.unchanging, &self.watched) else { return Ok(()) };
         let has_log = std::fs::metadata(&watched.paths[LOG]).is_ok_and(|log| log.len() > 0);
         if stamp(path) == *before && !has_log {
             return Ok(());
         }
-        let what = "another user writes to it, and nothing here may share in that; open it again";
+        let what = "another user writes to it, and this process may not take part in that; open it again";
         Err(Error::Moved { path: watched.path.clone(), what })
     }
 
-    /// Refuses a process that did not open the store: of its threads none is here, and its locks are not ours.
+    /// Fails in a process that did not open the store: the store's threads and locks belong to the other process.
     pub(super) fn check_process(&self) -> Result<()> {
         if std::process::id() == self.process { Ok(()) } else { Err(Error::Forked) }
     }
 
-    /// Whether this is a process that did not open the store.
+    /// Returns whether this process did not open the store.
     pub(super) fn is_forked(&self) -> bool {
         self.check_process().is_err()
     }
 
-    /// Looks at the file alone.
+    /// Checks only the database file.
     pub(super) fn check_file(&self) -> Result<()> {
         self.watched.as_ref().map_or(Ok(()), |watched| watched.check(1))
     }
 
-    /// The same before a connection that is open reads from it, unless it was looked at a moment ago.
+    /// Checks the database file before an open connection reads from it, unless it was checked a moment ago.
     pub(super) fn check_file_to_read(&self) -> Result<()> {
         match &self.watched {
-            Some(watched) if !watched.file_was_just_looked_at() => watched.check(1),
+            Some(watched) if !watched.file_was_just_checked() => watched.check(1),
             _ => Ok(()),
         }
     }
 
-    /// Looks at the file, its log and its shared memory.
+    /// Checks the file, its log and its shared memory.
     pub(super) fn check(&self) -> Result<()> {
         self.watched.as_ref().map_or(Ok(()), |watched| watched.check(PARTS.len()))
     }
 
-    /// The same before an append, unless they were looked at a moment ago: [`Self::check`] follows, and an event that
-    /// is written and not acknowledged does no harm.
+    /// Checks all files before an append, unless they were checked a moment ago. [`Self::check`] follows the append,
+    /// and an event that is written but not acknowledged does no harm.
     pub(super) fn check_before_append(&self) -> Result<()> {
         match &self.watched {
-            Some(watched) if !watched.was_just_looked_at() => watched.check(PARTS.len()),
+            Some(watched) if !watched.were_just_checked() => watched.check(PARTS.len()),
             _ => Ok(()),
         }
     }
 
-    /// Whether the log alone has lost its name, so that what it holds can still be moved into the file.
+    /// Returns whether only the log has lost its name, so that its content can still be moved into the file.
     pub(super) fn only_log_is_gone(&self) -> bool {
         let Some(watched) = &self.watched else { return false };
         watched.lost.get() == Some(&Lost { part: LOG, is_gone: true }) && watched.others_are_there()
     }
 
-    /// Forgets which log and shared memory there were: the connection is made anew, and they with it.
+    /// Forgets the identities of the log and the shared memory, because the connection is opened again and creates them
+    /// again.
     pub(super) fn begin_anew(&self) {
         if let Some(watched) = &self.watched {
             let mut seen = watched.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,12 +173,12 @@ impl Presence {
         }
     }
 
-    /// The log's file, where there is one.
+    /// Returns the path of the write-ahead log. `None` if no files are watched.
     pub(super) fn log(&self) -> Option<&Path> {
         self.watched.as_ref().map(|watched| watched.paths[LOG].as_path())
     }
 
-    /// The shared memory's number on its device, where there is one.
+    /// Returns the inode number of the shared memory. `None` if there is no such file.
     pub(super) fn shared_memory(&self) -> Option<u64> {
         identify(&self.watched.as_ref()?.paths[2]).ok().map(|(_, number)| number)
     }
@@ -202,17 +202,17 @@ impl Watched {
         Self { path: path.to_owned(), paths, seen, lost: OnceLock::new(), file_at, begun }
     }
 
-    fn file_was_just_looked_at(&self) -> bool {
+    fn file_was_just_checked(&self) -> bool {
         let age = self.nanoseconds().saturating_sub(self.file_at.load(Ordering::Relaxed));
         self.lost.get().is_none() && u128::from(age) < FRESH_TO_READ.as_nanos()
     }
 
-    /// Since it was opened; beyond 500 years it stays as it is.
+    /// Returns the time since the store was opened. It stops at the largest number, after 500 years.
     fn nanoseconds(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn was_just_looked_at(&self) -> bool {
+    fn were_just_checked(&self) -> bool {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         self.lost.get().is_none() && seen.at.is_some_and(|at| at.elapsed() < FRESH)
     }
@@ -221,8 +221,8 @@ impl Watched {
         if self.lost.get().is_none() {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             let folder = if count == PARTS.len() { folder::Stamp::of(&self.paths[0]) } else { None };
-            let as_it_was = folder.is_some() && folder == seen.folder;
-            for part in if as_it_was { 0..0 } else { 0..count } {
+            let is_unchanged = folder.is_some() && folder == seen.folder;
+            for part in if is_unchanged { 0..0 } else { 0..count } {
                 let lost = match (identify(&self.paths[part]), seen.parts[part]) {
                     (Ok(there), Some(known)) if there == known => continue,
                     (Ok(there), None) => {
@@ -240,13 +240,13 @@ impl Watched {
             if count == PARTS.len() {
                 seen.at = Some(Instant::now());
                 let all_are_there = self.lost.get().is_none() && seen.parts.iter().all(Option::is_some);
-                if !as_it_was {
+                if !is_unchanged {
                     seen.folder = folder.filter(|folder| all_are_there && folder.vouches_for(&self.paths));
                 }
             }
         }
         match self.lost.get() {
-            Some(lost) => Err(Error::Moved { path: self.path.clone(), what: lost.told() }),
+            Some(lost) => Err(Error::Moved { path: self.path.clone(), what: lost.message() }),
             None => Ok(()),
         }
     }
@@ -268,8 +268,9 @@ fn is_absence(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-/// Asks for the number alone. Where the times of a file are asked for as well, Linux from 6.13 on makes the next write
-/// note a finer one, and the sync after it write the file's own record too: a fifth of the time of an append.
+/// Returns the identity of a file. It requests only the inode number, because a request for the times is expensive:
+/// Linux from 6.13 on then records a finer time at the next write, and the sync after it also writes the inode. That
+/// takes a fifth of the time of an append.
 #[cfg(target_os = "linux")]
 fn identify(path: &Path) -> std::io::Result<Identity> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -296,11 +297,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_for_unchanging_is_held_to_that() {
+    fn a_change_of_an_unchanging_file_is_noticed() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("annals.db");
         let place = Place::File(file.clone());
-        let harms: [fn(&Path); 3] = [
+        let changes: [fn(&Path); 3] = [
             |file| std::fs::write(file, "longer than it was").expect("written"),
             |file| std::fs::write(file.with_file_name("annals.db-wal"), "a log").expect("written"),
             |file| {
@@ -309,20 +310,20 @@ mod tests {
                 open.set_modified(early).expect("set");
             },
         ];
-        for harm in harms {
+        for change in changes {
             std::fs::write(&file, "a database").expect("written");
             let _ = std::fs::remove_file(folder.path().join("annals.db-wal"));
             let presence = Presence::of_unchanging(&place);
-            presence.check_unchanged().expect("as it was");
-            harm(&file);
+            presence.check_unchanged().expect("unchanged");
+            change(&file);
             assert!(matches!(presence.check_unchanged(), Err(Error::Moved { .. })));
-            Presence::new(&place, false).check_unchanged().expect("no such promise");
+            Presence::new(&place, false).check_unchanged().expect("not opened as unchanging");
         }
     }
 
-    /// Goes on until the file system's clock has taken a step.
+    /// Waits until the file system's clock has advanced.
     #[cfg(target_os = "linux")]
-    fn wait_for_a_step() {
+    fn wait_for_the_clock() {
         let folder = tempfile::tempdir().expect("a folder");
         let first = folder::Stamp::of(&folder.path().join("name"));
         while folder::Stamp::of(&folder.path().join("name")) == first {
@@ -333,19 +334,19 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_happens_to_a_name_shows_while_its_folder_vouches_for_it() {
-        type Harm = fn(&Path);
+    fn a_changed_name_is_noticed_while_the_folder_is_trusted() {
+        type Change = fn(&Path);
         fn aside(path: &Path) -> PathBuf {
             path.with_extension("aside")
         }
-        let harms: [(&str, Harm); 5] = [
+        let changes: [(&str, Change); 5] = [
             ("removed", |path| std::fs::remove_file(path).expect("removed")),
             ("moved", |path| std::fs::rename(path, aside(path)).expect("moved")),
             ("replaced", |path| {
                 std::fs::write(aside(path), "another").expect("written");
                 std::fs::rename(aside(path), path).expect("moved");
             }),
-            ("made anew", |path| {
+            ("created again", |path| {
                 std::fs::rename(path, aside(path)).expect("moved");
                 std::fs::write(path, "another").expect("written");
             }),
@@ -355,7 +356,7 @@ mod tests {
                 std::fs::create_dir(folder).expect("made");
             }),
         ];
-        for (what, harm) in harms {
+        for (what, change) in changes {
             for part in 0..PARTS.len() {
                 let place = tempfile::tempdir().expect("a folder");
                 let file = place.path().join("inner/annals.db");
@@ -363,12 +364,12 @@ mod tests {
                 let watched = Watched::new(&file, true);
                 watched.paths.iter().for_each(|path| std::fs::write(path, "it").expect("written"));
                 watched.check(PARTS.len()).expect("all are there");
-                assert!(lock(&watched).folder.is_none(), "what was changed just now vouches for nothing");
-                // As if that had been a while ago.
-                wait_for_a_step();
+                assert!(lock(&watched).folder.is_none(), "a folder that just changed is not trusted");
+                // As if the folder had changed a while ago.
+                wait_for_the_clock();
                 lock(&watched).folder = folder::Stamp::of(&file);
                 watched.check(PARTS.len()).expect("nothing happened");
-                harm(&watched.paths[part]);
+                change(&watched.paths[part]);
                 let found = watched.check(PARTS.len());
                 assert!(matches!(found, Err(Error::Moved { .. })), "{what}, {part}: {found:?}");
             }
@@ -377,17 +378,17 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_folder_vouches_for_its_own_files_once_it_has_settled() {
+    fn a_folder_is_trusted_once_its_times_are_old() {
         let place = tempfile::tempdir().expect("a folder");
         let files = ["a", "b"].map(|name| place.path().join(name));
         files.iter().for_each(|file| std::fs::write(file, "it").expect("written"));
-        let stamp = folder::Stamp::of(&files[0]).expect("it can be looked at");
+        let stamp = folder::Stamp::of(&files[0]).expect("the folder can be read");
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
         let at = |seconds: i128| stamp.has_settled(now.as_nanos().cast_signed() + seconds * 1_000_000_000);
         assert!(!at(0) && !at(-3600) && at(3600));
         assert!(stamp.has_their_own(&files));
         std::fs::remove_file(&files[1]).expect("removed");
-        assert!(!stamp.has_their_own(&files), "one is not there");
+        assert!(!stamp.has_their_own(&files), "one is missing");
         std::os::unix::fs::symlink(&files[0], &files[1]).expect("made");
         assert!(!stamp.has_their_own(&files), "one is a link");
     }

@@ -1,6 +1,6 @@
-//! Reading projections: transcript lines, tool calls, usage, tasks, and figures over the whole file.
+//! Reads projections: transcript lines, tool calls, usage, tasks, and statistics of the whole file.
 //!
-//! Each read first lets the projections catch up; on a store that may only be read, it answers what is there.
+//! Each read first brings the projections up to date. On a read-only store it returns them as they are.
 
 use rusqlite::{Row, params};
 
@@ -42,12 +42,12 @@ const ARCHIVED: &str = "SELECT (SELECT count(*) FROM archived_conversation), coa
 const PAGES: &str = "SELECT page_count, page_size, freelist_count \
      FROM pragma_page_count, pragma_page_size, pragma_freelist_count";
 
-/// One event's human text.
+/// The readable text of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriptLine {
-    /// Its place in its conversation.
+    /// The event's sequence.
     pub sequence: Sequence,
-    /// The event.
+    /// The event's id.
     pub event_id: String,
     /// Its time, as written.
     pub timestamp: Option<String>,
@@ -55,22 +55,22 @@ pub struct TranscriptLine {
     pub kind: String,
     /// Who speaks: system, user, assistant, tool, environment.
     pub role: String,
-    /// The tool, where one is concerned.
+    /// The tool, if the event is about one.
     pub tool: Option<String>,
-    /// The text; "" where the event has none.
+    /// The text; "" if the event has none.
     pub text: String,
 }
 
-/// One tool call and what became of it.
+/// One tool call and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The action's place in its conversation.
+    /// The action's sequence.
     pub sequence: Sequence,
-    /// The action.
+    /// The action's id.
     pub action_id: String,
-    /// The tool.
+    /// The name of the tool.
     pub tool: Option<String>,
-    /// The model's name for the call.
+    /// The model's id of the call.
     pub tool_call_id: Option<String>,
     /// The `command` among its arguments.
     pub command: Option<String>,
@@ -84,11 +84,11 @@ pub struct ToolCall {
     pub outcome: String,
     /// A command's exit code; -1 while it runs.
     pub exit_code: Option<i64>,
-    /// `user` or `hook`, where it was rejected.
+    /// `user` or `hook`, if it was rejected.
     pub rejected_by: Option<String>,
     /// Why it was rejected.
     pub rejection_reason: Option<String>,
-    /// The error's text, where it failed without an observation.
+    /// The error's text, if it failed without an observation.
     pub error: Option<String>,
     /// The action's time, as written.
     pub started_at: Option<String>,
@@ -96,100 +96,100 @@ pub struct ToolCall {
     pub ended_at: Option<String>,
     /// The time between them, in milliseconds.
     pub duration_ms: Option<i64>,
-    /// The event that answered it.
+    /// The id of the event that is its result.
     pub result_id: Option<String>,
 }
 
-/// How often a tool was called, and how that went.
+/// The number of calls of a tool, by outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCount {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// Its calls.
+    /// The number of calls.
     pub calls: u64,
-    /// Those that ended in an error.
+    /// The number of calls that ended in an error.
     pub errors: u64,
-    /// Those that were rejected.
+    /// The number of calls that were rejected.
     pub rejected: u64,
-    /// Those nothing has answered yet.
+    /// The number of calls without a result yet.
     pub pending: u64,
 }
 
-/// What one model cost for one use.
+/// The tokens and cost of one model for one use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsageTotal {
     /// What the model was used for (`agent`, `condenser`, …).
     pub usage_id: String,
     /// The model.
     pub model: String,
-    /// Tokens sent, those read from a cache included.
+    /// Tokens sent, including those that were read from a cache.
     pub prompt_tokens: i64,
     /// Tokens received.
     pub completion_tokens: i64,
-    /// Tokens the provider read from its cache.
+    /// Tokens that the provider read from its cache.
     pub cache_read_tokens: i64,
-    /// Tokens the provider wrote to its cache.
+    /// Tokens that the provider wrote to its cache.
     pub cache_write_tokens: i64,
     /// Tokens spent on reasoning.
     pub reasoning_tokens: i64,
     /// Cost, in the price table's currency.
     pub cost: f64,
-    /// Seconds spent waiting, where they are known.
+    /// Seconds of waiting, if they are known.
     pub latency_seconds: Option<f64>,
-    /// Calls that are known one by one.
+    /// The number of calls that are recorded individually.
     pub calls: u64,
 }
 
 /// One task of an agent's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// What is to be done.
+    /// The title of the task.
     pub title: String,
-    /// Remarks.
+    /// Notes.
     pub notes: String,
     /// todo, in_progress or done.
     pub status: String,
 }
 
-/// Figures over the whole file.
+/// Statistics of the whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statistics {
-    /// How many conversations there are.
+    /// The number of conversations.
     pub conversations: u64,
-    /// How many events.
+    /// The number of events.
     pub events: u64,
-    /// Their payloads' size together, in bytes.
+    /// The total size of the events' payloads, in bytes.
     pub payload_bytes: u64,
-    /// How many attachments.
+    /// The number of attachments.
     pub attachments: u64,
-    /// Their size together, in bytes; content that several share counts for each.
+    /// The total size of the attachments, in bytes. Shared content counts once for each attachment.
     pub attachment_bytes: u64,
-    /// The size of their content as it is stored, once each, in bytes.
+    /// The total size of the attachments' stored content, in bytes. Shared content counts once.
     pub content_bytes: u64,
-    /// How many conversations are archived.
+    /// The number of archived conversations.
     pub archived_conversations: u64,
-    /// What their archived payloads were, in bytes.
+    /// The original size of the archived payloads, in bytes.
     pub archived_payload_bytes: u64,
-    /// What these take compressed, with the dictionaries, in bytes.
+    /// The compressed size of the archived payloads and their dictionaries, in bytes.
     pub archived_bytes: u64,
-    /// The file's size in bytes, without its write-ahead log.
+    /// The size of the file in bytes, without its write-ahead log.
     pub file_bytes: u64,
-    /// Bytes of it that are free for reuse.
+    /// The number of bytes in the file that are free for reuse.
     pub free_bytes: u64,
     /// When the oldest conversation began, in microseconds since 1970 UTC.
     pub first_created_at: Option<i64>,
-    /// When a conversation last went on, in microseconds since 1970 UTC.
+    /// When a conversation was last updated, in microseconds since 1970 UTC.
     pub last_updated_at: Option<i64>,
-    /// Conversations by status, the most frequent first.
+    /// The number of conversations by status, the most frequent first.
     pub statuses: Vec<(String, u64)>,
-    /// Events by kind, the most frequent first.
+    /// The number of events by kind, the most frequent first.
     pub kinds: Vec<(String, u64)>,
-    /// Calls by tool, the most frequent first.
+    /// The number of calls by tool, the most frequent first.
     pub tools: Vec<(String, u64)>,
 }
 
 impl Store {
-    /// A page of a conversation's transcript, at most [`PAGE_MAX`] lines.
+    /// Returns a page of a conversation's transcript, at most [`PAGE_MAX`] lines.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -213,7 +213,7 @@ impl Store {
         self.page(TRANSCRIPT, conversation, from, limit, line, archive::whole_line)
     }
 
-    /// A page of a conversation's tool calls, at most [`PAGE_MAX`].
+    /// Returns a page of a conversation's tool calls, at most [`PAGE_MAX`].
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -275,7 +275,7 @@ impl Store {
         })
     }
 
-    /// How often a conversation called each tool, the most frequent first.
+    /// Returns how often a conversation called each tool, the most frequent first.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -300,7 +300,7 @@ impl Store {
         })
     }
 
-    /// Tokens and cost by use and model, of one conversation or of all.
+    /// Returns tokens and cost by use and model, of one conversation or of all.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -332,7 +332,7 @@ impl Store {
         })
     }
 
-    /// A conversation's newest task list.
+    /// Returns the newest task list of a conversation.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -351,10 +351,11 @@ impl Store {
         })
     }
 
-    /// Figures over the whole file; the counts by kind and tool read an entry a tool call or rare event.
+    /// Returns statistics of the whole file. The counts by kind and tool read one index entry for each tool call and
+    /// each event of a rare kind.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any read error.
     pub fn statistics(&self) -> Result<Statistics> {
         self.catch_up()?;
         self.snapshot(|db| {

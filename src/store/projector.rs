@@ -1,5 +1,5 @@
-//! The thread that lets projections follow the log soon after an append, and `catch_up` for those who
-//! cannot wait for it.
+//! The thread that makes projections follow the log soon after an append, and `catch_up` for callers that cannot wait
+//! for it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,11 +17,11 @@ use super::{Store, schema};
 use crate::error::{Error, Result};
 use crate::ids::Position;
 
-/// Projections follow once nothing was appended for this long,
+/// Projections follow if nothing was appended for this long.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// but after this long in any case.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest time before projections follow, even if appends continue.
+const DELAY_MAX: Duration = Duration::from_secs(5);
 
 /// A thread that follows the log.
 pub(super) struct Projector(JoinHandle<()>);
@@ -35,9 +35,9 @@ impl Projector {
         Ok(Self(thread))
     }
 
-    /// Waits for it to catch up for the last time; the signal must be closed.
+    /// Waits until the thread has caught up for the last time and ends. The signal must be closed.
     pub(super) fn finish(self) {
-        // The last handle may be dropped by the thread itself; it cannot wait for its own end.
+        // This thread itself may drop the last handle. It cannot wait for its own end.
         if self.0.thread().id() != std::thread::current().id() {
             let _ = self.0.join();
         }
@@ -46,49 +46,49 @@ impl Projector {
 
 fn follow(following: &Following, signal: &Signal) {
     let mut seen = signal.rings();
-    let mut behind = true; // an earlier process may have left something
+    let mut behind = true; // an earlier process may have left projections behind the log
     loop {
         if behind {
-            // A failure here is met again, and told, by the next reader that needs a projection.
+            // The next reader that needs a projection meets this error again and reports it.
             let _ = following.catch_up();
             behind = false;
         }
         if signal.is_closed() {
             return;
         }
-        let rung = signal.wait(seen, None);
-        if rung == seen {
+        let current = signal.wait(seen, None);
+        if current == seen {
             continue;
         }
         let begun = Instant::now();
-        seen = rung;
-        while begun.elapsed() < PATIENCE && !signal.is_closed() {
-            let rung = signal.wait(seen, Some(Instant::now() + QUIET));
-            if rung == seen {
+        seen = current;
+        while begun.elapsed() < DELAY_MAX && !signal.is_closed() {
+            let current = signal.wait(seen, Some(Instant::now() + QUIET));
+            if current == seen {
                 break;
             }
-            seen = rung;
+            seen = current;
         }
         behind = true;
     }
 }
 
-/// Is told how far a load is that has much to make again.
-type Tell = Box<dyn Fn(RebuildProgress) + Send + Sync>;
+/// A callback for the progress of a long catch-up.
+type OnProgress = Box<dyn Fn(RebuildProgress) + Send + Sync>;
 
-/// What keeps the derived objects of one open file as they should be.
+/// Keeps the derived objects of one open file complete and up to date.
 pub(super) struct Following {
     writer: Arc<Writer>,
-    /// The schema that was compared with the wanted one last.
+    /// The last schema that was compared with the wanted one.
     compared: Compared,
-    /// Whether rows ahead of their checkpoints were looked for everywhere.
-    looked: AtomicBool,
-    /// What was made again, in words.
-    made: Mutex<Vec<String>>,
-    tell: OnceLock<Tell>,
+    /// Whether every column was searched for rows ahead of their checkpoints.
+    searched_all: AtomicBool,
+    /// The objects that were recreated, in words.
+    recreated: Mutex<Vec<String>>,
+    on_progress: OnceLock<OnProgress>,
 }
 
-/// The schema, by its cookie, in which nothing derived had to be made again; `i64::MIN` before the first look.
+/// The cookie of the last schema in which no derived object had to be recreated. `i64::MIN` before the first check.
 pub(super) struct Compared(AtomicI64);
 
 impl Default for Compared {
@@ -102,20 +102,20 @@ impl Compared {
         Ok(schema::cookie(db)? == self.0.load(Ordering::Acquire))
     }
 
-    fn note(&self, cookie: i64) {
+    fn record(&self, cookie: i64) {
         self.0.store(cookie, Ordering::Release);
     }
 }
 
 impl Following {
-    /// Begins to follow, with the schema made whole.
+    /// Starts to follow the log, after recreating missing derived objects.
     pub(super) fn begin(writer: Arc<Writer>) -> Result<Self> {
         let following = Self {
             writer,
             compared: Compared::default(),
-            looked: AtomicBool::new(false),
-            made: Mutex::default(),
-            tell: OnceLock::new(),
+            searched_all: AtomicBool::new(false),
+            recreated: Mutex::default(),
+            on_progress: OnceLock::new(),
         };
         following.mend()?;
         following.writer.maintain(|db| {
@@ -129,7 +129,7 @@ impl Following {
         Ok(following)
     }
 
-    /// Makes again what is missing of the schema, or altered, and derived.
+    /// Recreates derived objects of the schema that are missing or altered.
     fn mend(&self) -> Result<()> {
         self.writer.maintain(|db| self.mend_on(db))
     }
@@ -140,30 +140,30 @@ impl Following {
             return Ok(());
         }
         if schema::is_as_made(db)? {
-            self.compared.note(cookie);
+            self.compared.record(cookie);
             return Ok(());
         }
         if !schema::is_whole(db)? {
             let write = Write::begin(db, self.writer.patience())?;
             let made = schema::mend(&write)?;
             write.commit()?;
-            self.made.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
+            self.recreated.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
         }
-        // A change of another program in between is seen the next time.
+        // If another program changes the schema after this line, the next call notices it.
         let cookie = schema::cookie(db)?;
         if schema::is_whole(db)? {
-            self.compared.note(cookie);
+            self.compared.record(cookie);
         }
         Ok(())
     }
 
-    /// Whether there is something to make again or to catch up with; cheap enough to ask before every read.
+    /// Returns whether a derived object must be recreated or a projection is behind. Cheap enough to call before every
+    /// read.
     fn is_behind(&self, db: &Connection) -> Result<bool> {
         Ok(!self.compared.is_of(db)? || projection::lags(db)? || search::lags(db)?)
     }
 
-    /// Makes lost objects again and moves every projection, and the search index where it is in use, up to the
-    /// head of the log.
+    /// Recreates lost objects and moves every projection to the head of the log, and the search index if it is in use.
     fn catch_up(&self) -> Result<()> {
         let patience = self.writer.patience();
         loop {
@@ -175,20 +175,20 @@ impl Following {
                     return Ok(false);
                 }
                 let look =
-                    if self.looked.load(Ordering::Relaxed) { Look::AtKeys } else { Look::AtEverything };
+                    if self.searched_all.load(Ordering::Relaxed) { Look::AtKeys } else { Look::AtEverything };
                 let write = Write::begin(db, patience)?;
                 let mut more = projection::step(&write, look)?;
                 if indexed {
                     more |= search::step(&write)?;
                 }
                 write.commit()?;
-                self.looked.store(true, Ordering::Relaxed);
-                if more && let Some(tell) = self.tell.get() {
+                self.searched_all.store(true, Ordering::Relaxed);
+                if more && let Some(on_progress) = self.on_progress.get() {
                     let statuses = projection::status(db)?;
                     let slowest =
                         statuses.iter().filter(|status| status.current).min_by_key(|s| s.position.0);
                     if let Some(ProjectionStatus { position, head, .. }) = slowest {
-                        tell(RebuildProgress { position: *position, head: *head });
+                        on_progress(RebuildProgress { position: *position, head: *head });
                     }
                 }
                 Ok(more)
@@ -201,12 +201,12 @@ impl Following {
 }
 
 impl Store {
-    /// Makes lost and altered derived objects again and moves every projection up to the head of the log. Reads
-    /// that use projections do this themselves.
+    /// Recreates lost and altered derived objects and moves every projection to the head of the log.
+    ///
+    /// Reads that use projections do this themselves. A read-only store changes nothing.
     ///
     /// # Errors
-    /// What writing can meet. A store that may only be read does nothing, and answers
-    /// [`Error::NotDerived`] where a derived table is missing or altered.
+    /// Any write error. [`Error::NotDerived`] if the store is read-only and a derived table is missing or altered.
     pub fn catch_up(&self) -> Result<()> {
         let Some(following) = &self.0.following else { return self.read(|db| self.refuse_torn(db)) };
         if self.read(|db| following.is_behind(db))? { following.catch_up() } else { Ok(()) }
@@ -222,43 +222,44 @@ impl Store {
         {
             return Err(Error::NotDerived { object });
         }
-        self.0.compared.note(cookie);
+        self.0.compared.record(cookie);
         Ok(())
     }
 
-    /// Lets `tell` know how far it is whenever a read or a command of this store finds much to catch up with, step
-    /// by step. The first one that is given stays.
-    pub fn tell_loading(&self, tell: impl Fn(RebuildProgress) + Send + Sync + 'static) {
+    /// Sets the callback for the progress of a long catch-up. It is called after each step of a catch-up that takes
+    /// several steps. Only the first call sets it.
+    pub fn tell_loading(&self, on_progress: impl Fn(RebuildProgress) + Send + Sync + 'static) {
         if let Some(following) = &self.0.following {
-            let _ = following.tell.set(Box::new(tell));
+            let _ = following.on_progress.set(Box::new(on_progress));
         }
     }
 
-    /// The derived tables, indexes and views that were missing or altered and were made again since the file was
-    /// opened here, in words.
+    /// Returns the derived tables, indexes and views that were recreated since the file was opened here, in words.
+    ///
+    /// They were missing or altered.
     #[must_use]
     pub fn made_again(&self) -> Vec<String> {
         let Some(following) = &self.0.following else { return Vec::new() };
-        following.made.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        following.recreated.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where each projection stands.
+    /// Returns how far each projection has read.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any read error.
     pub fn projections(&self) -> Result<Vec<ProjectionStatus>> {
         self.snapshot(projection::status)
     }
 
-    /// Makes projections again from the log: those called `names`, or all where `names` is empty. `catalogue` is
-    /// one of them: of its rows those are made again that are not what the log says, each with a receipt.
+    /// Rebuilds projections from the log: those called `names`, or all if `names` is empty.
     ///
-    /// The log is read into tables beside the present ones; these stay in use until the new ones have
-    /// passed their check and are swapped in. The search index alone is made again in place. It begins with what
-    /// cannot fail: whatever became of the derived tables, they are made anew.
+    /// First, missing and altered derived objects are recreated. Then the log is read into temporary tables. The
+    /// present tables stay in use until the new ones have passed their check and are swapped in. Only the search index
+    /// is rebuilt in place. Of the projection `catalogue`, only the rows that differ from the log are rebuilt, each
+    /// with a receipt.
     ///
     /// # Errors
-    /// [`Error::UnknownProjection`] for a name that is none, and what writing can meet.
+    /// [`Error::UnknownProjection`] if a name is unknown, and any write error.
     pub fn rebuild(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
         let writer = self.writer()?;
         let known = projection::names();
@@ -272,11 +273,11 @@ impl Store {
         if let Some(following) = &self.0.following {
             following.mend()?;
         }
-        let apart = [search::NAME, catalogue::NAME];
+        let special = [search::NAME, catalogue::NAME];
         let tables: Vec<&str> =
-            known.iter().copied().filter(|name| is_wanted(name) && !apart.contains(name)).collect();
+            known.iter().copied().filter(|name| is_wanted(name) && !special.contains(name)).collect();
         if !tables.is_empty() {
-            self.rebuild_beside(&tables, progress)?;
+            self.rebuild_tables(&tables, progress)?;
         }
         let index_in_use = self.read(search::was_used)?;
         if is_wanted(&search::NAME) && (index_in_use || names.contains(&search::NAME)) {
@@ -289,11 +290,11 @@ impl Store {
         Ok(())
     }
 
-    /// Makes guards again that another program took away or changed, and leaves a receipt; `None` where all of
-    /// them are as they were.
+    /// Recreates guards that another program removed or changed, and writes a receipt. `None` if all guards are
+    /// unchanged.
     ///
     /// # Errors
-    /// What writing can meet.
+    /// Any write error.
     pub fn mend_guards(&self, why: &super::Mending) -> Result<Option<super::Repair>> {
         self.write(|db| {
             if schema::mend_guards(db)?.is_empty() {
@@ -305,11 +306,11 @@ impl Store {
         })
     }
 
-    fn rebuild_beside(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
+    fn rebuild_tables(&self, names: &[&str], progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
         let patience = self.0.options.busy_timeout;
         let writer = self.writer()?;
         match writer.place() {
-            // A database in memory has no second writer; its only one does the work.
+            // A database in memory can have only one writing connection, so the writer does the work.
             super::Place::Memory(_) => {
                 writer.maintain(|db| projection::rebuild::rebuild(db, names, patience, progress))
             }
@@ -321,12 +322,12 @@ impl Store {
         }
     }
 
-    /// Brings the search index up to the head of the log, beginning it where it is not in use yet.
+    /// Moves the search index to the head of the log. Starts the index if it is not in use yet.
     pub(super) fn index(&self, progress: &mut dyn FnMut(RebuildProgress)) -> Result<()> {
         let writer = self.writer()?;
         let patience = writer.patience();
         loop {
-            // What is shown to the caller is shown when the writer is free again.
+            // The callback runs after the writer is free again.
             let (more, seen) = writer.maintain(|db| {
                 let write = Write::begin(db, patience)?;
                 let more = search::step(&write)?;

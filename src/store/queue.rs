@@ -1,7 +1,7 @@
-//! Those who wait for the writer: what each wants, how each is answered, and how many there may be.
+//! The queue of requests for the writer: each request, its caller's way of receiving the answer, and the limits.
 //!
-//! Invariants: each job is answered once. What a caller's own code does with an answer, a panic included, reaches
-//! no other caller. The queue is bounded: a caller that can wait for room does, one that cannot is refused.
+//! Invariants: each job is answered once. Whatever a callback does with an answer, even a panic, does not affect other
+//! callers. The queue is bounded: if it is full, a caller that can block waits for room, any other caller is refused.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,33 +12,33 @@ use super::leading;
 use super::writer::Writer;
 use crate::error::{Error, Result};
 
-/// What a request is answered with.
+/// The answer to a request.
 pub(super) type Answer = Result<Vec<Appended>>;
 
-/// The most requests that wait at once.
+/// The most requests in the queue.
 pub(super) const WAITING_MAX: usize = 16 << 10;
 
-/// The most bytes that wait at once, unless a single request has more: 256 MiB.
+/// The most bytes of requests in the queue, unless a single request has more: 256 MiB.
 pub(super) const WAITING_BYTES_MAX: usize = 256 << 20;
 
-/// The most requests one transaction takes.
+/// The most requests in one transaction.
 const GROUP_REQUESTS_MAX: usize = 512;
 
-/// The most bytes one transaction takes, unless a single request has more: 16 MiB.
+/// The most bytes of requests in one transaction, unless a single request has more: 16 MiB.
 const GROUP_BYTES_MAX: usize = 16 << 20;
 
-/// A request on its way, and its caller.
+/// A queued request and its caller.
 pub(super) struct Job {
     pub(super) request: Request,
     caller: Caller,
 }
 
-/// How a caller hears of its answer.
+/// How a caller receives its answer.
 enum Caller {
-    /// A thread that waits.
-    Waits { turn: Mutex<Turn>, called: Condvar },
-    /// No thread waits.
-    Later(Mutex<Later>),
+    /// A thread waits for it.
+    Thread { turn: Mutex<Turn>, changed: Condvar },
+    /// No thread waits: callbacks are called.
+    Callbacks(Mutex<Callbacks>),
 }
 
 enum Turn {
@@ -47,17 +47,17 @@ enum Turn {
     Done(Answer),
 }
 
-/// What is done when the time has come, each once.
-struct Later {
-    /// Takes the answer.
+/// The callbacks of a caller that does not wait. Each is called at most once.
+struct Callbacks {
+    /// Receives the answer.
     done: Option<Box<dyn FnOnce(Answer) + Send>>,
-    /// Finds a thread that may block, and leads there.
+    /// Passes the right to lead to a thread that may block.
     lead: Option<Box<dyn FnOnce(Lead) + Send>>,
 }
 
 impl Job {
     pub(super) fn waits(request: Request) -> Self {
-        Self { request, caller: Caller::Waits { turn: Mutex::new(Turn::Waiting), called: Condvar::new() } }
+        Self { request, caller: Caller::Thread { turn: Mutex::new(Turn::Waiting), changed: Condvar::new() } }
     }
 
     pub(super) fn later(
@@ -65,26 +65,26 @@ impl Job {
         done: Box<dyn FnOnce(Answer) + Send>,
         lead: Box<dyn FnOnce(Lead) + Send>,
     ) -> Self {
-        let later = Later { done: Some(done), lead: Some(lead) };
-        Self { request, caller: Caller::Later(Mutex::new(later)) }
+        let callbacks = Callbacks { done: Some(done), lead: Some(lead) };
+        Self { request, caller: Caller::Callbacks(Mutex::new(callbacks)) }
     }
 
     pub(super) fn is_later(&self) -> bool {
-        matches!(self.caller, Caller::Later(_))
+        matches!(self.caller, Caller::Callbacks(_))
     }
 
-    /// Gives the caller its answer. A panic of what it goes to ends here; the hook of panics has reported it.
+    /// Gives the caller its answer. A panic of a callback is caught here; the panic hook has already reported it.
     pub(super) fn answer(&self, answer: Answer) {
         match &self.caller {
-            Caller::Waits { turn, called } => {
+            Caller::Thread { turn, changed } => {
                 *lock(turn) = Turn::Done(answer);
-                called.notify_one();
+                changed.notify_one();
             }
-            Caller::Later(later) => {
-                // Both go: what `lead` holds is the caller's, and let go of with the same care.
+            Caller::Callbacks(callbacks) => {
+                // `lead` is dropped too. It owns values of the caller, whose drop may also panic.
                 let (done, lead) = {
-                    let mut later = lock(later);
-                    (later.done.take(), later.lead.take())
+                    let mut callbacks = lock(callbacks);
+                    (callbacks.done.take(), callbacks.lead.take())
                 };
                 if let Some(done) = done {
                     let _ = catch_unwind(AssertUnwindSafe(|| done(answer)));
@@ -94,15 +94,15 @@ impl Job {
         }
     }
 
-    /// Gives the caller the right to lead. Where what it goes to panics, the right is used all the same.
+    /// Gives the caller the right to lead. If the callback panics, the dropped `Lead` leads anyway.
     pub(super) fn call_to_lead(&self, writer: &Arc<Writer>) {
         match &self.caller {
-            Caller::Waits { turn, called } => {
+            Caller::Thread { turn, changed } => {
                 *lock(turn) = Turn::Lead;
-                called.notify_one();
+                changed.notify_one();
             }
-            Caller::Later(later) => {
-                let lead = lock(later).lead.take();
+            Caller::Callbacks(callbacks) => {
+                let lead = lock(callbacks).lead.take();
                 let right = Lead(Some(Arc::clone(writer)));
                 match lead {
                     Some(lead) => {
@@ -114,13 +114,13 @@ impl Job {
         }
     }
 
-    /// Waits for the answer; `None` is the call to lead.
+    /// Waits for the answer. `None` if the caller has to lead.
     pub(super) fn wait(&self) -> Option<Answer> {
-        let Caller::Waits { turn, called } = &self.caller else { return None };
+        let Caller::Thread { turn, changed } = &self.caller else { return None };
         let mut turn = lock(turn);
         loop {
             match std::mem::replace(&mut *turn, Turn::Waiting) {
-                Turn::Waiting => turn = called.wait(turn).unwrap_or_else(PoisonError::into_inner),
+                Turn::Waiting => turn = changed.wait(turn).unwrap_or_else(PoisonError::into_inner),
                 Turn::Lead => return None,
                 Turn::Done(answer) => return Some(answer),
             }
@@ -128,8 +128,8 @@ impl Job {
     }
 }
 
-/// The right to lead on behalf of callers that do not wait. Dropping it leads, which blocks: whatever becomes of the
-/// thread that was to do so, they are answered.
+/// The right to lead for callers that do not wait. Dropping it leads, which blocks. So the callers are answered even if
+/// the thread that should lead fails.
 pub struct Lead(Option<Arc<Writer>>);
 
 impl std::fmt::Debug for Lead {
@@ -141,7 +141,7 @@ impl std::fmt::Debug for Lead {
 impl Drop for Lead {
     fn drop(&mut self) {
         let Some(writer) = self.0.take() else { return };
-        // A thread that ends in a panic, or holds the connection, had better not commit for others.
+        // A thread that is panicking, or that holds the connection, should not commit for others.
         let holds = leading::holds(writer.id());
         if holds || std::thread::panicking() {
             let other = Arc::clone(&writer);
@@ -158,11 +158,11 @@ impl Drop for Lead {
     }
 }
 
-/// The jobs that wait, the oldest first.
+/// The queue of jobs, the oldest first.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
-    /// Rung when jobs leave.
+    /// Notified when jobs leave the queue.
     room: Condvar,
 }
 
@@ -170,10 +170,10 @@ pub(super) struct Queue {
 struct Waiting {
     jobs: VecDeque<Arc<Job>>,
     bytes: usize,
-    /// Whether some thread leads, or was called to.
+    /// Whether a thread leads, or was called to lead.
     led: bool,
-    /// How many threads wait for room: to ring for none costs a call of the system.
-    without_room: usize,
+    /// The number of threads that wait for room. If it is 0, the system call of a notification is saved.
+    waiting_for_room: usize,
 }
 
 impl Waiting {
@@ -182,7 +182,7 @@ impl Waiting {
             || (self.jobs.len() < WAITING_MAX && self.bytes.saturating_add(bytes) <= WAITING_BYTES_MAX)
     }
 
-    /// True where no thread leads, and this job's caller has to.
+    /// Adds a job. Returns whether its caller has to lead, because no thread leads.
     fn push(&mut self, job: Arc<Job>) -> bool {
         self.bytes += job.request.bytes();
         self.jobs.push_back(job);
@@ -191,23 +191,23 @@ impl Waiting {
 }
 
 impl Queue {
-    /// Puts a job behind the others once there is room; true where no thread leads, and this job's caller has to.
+    /// Adds a job at the end as soon as there is room. Returns whether its caller has to lead, because no thread leads.
     pub(super) fn push_or_wait(&self, job: Arc<Job>) -> bool {
         let bytes = job.request.bytes();
         let mut waiting = lock(&self.waiting);
         if !waiting.has_room(bytes) {
-            waiting.without_room += 1;
+            waiting.waiting_for_room += 1;
             let room = self.room.wait_while(waiting, |waiting| !waiting.has_room(bytes));
             waiting = room.unwrap_or_else(PoisonError::into_inner);
-            waiting.without_room -= 1;
+            waiting.waiting_for_room -= 1;
         }
         waiting.push(job)
     }
 
-    /// The same, without waiting.
+    /// Does the same without waiting.
     ///
     /// # Errors
-    /// [`Error::Overloaded`] where there is no room.
+    /// [`Error::Overloaded`] if there is no room.
     pub(super) fn push_or_refuse(&self, job: &Arc<Job>) -> Result<bool> {
         let mut waiting = lock(&self.waiting);
         if waiting.has_room(job.request.bytes()) {
@@ -216,7 +216,7 @@ impl Queue {
         Err(Error::Overloaded { waiting: waiting.jobs.len(), bytes: waiting.bytes })
     }
 
-    /// The same for the thread that leads, which nobody would make room for.
+    /// Adds a job of the thread that leads, even if there is no room: only this thread could make room.
     pub(super) fn push_while_leading(&self, job: Arc<Job>) {
         lock(&self.waiting).push(job);
     }
@@ -235,17 +235,19 @@ impl Queue {
             waiting.bytes = waiting.bytes.saturating_sub(size);
             group.extend(waiting.jobs.pop_front());
         }
-        self.ring(waiting);
+        self.notify_room(waiting);
         group
     }
 
-    /// Whether the next to lead has no thread.
+    /// Returns whether the caller that leads next does not wait.
     pub(super) fn next_is_later(&self) -> bool {
         lock(&self.waiting).jobs.front().is_some_and(|job| job.is_later())
     }
 
-    /// Gives up the right to lead where no other thread can be had for it: takes out the jobs in front that have no
-    /// thread of their own either, and answers them and the first that has one, who leads now.
+    /// Gives up the right to lead, because no other thread could be started for it.
+    ///
+    /// Removes the jobs in front whose callers do not wait, and returns them. Also returns the first job whose caller
+    /// waits: this caller leads now.
     pub(super) fn give_up(&self) -> (Vec<Arc<Job>>, Option<Arc<Job>>) {
         let mut waiting = lock(&self.waiting);
         let without = waiting.jobs.iter().take_while(|job| job.is_later()).count();
@@ -253,20 +255,20 @@ impl Queue {
         waiting.bytes -= stranded.iter().map(|job| job.request.bytes()).sum::<usize>();
         let next = waiting.jobs.front().cloned();
         waiting.led = next.is_some();
-        self.ring(waiting);
+        self.notify_room(waiting);
         (stranded, next)
     }
 
-    /// Wakes those who wait for room.
-    fn ring(&self, waiting: MutexGuard<'_, Waiting>) {
-        let is_awaited = waiting.without_room > 0;
+    /// Wakes the threads that wait for room.
+    fn notify_room(&self, waiting: MutexGuard<'_, Waiting>) {
+        let is_awaited = waiting.waiting_for_room > 0;
         drop(waiting);
         if is_awaited {
             self.room.notify_all();
         }
     }
 
-    /// Gives up the right to lead; answers who has it now.
+    /// Gives up the right to lead. Returns the job whose caller has it now.
     pub(super) fn pass_on(&self) -> Option<Arc<Job>> {
         let mut waiting = lock(&self.waiting);
         let next = waiting.jobs.front().cloned();
@@ -276,8 +278,8 @@ impl Queue {
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while holding one of these locks leaves nothing half done that the next holder would see:
-    // transactions roll back when dropped.
+    // A panic while such a lock is held leaves no half-done state for the next holder: transactions roll back when
+    // dropped.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -289,7 +291,7 @@ mod tests {
     use crate::store::Append;
 
     #[test]
-    fn where_no_thread_can_be_had_the_first_that_waits_leads_and_those_before_it_are_answered() {
+    fn without_a_new_thread_the_first_waiting_caller_leads_and_the_jobs_before_it_are_answered() {
         let request = || {
             let append = Append { expected: Expected::Any, events: Vec::new(), base_state: None, head: None };
             Request::new(ConversationId::new("talk").unwrap(), append)
@@ -306,7 +308,7 @@ mod tests {
         assert!(Arc::ptr_eq(&next.unwrap(), &waits));
         assert!(!queue.push_or_refuse(&later()).unwrap(), "it leads now");
 
-        // With no thread at all, the next append leads.
+        // If no caller waits, the next append leads.
         queue.take_group();
         queue.push_while_leading(later());
         let (stranded, next) = queue.give_up();

@@ -1,6 +1,7 @@
-//! Reading events: one, a page, a count, or all of them in order as bytes.
+//! Reads events: one, a page, a count, or all of them in order as bytes.
 //!
-//! A page is its own read transaction and costs what it holds; payloads are served as stored, never parsed.
+//! Each page is one read transaction. Its cost depends only on the events in it. Payloads are returned as stored and
+//! are never parsed.
 
 use std::collections::BTreeSet;
 
@@ -25,22 +26,23 @@ const ID_AT: &str = "SELECT id FROM event WHERE conversation = ?1 AND sequence =
 const PLACE_OF: &str = "SELECT sequence FROM event WHERE conversation = ?1 AND id = ?2";
 const IDS_LIKE: &str =
     "SELECT id FROM event WHERE conversation = ?1 AND id >= ?2 AND id < ?3 ORDER BY id LIMIT 6";
-/// The two kinds that `event_by_rare_kind` leaves out are counted by the catalogue.
+/// The catalogue counts the two kinds that `event_by_rare_kind` leaves out.
 const COUNT_KINDS: &str = "SELECT kind, count(*) FROM event WHERE conversation = ?1 \
      AND kind NOT IN ('ActionEvent', 'ObservationEvent') GROUP BY kind \
      UNION ALL SELECT 'ActionEvent', action_count FROM conversation WHERE key = ?1 AND action_count > 0 \
      UNION ALL SELECT 'ObservationEvent', observation_count FROM conversation \
      WHERE key = ?1 AND observation_count > 0 ORDER BY 1";
-/// One kind, of those that have no counter.
+/// Counts a kind that has no counter.
 const COUNT_KIND: &str = "SELECT count(*) FROM event WHERE conversation = ?1 AND kind = ?2 \
      AND kind NOT IN ('ActionEvent', 'ObservationEvent')";
 const SCAN: &str = "SELECT position, sequence, id, kind, payload FROM event \
      WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
 
-/// How many events one read transaction of a scan covers.
+/// The most events that one read transaction of a scan covers.
 const SCAN_PAGE: i64 = 1000;
 
-/// The payload bytes after which a page of a scan ends: 4 MiB. A reader keeps the write-ahead log for no longer.
+/// The payload bytes after which a page of a scan ends: 4 MiB. A longer read transaction would keep the write-ahead log
+/// from being emptied.
 const SCAN_BYTES: usize = 4 << 20;
 
 /// Which events of a conversation to read.
@@ -60,20 +62,20 @@ pub struct EventQuery {
     pub timestamp_from: Option<String>,
     /// Only events whose timestamp, as text, is less than this.
     pub timestamp_before: Option<String>,
-    /// The newest first.
+    /// Whether the newest event comes first.
     pub descending: bool,
 }
 
-/// Some events, in the order asked for.
+/// A page of events, in the requested order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPage {
-    /// At most as many as were asked for.
+    /// The events, at most as many as requested.
     pub events: Vec<StoredEvent>,
-    /// Where the next page begins (use it as `from`, or as `to` when descending); `None` at the end.
+    /// Where the next page begins (use it as `from`, or as `to` if descending). `None` at the end.
     pub next: Option<Sequence>,
 }
 
-/// One event during a scan, borrowed from the database's own memory.
+/// One event during a scan, borrowed from the memory of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventRef<'a> {
     /// Its place in the whole log.
@@ -84,35 +86,35 @@ pub struct EventRef<'a> {
     pub id: &'a str,
     /// Its kind.
     pub kind: &'a str,
-    /// The event, byte for byte as it came.
+    /// The event, byte for byte as it was appended.
     pub payload: &'a str,
 }
 
-/// Whether the index of rare kinds has this one.
+/// Returns whether the index of rare kinds has this kind.
 fn is_rare(kind: &str) -> bool {
     kind != kind::ACTION && kind != kind::OBSERVATION
 }
 
 impl EventQuery {
-    /// Everything from a place on.
+    /// Returns a query for all events from `sequence` on.
     #[must_use]
     pub fn since(sequence: Sequence) -> Self {
         Self { from: Some(sequence), ..Self::default() }
     }
 
-    /// The event at a place.
+    /// Returns a query for the event at `sequence`.
     #[must_use]
     pub fn only(sequence: Sequence) -> Self {
         Self { to: Some(sequence), ..Self::since(sequence) }
     }
 
-    /// Whether it asks for nothing, or for nothing but kinds.
+    /// Returns whether it has no condition except kinds.
     fn names_only_kinds(&self) -> bool {
         Self { kinds: Vec::new(), descending: false, ..self.clone() } == Self::default()
     }
 
-    /// The condition and its parameters; one statement sees one state of the file, so that no transaction is
-    /// needed around it.
+    /// Returns the SQL condition and its parameters. The condition also finds the conversation's key, so that a query
+    /// is one statement and needs no transaction.
     fn condition(&self, conversation: &ConversationId) -> (String, Vec<Value>) {
         let mut sql = String::from("conversation = (SELECT key FROM conversation WHERE id = ?)");
         let mut values = vec![Value::from(conversation.as_str().to_owned())];
@@ -126,12 +128,12 @@ impl EventQuery {
         };
         match self.kinds.as_slice() {
             [] => {}
-            // The second half lets the partial index of rare kinds serve.
+            // The first condition makes the partial index of rare kinds usable.
             [one] if is_rare(one) => add(
                 " AND kind NOT IN ('ActionEvent', 'ObservationEvent') AND kind = ",
                 std::slice::from_ref(one),
             ),
-            // `+` keeps to the order of sequences; the index by kind would have to be sorted.
+            // `+` prevents use of the index by kind: its rows would have to be sorted by sequence.
             kinds => add(" AND +kind IN (", kinds),
         }
         if !self.sources.is_empty() {
@@ -157,7 +159,7 @@ fn add_if(add: &mut impl FnMut(&str, &[String]), fragment: &str, text: Option<&S
 }
 
 impl Store {
-    /// A page of a conversation's events: at most `limit`, and never more than [`PAGE_MAX`].
+    /// Returns a page of a conversation's events: at most `limit`, and never more than [`PAGE_MAX`].
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -170,8 +172,10 @@ impl Store {
         self.events_while(conversation, query, limit, |_| true)
     }
 
-    /// The same page for as long as `admits` lets the next event in, which is asked with the bytes of its payload. A page
-    /// without events that says where the next one begins is one whose first event was not let in.
+    /// Returns the same page, but ends it before the first event that `admits` rejects.
+    ///
+    /// `admits` is called with the size of each payload in bytes. If it rejects the first event, the page is empty, but
+    /// has `next`.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -194,14 +198,14 @@ impl Store {
             let mut rows = statement.query(params_from_iter(values)).doing(doing)?;
             let page = read_page(&mut rows, limit, &mut Payloads::new(db), admits)?;
             if page.events.is_empty() && page.next.is_none() {
-                catalogue::key(db, conversation)?; // or there is no such conversation
+                catalogue::key(db, conversation)?; // fails if the conversation is unknown
             }
             Ok(page)
         })
     }
 
-    /// How many events of a conversation a query fits; read from counters and an
-    /// index where it names nothing but kinds.
+    /// Counts the events of a conversation that match a query. If the query has no condition except kinds, the count is
+    /// read from counters and an index.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -227,7 +231,7 @@ impl Store {
             let doing = "counting kinds";
             let key = catalogue::key(db, conversation)?;
             let mut total = 0;
-            // Without any kind all of them are meant.
+            // No kind means all kinds.
             for kind in if kinds.is_empty() { vec![None] } else { kinds.into_iter().map(Some).collect() } {
                 let sql = match kind {
                     None => "SELECT event_count FROM conversation WHERE key = ?1",
@@ -247,7 +251,7 @@ impl Store {
         })
     }
 
-    /// How many events of each kind a conversation has, by kind.
+    /// Counts the events of each kind in a conversation, ordered by kind.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -265,7 +269,7 @@ impl Store {
         })
     }
 
-    /// The event of this id.
+    /// Returns the event with this id.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`], [`Error::UnknownEvent`].
@@ -284,7 +288,7 @@ impl Store {
         })
     }
 
-    /// The place of the event of this id, read without the event.
+    /// Returns the sequence of the event with this id, without reading the event.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`], [`Error::UnknownEvent`].
@@ -302,7 +306,7 @@ impl Store {
         })
     }
 
-    /// The id of the event at a place, read without the event.
+    /// Returns the id of the event at `sequence`, without reading the event.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`], [`Error::UnknownEvent`].
@@ -319,10 +323,10 @@ impl Store {
         })
     }
 
-    /// The only event whose id is `prefix` or begins with it.
+    /// Returns the id of the event whose id is `prefix`, or else of the only event whose id begins with it.
     ///
     /// # Errors
-    /// [`Error::UnknownEvent`] for none, [`Error::AmbiguousId`] for several.
+    /// [`Error::UnknownConversation`], [`Error::UnknownEvent`] if no id matches, [`Error::AmbiguousId`] if several do.
     pub fn resolve_event(&self, conversation: &ConversationId, prefix: &str) -> Result<EventId> {
         let ids = self.read(|db| {
             let key = catalogue::key(db, conversation)?;
@@ -332,13 +336,13 @@ impl Store {
         Ok(EventId::new(found)?)
     }
 
-    /// Shows every event from `from` on to `visit`, in order, as bytes, until it answers `false`.
+    /// Calls `visit` with every event from `from` on, in order, until it returns `false`.
     ///
-    /// At most a thousand events, or some MiB of them, share a read transaction; events that are appended meanwhile are shown
-    /// too. Memory does not grow with the log.
+    /// A read transaction covers at most a thousand events, or a few MiB. Events that are appended meanwhile are
+    /// visited too. The memory used does not grow with the log.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], and whatever `visit` fails with.
+    /// [`Error::UnknownConversation`], and any error that `visit` returns.
     pub fn scan(
         &self,
         conversation: &ConversationId,
@@ -359,7 +363,7 @@ impl Store {
     }
 }
 
-/// Takes up to `limit` events that are let in; of the one behind them only its place is kept.
+/// Reads up to `limit` events that `admits` accepts. Of the event after them, only the sequence is kept.
 fn read_page(
     rows: &mut Rows<'_>,
     limit: usize,
@@ -382,7 +386,7 @@ fn read_page(
     Ok(EventPage { events, next: None })
 }
 
-/// Shows one page to `visit`; the last sequence shown, or `None` when there is no more to show.
+/// Calls `visit` with the events of one page. Returns the last visited sequence. `None` if the scan has ended.
 fn scan_page(
     db: &Connection,
     key: i64,
@@ -393,7 +397,7 @@ fn scan_page(
     let mut statement = db.prepare_cached(SCAN).doing(doing)?;
     let mut rows = statement.query(params![key, from, SCAN_PAGE]).doing(doing)?;
     let mut payloads = Payloads::new(db);
-    let (mut last, mut shown, mut bytes) = (from, 0, 0);
+    let (mut last, mut visited, mut bytes) = (from, 0, 0);
     while let Some(row) = rows.next().doing(doing)? {
         let text = |column| log::text(row, column).doing(doing);
         let position: i64 = row.get(0).doing(doing)?;
@@ -406,7 +410,7 @@ fn scan_page(
             kind: text(3)?,
             payload: &payload,
         };
-        shown += 1;
+        visited += 1;
         bytes += event.payload.len();
         if !visit(event)? {
             return Ok(None);
@@ -415,10 +419,10 @@ fn scan_page(
             return Ok(Some(last));
         }
     }
-    Ok((shown == SCAN_PAGE).then_some(last))
+    Ok((visited == SCAN_PAGE).then_some(last))
 }
 
-/// Ids that begin with `prefix`, at most six: one too many to show says that there are more.
+/// Returns ids that begin with `prefix`, at most six. Five are shown; a sixth means that there are more.
 pub(super) fn ids_with_prefix(
     db: &Connection,
     sql: &str,
@@ -437,7 +441,7 @@ pub(super) fn ids_with_prefix(
         .doing("looking for ids")
 }
 
-/// The one id that is meant: an exact one, or the only candidate.
+/// Returns the id that equals `prefix`, or else the only candidate.
 pub(super) fn only(prefix: &str, mut ids: Vec<String>) -> Result<Option<String>> {
     if let Some(exact) = ids.iter().position(|id| id == prefix) {
         return Ok(Some(ids.swap_remove(exact)));
@@ -485,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_ends_before_the_first_event_that_is_not_let_in() {
+    fn a_page_ends_before_the_first_rejected_event() {
         let store = Store::in_memory(&Options::default()).unwrap();
         let id = ConversationId::new("c").unwrap();
         let event = |n: usize| NewEvent::parse(format!(r#"{{"id":"e{n}","kind":"PauseEvent"}}"#)).unwrap();
@@ -510,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_nothing_tells_an_empty_conversation_from_none() {
+    fn an_empty_page_and_an_unknown_conversation_differ() {
         let store = Store::in_memory(&Options::default()).unwrap();
         let id = ConversationId::new("c").unwrap();
         let query = EventQuery::default();

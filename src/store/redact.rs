@@ -1,9 +1,9 @@
-//! Taking text out of a conversation: out of every table that keeps it, and out of what was derived.
+//! Removes text from a conversation: from every table that stores it, and from the derived tables.
 //!
-//! An event keeps its place, its ids and its shape; the digest of what it was stays, so that the chain
-//! still holds. Everything happens in one transaction: either nothing is taken out, or it is gone from
-//! the log, the base state, the catalogue, the attachments, the projections and the search index, and the
-//! administrative log says so.
+//! An event keeps its place, its ids and its shape. The digest of its original payload stays, so the chain remains
+//! valid. Everything happens in one transaction: either nothing is removed, or the text is gone from the log, the base
+//! state, the catalogue, the attachments, the projections and the search index, and the administrative log has an act
+//! of it.
 
 use rusqlite::Connection;
 
@@ -23,47 +23,47 @@ use crate::ids::{ConversationId, EventId, Timestamp};
 use crate::redact::{Finder, Rewritten, Wanted};
 use crate::state::status::Effect;
 
-/// What to take out.
+/// The text to remove.
 #[derive(Debug, Clone, Copy)]
 pub enum Redaction<'a> {
-    /// All text of this event; what it is, when it was and what it belongs to stays.
+    /// All text of this event. Its kind, its time and its ids stay.
     Event(&'a EventId),
-    /// What `finder` finds, wherever it is, and these values (each with what it is called in hints).
+    /// Everything that `finder` finds, and these values (each with its name for hints).
     Matches {
-        /// What to look for.
+        /// The finder of matches.
         finder: &'a Finder,
-        /// Values to look for as well.
+        /// Values to remove as well.
         values: &'a [(String, String)],
-        /// Also look for what the conversation's own base state holds in the open.
+        /// Whether to also remove the values that the conversation's own base state has in plain text.
         own: bool,
     },
 }
 
-/// What a redaction took out, or would.
+/// The result of a redaction, or of its plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RedactionReport {
-    /// Its number in the administrative log; `None` where nothing was written.
+    /// The number of its act in the administrative log. `None` if nothing was written.
     pub act: Option<u64>,
-    /// What was taken out.
+    /// The places where text was removed.
     pub taken: Vec<Place>,
-    /// What was found and stays: ids and other parts of a text's shape, names of files.
+    /// The places where something was found but stays: ids and other parts of a text's shape, file names.
     pub left: Vec<Place>,
-    /// Places beyond what these lists hold.
+    /// The number of further places that are not in these lists.
     pub left_off: u64,
-    /// How many events changed.
+    /// The number of changed events.
     pub events: u64,
-    /// How many attachments changed.
+    /// The number of changed attachments.
     pub attachments: u64,
-    /// Attachments whose former content other conversations keep.
+    /// Attachments whose former content is still stored for other conversations.
     pub shared: Vec<String>,
-    /// Forks, sub-agents and their like: conversations that may hold copies.
+    /// Related conversations that may contain copies, such as forks and sub-agents.
     pub related: Vec<ConversationId>,
-    /// Whether the write-ahead log was emptied, so that nothing is left in it.
+    /// Whether the write-ahead log was emptied, so that it contains none of the removed text.
     pub log_emptied: bool,
 }
 
 impl Store {
-    /// What [`Store::redact`] would take out. Nothing is changed.
+    /// Returns what [`Store::redact`] would remove. Changes nothing.
     ///
     /// # Errors
     /// As [`Store::redact`].
@@ -79,16 +79,16 @@ impl Store {
         })
     }
 
-    /// Takes text out of a conversation for good, and writes into the administrative log that it did, when,
-    /// by whom and why.
+    /// Removes text from a conversation for good, and records in the administrative log what was removed, when, by whom
+    /// and why.
     ///
-    /// What it frees is overwritten and the write-ahead log emptied; copies that earlier versions of a row
-    /// left elsewhere in free room go with [`Store::vacuum`]. Backups and exports that were made before
-    /// still hold what is taken out here. An archived conversation is archived no longer.
+    /// Freed space is overwritten and the write-ahead log is emptied. Earlier versions of a row may have left copies in
+    /// other free space; [`Store::vacuum`] removes them. Earlier backups and exports still contain the text. An
+    /// archived conversation is no longer archived afterwards.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], [`Error::UnknownEvent`], [`Error::Finder`] for values that cannot be
-    /// looked for, and what writing can meet. Nothing was changed then.
+    /// [`Error::UnknownConversation`], [`Error::UnknownEvent`], [`Error::Finder`] if a value cannot be searched for,
+    /// and any write error. Then nothing was changed.
     pub fn redact(
         &self,
         conversation: &ConversationId,
@@ -125,14 +125,14 @@ impl Store {
     }
 }
 
-/// A redaction under way.
+/// A redaction in progress.
 struct Work<'a> {
     db: &'a Connection,
     id: &'a ConversationId,
     key: i64,
     redaction: Redaction<'a>,
     finder: Finder,
-    /// Whether anything is written.
+    /// Whether changes are written. False for a plan.
     writes: bool,
     taken: Scan,
     left: Scan,
@@ -140,9 +140,9 @@ struct Work<'a> {
     events: u64,
     attachments: u64,
     shared: Vec<String>,
-    /// The start of the first user message, as it is afterwards.
+    /// The start of the first user message, after the redaction.
     first_message: Option<String>,
-    /// The payload of the event that goes whole, before and after.
+    /// The payload of the event whose whole text is removed, before and after.
     replaced: Option<(String, String)>,
     act: Option<u64>,
     was_archived: bool,
@@ -214,7 +214,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// The new text of something, where it changes; what was found in it is noted.
+    /// Returns the new text. `None` if it does not change. Records the places that were found.
     fn rewrite(&mut self, kept: &Kept<'_>, wanted: Wanted<'_>) -> Option<String> {
         let Rewritten { text, taken, left } = kept.rewrite(wanted);
         for spot in taken {
@@ -253,7 +253,7 @@ impl<'a> Work<'a> {
         self.writes.then_some(new)
     }
 
-    /// A base state's receipts are by field: an import that brings the same field again is told by it.
+    /// Writes one receipt per field of a base state: by these, an import recognizes a field that it brings again.
     fn state(&mut self, kept: Kept<'_>) -> Option<String> {
         let finder = self.finder.clone();
         let new = self.rewrite(&kept, Wanted::Matches(&finder))?;
@@ -288,11 +288,11 @@ impl<'a> Work<'a> {
         Ok(self.writes.then_some(new))
     }
 
-    /// The content with the text in it rewritten, as far as it is text.
+    /// Returns the content with its text rewritten. Bytes that are not text stay. `None` if nothing changes.
     fn attached_text(&mut self, file: &attachment::Attachment, content: &[u8]) -> Option<Vec<u8>> {
         let finder = self.finder.clone();
         let name = file.path.as_str();
-        // A name is only looked at: it is what the file is found by.
+        // The name is searched, but not changed: the file is found by its name.
         let named = Kept { part: Part::FileName, sequence: None, name, text: name };
         for spot in named.rewrite(Wanted::Matches(&finder)).taken {
             self.left.add(self.id, &named, spot);
@@ -326,7 +326,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What the administrative log says: figures.
+    /// Returns the figures for the administrative log.
     fn detail(&self) -> serde_json::Value {
         let mut kinds = std::collections::BTreeMap::new();
         for place in self.taken.places() {
@@ -361,14 +361,14 @@ impl<'a> Work<'a> {
     }
 }
 
-/// The start of a user message in one line, where the payload is one.
+/// Returns the start of a user message, in one line. `None` if the payload is not a user message.
 fn first_message(id: &str, payload: &str) -> Option<String> {
     let event = NewEvent::keep(payload, || EventId::new(id).unwrap_or_else(|_| EventId::mint())).ok()?;
     let is_spoken = Effect::of(event.envelope(), event.payload()) == Effect::Spoken;
     is_spoken.then(|| catalogue::first_message(event.envelope(), event.payload())).flatten()
 }
 
-/// `content` with every `old` replaced; `None` where there is none.
+/// Returns `content` with every `old` replaced. `None` if it has no `old`.
 fn replace_all(content: &[u8], old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     let mut changed: Option<Vec<u8>> = None;
     let mut rest = content;

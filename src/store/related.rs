@@ -1,4 +1,4 @@
-//! Which conversations have to do with one: forks, what it is a fork of, sub-agents, whose sub-agent it is.
+//! Finds the conversations related to one: its forks, its original, its sub-agents and its parent.
 
 use rusqlite::Connection;
 
@@ -15,10 +15,10 @@ const RELATED: &str = "SELECT other.id FROM conversation AS this JOIN conversati
 const CHILDREN: &str = "SELECT key FROM conversation WHERE parent = ?1";
 
 impl Store {
-    /// Says that the conversation is a sub-agent's of `parent`. Nothing changes where `parent` is below it already.
+    /// Records that the conversation is a sub-agent's of `parent`. Changes nothing if `parent` is already below it.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`] where either is not here, and what writing can meet.
+    /// [`Error::UnknownConversation`] if either is unknown, and any write error.
     pub fn set_parent(&self, conversation: &ConversationId, parent: &ConversationId) -> Result<()> {
         self.write(|db| {
             let key = catalogue::key(db, conversation)?;
@@ -28,8 +28,8 @@ impl Store {
     }
 }
 
-/// The conversations that may hold copies of what this one holds: forks of it, what it is a fork of, its
-/// sub-agents and whose sub-agent it is.
+/// Returns the conversations that may have copies of this one's data: its forks, the conversation that it was forked
+/// from, its sub-agents and its parent.
 pub(super) fn related(db: &Connection, key: i64) -> Result<Vec<ConversationId>> {
     let ids: Vec<String> = db
         .prepare_cached(RELATED)
@@ -38,7 +38,7 @@ pub(super) fn related(db: &Connection, key: i64) -> Result<Vec<ConversationId>> 
     ids.iter().map(|id| Ok(ConversationId::new(id)?)).collect()
 }
 
-/// The conversations of its sub-agents.
+/// Returns the conversations of its sub-agents.
 pub(super) fn children(db: &Connection, key: i64) -> Result<Vec<i64>> {
     db.prepare_cached(CHILDREN)
         .and_then(|mut statement| statement.query_map([key], |row| row.get(0))?.collect())

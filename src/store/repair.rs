@@ -1,4 +1,4 @@
-//! Table `repair`: the receipts of what was mended, each written in the transaction that mended it.
+//! Table `repair`: the receipts of repairs. Each is written in the transaction of its repair.
 
 use rusqlite::{Connection, params};
 
@@ -17,45 +17,45 @@ const LIST: &str = "SELECT conversation_id, finding, found, done, event_ids, hea
 const OF_KIND: &str =
     "SELECT repaired_at, found FROM repair WHERE conversation_id = ?1 AND finding = ?2 ORDER BY key";
 
-/// The program that does the mending, as receipts name it.
+/// The name of this program in receipts.
 const PROGRAM: &str = concat!("annals ", env!("CARGO_PKG_VERSION"));
 
-/// What is mended and why, for the receipt.
+/// The reason for a repair, for the receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mending {
     /// The name of the finding.
     pub finding: &'static str,
     /// What was found, in words.
     pub found: String,
-    /// What is done about it, in words.
+    /// What is done to repair it, in words.
     pub done: String,
 }
 
-/// The receipt of something that was mended.
+/// The receipt of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repair {
-    /// The conversation; `None` where it was the file's.
+    /// The conversation. `None` if the whole file was repaired.
     pub conversation: Option<String>,
     /// The name of the finding.
     pub finding: String,
     /// What was found, in words.
     pub found: String,
-    /// What was done about it, in words.
+    /// What was done to repair it, in words.
     pub done: String,
     /// The events that were appended, in order.
     pub event_ids: Vec<String>,
-    /// Where HEAD was, where it moved; "" for before everything or never set.
+    /// Where HEAD was before. `None` if it did not move. "" if it was before the first event or was never set.
     pub head_before: Option<String>,
-    /// Where HEAD is since then.
+    /// Where HEAD was afterwards. `None` if it did not move.
     pub head_after: Option<String>,
-    /// The program that did it, with its version.
+    /// The program that did the repair, with its version.
     pub program: String,
-    /// When.
+    /// The time of the repair.
     pub repaired_at: Timestamp,
 }
 
 impl Store {
-    /// Mends a conversation: appends what `append` holds and leaves a receipt, all of it or nothing.
+    /// Repairs a conversation: appends `append` and writes a receipt, both or neither.
     ///
     /// # Errors
     /// As [`Store::append_all`].
@@ -80,21 +80,20 @@ impl Store {
         })
     }
 
-    /// Leaves a receipt of something that was mended elsewhere: a projection that was made again, an import
-    /// that was gone on with.
+    /// Writes a receipt of a repair that was done elsewhere, for example a rebuilt projection or a continued import.
     ///
     /// # Errors
-    /// What writing can meet.
+    /// Any write error.
     pub fn note_repair(&self, conversation: Option<&ConversationId>, why: &Mending) -> Result<Repair> {
         let receipt = blank(conversation, why);
         self.write(|db| note(db, &receipt))?;
         Ok(receipt)
     }
 
-    /// The receipts of what was mended in one conversation, or in the whole file, the oldest first.
+    /// Returns the receipts of repairs in one conversation, or in the whole file, the oldest first.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any read error.
     pub fn repairs(&self, conversation: Option<&ConversationId>) -> Result<Vec<Repair>> {
         self.read(|db| {
             db.prepare_cached(LIST)
@@ -121,7 +120,7 @@ impl Store {
     }
 }
 
-/// When findings of one kind were mended in a conversation, and what was found, the oldest first.
+/// Returns when findings of one kind were repaired in a conversation, and what was found, the oldest first.
 pub(super) fn of_kind(
     db: &Connection,
     conversation: &ConversationId,
@@ -135,7 +134,7 @@ pub(super) fn of_kind(
         .doing("reading receipts")
 }
 
-/// A receipt of `why`, of now.
+/// Makes a receipt of `why`, with the current time.
 pub(super) fn blank(conversation: Option<&ConversationId>, why: &Mending) -> Repair {
     Repair {
         conversation: conversation.map(ToString::to_string),
@@ -157,7 +156,7 @@ fn head(db: &Connection, conversation: &ConversationId) -> Result<String> {
     }
 }
 
-/// Leaves a receipt, and a change with it where the conversation is here.
+/// Writes a receipt. If its conversation is in the store, also records a change of it.
 pub(super) fn note(db: &Connection, receipt: &Repair) -> Result<()> {
     let id = receipt.conversation.as_deref().map(ConversationId::new).transpose()?;
     let entry = id.map(|id| catalogue::Entry::load(db, &id)).transpose()?.flatten();

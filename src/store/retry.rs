@@ -1,8 +1,8 @@
-//! Whether an append was made before, all of it: its events, its change of the base state, its move of HEAD.
+//! Recognizes a retry: an append whose events, change of the base state and move of HEAD were all made before.
 //!
-//! A change and a move are remembered with the event that they came behind. Those that came with known events are
-//! looked for there, so that a retry finds them whatever has happened since. One that asks for nothing but what is so
-//! now is in place, too.
+//! A change and a move are stored with the sequence of the event before them. If all events of an append are known, its
+//! change and its move are searched at the last of them, so a retry finds them whatever has happened since. A change
+//! or a move whose result is already the present state also counts as made.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -20,7 +20,7 @@ const CHANGES_BEHIND: &str = "SELECT version, field, value FROM base_state_chang
 const MOVE_BEHIND: &str = "SELECT 1 FROM head_change \
      WHERE conversation = ?1 AND sequence = ?2 AND leaf_event_id IS ?3 LIMIT 1";
 
-/// What an append asks for that is not in place.
+/// The parts of an append that are not made yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Missing {
     /// The change of the base state.
@@ -29,8 +29,8 @@ pub(super) struct Missing {
     pub head: bool,
 }
 
-/// Where all events of `append` are, if it was made before: each is in the log with the same bytes, and what came
-/// with them is in place.
+/// Returns the places of all events of `append` if it was made before: each event is in the log with the same bytes,
+/// and the append's change and move are made.
 pub(super) fn made_before(db: &Connection, entry: &Entry, append: &Append) -> Result<Option<Vec<Appended>>> {
     let mut places = Vec::with_capacity(append.events.len());
     for event in &append.events {
@@ -46,7 +46,7 @@ pub(super) fn made_before(db: &Connection, entry: &Entry, append: &Append) -> Re
     Ok(was_made.then_some(places))
 }
 
-/// What of `append` is still to be done, now that its events are at `places`.
+/// Returns the parts of `append` that are still to be made after its events were put at `places`.
 pub(super) fn missing(
     db: &Connection,
     entry: &Entry,
@@ -59,7 +59,7 @@ pub(super) fn missing(
         return Ok(missing);
     };
     if let Some(change) = &append.base_state {
-        missing.base_state = !was_changed(db, entry, change, last)? && !is_so(db, entry, change)?;
+        missing.base_state = !was_changed(db, entry, change, last)? && !is_current(db, entry, change)?;
     }
     if let Some(head) = &append.head {
         missing.head = !was_moved(db, entry, head, last)?;
@@ -67,7 +67,7 @@ pub(super) fn missing(
     Ok(missing)
 }
 
-/// Whether one version behind the event at `behind` is this change and nothing else.
+/// Returns whether a version after the event at `behind` consists of exactly this change.
 fn was_changed(db: &Connection, entry: &Entry, change: &BaseStateChange, behind: Sequence) -> Result<bool> {
     let doing = "looking for a change of the base state";
     let rows: Vec<(i64, FieldChange)> = db
@@ -92,8 +92,8 @@ fn was_changed(db: &Connection, entry: &Entry, change: &BaseStateChange, behind:
     Ok(false)
 }
 
-/// Whether each field has the value that it is to be set to, for a writer to whom the version does not matter.
-fn is_so(db: &Connection, entry: &Entry, change: &BaseStateChange) -> Result<bool> {
+/// Returns whether each field already has its new value. False if the writer expects a version.
+fn is_current(db: &Connection, entry: &Entry, change: &BaseStateChange) -> Result<bool> {
     if change.expected.is_some() {
         return Ok(false);
     }
@@ -105,7 +105,7 @@ fn is_so(db: &Connection, entry: &Entry, change: &BaseStateChange) -> Result<boo
     }))
 }
 
-/// Whether HEAD was moved there behind the event at `behind`, or stands there now.
+/// Returns whether HEAD was moved there after the event at `behind`, or is there now.
 fn was_moved(db: &Connection, entry: &Entry, head: &Head, behind: Sequence) -> Result<bool> {
     let leaf = match head {
         Head::At(id) => Some(id.as_str()),

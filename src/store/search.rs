@@ -1,4 +1,4 @@
-//! Full-text search over all transcripts: where the words are, with the words around them.
+//! Full-text search over all transcripts. Each hit has the words around the match.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -15,28 +15,28 @@ use crate::event::terms::Query;
 use crate::event::transcript::Line;
 use crate::ids::{ConversationId, Position, Sequence};
 
-/// How many characters a snippet shows around the first word found.
+/// The number of characters that a snippet shows from the first match on.
 const SNIPPET_CHARS: usize = 160;
 
-/// Where to search.
+/// Restricts a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SearchFilter {
     /// Only in this conversation.
     pub conversation: Option<ConversationId>,
-    /// Only events of these kinds; empty for all.
+    /// Only events of these kinds. Empty for all.
     pub kinds: Vec<String>,
     /// Only events of this tool.
     pub tool: Option<String>,
-    /// Only events before this position: the last hit of the page before.
+    /// Only events before this position. For the next page, the position of the last hit.
     pub before: Option<Position>,
 }
 
-/// An event whose text has what was searched for.
+/// An event whose text matches the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
     /// Its conversation.
     pub conversation: ConversationId,
-    /// Its place there.
+    /// Its place in that conversation.
     pub sequence: Sequence,
     /// Its place in the whole log.
     pub position: Position,
@@ -46,23 +46,23 @@ pub struct Hit {
     pub kind: String,
     /// Its time, as written.
     pub timestamp: Option<String>,
-    /// The words around the first one found, in one line.
+    /// The text around the first match, in one line.
     pub snippet: String,
-    /// Where in the snippet, in bytes, words that were searched for stand.
+    /// The places of the searched words in the snippet, in bytes.
     pub marks: Vec<std::ops::Range<usize>>,
 }
 
 impl Store {
-    /// The events whose text has all that `text` asks for, the newest first, at most `limit`.
+    /// Returns the events whose text matches the query `text`, the newest first, at most `limit`.
     ///
-    /// Words must all occur, in any case and order; `"a phrase"` occurs as it is, `begin*` is a beginning,
-    /// `-word` must not occur; names such as `Store::append` and CJK text are found as they are written.
-    /// The first search of a file builds its index and tells `progress` so; on a store that may only be
-    /// read the index is used as it is.
+    /// All words must occur, in any order. Upper and lower case are the same. `"a phrase"` must occur as a whole,
+    /// `begin*` matches the beginning of a word, `-word` must not occur. Names such as `Store::append` and CJK text are
+    /// found as they are written. The first search in a file builds the index and calls `progress`. In a read-only
+    /// store, the index is used as it is.
     ///
     /// # Errors
-    /// [`Error::EmptyQuery`], [`Error::UnknownConversation`]; [`Error::NoIndex`] where the store may only
-    /// be read and has no index.
+    /// [`Error::EmptyQuery`], [`Error::UnknownConversation`]. [`Error::NoIndex`] if the store is read-only and has no
+    /// index.
     pub fn search(
         &self,
         text: &str,
@@ -76,7 +76,7 @@ impl Store {
         let words = marked_words(text);
         let wanted = self.read(log::head)?.0.cast_signed();
         loop {
-            // Looked at and searched in one snapshot: another handle may be making the index again.
+            // The checkpoint and the index are read in one snapshot: another handle may be rebuilding the index.
             let found = self.snapshot(|db| match index::checkpoint(db)? {
                 None if self.is_read_only() => Err(Error::NoIndex { path: self.path() }),
                 Some(reached) if self.is_read_only() || reached >= wanted => {
@@ -133,7 +133,7 @@ fn find(
         let payload = payloads.payload(position, log::text(row, 5).doing(doing)?)?;
         let text = Line::read(&kind, &Object::of(&payload)).to_text();
         if !query.literals.is_empty() {
-            // Signs are not in the index; the text itself decides.
+            // The index has no punctuation, so the text itself is searched.
             let lower = text.to_lowercase();
             if !query.literals.iter().all(|literal| lower.contains(literal)) {
                 continue;
@@ -158,7 +158,7 @@ fn find(
     Ok(hits)
 }
 
-/// What to mark in a snippet: the words of the query, in lower case, without its signs.
+/// Returns the words to mark in a snippet: those of the query, in lower case, without its operators.
 fn marked_words(text: &str) -> Vec<String> {
     text.split_whitespace()
         .filter(|word| !(word.starts_with('-') && word.len() > 1))
@@ -167,10 +167,10 @@ fn marked_words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The part of `text` around the first of `words`, in one line, and where words stand in it.
+/// Returns the part of `text` around the first of `words`, in one line, and the places of the words in it.
 fn snippet(text: &str, words: &[String]) -> (String, Vec<std::ops::Range<usize>>) {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    // Only ASCII is folded here, so that places in the folded line are places in the line.
+    // Folds only ASCII, so that byte offsets in the folded line are also those in the line.
     let folded = line.to_ascii_lowercase();
     let first = words.iter().filter_map(|word| folded.find(word.as_str())).min().unwrap_or(0);
     let before = line[..first].char_indices().rev().nth(SNIPPET_CHARS / 3).map_or(0, |(at, _)| at);
@@ -202,15 +202,16 @@ mod tests {
     fn a_deleted_conversation_leaves_no_word_in_the_index() {
         use crate::{Expected, NewEvent, Options, Store};
         let store = Store::in_memory(&Options::default()).unwrap();
-        let said = |id: &str, text: &str| {
+        let message = |id: &str, text: &str| {
             NewEvent::parse(format!(
                 r#"{{"id":"{id}","kind":"MessageEvent","source":"user","content":"{text}"}}"#
             ))
             .unwrap()
         };
         let (kept, gone) = (ConversationId::new("kept").unwrap(), ConversationId::new("gone").unwrap());
-        store.append(&kept, Expected::Any, &[said("a", "common keptWord")]).unwrap();
-        store.append(&gone, Expected::Any, &[said("a", "common 日本 goneWord"), said("b", "other")]).unwrap();
+        store.append(&kept, Expected::Any, &[message("a", "common keptWord")]).unwrap();
+        let texts = [message("a", "common 日本 goneWord"), message("b", "other")];
+        store.append(&gone, Expected::Any, &texts).unwrap();
         let find = |text: &str| store.search(text, &SearchFilter::default(), 10, &mut |_| {}).unwrap().len();
         assert_eq!((find("common"), find("日本"), find("gone")), (2, 1, 1));
         store.delete(&gone).unwrap();

@@ -1,4 +1,4 @@
-//! Where secrets are: a walk over every text that is kept, which reports places and no values.
+//! Finds secrets: searches every stored text and reports their places, never their values.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::redact::{self, Finder, Spot, Wanted};
 const NEXT: &str =
     "SELECT key, id FROM conversation WHERE key > ?1 AND (?2 IS NULL OR id = ?2) ORDER BY key LIMIT 1";
 
-/// The most places that one report holds; further ones are counted.
+/// The most places in one report. Further places are only counted.
 pub const PLACES_MAX: usize = 100_000;
 
 /// A place where something was found.
@@ -23,61 +23,61 @@ pub const PLACES_MAX: usize = 100_000;
 pub struct Place {
     /// The conversation.
     pub conversation: ConversationId,
-    /// Which of its texts.
+    /// The part of the conversation that has the text.
     pub part: Part,
-    /// The event; of a change of the base state, the event it followed.
+    /// The event. For a change of the base state, the event before it.
     pub sequence: Option<Sequence>,
-    /// The event's id, the field, the attachment's path; "" where there is only one.
+    /// The event's id, the field, or the attachment's path. "" if there is only one text of this part.
     pub name: String,
-    /// Where in the text: `observation.content[0].text`; "" for the text itself.
+    /// The place in the text, such as `observation.content[0].text`. "" for the text itself.
     pub path: String,
-    /// What it is; see [`crate::redact::pattern::PATTERNS`].
+    /// The kind of secret; see [`crate::redact::pattern::PATTERNS`].
     pub kind: &'static str,
-    /// What may be shown of it.
+    /// The masked secret, which may be shown.
     pub hint: String,
-    /// Its number within the report, from 1: the same number is the same secret.
+    /// The number of the secret in the report, from 1. The same secret has the same number everywhere.
     pub secret: u64,
-    /// How often it stands there.
+    /// How often it occurs at this place.
     pub count: u64,
 }
 
-/// What a scan for secrets found.
+/// The result of a scan for secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SecretReport {
-    /// Where; at most [`PLACES_MAX`].
+    /// The places, at most [`PLACES_MAX`].
     pub places: Vec<Place>,
-    /// How many places more there are.
+    /// The number of further places.
     pub left_off: u64,
-    /// How many different secrets.
+    /// The number of different secrets.
     pub secrets: u64,
-    /// How many conversations were looked through.
+    /// The number of searched conversations.
     pub conversations: u64,
-    /// How many events.
+    /// The number of searched events.
     pub events: u64,
-    /// How many bytes of payloads.
+    /// The bytes of their payloads.
     pub payload_bytes: u64,
 }
 
-/// How far a scan is.
+/// The progress of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanProgress {
-    /// Events looked through.
+    /// The number of events searched so far.
     pub events: u64,
-    /// Their payloads' size.
+    /// The bytes of their payloads.
     pub payload_bytes: u64,
 }
 
 impl Store {
-    /// Looks for secrets in everything that is kept of one conversation or of all: events, base states and
-    /// their changes, titles, tags, attachments, what imports noted.
+    /// Searches all data of one conversation, or of all, for secrets: events, base states and their changes, titles,
+    /// tags, attachments, and the records of imports.
     ///
-    /// What `finder` looks for, and `values` (each with what it is called in hints) beside it; in each
-    /// conversation also the values that its own base state holds in the open. Values are never reported.
-    /// Attachments are searched as text as far as they are UTF-8.
+    /// Searches for what `finder` finds, for `values` (each with its name for hints), and in each conversation also for
+    /// the values that its own base state has in plain text. Values are never reported. Attachments are searched as
+    /// text as far as they are UTF-8.
     ///
     /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation), [`Finder`](crate::Error::Finder) for
-    /// values that cannot be looked for, and what reading can meet.
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), [`Finder`](crate::Error::Finder) if a value cannot
+    /// be searched for, and any read error.
     pub fn scan_secrets(
         &self,
         conversation: Option<&ConversationId>,
@@ -100,11 +100,11 @@ impl Store {
         Ok(scan.finish())
     }
 
-    /// `finder` with `values`, and with those that the conversation's base state holds in the open.
+    /// Returns `finder` with `values` and with the values that the conversation's base state has in plain text.
     ///
     /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation), [`Finder`](crate::Error::Finder) for values that cannot be
-    /// looked for.
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), [`Finder`](crate::Error::Finder) if a value cannot
+    /// be searched for.
     pub fn finder_with_own(
         &self,
         conversation: &ConversationId,
@@ -161,7 +161,8 @@ impl Store {
     }
 }
 
-/// `finder` with the values that the conversation itself holds in the open, where it does.
+/// Returns `finder` with `values` and with those that the conversation's base state has in plain text. `base` if it has
+/// none.
 pub(super) fn with_own(
     db: &Connection,
     key: i64,
@@ -174,7 +175,7 @@ pub(super) fn with_own(
     if own.is_empty() {
         return Ok(base.clone());
     }
-    // Values that someone gave are called as they said.
+    // `values` come first, so that a value in both lists has the name that the caller gave it.
     Ok(finder.clone().with_values(&[values, &own].concat())?)
 }
 
@@ -187,7 +188,7 @@ fn next(db: &Connection, after: i64, only: Option<&ConversationId>) -> Result<Op
     Ok(Some((row.get(0).doing(doing)?, ConversationId::new(&id)?)))
 }
 
-/// Turns what is found into places.
+/// Collects the places of what was found.
 #[derive(Default)]
 pub(super) struct Scan {
     pub report: SecretReport,
@@ -207,12 +208,12 @@ impl Scan {
         }
     }
 
-    /// Adds a place, or counts it where it is there already.
+    /// Adds a place, or counts it if it is already in the report.
     pub(super) fn add(&mut self, id: &ConversationId, kept: &Kept<'_>, spot: Spot) {
         let next = self.numbers.len() as u64 + 1;
         let secret = *self.numbers.entry(spot.value).or_insert(next);
         let sequence = kept.sequence.map(Sequence);
-        // What stands in one place comes one after the other.
+        // Matches at the same place come one after the other, so only the last places are searched.
         let same = |place: &&mut Place| {
             place.secret == secret
                 && place.path == spot.path
@@ -240,7 +241,7 @@ impl Scan {
         });
     }
 
-    /// What was found so far.
+    /// Returns the places found so far.
     pub(super) fn places(&self) -> &[Place] {
         &self.report.places
     }

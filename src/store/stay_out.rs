@@ -1,7 +1,8 @@
-//! What was taken out stays out: an import that brings the same text again is given what stands in its place.
+//! Keeps redacted text out of the store: if an import brings the same text again, it is replaced by the redacted one or
+//! left out.
 //!
-//! The administrative log knows the digest of everything that a redaction changed. Events carry theirs
-//! themselves (`log.rs`), attachments are told theirs when they are listed.
+//! The administrative log has the digest of every text that a redaction changed. For events, the digest is also in
+//! their own row (`log.rs`). For attachments, it is looked up when they are listed.
 
 use rusqlite::Connection;
 
@@ -17,7 +18,7 @@ use crate::ids::{ConversationId, Timestamp};
 use crate::redact::REDACTED;
 use crate::state::BaseDocument;
 
-/// What an import brings, without what was taken out of it here.
+/// Returns the data that an import brings beside the events, without the text that was redacted in this store.
 pub(super) fn surroundings(
     db: &Connection,
     id: &ConversationId,
@@ -49,7 +50,7 @@ pub(super) fn surroundings(
     Ok(around)
 }
 
-/// The text around events, and where they came from.
+/// Does the same for the origin of the events and for the text between them in the imported file.
 fn glue(db: &Connection, id: &ConversationId, origin: &mut Origin, stored: &Origin) -> Result<()> {
     if was_taken_out(db, id, Part::Origin, "source", &origin.source)? {
         origin.source.clone_from(&stored.source);
@@ -57,20 +58,19 @@ fn glue(db: &Connection, id: &ConversationId, origin: &mut Origin, stored: &Orig
     let new = origin.container.as_mut().and_then(|container| container.glue.as_mut());
     let old = stored.container.as_ref().and_then(|container| container.glue.as_ref());
     let (Some(new), Some(old)) = (new, old) else { return Ok(()) };
-    for (name, text, stands) in [
+    for (name, text, redacted) in [
         ("prefix", &mut new.prefix, &old.prefix),
         ("separator", &mut new.separator, &old.separator),
         ("suffix", &mut new.suffix, &old.suffix),
     ] {
         if was_taken_out(db, id, Part::Origin, name, text)? {
-            text.clone_from(stands);
+            text.clone_from(redacted);
         }
     }
     Ok(())
 }
 
-/// A base state in which every field that something was taken out of, and which is still as it was before,
-/// is as it is stored.
+/// Returns `document`. If a field has its value from before a redaction, the stored value replaces it.
 fn document(db: &Connection, id: &ConversationId, key: i64, document: &BaseDocument) -> Result<BaseDocument> {
     let text = document.as_str();
     let Some(stored) = base_state::stored_document(db, key)? else { return Ok(document.clone()) };
@@ -78,11 +78,11 @@ fn document(db: &Connection, id: &ConversationId, key: i64, document: &BaseDocum
     let mut new = String::with_capacity(text.len());
     let mut from = 0;
     for (field, value) in whole.members() {
-        let Some(stands) = stored.field(&field) else { continue };
+        let Some(redacted) = stored.field(&field) else { continue };
         if was_taken_out(db, id, Part::BaseState, &field, value.text())? {
             let at = value.offset_in(text);
             new.push_str(&text[from..at]);
-            new.push_str(stands.text());
+            new.push_str(redacted.text());
             from = at + value.text().len();
         }
     }
@@ -93,7 +93,7 @@ fn document(db: &Connection, id: &ConversationId, key: i64, document: &BaseDocum
     Ok(BaseDocument::parse(new)?)
 }
 
-/// Whether this text stood in this part before something was taken out of it.
+/// Returns whether this part had exactly this text before a redaction changed it.
 fn was_taken_out(db: &Connection, id: &ConversationId, part: Part, name: &str, text: &str) -> Result<bool> {
     let changes = admin::changes(db, id.as_str(), part.as_str(), name)?;
     if changes.is_empty() {
@@ -104,7 +104,7 @@ fn was_taken_out(db: &Connection, id: &ConversationId, part: Part, name: &str, t
 }
 
 impl Store {
-    /// A base state that an import brings, without what was taken out of it here.
+    /// Returns the base state that an import brings, without the text that was redacted in this store.
     pub(crate) fn without_redacted(
         &self,
         conversation: &ConversationId,
@@ -113,7 +113,7 @@ impl Store {
         self.snapshot(|db| document(db, conversation, catalogue::key(db, conversation)?, base_state))
     }
 
-    /// When something was last taken out of a conversation of this id, where it was.
+    /// Returns the time of the last redaction in a conversation with this id. `None` if there was none.
     pub(crate) fn redacted_at(&self, conversation: &ConversationId) -> Result<Option<Timestamp>> {
         self.read(|db| admin::last(db, conversation.as_str(), ActKind::Redact))
     }

@@ -1,4 +1,4 @@
-//! Taking the write lock of the file: patient with other processes, and sure to give it back.
+//! Takes the write lock of the file. Waits for other processes, and always releases the lock.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -9,26 +9,28 @@ use super::engine::{Doing as _, is_busy};
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// Until when the statement that runs on this thread may wait for a lock.
-    static PATIENCE: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// The time until which a statement on this thread may wait for a lock.
+    static LOCK_DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Lets what this thread runs next wait that long for a lock.
+/// Sets how long the next statements on this thread may wait for a lock.
 pub(super) fn be_patient(patience: Duration) {
-    PATIENCE.set(Some(Instant::now() + patience));
+    LOCK_DEADLINE.set(Some(Instant::now() + patience));
 }
 
-/// A write transaction; rolled back when dropped before [`Write::commit`].
+/// A write transaction. It is rolled back if it is dropped before [`Write::commit`].
 pub(super) struct Write<'a> {
     db: &'a Connection,
     open: bool,
 }
 
 impl<'a> Write<'a> {
-    /// Begins IMMEDIATE on a connection whose busy handler is [`wait`]: everything read inside is the newest, and nobody else can write.
+    /// Begins an IMMEDIATE transaction on a connection whose busy handler is [`wait`].
+    ///
+    /// All data read in it is the newest, and no other connection can write.
     ///
     /// # Errors
-    /// [`Error::Busy`] where another process kept the lock for `patience`.
+    /// [`Error::Busy`] if another process kept the lock for `patience`.
     pub(super) fn begin(db: &'a Connection, patience: Duration) -> Result<Self> {
         let began = Instant::now();
         be_patient(patience);
@@ -40,7 +42,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Commits: when this returns, everything is as durable as the store promises.
+    /// Commits. When it returns, the changes are as durable as the store's options promise.
     pub(super) fn commit(mut self) -> Result<()> {
         let began = Instant::now();
         match self.db.prepare_cached("COMMIT").and_then(|mut statement| statement.execute([])) {
@@ -64,14 +66,14 @@ impl std::ops::Deref for Write<'_> {
 
 impl Drop for Write<'_> {
     fn drop(&mut self) {
-        // After some failures the engine has rolled back by itself; there is nothing left to undo then.
+        // After some errors the engine has already rolled back. Then there is nothing left to undo.
         if self.open && !self.db.is_autocommit() {
             let _ = self.db.execute_batch("ROLLBACK");
         }
     }
 }
 
-/// Runs `work` so that it leaves no trace when it fails, within a transaction that goes on.
+/// Runs `work` within an open transaction. If it fails, its changes are undone, and the transaction continues.
 pub(super) fn all_or_nothing<T>(db: &Connection, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let run = |sql| db.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
     run("SAVEPOINT request").doing("beginning a batch")?;
@@ -81,7 +83,7 @@ pub(super) fn all_or_nothing<T>(db: &Connection, work: impl FnOnce() -> Result<T
             Ok(value)
         }
         Err(error) => {
-            // Where the engine rolled everything back itself there is no savepoint any more.
+            // If the engine has rolled back everything itself, the savepoint no longer exists.
             if !db.is_autocommit() {
                 run("ROLLBACK TO request").doing("undoing a batch")?;
                 run("RELEASE request").doing("undoing a batch")?;
@@ -91,16 +93,16 @@ pub(super) fn all_or_nothing<T>(db: &Connection, work: impl FnOnce() -> Result<T
     }
 }
 
-/// The error of one who has waited since `began`.
+/// Returns the error of a caller that has waited since `began`.
 pub(super) fn busy(began: Instant) -> Error {
     Error::Busy { waited_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX) }
 }
 
-/// Waits a little, longer each time and never the same, and says whether to try again.
+/// Waits a short random time, which grows with each attempt. Returns whether to try again.
 ///
-/// SQLite's own waiting grows to 100 ms and lets one process starve another.
+/// SQLite's own busy handler waits up to 100 ms and lets one process starve another.
 pub(super) fn wait(attempt: i32) -> bool {
-    let deadline = PATIENCE.get();
+    let deadline = LOCK_DEADLINE.get();
     if deadline.is_none_or(|deadline| Instant::now() >= deadline) {
         return false;
     }

@@ -1,4 +1,4 @@
-//! A conversation's tree, read from the log's columns: no payload is touched.
+//! Reads a conversation's tree from the columns of the log. Payloads are not read.
 
 use super::engine::Doing as _;
 use super::{Store, catalogue};
@@ -8,11 +8,11 @@ use crate::tree::Tree;
 
 const NODES: &str = "SELECT id, parent_id, kind, sequence FROM event WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
 
-/// How many nodes one read transaction reads.
+/// The most nodes that one read transaction reads.
 const PAGE: i64 = 10_000;
 
 impl Store {
-    /// The tree of a conversation's log.
+    /// Returns the tree of a conversation's log.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -20,7 +20,7 @@ impl Store {
         self.tree_until(conversation, u64::MAX)
     }
 
-    /// The tree of the first `length` events of a conversation's log.
+    /// Returns the tree of the first `length` events of a conversation's log.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).

@@ -1,6 +1,6 @@
-//! Bringing a file of an older schema up to the present one, in place, with a copy of it as it was.
+//! Upgrades a file of an older schema to the present one, in place, after making a copy of it.
 //!
-//! Opening a file for writing upgrades it too, in one transaction; what is here looks first and keeps a copy.
+//! Opening a file for writing also upgrades it, in one transaction. This module checks the file first and makes a copy.
 
 use std::path::{Path, PathBuf};
 
@@ -11,47 +11,46 @@ use super::engine::{self, Doing as _};
 use super::{Options, Place, SCHEMA_VERSION, Store, database};
 use crate::error::{Error, Result};
 
-/// What an upgrade did.
+/// The result of an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upgrade {
-    /// The schema the file had.
+    /// The schema that the file had before.
     pub from: u32,
-    /// The schema it has now.
+    /// The schema that it has now.
     pub to: u32,
-    /// What each step is called, in order.
+    /// The names of the steps, in order.
     pub steps: Vec<String>,
-    /// The copy of the file as it was, and its size in bytes.
+    /// The path of the copy of the file before the upgrade, and its size in bytes.
     pub backup: Option<(PathBuf, u64)>,
-    /// How many conversations it holds.
+    /// The number of its conversations.
     pub conversations: u64,
-    /// How many events.
+    /// The number of its events.
     pub events: u64,
 }
 
 impl Store {
-    /// The schema of the file at `path`, which is not touched.
+    /// Returns the schema of the file at `path`. Does not change the file.
     ///
     /// # Errors
-    /// [`Error::CannotOpen`] where there is none, [`Error::ForeignFile`], [`Error::NewerFile`].
+    /// [`Error::CannotOpen`] if there is no file, [`Error::ForeignFile`], [`Error::NewerFile`].
     pub fn schema_of(path: impl AsRef<Path>) -> Result<u32> {
         database::open_as_it_is(&Place::File(path.as_ref().to_owned())).map(|(_, schema)| schema)
     }
 
-    /// The names of the steps that opening a file of `schema` would take.
+    /// Returns the names of the steps that opening a file of `schema` would take.
     #[must_use]
     pub fn upgrade_steps(schema: u32) -> Vec<String> {
         database::migrations_after(schema)
     }
 
-    /// Brings the file at `path` up to the present schema; `backup` is where a copy of it as it was goes first,
-    /// compact, checked and synced before anything is changed. Nobody else should have the file open.
+    /// Upgrades the file at `path` to the present schema. Before any change, a compact copy is written to `backup`,
+    /// checked and synced. No other process should have the file open.
     ///
-    /// All of it happens or nothing: a process that dies on the way leaves the file as it was.
+    /// The upgrade happens as a whole or not at all: if the process dies meanwhile, the file is as before.
     ///
     /// # Errors
-    /// [`Error::WouldOverwrite`] where something stands at `backup`, [`Error::NewerFile`],
-    /// [`Error::ForeignFile`], [`Error::Corrupt`] where the file or the copy is damaged, and what writing can
-    /// meet.
+    /// [`Error::WouldOverwrite`] if something exists at `backup`, [`Error::NewerFile`], [`Error::ForeignFile`],
+    /// [`Error::Corrupt`] if the file or the copy is damaged, and any write error.
     pub fn upgrade(path: impl AsRef<Path>, backup: Option<&Path>) -> Result<Upgrade> {
         let path = path.as_ref();
         let place = Place::File(path.to_owned());
@@ -87,7 +86,7 @@ impl Store {
     }
 }
 
-/// How many conversations and events a file of any schema holds.
+/// Counts the conversations and events in a file of any schema.
 fn counts(db: &Connection) -> Result<(u64, u64)> {
     let (conversations, events): (i64, i64) = db
         .query_row(backup::COUNTS, [], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -102,7 +101,7 @@ fn write(db: &Connection, partial: &Path, schema: u32, counts: (u64, u64)) -> Re
     let wrong = engine::damage(&copy, "PRAGMA quick_check(1)", doing)?;
     if !wrong.is_empty() || copied != schema || self::counts(&copy)? != counts {
         let wrong = wrong.first().map_or("other content", String::as_str);
-        let what = format!("the copy of the file as it was is not sound ({wrong}); nothing was upgraded");
+        let what = format!("the copy of the file is damaged ({wrong}); nothing was upgraded");
         return Err(Error::Corrupt { what });
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What one reply of a model cost.
+//! The cost of one reply of a model.
 
 use rusqlite::{OptionalExtension as _, params};
 
@@ -10,31 +10,31 @@ use crate::ids::ConversationId;
 pub(super) const OF_REPLY: &str = "SELECT usage_id, model, prompt_tokens, completion_tokens, cache_read_tokens, cost, latency \
      FROM usage_entry WHERE conversation = ?1 AND response_id = ?2 LIMIT 1";
 
-/// What one reply of a model cost; see [`Store::usage_of_reply`].
+/// The cost of one reply of a model; see [`Store::usage_of_reply`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplyUsage {
-    /// What the model was used for.
+    /// The purpose that the model was used for.
     pub usage_id: String,
-    /// The model: provider/name.
+    /// The model, as provider/name.
     pub model: String,
-    /// Tokens that were read, those from a cache among them.
+    /// The tokens in the prompt, including those from a cache.
     pub prompt_tokens: u64,
-    /// Tokens that were written.
+    /// The tokens that the model wrote.
     pub completion_tokens: u64,
-    /// Tokens that came from the provider's cache.
+    /// The tokens in the prompt that came from the provider's cache.
     pub cache_read_tokens: u64,
-    /// In the price table's currency, US dollars as a rule.
+    /// The cost in the currency of the price table, usually US dollars.
     pub cost: f64,
-    /// How long it took, in seconds, where it is known.
+    /// The duration in seconds. `None` if it is unknown.
     pub latency: Option<f64>,
 }
 
 impl Store {
-    /// What the model's reply of this id cost; `None` where nothing is known of it. The table of usage is brought up to
-    /// date first.
+    /// Returns the cost of the model's reply with this id. `None` if the reply is unknown. Updates the table of usage
+    /// first.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`](crate::Error::UnknownConversation), and what bringing it up to date can meet.
+    /// [`Error::UnknownConversation`](crate::Error::UnknownConversation), and any error of `Store::catch_up`.
     pub fn usage_of_reply(&self, conversation: &ConversationId, reply: &str) -> Result<Option<ReplyUsage>> {
         self.catch_up()?;
         self.read(|db| {

@@ -1,9 +1,9 @@
-//! Overwriting what was taken out: freed room within the file, the write-ahead log, the whole file.
+//! Overwrites removed data: in free space of the file, in the write-ahead log, and in the whole file.
 //!
-//! Three steps, each stronger than the one before. A transaction of [`Store::overwrite`] fills everything
-//! that it frees with zeros (SQLite's `secure_delete`). [`Store::empty_log`] moves the write-ahead log into
-//! the file and cuts it to nothing, so that no older version of a page stays in it. [`Store::vacuum`] writes
-//! the whole file anew: older copies that earlier versions of a row left in free room go with it.
+//! There are three steps, each stronger than the one before. A transaction of [`Store::overwrite`] fills the space that
+//! it frees with zeros (SQLite's `secure_delete`). [`Store::empty_log`] moves the write-ahead log into the file and
+//! truncates it to 0 bytes, so that no older version of a page stays in it. [`Store::vacuum`] rewrites the whole file.
+//! This also removes copies that earlier versions of a row left in free space.
 
 use std::time::{Duration, Instant};
 
@@ -20,22 +20,22 @@ use crate::ids::Timestamp;
 const SIZES: &str = "SELECT page_count, freelist_count, page_size \
      FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
 
-/// How long to wait between two attempts to empty the log.
+/// The time between two attempts to empty the log.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What writing the file anew did.
+/// The result of rewriting the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VacuumReport {
-    /// The file's size before, in bytes.
+    /// The size of the file before, in bytes.
     pub bytes_before: u64,
-    /// Its size now.
+    /// Its size afterwards, in bytes.
     pub bytes_after: u64,
-    /// Whether the write-ahead log is empty now; a reader of another process can keep it.
+    /// Whether the write-ahead log is empty now. A reader in another process can prevent that.
     pub log_emptied: bool,
 }
 
 impl Store {
-    /// Runs `work` in a write transaction that overwrites whatever it frees.
+    /// Runs `work` in a write transaction that overwrites the space that it frees.
     pub(super) fn overwrite<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let patience = self.0.options.busy_timeout;
         let done = self.writer()?.maintain(|db| {
@@ -52,12 +52,12 @@ impl Store {
         done
     }
 
-    /// Moves the write-ahead log into the file and cuts it to nothing. Waits as long as
-    /// [`Options::busy_timeout`](super::Options::busy_timeout) for readers that still need it; answers
-    /// false where they did not end.
+    /// Moves the write-ahead log into the file and truncates it to 0 bytes. Returns whether this succeeded.
+    ///
+    /// Waits up to [`Options::busy_timeout`](super::Options::busy_timeout) for readers that still need the log.
     ///
     /// # Errors
-    /// What writing can meet.
+    /// Any write error.
     pub fn empty_log(&self) -> Result<bool> {
         let deadline = Instant::now() + self.0.options.busy_timeout;
         loop {
@@ -75,19 +75,20 @@ impl Store {
         }
     }
 
-    /// Writes the whole file anew: without free pages, and without a trace of what was deleted.
+    /// Rewrites the whole file, without free pages and without traces of deleted data.
     ///
-    /// Readers go on meanwhile, writers wait. The work takes time and room in proportion to what is stored:
-    /// once in the folder for temporary files, and once beside the database.
+    /// Readers continue meanwhile, writers wait. The time and the disk space needed are proportional to the stored
+    /// data. The space is needed twice: in the folder for temporary files, and beside the database.
     ///
     /// # Errors
-    /// [`Error::NoRoom`] where the disk has not room enough for another copy, [`Error::DiskFull`] where it
-    /// had and ran out; nothing has changed then. [`Error::Busy`], and what writing can meet.
+    /// [`Error::NoRoom`] if the disk has too little space for another copy, [`Error::DiskFull`] if the space runs out
+    /// meanwhile. Then nothing has changed. [`Error::Busy`], and any write error.
     pub fn vacuum(&self) -> Result<VacuumReport> {
-        let doing = "writing the file anew";
+        let doing = "rewriting the file";
         let patience = self.0.options.busy_timeout;
         let actor = self.0.options.actor.clone();
-        // What a dictionary and the search index know of deleted conversations is on no page of theirs.
+        // Dictionaries and the search index may still contain text of deleted conversations. VACUUM would copy it, so
+        // both are renewed first.
         self.overwrite(|db| {
             archive::renew_stale(db)?;
             search::merge(db)
@@ -128,7 +129,7 @@ impl Store {
     }
 }
 
-/// Pages, free pages, and the size of one.
+/// Returns the number of pages, the number of free pages, and the size of a page.
 fn sizes(db: &Connection) -> Result<(u64, u64, u64)> {
     let read =
         |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
@@ -147,12 +148,12 @@ mod tests {
     use crate::ids::ConversationId;
     use crate::store::{Options, Store};
 
-    type Upkeep = (&'static str, fn(&Store));
+    type Maintenance = (&'static str, fn(&Store));
 
-    /// Whatever is done to the whole file, the writer's own connection refuses to change the log afterwards.
+    /// After every operation on the whole file, the writer's own connection still refuses to change the log.
     #[test]
-    fn the_writers_guards_hold_after_every_upkeep() {
-        let upkeeps: [Upkeep; 6] = [
+    fn the_writers_guards_hold_after_every_maintenance_operation() {
+        let operations: [Maintenance; 6] = [
             ("vacuum", |store| assert!(store.vacuum().expect("vacuumed").bytes_after > 0)),
             ("empty_log", |store| assert!(store.empty_log().expect("emptied"))),
             ("rebuild", |store| store.rebuild(&[], &mut |_| ()).expect("rebuilt")),
@@ -167,7 +168,7 @@ mod tests {
                 store.writer().expect("a writer").maintain(move_it).expect("moved");
             }),
         ];
-        for (name, upkeep) in upkeeps {
+        for (name, operation) in operations {
             let folder = tempfile::tempdir().expect("a folder");
             let options = Options { follow_projections: false, ..Options::default() };
             let in_file = Store::open_with(folder.path().join("annals.db"), &options).expect("a store");
@@ -175,11 +176,11 @@ mod tests {
                 let id = ConversationId::new("c").expect("an id");
                 let event = NewEvent::parse(r#"{"id":"e","kind":"PauseEvent"}"#).expect("an event");
                 store.append(&id, Expected::Any, &[event]).expect("appended");
-                upkeep(&store);
+                operation(&store);
                 for harm in
                     ["UPDATE event SET payload = '{}'", "DELETE FROM event", "DELETE FROM base_state_change"]
                 {
-                    // Tables without rows have no guard that could speak.
+                    // A guard acts only on rows, so a table without rows is not refused.
                     let rows: i64 = store
                         .write(|db| {
                             let table =

@@ -1,10 +1,10 @@
-//! How long the write-ahead log is, and who keeps it from beginning anew.
+//! Reports how long the write-ahead log is, and which readers keep it from restarting at its beginning.
 
 use super::Store;
 use crate::ids::Timestamp;
 
-/// The first and the last of the locks that keep the log: bytes of the shared memory. The first is held by readers that
-/// found all of the log in the file: until they end nothing more may be moved there.
+/// The read locks that keep the log from restarting: bytes of the shared memory. A reader holds the first lock if the
+/// whole log was already moved into the file when it began. Until it ends, no more frames may be moved there.
 ///
 /// Source: SQLite's `wal.c`, `WALINDEX_LOCK_OFFSET` (120) and `WAL_READ_LOCK(I)` (3 + I), I from 0 to 4.
 const READ_LOCKS: std::ops::RangeInclusive<u64> = 123..=127;
@@ -12,42 +12,39 @@ const READ_LOCKS: std::ops::RangeInclusive<u64> = 123..=127;
 /// The state of the write-ahead log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WriteLog {
-    /// Its size in bytes.
+    /// The size of the log in bytes.
     pub bytes: u64,
-    /// How long it may grow before a writer waits for readers; it can be longer by one transaction.
+    /// The size at which a writer waits for readers, in bytes. One transaction can exceed it.
     pub bytes_max: u64,
-    /// Since when a reader has kept it from beginning anew, as far as this store has noticed: whoever writes does.
+    /// Since when a reader has kept the log from restarting. Only a store that writes to the log notices it.
     pub pinned_since: Option<Timestamp>,
-    /// Who read from it just now, where it is longer than it should be and the system tells (Linux).
+    /// The processes that read from the log now. Only filled if the log is pinned, and only on Linux.
     pub readers: Vec<LogReader>,
 }
 
 impl WriteLog {
-    /// Whether a reader makes it longer than it should be.
+    /// Returns whether a reader makes the log longer than it should be.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         self.pinned_since.is_some() || self.bytes > self.bytes_max.saturating_add(self.bytes_max / 4)
     }
 
-    /// What is to be said to people about it; `None` while all is well.
+    /// Returns a warning for the operator. `None` unless a reader pins the log.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         if !self.is_pinned() {
             return None;
         }
         let since = self.pinned_since.map(|since| format!(" since {since}")).unwrap_or_default();
-        let who: Vec<String> = self.readers.iter().map(LogReader::told).collect();
+        let who: Vec<String> = self.readers.iter().map(LogReader::describe).collect();
         let who = if who.is_empty() {
-            "a reader that does not end keeps it".to_owned()
+            "a reader has not ended".to_owned()
         } else {
-            format!(
-                "{} {} from it without ending",
-                who.join(" and "),
-                if who.len() == 1 { "reads" } else { "read" }
-            )
+            format!("{} still {} from it", who.join(" and "), if who.len() == 1 { "reads" } else { "read" })
         };
         Some(format!(
-            "the write-ahead log has {} MiB, {} are the bound{since}: {who}; it grows until that reader ends",
+            "the write-ahead log has {} MiB (limit {} MiB) and cannot restart{since}: {who}; it grows until the \
+             reader ends",
             self.bytes >> 20,
             self.bytes_max >> 20,
         ))
@@ -57,16 +54,16 @@ impl WriteLog {
 /// A process that reads from the write-ahead log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogReader {
-    /// Its number.
+    /// The id of the process.
     pub process: u32,
-    /// The name of its program, where it can be asked.
+    /// The name of its program, if the system reports it.
     pub name: Option<String>,
-    /// Whether it is this very process.
+    /// Whether it is this process.
     pub is_this: bool,
 }
 
 impl LogReader {
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         match (&self.name, self.is_this) {
             (_, true) => format!("this process ({})", self.process),
             (Some(name), false) => format!("process {} ({name})", self.process),
@@ -76,7 +73,7 @@ impl LogReader {
 }
 
 impl Store {
-    /// How long the write-ahead log is, and who keeps it from beginning anew. Nothing of a store in memory.
+    /// Returns the state of the write-ahead log. All fields are empty for a store in memory.
     #[must_use]
     pub fn write_log(&self) -> WriteLog {
         let presence = &self.0.presence;
@@ -96,8 +93,9 @@ impl Store {
     }
 }
 
-/// Who holds a read lock in the shared memory of that number. Opening it to ask would, when it is closed again, give
-/// up this process's own locks; the system's list of locks has no such effect.
+/// Returns the processes that hold a read lock in the shared memory with this inode number.
+///
+/// It reads the system's list of locks. To open and close the shared memory would release this process's own locks.
 #[cfg(target_os = "linux")]
 fn readers(shared: u64) -> Vec<LogReader> {
     let Ok(locks) = std::fs::read_to_string("/proc/locks") else { return Vec::new() };
@@ -114,13 +112,13 @@ fn readers(_shared: u64) -> Vec<LogReader> {
     Vec::new()
 }
 
-/// The processes with a lock on the bytes of [`READ_LOCKS`], by the text of `/proc/locks`.
+/// Returns the processes with a lock on the bytes of [`READ_LOCKS`], from the text of `/proc/locks`.
 ///
 /// Source: proc(5): number, kind, mode, access, process, device and number of the file, first and last byte.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn holders(locks: &str, shared: u64) -> Vec<u32> {
     let holder = |line: &str| -> Option<u32> {
-        // One that waits for a lock has an arrow behind its number, and holds none.
+        // A process that waits for a lock has an arrow after the number. It does not hold the lock and does not match.
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_, "POSIX" | "OFDLCK", _, _, process, file, first, last] = words[..] else { return None };
         let number: u64 = file.rsplit(':').next()?.parse().ok()?;
@@ -140,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_holds_a_read_lock_is_read_from_the_systems_list() {
+    fn the_holders_of_read_locks_are_read_from_the_systems_list() {
         let locks = "1: POSIX  ADVISORY  READ  4242 fd:01:77 124 124\n\
                      2: POSIX  ADVISORY  READ  4242 fd:01:77 128 128\n\
                      3: POSIX  ADVISORY  READ  17 fd:01:77 122 122\n\

@@ -1,7 +1,7 @@
-//! When two events are the same call or the same result: what matters of them is equal, ids do not.
+//! Decides whether two events are the same call or the same result: their content is equal, their ids may differ.
 //!
-//! Values compare as in the reference, which is Python: `1`, `1.0` and `true` are equal, and so are objects
-//! whose members stand in another order.
+//! Values compare as in the reference, which is Python: `1`, `1.0` and `true` are equal, and so are objects whose
+//! members are in different orders.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::event::Event;
 use crate::event::json::{Object, Raw};
 
-/// Whether two events are equal but for what is new in each.
+/// Returns whether two events are equal except for members that every event has of its own, such as the id.
 pub(super) fn same(left: &Event, right: &Event) -> bool {
     if let (Event::Action(one), Event::Action(other)) = (left, right) {
         return one.common.source == other.common.source
@@ -25,11 +25,11 @@ pub(super) fn same(left: &Event, right: &Event) -> bool {
     if let (Event::AgentError(one), Event::AgentError(other)) = (left, right) {
         return one.common.source == other.common.source && one.error == other.error;
     }
-    // Refusals and the rest compare with all they hold, ids included.
+    // Refusals and other events compare with all their members, ids included.
     left == right
 }
 
-/// Whether two events have an equal member, by the value it is dumped as.
+/// Returns whether the dumps of two events have an equal value of `member`.
 fn same_member(left: &Event, right: &Event, member: &str) -> bool {
     let (left, right) = (left.dump(), right.dump());
     match (Object::of(&left).get(member), Object::of(&right).get(member)) {
@@ -39,13 +39,13 @@ fn same_member(left: &Event, right: &Event, member: &str) -> bool {
     }
 }
 
-/// Whether two JSON values are equal to Python.
+/// Returns whether two JSON values are equal in Python.
 fn equal(left: Raw<'_>, right: Raw<'_>) -> bool {
     if let (Some(left), Some(right)) = (number(left), number(right)) {
         return equal_numbers(&left, &right);
     }
     if left.is_object() && right.is_object() {
-        // The last of two equal keys counts, on both sides.
+        // If a key occurs twice, its last value counts.
         let (left, right): (HashMap<_, _>, HashMap<_, _>) =
             (left.members().collect(), right.members().collect());
         return left.len() == right.len()
@@ -68,7 +68,7 @@ fn equal(left: Raw<'_>, right: Raw<'_>) -> bool {
     }
 }
 
-/// The characters of a value that Python counts among the numbers.
+/// Returns the digits of a value that is a number in Python. `None` for any other value.
 fn number(value: Raw<'_>) -> Option<Cow<'_, str>> {
     match value.text() {
         "true" => Some("1".into()),
@@ -95,7 +95,7 @@ fn is_zero(digits: &str) -> bool {
     digits.trim_start_matches('-') == "0"
 }
 
-/// Whether a whole number of any size is exactly what a float stands for.
+/// Returns whether a whole number of any size is exactly equal to a float.
 fn equals_float(digits: &str, float: &str) -> bool {
     match float.parse::<f64>() {
         Ok(0.0) => is_zero(digits),

@@ -1,6 +1,6 @@
-//! Tools of clients: the agent calls them, the client sees the call in the log and does the work.
+//! Tools of clients: the agent calls them, and the client reads the call in the log and does the work.
 //!
-//! Source: `runtime.md` section 8.6.
+//! Source: `docs/reference/calls.md#tools-of-clients`.
 
 use super::arguments::{self, Parameter};
 use super::{Context, RegistryError, Resources, Spec, Tool, ToolError};
@@ -14,10 +14,10 @@ use crate::event::{
 };
 use crate::llm::{Boxed, ToolSchema};
 
-/// What the model is told at once; what came of the call the client says in a message.
+/// The immediate result for the model. The client reports the outcome of the call later, in a message.
 const DISPATCHED: &str = "Tool call dispatched to client.";
 
-/// A tool that a client brings along.
+/// A tool that a client provides.
 pub struct ClientTool {
     definition: ToolDefinition,
     schema: ToolSchema,
@@ -25,11 +25,11 @@ pub struct ClientTool {
 }
 
 impl ClientTool {
-    /// Reads a client's tool: `{"name", "description", "parameters", "annotations"?}`. Parameters that are missing
-    /// are none.
+    /// Reads a client's tool: `{"name", "description", "parameters"?, "annotations"?}`. Without `parameters` the tool
+    /// has no parameters.
     ///
     /// # Errors
-    /// [`RegistryError::Params`] where it is of another shape, or the parameters are not the schema of an object.
+    /// [`RegistryError::Params`] if it has another shape, or if the parameters are not the schema of an object.
     pub fn read(spec: Raw<'_>) -> Result<Self, RegistryError> {
         let name = spec.get("name").and_then(Raw::as_text).unwrap_or_default();
         let refused = |reason: String| RegistryError::Params { name: name.to_string(), reason };
@@ -75,8 +75,8 @@ impl ClientTool {
         })
     }
 
-    /// The client's tool that an entry of `tools` holds: `{"name": N, "params": {"spec": {"name": N, ..}}}`, as a
-    /// conversation keeps it.
+    /// Returns the client's tool in an entry of `tools`: `{"name": N, "params": {"spec": {"name": N, ..}}}`, as a
+    /// conversation keeps it. `None` if the entry has another shape.
     pub(super) fn of_spec(spec: &Spec) -> Option<Result<Self, RegistryError>> {
         let inner = spec.params.raw().get("spec").filter(|inner| inner.is_object())?;
         let names_it = inner.get("name").and_then(Raw::as_str).as_deref() == Some(&*spec.name);
@@ -103,7 +103,7 @@ impl Tool for ClientTool {
         let mut out = Out::default();
         out.open("{");
         for (key, value) in arguments::coerced(&self.parameters, arguments) {
-            // The reference keeps an argument called `kind` under another name, since the action has one of its own.
+            // The reference keeps an argument `kind` under another name, because the action has its own `kind`.
             out.key(if key == "kind" { "mcp_arg_kind" } else { &key });
             out.raw(&value);
         }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tool_is_refused() {
+    fn an_invalid_spec_is_rejected() {
         for spec in [
             "{}",
             r#"{"name":"a"}"#,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversations_own_entry_is_recognised() {
+    fn a_client_tool_in_an_entry_of_tools_is_recognised() {
         let spec = |name: &str| Spec {
             name: name.into(),
             params: Json::parse(&format!(r#"{{"spec":{SPEC}}}"#)).unwrap(),

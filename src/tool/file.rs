@@ -1,12 +1,12 @@
-//! Writing files so that a reader sees the old one or the new one, and never a half.
+//! Writes files atomically: a reader sees the old content or the new content, never a part.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Puts a file with these bytes in the place of `path`, in a folder that is there.
+/// Replaces the file at `path`, or creates it, with these bytes. Its folder must exist.
 ///
-/// An old file keeps its permissions. A symbolic link is followed, so that it stays one.
+/// An existing file keeps its permissions. A symbolic link is followed, so that it stays a link.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -16,7 +16,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = folder.join(format!(".{name}.{}.tmp", uuid::Uuid::new_v4().simple()));
     let written = write(&temporary, bytes, old).and_then(|()| fs::rename(&temporary, &target));
     if written.is_err() {
-        // Nothing of the failed attempt is left behind; that it cannot be removed says nothing new.
+        // Removes the temporary file. An error here adds nothing to the error that is returned.
         drop(fs::remove_file(&temporary));
     }
     written

@@ -1,4 +1,4 @@
-//! The tool that ends the work.
+//! The tool that ends the agent's work.
 
 use super::arguments::{Need, Of, Parameter};
 use super::manual::{Effect, Manual};
@@ -21,7 +21,7 @@ Say in the message:\n\
 const PARAMETERS: &[Parameter] =
     &[Parameter::new("message", Of::Text, Need::Required, "The last message to the user.")];
 
-/// Says a last message.
+/// Ends the work with a last message.
 pub struct Finish {
     manual: Manual,
 }

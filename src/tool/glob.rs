@@ -1,4 +1,4 @@
-//! Finding files by their names.
+//! Finds files by their names.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub struct Glob {
 }
 
 impl Glob {
-    /// A search in the workspace.
+    /// Makes a search in the workspace.
     #[must_use]
     pub fn new(making: &Making) -> Self {
         let description = format!(
@@ -106,7 +106,7 @@ fn glob(action: &GlobAction, working_dir: &Path, search: &Search<'_>) -> Result<
         Err(Failure::Told(format!("Search path '{shown}' is not a valid directory")))
     };
     let (text, found, is_error) = match found {
-        Ok(found) => (told(&action.pattern, &base, &found), found, false),
+        Ok(found) => (report(&action.pattern, &base, &found), found, false),
         Err(Failure::Told(text)) => (text, Found::default(), true),
         Err(Failure::Cancelled) => return Err(ToolError::Cancelled),
     };
@@ -121,7 +121,7 @@ fn glob(action: &GlobAction, working_dir: &Path, search: &Search<'_>) -> Result<
     }))
 }
 
-fn told(pattern: &str, base: &Path, found: &Found) -> String {
+fn report(pattern: &str, base: &Path, found: &Found) -> String {
     let base = base.display();
     if found.files.is_empty() {
         return format!("No files found matching pattern '{pattern}' in directory '{base}'");
@@ -134,7 +134,7 @@ fn told(pattern: &str, base: &Path, found: &Found) -> String {
     )
 }
 
-/// The folder that an absolute pattern begins with, and the pattern within it.
+/// Splits an absolute pattern into the folder that it begins with and the pattern within that folder.
 fn split(pattern: &str) -> (Option<String>, String) {
     if pattern.is_empty() {
         return (None, "**/*".to_owned());

@@ -1,4 +1,4 @@
-//! Finding files by what they hold.
+//! Finds files by their content.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::event::{Action, Extra, Observation, Text, ToolDefinition};
 use crate::llm::{Boxed, ToolSchema};
 use crate::untrusted;
 
-/// How much of a file is searched, in bytes.
+/// The number of bytes at the start of a file that are searched.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// How many bytes of a file are looked at to tell whether it is text.
+/// The number of bytes at the start of a file that decide whether it is text.
 const SAMPLE_BYTES: usize = 8192;
 
 const PARAMETERS: &[Parameter] = &[
@@ -44,14 +44,14 @@ const PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-/// Finds files by what they hold.
+/// Finds files by their content.
 pub struct Grep {
     manual: Manual,
     working_dir: PathBuf,
 }
 
 impl Grep {
-    /// A search in the workspace.
+    /// Makes a search in the workspace.
     #[must_use]
     pub fn new(making: &Making) -> Self {
         let description = format!(
@@ -111,7 +111,7 @@ impl Tool for Grep {
 fn grep(action: &GrepAction, working_dir: &Path, search: &Search<'_>) -> Result<Observation, ToolError> {
     let base = folder(working_dir, action.path.as_deref());
     let (text, found, is_error) = match found(action, &base, search) {
-        Ok(found) => (told(action, &base, &found), found, false),
+        Ok(found) => (report(action, &base, &found), found, false),
         Err(Failure::Told(text)) => (text, Found::default(), true),
         Err(Failure::Cancelled) => return Err(ToolError::Cancelled),
     };
@@ -143,19 +143,19 @@ fn found(action: &GrepAction, base: &Path, search: &Search<'_>) -> Result<Found,
         None => Override::empty(),
     };
     let mut bytes = Vec::new();
-    search.files(base, patterns, |path| holds(path, &regex, &mut bytes))
+    search.files(base, patterns, |path| contains(path, &regex, &mut bytes))
 }
 
-/// Whether a file of text holds the pattern. One that cannot be read does not.
-fn holds(path: &Path, regex: &Regex, bytes: &mut Vec<u8>) -> bool {
+/// Returns whether a text file contains the pattern. False if the file cannot be read.
+fn contains(path: &Path, regex: &Regex, bytes: &mut Vec<u8>) -> bool {
     bytes.clear();
-    // Of a long one the beginning counts.
+    // Only the beginning of a long file is searched.
     let read = untrusted::open(path).and_then(|(file, _)| file.take(FILE_BYTES_MAX).read_to_end(bytes));
     let sample = &bytes[..bytes.len().min(SAMPLE_BYTES)];
     read.is_ok() && !sample.contains(&0) && regex.is_match(bytes)
 }
 
-fn told(action: &GrepAction, base: &Path, found: &Found) -> String {
+fn report(action: &GrepAction, base: &Path, found: &Found) -> String {
     let (pattern, base) = (&action.pattern, base.display());
     let include = match action.include.as_deref().filter(|include| !include.is_empty()) {
         Some(include) => format!(" (filtered by '{include}')"),

@@ -1,4 +1,4 @@
-//! The tool that calls upon a skill. Which skills there are, and what they say, the caller knows.
+//! The tool that invokes a skill. The caller provides the skills and their texts.
 
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ there. The answer is the whole of the skill, made for this moment.\n";
 const PARAMETERS: &[Parameter] =
     &[Parameter::new("name", Of::Text, Need::Required, "The name of a skill that is listed.")];
 
-/// What a skill says now, by its name; `Err` holds what the model is told where there is none such.
+/// Returns the current text of a skill, by its name. `Err` has the text for the model if there is no such skill.
 pub type SkillSource =
     Arc<dyn for<'a> Fn(&'a str, &'a Context) -> Boxed<'a, Result<String, String>> + Send + Sync>;
 
-/// Calls upon skills.
+/// Invokes skills.
 pub struct InvokeSkill {
     manual: Manual,
     source: SkillSource,
 }
 
 impl InvokeSkill {
-    /// The tool, and where its skills come from.
+    /// Makes the tool. `source` provides the skills.
     #[must_use]
     pub fn new(source: SkillSource) -> Self {
         Self { manual: Manual::new("InvokeSkillTool", Effect::Reads, DESCRIPTION, PARAMETERS), source }
     }
 
-    /// What the model is told of a name that no skill has.
+    /// Returns the text for the model if no skill has this name.
     #[must_use]
     pub fn unknown(name: &str, available: &[&str]) -> String {
         let mut available = available.to_vec();
@@ -64,7 +64,7 @@ impl Tool for InvokeSkill {
 
     fn resources(&self, action: &Action) -> Resources {
         match action {
-            // Making the text may run commands of the skill.
+            // To make the text may run commands of the skill.
             Action::InvokeSkill(action) => Resources::Keys(vec![format!("skill:{}", action.name.trim())]),
             _ => Resources::Undeclared,
         }

@@ -1,30 +1,31 @@
-//! What calls that run side by side may not use at once.
+//! Locks for resources that concurrent calls may not use at the same time.
 //!
-//! A call waits for all that it needs in one order, so that two calls never wait for each other; who came first is
-//! served first. What is held is let go when the call is done, or given up. Source: `runtime.md` section 12.3.
+//! Every call takes its locks in the same order, so that two calls never wait for each other. The first call that waits
+//! gets a lock first. The locks are released when the call is done or given up. Source:
+//! `docs/reference/calls.md#locks`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio::sync::{Mutex as CallLock, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::{Resources, ToolError};
 
-/// The resources of one conversation's tools.
+/// The locks of the tools of one conversation.
 #[derive(Debug, Default)]
 pub struct Locks {
-    turns: Mutex<HashMap<String, Weak<Turn<()>>>>,
+    locks: Mutex<HashMap<String, Weak<CallLock<()>>>>,
 }
 
-/// What a call holds. It is free again once this is dropped.
+/// The locks that a call holds. They are released when this is dropped.
 #[derive(Debug)]
 pub struct Held {
-    _turns: Vec<OwnedMutexGuard<()>>,
+    _locks: Vec<OwnedMutexGuard<()>>,
 }
 
-/// How long a call waits for a resource, by the kind that its key begins with.
+/// Returns how long a call waits for a resource. The kind at the start of its key decides.
 fn patience(key: &str) -> Duration {
     Duration::from_secs(match key.split(':').next() {
         Some("terminal" | "browser" | "mcp") => 300,
@@ -34,12 +35,12 @@ fn patience(key: &str) -> Duration {
 }
 
 impl Locks {
-    /// Waits for all that a call of `tool` needs.
+    /// Waits for all locks that a call of `tool` needs.
     ///
     /// # Errors
-    /// [`ToolError::ResourceTimeout`] where something does not become free in time: a file within 30 seconds, a
-    /// terminal, browser or server within 300, a tool that does not say what it needs within 60.
-    /// [`ToolError::Cancelled`] where the call is cancelled before.
+    /// [`ToolError::ResourceTimeout`] if a resource does not become free in time: within 300 seconds for a terminal,
+    /// browser or server, 60 for a tool that does not declare its resources, and 30 for a file or anything else.
+    /// [`ToolError::Cancelled`] if the call is cancelled before.
     pub async fn acquire(
         &self,
         tool: &str,
@@ -52,33 +53,33 @@ impl Locks {
         };
         keys.sort_unstable();
         keys.dedup();
-        let mut turns = Vec::with_capacity(keys.len());
+        let mut locks = Vec::with_capacity(keys.len());
         for key in keys {
             let patience = patience(&key);
-            let turn = self.turn(&key).lock_owned();
-            let turn = tokio::select! {
+            let lock = self.lock(&key).lock_owned();
+            let lock = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(ToolError::Cancelled),
-                turn = tokio::time::timeout(patience, turn) => turn,
+                lock = tokio::time::timeout(patience, lock) => lock,
             };
-            turns.push(turn.map_err(|_| {
+            locks.push(lock.map_err(|_| {
                 let seconds = patience.as_secs();
                 ToolError::ResourceTimeout(format!("Could not acquire lock for '{key}' within {seconds}.0s"))
             })?);
         }
-        Ok(Held { _turns: turns })
+        Ok(Held { _locks: locks })
     }
 
-    /// The turn at one resource. One that nobody holds or waits for is forgotten.
-    fn turn(&self, key: &str) -> Arc<Turn<()>> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turns.get(key).and_then(Weak::upgrade) {
-            return turn;
+    /// Returns the lock of one resource. Locks that no call holds or waits for are removed.
+    fn lock(&self, key: &str) -> Arc<CallLock<()>> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lock) = locks.get(key).and_then(Weak::upgrade) {
+            return lock;
         }
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::new(Turn::new(()));
-        turns.insert(key.to_owned(), Arc::downgrade(&turn));
-        turn
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        let lock = Arc::new(CallLock::new(()));
+        locks.insert(key.to_owned(), Arc::downgrade(&lock));
+        lock
     }
 }
 
@@ -94,7 +95,7 @@ mod tests {
         locks.acquire("t", &resources, &CancellationToken::new()).await.unwrap()
     }
 
-    /// Whether the call has to wait.
+    /// Returns whether the call has to wait.
     async fn waits(locks: &Locks, tool: &str, resources: Resources) -> bool {
         let cancel = CancellationToken::new();
         let call = locks.acquire(tool, &resources, &cancel);
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_calls_that_share_something_wait() {
+    async fn only_calls_that_share_a_resource_wait() {
         let locks = Locks::default();
         let first = held(&locks, keys(&["file:/b", "file:/a", "file:/a"])).await;
         assert!(waits(&locks, "t", keys(&["file:/a"])).await);
@@ -115,11 +116,11 @@ mod tests {
         drop((first, tool));
         assert!(!waits(&locks, "t", keys(&["file:/a", "file:/b"])).await);
         held(&locks, keys(&["x"])).await;
-        assert!(locks.turns.lock().unwrap().len() <= 2, "{locks:?}");
+        assert!(locks.locks.lock().unwrap().len() <= 2, "{locks:?}");
     }
 
     #[tokio::test]
-    async fn who_came_first_is_served_first_and_crossed_needs_do_not_block() {
+    async fn calls_are_served_in_order_and_opposite_orders_do_not_block() {
         let locks = Arc::new(Locks::default());
         let order = Arc::new(Mutex::new(Vec::new()));
         let first = held(&locks, keys(&["a", "b"])).await;

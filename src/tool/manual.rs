@@ -1,4 +1,4 @@
-//! What a built-in tool says of itself, and how its arguments become an action.
+//! The definition of a built-in tool, and the conversion of its arguments into an action.
 
 use super::ToolError;
 use super::arguments::{self, Parameter};
@@ -17,21 +17,21 @@ pub(super) struct Manual {
     parameters: &'static [Parameter],
 }
 
-/// What a tool does to the world, in the words of the Model Context Protocol.
+/// The effects of a tool, in the terms of the Model Context Protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It only reads.
+    /// The tool only reads.
     Reads,
-    /// It adds, and twice is as good as once.
+    /// The tool adds something. A second equal call changes nothing more.
     Adds,
-    /// It may destroy something in the workspace.
+    /// The tool may destroy something in the workspace.
     Changes,
-    /// It may destroy something, and it reaches things outside.
+    /// The tool may destroy something, and it can reach things outside the workspace.
     Anything,
 }
 
 impl Manual {
-    /// The manual of the tool of this class of the reference.
+    /// Makes the manual of a tool. `class` is the name of its class in the reference.
     pub fn new(
         class: &'static str,
         effect: Effect,
@@ -70,22 +70,22 @@ impl Manual {
         }
     }
 
-    /// The name that the model calls the tool by.
+    /// Returns the name by which the model calls the tool.
     pub fn name(&self) -> &str {
         &self.schema.name
     }
 
-    /// The tool as the system prompt event writes it down.
+    /// Returns the tool as the system prompt event records it.
     pub fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 
-    /// The tool as the model sees it.
+    /// Returns the tool as the model sees it.
     pub fn schema(&self) -> ToolSchema {
         self.schema.clone()
     }
 
-    /// The action that the arguments mean.
+    /// Checks the arguments and converts them into an action.
     pub fn action(&self, arguments: Raw<'_>) -> Result<Action, ToolError> {
         let class = &self.definition.fields.action_type;
         arguments::check(class, self.parameters, arguments).map_err(ToolError::Arguments)?;
@@ -103,5 +103,5 @@ impl Manual {
     }
 }
 
-/// The tools whose annotations the reference gives no title.
+/// The tools whose annotations have no title in the reference.
 const UNTITLED: &[&str] = &["ThinkTool", "TaskTrackerTool"];

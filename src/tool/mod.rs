@@ -1,8 +1,8 @@
-//! What an agent can do: the contract of a tool, how tools are made and run, then one tool a file.
+//! The tools of an agent: the interface of a tool, how tools are made and run, and one file for each tool.
 //!
-//! A tool checks the arguments that a model gave ([`Tool::action`]) and carries the action out
-//! ([`Tool::execute`]). It knows neither the log nor who asked. Its invariant: whatever a command prints or a
-//! server answers, the observation is bounded, is valid text and, once it came through [`run`], holds no secret.
+//! A tool checks the arguments that a model gave ([`Tool::action`]) and carries out the action ([`Tool::execute`]). It
+//! has no access to the log and does not know its caller. Invariant: whatever a command prints or a server answers, the
+//! observation is bounded and valid text, and after [`run`] it contains no secret.
 
 mod arguments;
 mod client;
@@ -53,17 +53,17 @@ use crate::event::{Action, Observation, ToolDefinition};
 use crate::llm::{Boxed, ToolSchema};
 use crate::secret::Mask;
 
-/// Why a tool did not do it. The text is what the model reads of it.
+/// Why a tool did not carry out an action. The model reads the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The arguments are not what the tool takes: `Error validating tool ..` is put before it.
+    /// The arguments are invalid. The text is prefixed with `Error validating tool ..`.
     #[error("{0}")]
     Arguments(String),
-    /// It went wrong in a way that the tool foresaw: `Error executing tool ..` is put before it.
+    /// The action failed in a way that the tool expects. The text is prefixed with `Error executing tool ..`.
     #[error("{0}")]
     Failed(String),
-    /// It went wrong in a way that it did not foresee.
+    /// The action failed in an unexpected way.
     #[error("{0}")]
     Internal(String),
     /// A resource that another call holds did not become free in time.
@@ -75,35 +75,35 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// The action is another tool's.
+    /// Returns the error for an action of another tool.
     fn foreign(tool: &dyn Tool, action: &Action) -> Self {
         Self::Internal(format!("{} is no action of the tool '{}'", action.kind(), tool.name()))
     }
 }
 
-/// What an action needs for itself while it runs (`runtime.md` section 12.3).
+/// The resources that no other call may use while an action runs (`docs/reference/calls.md#locks`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resources {
-    /// The tool did not say: one call of it at a time.
+    /// The tool does not declare its resources. Only one of its calls runs at a time.
     Undeclared,
-    /// These, by key: `file:<absolute path>`, `terminal:session`. None: any number at once.
+    /// The keys of the resources, such as `file:<absolute path>` or `terminal:session`. Calls without keys never wait.
     Keys(Vec<String>),
 }
 
-/// Values that commands may need and nobody may read.
+/// Secret values that commands may use. They must not be shown.
 pub trait Secrets: Send + Sync {
-    /// The values of the secrets whose names the command mentions, as `(name, value)`. A source that has to be
-    /// asked first is asked now.
+    /// Returns the secrets whose names the command mentions, as `(name, value)`. A value that comes from another source
+    /// is fetched now.
     fn for_command<'a>(&'a self, command: &'a str) -> Boxed<'a, Vec<(String, String)>>;
 
-    /// The text with every known value replaced by `<secret-hidden>`.
+    /// Returns the text with every known value replaced by `<secret-hidden>`.
     fn mask<'t>(&self, text: &'t str) -> Cow<'t, str>;
 
-    /// The length of the longest known value in bytes; 0 where there is none. Text that comes in pieces is
-    /// masked with an overlap of this.
+    /// Returns the length of the longest known value in bytes, or 0 if there is none. Text that comes in pieces is
+    /// masked with an overlap of this length.
     fn bytes_max(&self) -> usize;
 
-    /// All known values as a mask that can work piece by piece. Without one, long outputs are not kept in files.
+    /// Returns a mask of all known values that works piece by piece. Without one, long outputs are not kept in files.
     fn known(&self) -> Option<Mask> {
         None
     }
@@ -131,57 +131,57 @@ impl Secrets for NoSecrets {
     }
 }
 
-/// Where a call happens.
+/// The environment of a call.
 #[derive(Clone)]
 pub struct Context {
     /// The workspace's folder, absolute.
     pub working_dir: PathBuf,
-    /// The conversation's own folder for what tools keep (`TASKS.json`, `observations/`), where it has one.
+    /// The conversation's own folder for the files of tools (`TASKS.json`, `observations/`), if it has one.
     pub keep_dir: Option<PathBuf>,
     /// The secrets of the conversation.
     pub secrets: Arc<dyn Secrets>,
-    /// Ends the call: the tool stops what it began and answers [`ToolError::Cancelled`].
+    /// Cancels the call: the tool stops its work and returns [`ToolError::Cancelled`].
     pub cancel: CancellationToken,
 }
 
-/// Something an agent can do. One value serves one conversation, whose shell or connection it may hold.
+/// A tool of an agent. Each value belongs to one conversation and may hold its shell or connection.
 pub trait Tool: Send + Sync {
-    /// The name that the model calls it by.
+    /// Returns the name by which the model calls the tool.
     fn name(&self) -> &str;
 
-    /// It as the system prompt event writes it down.
+    /// Returns the tool as the system prompt event records it.
     fn definition(&self) -> &ToolDefinition;
 
-    /// It as the model sees it, before `security_risk` and `summary` are added.
+    /// Returns the tool as the model sees it, without `security_risk` and `summary`, which are added later.
     fn schema(&self) -> ToolSchema;
 
-    /// The action that these arguments mean: a JSON object without nulls, `security_risk` and `summary`.
+    /// Converts arguments into an action. They are a JSON object without nulls, `security_risk` and `summary`.
     ///
     /// # Errors
-    /// [`ToolError::Arguments`], in the words that the reference has for it.
+    /// [`ToolError::Arguments`] if the arguments are invalid, in the reference's words.
     fn action(&self, arguments: Raw<'_>) -> Result<Action, ToolError>;
 
-    /// What the action needs for itself.
+    /// Returns the resources that the action needs exclusively.
     fn resources(&self, action: &Action) -> Resources;
 
-    /// Carries the action out. Anything that blocks runs on a thread of its own. Called through [`run`].
+    /// Carries out the action. Blocking work runs on its own thread. Call it through [`run`].
     ///
     /// # Errors
-    /// [`ToolError`]; a failure that the tool's observation can tell is an observation.
+    /// [`ToolError`] if the action failed. A failure that an observation of the tool can express is an observation.
     fn execute<'a>(
         &'a self,
         action: &'a Action,
         context: &'a Context,
     ) -> Boxed<'a, Result<Observation, ToolError>>;
 
-    /// Ends what it holds: the shell, the connection. Called once, at the end of the conversation.
+    /// Ends the tool's shell or connection. Called once, at the end of the conversation.
     fn close(&self) -> Boxed<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
 impl dyn Tool + '_ {
-    /// Whether it says of itself that it changes nothing.
+    /// Returns whether the tool's annotations say that it only reads.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.definition().fields.annotations.as_ref().is_some_and(|annotations| annotations.read_only)

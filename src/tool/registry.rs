@@ -1,4 +1,4 @@
-//! How the tools that an agent's settings name are made, and the ones that one conversation has.
+//! Makes the tools that an agent's settings name, and holds the tools of one conversation.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use crate::event::tool::catalogue;
 use crate::event::{Json, Text, ToolDefinition};
 use crate::llm::ToolSchema;
 
-/// One entry of an agent's `tools`: which tool, and what it is made with.
+/// One entry of an agent's `tools`: the name of a tool and its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
-    /// The tool's name, `terminal`, or the name of a set of tools.
+    /// The name of a tool, such as `terminal`, or of a set of tools.
     pub name: Text,
-    /// What it is made with: a JSON object.
+    /// The parameters: a JSON object.
     pub params: Json,
 }
 
 impl Spec {
-    /// A tool without parameters.
+    /// Makes an entry without parameters.
     #[must_use]
     pub fn new(name: impl Into<Text>) -> Self {
         Self { name: name.into(), params: Json::empty_object() }
     }
 
-    /// Reads `{"name": .., "params": {..}}`; missing or null parameters are none.
+    /// Reads `{"name": .., "params": {..}}`. Missing or null parameters become an empty object.
     ///
     /// # Errors
-    /// [`RegistryError::Spec`] where it is of another shape or the name is blank.
+    /// [`RegistryError::Spec`] if it has another shape or the name is blank.
     pub fn read(raw: Raw<'_>) -> Result<Self, RegistryError> {
         let refused = || RegistryError::Spec { text: raw.text().chars().take(200).collect() };
         let name = raw.get("name").and_then(Raw::as_str).filter(|name| !name.trim().is_empty());
@@ -44,7 +44,7 @@ impl Spec {
     }
 }
 
-/// What tools are made for.
+/// The environment for which tools are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Making {
     /// The workspace's folder, absolute.
@@ -53,7 +53,7 @@ pub struct Making {
     pub has_vision: bool,
 }
 
-/// Makes the tools of one name. Several where the name is that of a set.
+/// Makes the tools of one name. These are several if it is the name of a set.
 pub type Maker = Arc<dyn Fn(&Spec, &Making) -> Result<Vec<Arc<dyn Tool>>, RegistryError> + Send + Sync>;
 
 /// Why tools could not be made.
@@ -77,10 +77,10 @@ pub enum RegistryError {
     Params {
         /// The tool.
         name: String,
-        /// What is wrong.
+        /// Why they were rejected.
         reason: String,
     },
-    /// A client's tool would have the name of another.
+    /// A client's tool has the name of a registered tool.
     #[error(
         "Client tool name '{name}' collides with an existing non-client tool. Choose a unique client tool name."
     )]
@@ -88,7 +88,7 @@ pub enum RegistryError {
         /// The name.
         name: String,
     },
-    /// Two tools would be called by one name.
+    /// Two tools have the same name.
     #[error("Duplicate tool names found: {}", names.join(", "))]
     Duplicate {
         /// The names.
@@ -109,7 +109,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The tools that come with Annals and need nothing but a workspace.
+    /// Returns a registry with the tools that come with Annals and need only a workspace.
     #[must_use]
     pub fn builtin() -> Self {
         let mut registry = Self::default();
@@ -130,7 +130,7 @@ impl Registry {
         registry
     }
 
-    /// Adds a maker, or puts it in the place of the one that the name had.
+    /// Adds a maker. It replaces an earlier maker of the same name.
     pub fn add(&mut self, name: impl Into<Text>, maker: Maker) {
         let name = name.into();
         match self.makers.iter_mut().find(|(known, _)| *known == name) {
@@ -139,24 +139,24 @@ impl Registry {
         }
     }
 
-    /// The names, in the order they were added.
+    /// Returns the names, in the order in which they were added.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.makers.iter().map(|(name, _)| &**name)
     }
 
-    /// Whether a tool of that name, or of that class, can be made.
+    /// Returns whether a tool of that name or class can be made.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let by_class = catalogue::name_of(name);
         self.makers.iter().any(|(known, _)| **known == *name || **known == *by_class)
     }
 
-    /// Makes the tools of one entry. A class (`FinishTool`) stands for its tool; an entry that holds the
-    /// description of a client's tool is that tool.
+    /// Makes the tools of one entry. A class name (`FinishTool`) means its tool. An entry with the description of a
+    /// client's tool makes that tool.
     ///
     /// # Errors
-    /// [`RegistryError::Unknown`] where the name is not registered, [`RegistryError::Params`] where the
-    /// parameters do not fit, [`RegistryError::Taken`] where a client's tool has the name of a registered one.
+    /// [`RegistryError::Unknown`] if the name is not registered, [`RegistryError::Params`] if the parameters are
+    /// invalid, [`RegistryError::Taken`] if a client's tool has the name of a registered one.
     pub fn make(&self, spec: &Spec, making: &Making) -> Result<Vec<Arc<dyn Tool>>, RegistryError> {
         let find = |name: &str| self.makers.iter().find(|(known, _)| **known == *name);
         let known = find(&spec.name).or_else(|| find(&catalogue::name_of(&spec.name)));
@@ -171,7 +171,7 @@ impl Registry {
     }
 }
 
-/// The maker of a tool that takes no parameters.
+/// Returns a maker of a tool that takes no parameters.
 fn plain(make: impl Fn(&Making) -> Arc<dyn Tool> + Send + Sync + 'static) -> Maker {
     Arc::new(move |spec, making| {
         if let Some((key, _)) = spec.params.raw().members().next() {
@@ -182,25 +182,25 @@ fn plain(make: impl Fn(&Making) -> Arc<dyn Tool> + Send + Sync + 'static) -> Mak
     })
 }
 
-/// The tools of one conversation, in the order the model is told of them.
+/// The tools of one conversation, in the order in which the model reads them.
 #[derive(Clone, Default)]
 pub struct Toolbox {
     tools: Vec<Arc<dyn Tool>>,
 }
 
 impl Toolbox {
-    /// The tool that is called `name`.
+    /// Returns the tool with this name. `None` if there is none.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.iter().find(|tool| tool.name() == name)
     }
 
-    /// All of them.
+    /// Returns all tools.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.tools.iter()
     }
 
-    /// Their names.
+    /// Returns the names of all tools.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|tool| tool.name())
     }
@@ -208,7 +208,7 @@ impl Toolbox {
     /// Adds tools.
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] where a name is there already; then none is added.
+    /// [`RegistryError::Duplicate`] if a name occurs twice or is taken. Then no tool is added.
     pub fn add(&mut self, tools: Vec<Arc<dyn Tool>>) -> Result<(), RegistryError> {
         let mut names: Vec<String> = Vec::new();
         for (at, tool) in tools.iter().enumerate() {
@@ -224,18 +224,18 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Removes the tools that `goes` points out.
-    pub fn remove(&mut self, goes: impl Fn(&dyn Tool) -> bool) {
-        self.tools.retain(|tool| !goes(&**tool));
+    /// Removes the tools for which `is_removed` returns true.
+    pub fn remove(&mut self, is_removed: impl Fn(&dyn Tool) -> bool) {
+        self.tools.retain(|tool| !is_removed(&**tool));
     }
 
-    /// They as the system prompt event writes them down.
+    /// Returns the tools as the system prompt event records them.
     #[must_use]
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         self.tools.iter().map(|tool| tool.definition().clone()).collect()
     }
 
-    /// They as the model is shown them. A tool that only reads is never asked for a risk.
+    /// Returns the tools as the model sees them. A tool that only reads never has `security_risk`.
     #[must_use]
     pub fn schemas(&self, risk: RiskField) -> Vec<ToolSchema> {
         let shown = |tool: &Arc<dyn Tool>| {
@@ -245,7 +245,7 @@ impl Toolbox {
         self.tools.iter().map(shown).collect()
     }
 
-    /// Ends what they hold.
+    /// Closes all tools.
     pub async fn close(&self) {
         for tool in &self.tools {
             tool.close().await;

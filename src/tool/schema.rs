@@ -1,16 +1,16 @@
-//! A tool's arguments as the model is shown them: with the two members that every call carries along.
+//! Adds the two arguments that every tool has to the schema for the model: `security_risk` and `summary`.
 
 use crate::event::Json;
 use crate::event::dump::Out;
 use crate::event::json::Raw;
 use crate::llm::ToolSchema;
 
-/// Whether the model is asked how risky a call is.
+/// Whether the model must estimate the risk of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RiskField {
-    /// `security_risk` comes first.
+    /// The schema has `security_risk`, as its first member.
     Asked,
-    /// It is left out: for tools that only read, and for questions beside the run.
+    /// The schema has no `security_risk`: for tools that only read, and for questions beside the run.
     Omitted,
 }
 
@@ -18,10 +18,10 @@ const RISK: &str = r#"{"type":"string","description":"How risky the call is: LOW
 
 const SUMMARY: &str = r#"{"type":"string","description":"What this call does and to what, in about ten words, for the person who follows along. For example: 'Run the unit tests of the parser'."}"#;
 
-/// The schema with `security_risk`, where it is asked for, and `summary` before the tool's own arguments.
+/// Adds `security_risk`, if `risk` asks for it, and `summary` before the tool's own arguments.
 ///
-/// Short members come first so that a reply that is cut off has them. A tool with an argument of its own called
-/// `summary` keeps that one. Nothing becomes required. Source: `runtime.md` section 3.6.
+/// These short members come first, so that a reply that is cut off has them. If a tool has its own argument `summary`,
+/// it keeps that one. The new members are not required. Source: `docs/reference/calls.md#schema`.
 #[must_use]
 pub fn schema_for_model(schema: ToolSchema, risk: RiskField) -> ToolSchema {
     let mut out = Out::default();

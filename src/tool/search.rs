@@ -1,7 +1,7 @@
-//! Looking for files: what glob and grep share.
+//! The search for files that glob and grep share.
 //!
-//! Hidden files and what `.gitignore` names are passed over, as ripgrep does it, by the walker that ripgrep is made
-//! with. The newest files come first.
+//! It uses the walker of ripgrep and, like ripgrep, skips hidden files and files that `.gitignore` excludes. The newest
+//! files come first.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -14,30 +14,30 @@ use tokio_util::sync::CancellationToken;
 use super::ToolError;
 use crate::untrusted;
 
-/// How many files are shown.
+/// The maximum number of files that are shown.
 pub(super) const FILES_MAX: usize = 100;
 
-/// How long a search may take.
+/// The time limit of a search.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
 pub(super) const TRUNCATED: &str =
     "\n\n[Results truncated to first 100 files. Consider using a more specific pattern.]";
 
-/// A search that can be ended, and ends by itself.
+/// A search that can be cancelled and has a time limit.
 pub(super) struct Search<'c> {
     cancel: &'c CancellationToken,
     end: Instant,
 }
 
-/// Why a search did not come to its end.
+/// Why a search did not finish.
 #[derive(Debug)]
 pub(super) enum Failure {
     Cancelled,
-    /// What the model is told.
+    /// An error text for the model.
     Told(String),
 }
 
-/// What was found: the newest first, not all of it where it was too much.
+/// The files that were found, newest first. Truncated if there were too many.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub files: Vec<String>,
@@ -49,7 +49,7 @@ impl<'c> Search<'c> {
         Self { cancel, end: Instant::now() + TIME_MAX }
     }
 
-    /// Whether it may go on.
+    /// Fails if the search was cancelled or its time is over.
     fn go_on(&self) -> Result<(), Failure> {
         if self.cancel.is_cancelled() {
             return Err(Failure::Cancelled);
@@ -64,7 +64,7 @@ impl<'c> Search<'c> {
         Ok(())
     }
 
-    /// The files of a folder that the patterns leave and `is` takes.
+    /// Returns the files of a folder that the patterns and `is` accept.
     pub fn files(
         &self,
         folder: &Path,
@@ -80,7 +80,7 @@ impl<'c> Search<'c> {
         walk.parents(folder.ancestors().all(untrusted::may_be_walked));
         for entry in walk.build() {
             self.go_on()?;
-            // What cannot be read is passed over, as ripgrep does.
+            // Entries that cannot be read are skipped, as ripgrep does.
             let Ok(entry) = entry else { continue };
             if !entry.file_type().is_some_and(|kind| kind.is_file()) || !is(entry.path()) {
                 continue;
@@ -98,19 +98,19 @@ impl<'c> Search<'c> {
     }
 }
 
-/// Whether a walk may go on into an entry: what it opens there by itself has to be harmless.
+/// Returns whether a walk may enter an entry. The files that the walker opens there by itself must be harmless.
 fn may_be_entered(entry: &DirEntry) -> bool {
     !entry.file_type().is_some_and(|kind| kind.is_dir()) || untrusted::may_be_walked(entry.path())
 }
 
-/// One pattern as ripgrep's `-g` takes it, from `folder`.
+/// Builds the filter for one pattern, as ripgrep's `-g` does. The pattern is relative to `folder`.
 pub(super) fn pattern(folder: &Path, pattern: &str) -> Result<Override, Failure> {
     let mut builder = OverrideBuilder::new(folder);
     let built = builder.add(pattern).and_then(|builder| builder.build());
     built.map_err(|error| Failure::Told(error.to_string()))
 }
 
-/// The folder that an action names, or the workspace's.
+/// Returns the folder that an action names, or else the workspace.
 pub(super) fn folder(working_dir: &Path, path: Option<&str>) -> PathBuf {
     let folder = working_dir.join(path.unwrap_or_default());
     folder.canonicalize().unwrap_or_else(|_| folder.components().collect())

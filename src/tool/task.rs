@@ -1,4 +1,4 @@
-//! The tool that gives a task to another agent. Which agents there are, and how they work, the caller knows.
+//! The tool that gives a task to another agent. The caller provides the agents and runs them.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::new("resume", Of::Text, Need::Optional, "The id of an earlier task to go on with."),
 ];
 
-/// Carries a task out.
+/// Runs a task.
 pub type TaskRunner = Arc<
     dyn for<'a> Fn(&'a TaskAction, &'a Context) -> Boxed<'a, Result<TaskObservation, ToolError>>
         + Send
@@ -45,7 +45,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// The tool; `agents` lists the agents as the model is to read of them, a line each.
+    /// Makes the tool. `agents` is the list of agents for the model, with one line for each.
     #[must_use]
     pub fn new(agents: &str, runner: TaskRunner) -> Self {
         let description = format!("{DESCRIPTION}{agents}{ADVICE}");

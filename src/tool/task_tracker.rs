@@ -1,7 +1,7 @@
-//! The task list: what the agent means to do, and how far it is.
+//! The task list: the tasks of the agent and their status.
 //!
-//! The list is this tool's; `TASKS.json` in the conversation's folder is its copy for the next time, in the very
-//! form that the reference writes and reads.
+//! The tool keeps the list in memory. `TASKS.json` in the conversation's folder is a copy for the next session, in
+//! exactly the form that the reference writes and reads.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::event::{Action, Extra, Observation, TaskItem, TaskStatus, ToolDefinit
 use crate::llm::{Boxed, ToolSchema};
 use crate::untrusted;
 
-/// The longest file of a list that is read, in bytes.
+/// The largest file with a list that is read, in bytes.
 const LIST_BYTES_MAX: u64 = 16 << 20;
 
 const DESCRIPTION: &str = "Keeps the list of tasks for work that has several steps, so that you and the user see \
@@ -69,7 +69,7 @@ const PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-/// Whether a word is a status, under any of the names that models give it.
+/// Returns whether a word is a status, or another name that models use for a status.
 fn is_status(word: &str) -> bool {
     let item = serde_json::json!({ "title": "", "status": word }).to_string();
     TaskItem::read(Raw::checked(&item), Reading { unfamiliar: Unfamiliar::Refuse }).is_ok()
@@ -81,7 +81,7 @@ const FILE: &str = "TASKS.json";
 /// Shows and replaces the task list.
 pub struct TaskTracker {
     manual: Manual,
-    /// The list; `None` until it was looked for in the folder.
+    /// The list. `None` until it is first read from the folder or replaced.
     list: Arc<Mutex<Option<Vec<TaskItem>>>>,
 }
 
@@ -161,7 +161,7 @@ fn track(
     }))
 }
 
-/// The list as the model reads it.
+/// Returns the list as the model reads it.
 fn shown(list: &[TaskItem]) -> String {
     let mut text = "# Task List\n\n".to_owned();
     for (place, task) in (1..).zip(list) {
@@ -179,7 +179,7 @@ fn shown(list: &[TaskItem]) -> String {
     text.trim().to_owned()
 }
 
-/// The list that an earlier session left; `None` where there is none that can be read, as the reference has it.
+/// Reads the list of an earlier session. `None` if there is no valid file, as in the reference.
 fn read(path: &Path) -> Option<Vec<TaskItem>> {
     let text = untrusted::read_text(path, LIST_BYTES_MAX).ok()?;
     let raw = Raw::parse(&text).ok()?;
@@ -193,7 +193,7 @@ fn keep(path: &Path, list: &[TaskItem]) -> io::Result<()> {
     file::replace(path, written(list).as_bytes())
 }
 
-/// The list as `json.dump(.., indent=2)` writes it.
+/// Returns the list as `json.dump(.., indent=2)` writes it.
 fn written(list: &[TaskItem]) -> String {
     if list.is_empty() {
         return "[]".to_owned();
@@ -209,7 +209,7 @@ fn written(list: &[TaskItem]) -> String {
     format!("[\n{}\n]", list.iter().map(item).collect::<Vec<_>>().join(",\n"))
 }
 
-/// A JSON string in which everything but ASCII is escaped.
+/// Returns a JSON string with all characters escaped that are not ASCII.
 fn ascii(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     let mut out = String::with_capacity(quoted.len());

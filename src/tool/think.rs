@@ -1,4 +1,4 @@
-//! The tool that does nothing but hear a thought.
+//! The tool with which the model writes a thought down. It does nothing else.
 
 use super::arguments::{Need, Of, Parameter};
 use super::manual::{Effect, Manual};
@@ -20,10 +20,10 @@ The thought is kept in the log, and that is all.";
 
 const PARAMETERS: &[Parameter] = &[Parameter::new("thought", Of::Text, Need::Required, "The thought.")];
 
-/// What the model is told after a thought; the reference says the same.
-const HEARD: &str = "Your thought has been logged.";
+/// The answer to the model, in the reference's words.
+const LOGGED: &str = "Your thought has been logged.";
 
-/// Hears a thought.
+/// Writes a thought down.
 pub struct Think {
     manual: Manual,
 }
@@ -61,7 +61,7 @@ impl Tool for Think {
         _: &'a Context,
     ) -> Boxed<'a, Result<Observation, ToolError>> {
         Box::pin(std::future::ready(match action {
-            Action::Think(_) => Ok(Observation::Think(ThinkObservation::new(HEARD))),
+            Action::Think(_) => Ok(Observation::Think(ThinkObservation::new(LOGGED))),
             other => Err(ToolError::foreign(self, other)),
         }))
     }

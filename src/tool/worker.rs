@@ -1,15 +1,15 @@
-//! Work that blocks, on a thread of tokio's pool for it.
+//! Runs blocking work on tokio's thread pool.
 
 use tokio_util::sync::CancellationToken;
 
 use super::ToolError;
 
-/// Runs `work` on a thread that may block. It is handed the token and looks at it wherever it may take long;
-/// until it ends, the call has not ended, so that nothing is written after a call was answered.
+/// Runs `work` on a thread that may block. `work` receives the token and checks it wherever it may take long. The call
+/// does not end before `work` ends, so that nothing is written after the answer.
 ///
 /// # Errors
-/// [`ToolError::Cancelled`] where the call was cancelled before it began, what `work` answers, and
-/// [`ToolError::Internal`] where it panicked.
+/// [`ToolError::Cancelled`] if the call was cancelled before it began, [`ToolError::Internal`] if `work` panicked, and
+/// the errors of `work`.
 pub async fn blocking<T: Send + 'static>(
     cancel: &CancellationToken,
     work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,

@@ -1,4 +1,4 @@
-//! One conversation out of a backup, back into a file that is in use.
+//! Brings one conversation of a backup back into a file that is in use.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,14 @@ use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{Moment, Options, Store};
 
-/// Brings a conversation of a backup (a folder or a file, as [`Store::restore`] takes it) into `target`, as it
-/// was last, wherever it was deleted since. `length` tells after how many events to end it, from a store that
-/// holds all of them; `None` for the end.
+/// Brings a conversation of a backup back into `target`, in its last state, even if it was deleted later.
 ///
-/// The backup is restored beside the target for the time being. What is there already is compared and never
-/// overwritten; see [`Copier`].
+/// The backup is a folder or a file, as for [`Store::restore`]. `length` gets a store with all events of the
+/// conversation and returns how many of them to keep, or `None` for all. The backup is restored temporarily beside the
+/// target. Data that the target already has is compared and never overwritten; see [`Copier`].
 ///
 /// # Errors
-/// [`Error::NoSuchPoint`] where nothing of it would be left, and as [`Store::restore`] and [`Copier::copy`].
+/// [`Error::NoSuchPoint`] if no event would be left, and the errors of [`Store::restore`] and [`Copier::copy`].
 pub fn bring_back(
     backup: &Path,
     id: &ConversationId,
@@ -37,7 +36,7 @@ pub fn bring_back(
     reports.into_iter().next().ok_or_else(unknown)
 }
 
-/// A database that goes again.
+/// A temporary database. It is deleted on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -51,7 +50,7 @@ impl Drop for Scratch {
         for ending in ["", "-wal", "-shm"] {
             let mut path = self.0.clone().into_os_string();
             path.push(ending);
-            // What is left of it would only take room.
+            // A file that cannot be removed does no harm.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,7 +1,7 @@
-//! Rows as Parquet, for programs that read columns.
+//! Writes rows as Parquet, for programs that read columns.
 //!
-//! Every column is text, a number or a flag; text may be missing. What is nested is JSON text: the readers of such
-//! files all know JSON, and no schema of theirs fits every conversation.
+//! Every column is text, a number or a flag. Text may be missing. Nested values are JSON text: all readers of such
+//! files know JSON, and no fixed schema fits every conversation.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{EventQuery, Store, StoredEvent};
 
-/// A row group is written once it has so many rows, or so many bytes of text.
+/// The number of rows, and of bytes of text, after which a row group is written.
 const GROUP_ROWS: usize = 20_000;
 const GROUP_BYTES: usize = 64 << 20;
 
-/// How many events are read at a time.
+/// The number of events that are read at a time.
 const PAGE: usize = 500;
 
-/// Columns of training rows.
+/// The columns of training rows.
 pub(super) const CHAT: &str = "message chat {
     required binary conversation_id (STRING);
     required binary branch (STRING);
@@ -40,7 +40,7 @@ pub(super) const CHAT: &str = "message chat {
     required binary tools (STRING);
 }";
 
-/// Columns of events.
+/// The columns of events.
 pub(super) const EVENTS: &str = "message events {
     required binary conversation_id (STRING);
     required int64 sequence;
@@ -68,7 +68,7 @@ pub(super) enum Cell {
 
 /// The values of one column in a row group.
 enum Column {
-    Text { values: Vec<ByteArray>, there: Vec<i16>, optional: bool },
+    Text { values: Vec<ByteArray>, present: Vec<i16>, optional: bool },
     Number(Vec<i64>),
     Flag(Vec<bool>),
 }
@@ -83,7 +83,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Begins a file with columns of a Parquet schema.
+    /// Creates a file with the columns of a Parquet schema.
     pub(super) fn create(path: &Path, schema: &str) -> Result<Self> {
         let fail = failed(path);
         let schema = Arc::new(parse_message_type(schema).map_err(&fail)?);
@@ -94,12 +94,12 @@ impl Table {
         Ok(Self { path: path.to_owned(), writer, columns, rows: 0, bytes: 0 })
     }
 
-    /// Adds a row; its cells are in the order of the columns.
+    /// Adds a row. Its cells are in the order of the columns.
     pub(super) fn put(&mut self, row: Vec<Cell>) -> Result<()> {
         for (column, cell) in self.columns.iter_mut().zip(row) {
             match (column, cell) {
-                (Column::Text { values, there, .. }, Cell::Text(text)) => {
-                    there.push(i16::from(text.is_some()));
+                (Column::Text { values, present, .. }, Cell::Text(text)) => {
+                    present.push(i16::from(text.is_some()));
                     if let Some(text) = text {
                         self.bytes += text.len();
                         values.push(text.into_bytes().into());
@@ -125,11 +125,11 @@ impl Table {
         for column in &mut self.columns {
             let Some(mut writer) = group.next_column().map_err(&fail)? else { break };
             match column {
-                Column::Text { values, there, optional } => {
-                    let levels = optional.then_some(there.as_slice());
+                Column::Text { values, present, optional } => {
+                    let levels = optional.then_some(present.as_slice());
                     writer.typed::<ByteArrayType>().write_batch(values, levels, None).map_err(&fail)?;
                     values.clear();
-                    there.clear();
+                    present.clear();
                 }
                 Column::Number(values) => {
                     writer.typed::<Int64Type>().write_batch(values, None, None).map_err(&fail)?;
@@ -160,7 +160,7 @@ fn empty(field: &parquet::schema::types::Type) -> Column {
     match field.get_physical_type() {
         parquet::basic::Type::INT64 => Column::Number(Vec::new()),
         parquet::basic::Type::BOOLEAN => Column::Flag(Vec::new()),
-        _ => Column::Text { values: Vec::new(), there: Vec::new(), optional: field.is_optional() },
+        _ => Column::Text { values: Vec::new(), present: Vec::new(), optional: field.is_optional() },
     }
 }
 
@@ -173,7 +173,7 @@ fn text(text: &str) -> Cell {
     Cell::Text(Some(text.to_owned()))
 }
 
-/// The cells of [`CHAT`].
+/// Returns the cells of a row of [`CHAT`].
 pub(super) fn chat_row(row: &TrainingRow) -> Vec<Cell> {
     let json = |value: serde_json::Value| Cell::Text(Some(value.to_string()));
     vec![
@@ -191,7 +191,7 @@ pub(super) fn chat_row(row: &TrainingRow) -> Vec<Cell> {
     ]
 }
 
-/// Adds the events of a conversation to a table of [`EVENTS`]; answers how many.
+/// Adds the events of a conversation to a table of [`EVENTS`]. Returns their number.
 pub(super) fn put_events(store: &Store, id: &ConversationId, table: &mut Table) -> Result<u64> {
     let mut query = EventQuery::default();
     let mut rows = 0;

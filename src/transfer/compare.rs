@@ -1,4 +1,4 @@
-//! Walking along what is stored, beside what arrives: equal, grown, or another story.
+//! Compares arriving events and files with the stored ones.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,24 @@ use crate::event::NewEvent;
 use crate::ids::{ConversationId, Sequence};
 use crate::store::{ArrivingFile, Attachment, EventQuery, Store, StoredEvent};
 
-/// How many events are held in memory at a time.
+/// The number of events that are held in memory at a time.
 const PAGE: usize = 100;
 
-/// The stored events of a conversation, one after the other.
+/// The stored events of a conversation, in order.
 pub(super) struct Stored<'a> {
     store: &'a Store,
     conversation: &'a ConversationId,
     page: std::vec::IntoIter<StoredEvent>,
     next: Option<Sequence>,
-    /// How many were matched.
+    /// The number of events that were matched.
     pub matched: u64,
 }
 
 /// How an arriving event compares with the next stored one.
 pub(super) enum Match {
-    /// It is the same.
+    /// The events are equal.
     Same,
-    /// Nothing more is stored: it is new.
+    /// No further event is stored, so the event is new.
     New,
     /// Another event, or another payload, is stored in its place.
     Different(Box<StoredEvent>),
@@ -35,7 +35,7 @@ impl<'a> Stored<'a> {
         Self { store, conversation, page: Vec::new().into_iter(), next: Some(Sequence(0)), matched: 0 }
     }
 
-    /// There is nothing stored to compare with.
+    /// Marks the stored conversation as empty, so that every event is new.
     pub(super) fn nothing(&mut self) {
         self.next = None;
     }
@@ -52,7 +52,7 @@ impl<'a> Stored<'a> {
         Ok(self.page.as_slice().first())
     }
 
-    /// Compares `event` with the next stored one, and goes on where they are the same.
+    /// Compares `event` with the next stored one. Moves on to the following one if they are equal.
     pub(super) fn compare(&mut self, event: &NewEvent) -> Result<Match> {
         let Some(stored) = self.peek()? else { return Ok(Match::New) };
         let same = stored.payload == event.payload() || stored.redacted_digest == Some(event.digest());
@@ -64,13 +64,13 @@ impl<'a> Stored<'a> {
         Ok(Match::Same)
     }
 
-    /// Whether everything that is stored was matched.
+    /// Returns whether every stored event was matched.
     pub(super) fn is_exhausted(&mut self) -> Result<bool> {
         Ok(self.peek()?.is_none())
     }
 }
 
-/// The paths whose files are not what is stored: changed, new or gone.
+/// Returns the paths of the files that differ from the stored ones: changed, new or missing.
 pub(super) fn changed_files(
     store: &Store,
     conversation: &ConversationId,

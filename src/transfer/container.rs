@@ -1,7 +1,7 @@
-//! Files that hold all events of a conversation: JSON lines, or one JSON array.
+//! Reads files that hold all events of a conversation: JSON lines, or one JSON array.
 //!
-//! Events are handed on one by one with the exact text between them in mind: where that text is regular
-//! (the same between any two), the file can be written again from the events alone.
+//! Events are passed on one by one. The text between them is examined: if it is regular (the same between any two
+//! events), the file can be written again from the events alone.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};
@@ -13,30 +13,30 @@ use crate::event::json::Raw;
 use crate::store::Glue;
 use crate::untrusted;
 
-/// The longest line that is held in memory, its end included.
+/// The longest line that is held in memory, including its end.
 const LINE_BYTES_MAX: u64 = PAYLOAD_BYTES_MAX as u64 + 2;
 
 const NOT_TEXT: &str = "it is not UTF-8";
 
 /// One element of a container.
 pub(super) enum Element {
-    /// Text that is an event, or may be one.
+    /// Text that may be an event.
     Text(String),
-    /// Something that is no event, and why.
+    /// The reason why the element is no event.
     Other(&'static str),
 }
 
-/// What a container's text around the events was like.
+/// The text of a container around its events.
 pub(super) struct Shape {
-    /// What stands around and between the events; `None` where it is not regular.
+    /// The text before, between and after the events. `None` if it is not regular.
     pub glue: Option<Glue>,
 }
 
-/// Shows the elements of the file at `path` to `visit`, in order, each with its number.
+/// Passes the elements of the file at `path` to `visit`, in order, each with its number. A file that begins as an array
+/// but is not valid JSON is one element that is no event.
 ///
 /// # Errors
-/// [`Error::Io`], and whatever `visit` fails with. A file that is neither lines nor an array is shown as
-/// one element that is no event.
+/// [`Error::Io`], and the errors of `visit`.
 pub(super) fn read(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) -> Result<Shape> {
     if is_array(path)? { read_array(path, visit) } else { read_lines(path, visit) }
 }
@@ -61,7 +61,7 @@ fn is_array(path: &Path) -> Result<bool> {
     }
 }
 
-/// Lines are read one at a time; memory holds one of them.
+/// Reads the lines one by one. Memory holds one line.
 fn read_lines(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) -> Result<Shape> {
     let mut reader = open(path)?;
     let mut regular = true;
@@ -124,10 +124,10 @@ fn skip_line(reader: &mut impl BufRead) -> std::io::Result<()> {
 /// The largest array that is read: 256 MiB.
 const ARRAY_BYTES_MAX: u64 = 256 << 20;
 
-/// The most that may stand before, between and behind events, each, and still be made again from its like.
+/// The longest text before, between or after the events that is kept to write the file again.
 const GLUE_BYTES_MAX: usize = 4 << 10;
 
-/// An array is held in memory as a whole while its elements are shown.
+/// Reads the elements of an array. Memory holds the whole array.
 fn read_array(path: &Path, visit: &mut dyn FnMut(u64, Element) -> Result<()>) -> Result<Shape> {
     let mut bytes = Vec::new();
     let (mut file, _) = untrusted::open(path).map_err(Error::io("reading", path))?;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn irregular_files_are_told_apart() {
+    fn irregular_files_are_detected() {
         for (text, count) in [
             ("{\"a\":1}\n\n{\"a\":2}\n", 2),
             ("{\"a\":1}\r\n{\"a\":2}\n", 2),

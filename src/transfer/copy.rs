@@ -1,11 +1,10 @@
-//! Carrying conversations from one file to another: merge, split and copy.
+//! Copies conversations from one file to another: merge, split and copy.
 //!
-//! A conversation arrives with everything that is stored of it: payloads byte for byte, times of recording,
-//! base state with its history, moves of HEAD, attachments, origin, problems. Before anything is taken the
-//! source is verified, so that a chain that was tampered with is never made whole by being copied. What is
-//! there already is compared by its chain: the same is left, what has grown is added to, what is another
-//! story is reported and left, or comes under another id. Doing it again changes nothing, and after a crash
-//! goes on where it was.
+//! A conversation is copied with everything that is stored of it: payloads byte for byte, recording times, base state
+//! with its history, moves of HEAD, attachments, origin, problems. The source is verified before anything is copied,
+//! so that a copy never hides that a chain was tampered with. If the target already has the conversation, the chains
+//! are compared: an equal conversation is left, a shorter one is extended, and a different one is reported and left,
+//! or the copy gets another id. Repeating a copy changes nothing. After a crash, it continues where it stopped.
 
 use std::cmp::Ordering;
 
@@ -13,43 +12,43 @@ use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::{Beside, Parcel, Step, Store};
 
-/// How much is written in one transaction.
+/// The limits of one transaction.
 const CHUNK_EVENTS: u64 = 1000;
 const CHUNK_BYTES: u64 = 4 << 20;
 
-/// How many findings about a damaged conversation are told.
-const FINDINGS_TOLD: usize = 5;
+/// The number of findings about a damaged conversation that are reported.
+const FINDINGS_MAX: usize = 5;
 
-/// How to carry.
+/// The options of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopyOptions {
-    /// Bring a conversation that is there already and is another story under another id.
+    /// Whether to copy a conversation under another id if the target has a different one under its id.
     pub rename: bool,
-    /// Only say what would be done.
+    /// Whether to only report what would be done.
     pub dry_run: bool,
 }
 
-/// What became of a conversation.
+/// The result for a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyStatus {
-    /// It is new there, and all of it was carried.
+    /// The conversation is new in the target. All of it was copied.
     Copied,
-    /// It is there already, and is the same.
+    /// The target already has the same conversation.
     Unchanged,
-    /// It was there and has grown since; what is new was added.
+    /// The target had an earlier state of the conversation. The new part was added.
     Updated,
-    /// It is there and goes on from what would have come; nothing was added.
+    /// The target has a later state of the conversation. Nothing was added.
     Ahead,
-    /// It is there and is another story; nothing was touched.
+    /// The target has a different conversation. Nothing was changed.
     Conflict,
-    /// It was erased there, and what is erased stays out.
+    /// The conversation was erased in the target. Erased conversations are not copied again.
     Erased,
-    /// It is not as it was written; nothing of it was carried.
+    /// The conversation was damaged after it was written. Nothing of it was copied.
     Damaged,
 }
 
 impl CopyStatus {
-    /// The name in JSON and on the command line.
+    /// Returns the name in JSON and on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -63,49 +62,49 @@ impl CopyStatus {
         }
     }
 
-    /// Whether everything that the source has is there now.
+    /// Returns whether the target has everything that the source has.
     #[must_use]
     pub fn is_whole(self) -> bool {
         matches!(self, Self::Copied | Self::Unchanged | Self::Updated | Self::Ahead)
     }
 }
 
-/// What became of one conversation.
+/// The report of one conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyReport {
     /// Its id in the source.
     pub id: ConversationId,
-    /// Its id in the target, where that is another.
+    /// Its id in the target, if that is different.
     pub renamed: Option<ConversationId>,
-    /// What became of it.
+    /// The result.
     pub status: CopyStatus,
-    /// How many events the source has of it.
+    /// The number of its events in the source.
     pub events: u64,
-    /// How many of them were added.
+    /// The number of events that were added.
     pub added: u64,
-    /// Payload bytes that were added.
+    /// The number of payload bytes that were added.
     pub added_bytes: u64,
-    /// Why, where it was not carried; what else there is to know, where it was.
+    /// The reasons why it was not copied. If it was copied, other remarks.
     pub problems: Vec<String>,
 }
 
-/// How far it is.
+/// The progress of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyProgress<'a> {
-    /// The conversation that is carried.
+    /// The conversation that is being copied.
     pub id: &'a ConversationId,
     /// Its number, from 0.
     pub conversation: usize,
-    /// How many there are to carry.
+    /// The number of conversations to copy.
     pub conversations: usize,
-    /// Events added so far, in all of them.
+    /// The number of events added so far, in all conversations.
     pub events: u64,
 }
 
-/// Told how far it is.
+/// The callback that receives the progress.
 pub type OnProgress<'p> = &'p mut dyn FnMut(CopyProgress<'_>);
 
-/// Carries conversations of one store to another.
+/// Copies conversations from one store to another.
 #[derive(Debug)]
 pub struct Copier<'a> {
     source: &'a Store,
@@ -114,38 +113,37 @@ pub struct Copier<'a> {
     added: u64,
 }
 
-/// What is to be done about a conversation.
+/// The plan for a conversation.
 enum Plan {
-    /// Add the events from this one on, and what stands beside them.
+    /// Add the events from this one on, and the data beside them.
     Add { from: u64 },
-    /// Nothing.
+    /// Add nothing.
     Leave(CopyStatus),
-    /// Nothing, for this reason.
+    /// Add nothing, for this reason.
     Refuse(String),
-    /// Nothing, under whatever id: it was erased there.
+    /// Add nothing, not even under another id: the conversation was erased in the target.
     Erased(String),
 }
 
 impl<'a> Copier<'a> {
-    /// A copier from `source` to `target`, which must be two files.
+    /// Makes a copier from `source` to `target`, which must be two files.
     #[must_use]
     pub fn new(source: &'a Store, target: &'a Store, options: CopyOptions) -> Self {
         Self { source, target, options, added: 0 }
     }
 
-    /// Carries the conversations `ids`; answers what became of each, in the same order. One that cannot be
-    /// carried does not keep the others back. Those of sub-agents come to belong to the same conversations
-    /// as before, where these are there.
+    /// Copies the conversations `ids`. Returns their reports in the same order.
     ///
-    /// Memory holds a page of rows, never a conversation.
+    /// A conversation that cannot be copied does not stop the others. The conversation of a sub-agent belongs to the
+    /// same conversation as before, if the target has it. Memory holds a page of rows, never a conversation.
     ///
     /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation), and what reading and writing can meet.
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), and errors of reading and writing.
     pub fn copy(&mut self, ids: &[ConversationId], progress: OnProgress<'_>) -> Result<Vec<CopyReport>> {
         let mut reports: Vec<CopyReport> = Vec::with_capacity(ids.len());
         for (index, id) in ids.iter().enumerate() {
             let before = self.added;
-            let mut tell = |added: u64| {
+            let mut on_added = |added: u64| {
                 progress(CopyProgress {
                     id,
                     conversation: index,
@@ -153,8 +151,8 @@ impl<'a> Copier<'a> {
                     events: before + added,
                 });
             };
-            tell(0);
-            let report = self.copy_one(id, &mut tell)?;
+            on_added(0);
+            let report = self.copy_one(id, &mut on_added)?;
             self.added += report.added;
             reports.push(report);
         }
@@ -164,30 +162,31 @@ impl<'a> Copier<'a> {
         Ok(reports)
     }
 
-    /// Deletes in the source what `report` says has arrived, once the target has proven to have it: its chain
-    /// and everything beside it verify there, and the source has not gone on since. Answers whether it was
-    /// deleted.
+    /// Deletes the conversation of `report` in the source, if the target has it. Returns whether it was deleted.
+    ///
+    /// For this, its chain and everything beside it must verify in the target, and the source must not have got new
+    /// events since the copy.
     ///
     /// # Errors
-    /// [`ReadOnly`](crate::Error::ReadOnly), and what reading and writing can meet.
+    /// [`ReadOnly`](crate::Error::ReadOnly), and errors of reading and writing.
     pub fn remove(&mut self, report: &CopyReport) -> Result<bool> {
         if !report.status.is_whole() {
             return Ok(false);
         }
         let parcel = self.source.parcel(&report.id)?;
-        let there = report.renamed.as_ref().unwrap_or(&report.id);
-        let has_all = match self.plan(there, &parcel)? {
-            Plan::Leave(CopyStatus::Unchanged) => self.target.is_named_as(there, &parcel)?,
+        let target_id = report.renamed.as_ref().unwrap_or(&report.id);
+        let has_all = match self.plan(target_id, &parcel)? {
+            Plan::Leave(CopyStatus::Unchanged) => self.target.is_named_as(target_id, &parcel)?,
             Plan::Leave(status) => status.is_whole(),
             Plan::Add { .. } | Plan::Refuse(_) | Plan::Erased(_) => false,
         };
-        if !has_all || !self.target.verify(Some(there), &mut |_| ())?.findings.is_empty() {
+        if !has_all || !self.target.verify(Some(target_id), &mut |_| ())?.findings.is_empty() {
             return Ok(false);
         }
         self.source.delete_carried(&parcel)
     }
 
-    fn copy_one(&self, id: &ConversationId, tell: &mut dyn FnMut(u64)) -> Result<CopyReport> {
+    fn copy_one(&self, id: &ConversationId, on_added: &mut dyn FnMut(u64)) -> Result<CopyReport> {
         let parcel = self.source.parcel(id)?;
         let mut report = CopyReport {
             id: id.clone(),
@@ -198,24 +197,24 @@ impl<'a> Copier<'a> {
             added_bytes: 0,
             problems: Vec::new(),
         };
-        let mut here = id.clone();
-        let mut plan = self.plan(&here, &parcel)?;
+        let mut target_id = id.clone();
+        let mut plan = self.plan(&target_id, &parcel)?;
         let mut number = 1;
         while let (Plan::Refuse(why), true) = (&plan, self.options.rename) {
             report.problems = vec![why.clone()];
-            here = self.other_id(id, number)?;
-            report.renamed = Some(here.clone());
-            plan = self.plan(&here, &parcel)?;
+            target_id = self.other_id(id, number)?;
+            report.renamed = Some(target_id.clone());
+            plan = self.plan(&target_id, &parcel)?;
             number += 1;
         }
         if let Plan::Leave(_) | Plan::Add { from: 1.. } = plan {
-            report.problems.extend(self.in_full_here(&here, &parcel)?);
+            report.problems.extend(self.unredacted_in_target(&target_id, &parcel)?);
         }
         match plan {
             Plan::Leave(status) => {
                 report.status = status;
                 if status == CopyStatus::Unchanged {
-                    report.problems.extend(self.named_otherwise(&here, &parcel)?);
+                    report.problems.extend(self.name_difference(&target_id, &parcel)?);
                 }
             }
             Plan::Refuse(why) => {
@@ -227,103 +226,109 @@ impl<'a> Copier<'a> {
                 report.problems = vec![why];
             }
             Plan::Add { from } => {
-                let seen = self.source.verify(Some(id), &mut |_| ())?;
-                if !seen.findings.is_empty() {
-                    let told = seen.findings.iter().take(FINDINGS_TOLD);
-                    report.problems.extend(told.map(|finding| match finding.sequence {
+                let verified = self.source.verify(Some(id), &mut |_| ())?;
+                if !verified.findings.is_empty() {
+                    let findings = verified.findings.iter().take(FINDINGS_MAX);
+                    report.problems.extend(findings.map(|finding| match finding.sequence {
                         Some(sequence) => format!("event {sequence}: {}", finding.what),
                         None => finding.what.clone(),
                     }));
                     return Ok(CopyReport { status: CopyStatus::Damaged, renamed: None, ..report });
                 }
-                let exists = from > 0 || self.target.contains(&here)?;
+                let exists = from > 0 || self.target.contains(&target_id)?;
                 report.status = if exists { CopyStatus::Updated } else { CopyStatus::Copied };
-                self.add(&here, &parcel, from, &mut report, tell)?;
+                self.add(&target_id, &parcel, from, &mut report, on_added)?;
                 if exists && !self.options.dry_run {
-                    report.problems.extend(self.named_otherwise(&here, &parcel)?);
+                    report.problems.extend(self.name_difference(&target_id, &parcel)?);
                 }
             }
         }
         Ok(report)
     }
 
-    /// Says where someone has named it otherwise in the target, which stays.
-    fn named_otherwise(&self, here: &ConversationId, parcel: &Parcel) -> Result<Option<String>> {
-        let same = self.target.is_named_as(here, parcel)?;
-        Ok((!same).then(|| "it has another title there, or is told to be a fork of another".into()))
+    /// Returns a remark if the title or the origin of the fork differs in the target. The target keeps its own.
+    fn name_difference(&self, target_id: &ConversationId, parcel: &Parcel) -> Result<Option<String>> {
+        let same = self.target.is_named_as(target_id, parcel)?;
+        Ok((!same)
+            .then(|| "it has another title in the target, or is a fork of another conversation there".into()))
     }
 
-    /// Says where events are redacted in the source and stand in full here: a copy takes nothing out.
-    fn in_full_here(&self, here: &ConversationId, parcel: &Parcel) -> Result<Option<String>> {
-        let there = self.source.redacted(&parcel.id, parcel.events())?;
-        if there.is_empty() {
+    /// Returns a remark if events are redacted in the source but complete in the target. A copy redacts nothing.
+    fn unredacted_in_target(&self, target_id: &ConversationId, parcel: &Parcel) -> Result<Option<String>> {
+        let redacted = self.source.redacted(&parcel.id, parcel.events())?;
+        if redacted.is_empty() {
             return Ok(None);
         }
-        let stored = self.target.conversation(here)?.event_count;
-        let mine = self.target.redacted(here, stored)?;
-        let full: Vec<u64> = there.into_iter().filter(|at| *at < stored && !mine.contains(at)).collect();
+        let stored = self.target.conversation(target_id)?.event_count;
+        let in_target = self.target.redacted(target_id, stored)?;
+        let full: Vec<u64> =
+            redacted.into_iter().filter(|at| *at < stored && !in_target.contains(at)).collect();
         Ok(full.first().map(|first| {
             format!(
-                "{} of its events (the first at sequence {first}) are redacted there and stand in full here",
+                "{} of its events (the first at sequence {first}) are redacted in the source, but not in the target",
                 full.len()
             )
         }))
     }
 
-    /// What is to be done about a parcel that should be `here`.
-    fn plan(&self, here: &ConversationId, parcel: &Parcel) -> Result<Plan> {
-        if !self.target.contains(here)? {
-            return Ok(match self.target.erased_at(here)? {
-                Some(at) => Plan::Erased(format!("it was erased there at {at}")),
+    /// Plans what to do about a parcel that is to have the id `target_id` in the target.
+    fn plan(&self, target_id: &ConversationId, parcel: &Parcel) -> Result<Plan> {
+        if !self.target.contains(target_id)? {
+            return Ok(match self.target.erased_at(target_id)? {
+                Some(at) => Plan::Erased(format!("it was erased in the target at {at}")),
                 None => Plan::Add { from: 0 },
             });
         }
-        let stored = self.target.conversation(here)?;
+        let stored = self.target.conversation(target_id)?;
         let common = stored.event_count.min(parcel.events());
-        if let Some(why) = self.first_difference(here, parcel, common)? {
+        if let Some(why) = self.first_difference(target_id, parcel, common)? {
             return Ok(Plan::Refuse(why));
         }
-        let beside = self.target.compare_beside(here, self.source, parcel)?;
-        // A copy that was cut short may lack anything beside the events.
-        let torn = !parcel.is_unfinished()
-            && self.target.unfinished()?.iter().any(|unfinished| unfinished.conversation == *here);
+        let beside = self.target.compare_beside(target_id, self.source, parcel)?;
+        // After an interrupted copy, any of the data beside the events may be missing.
+        let is_interrupted = !parcel.is_unfinished()
+            && self.target.unfinished()?.iter().any(|unfinished| unfinished.conversation == *target_id);
         let refuse = |why: &str| Ok(Plan::Refuse(why.to_owned()));
         match (stored.event_count.cmp(&parcel.events()), beside) {
-            (_, Beside::States) => refuse("the base states, or the moves of HEAD, have gone different ways"),
-            (Ordering::Less, Beside::Older) => refuse("the base state there has gone on, the events here"),
+            (_, Beside::States) => refuse("the base states, or the moves of HEAD, have diverged"),
+            (Ordering::Less, Beside::Older) => {
+                refuse("the target has a later base state, the source has later events")
+            }
             (Ordering::Less, _) | (Ordering::Equal, Beside::Newer) => {
                 Ok(Plan::Add { from: stored.event_count })
             }
-            (Ordering::Equal, _) if torn => Ok(Plan::Add { from: stored.event_count }),
+            (Ordering::Equal, _) if is_interrupted => Ok(Plan::Add { from: stored.event_count }),
             (Ordering::Equal, Beside::Files) => refuse("the files beside the events are not the same"),
             (Ordering::Equal, Beside::Same) => Ok(Plan::Leave(CopyStatus::Unchanged)),
             (Ordering::Equal, Beside::Older) => Ok(Plan::Leave(CopyStatus::Ahead)),
-            (Ordering::Greater, Beside::Newer) => refuse("the base state here has gone on, the events there"),
+            (Ordering::Greater, Beside::Newer) => {
+                refuse("the source has a later base state, the target has later events")
+            }
             (Ordering::Greater, _) => Ok(Plan::Leave(CopyStatus::Ahead)),
         }
     }
 
-    /// Why the first `common` events here are not those of the parcel; `None` where they are.
+    /// Returns how the first `common` events in the target differ from those of the parcel. `None` if they are equal.
     ///
-    /// Under one id the link of the chain at the last one says it all; under another the events are compared.
+    /// If the ids are equal, the chain's link at the last event decides. Otherwise the events are compared.
     fn first_difference(
         &self,
-        here: &ConversationId,
+        target_id: &ConversationId,
         parcel: &Parcel,
         common: u64,
     ) -> Result<Option<String>> {
         let Some(last) = common.checked_sub(1) else { return Ok(None) };
-        if *here != parcel.id {
-            let same = self.target.has_same_events(here, self.source, parcel, common)?;
+        if *target_id != parcel.id {
+            let same = self.target.has_same_events(target_id, self.source, parcel, common)?;
             return Ok((!same).then(|| "the events are not the same".into()));
         }
         let differs = |at: u64| -> Result<bool> {
-            Ok(self.target.link_at(here, at)? != self.source.link_at(&parcel.id, at)?)
+            Ok(self.target.link_at(target_id, at)? != self.source.link_at(&parcel.id, at)?)
         };
         if !differs(last)? {
             return Ok(None);
         }
-        // Once two chains part they never meet again: the first difference is found by halving.
+        // After the first difference all links differ, so a binary search finds it.
         let (mut same_below, mut differs_at) = (0, last);
         while same_below < differs_at {
             let middle = same_below + (differs_at - same_below) / 2;
@@ -338,11 +343,11 @@ impl<'a> Copier<'a> {
 
     fn add(
         &self,
-        here: &ConversationId,
+        target_id: &ConversationId,
         parcel: &Parcel,
         from: u64,
         report: &mut CopyReport,
-        tell: &mut dyn FnMut(u64),
+        on_added: &mut dyn FnMut(u64),
     ) -> Result<()> {
         if self.options.dry_run {
             report.added = parcel.events() - from;
@@ -352,25 +357,25 @@ impl<'a> Copier<'a> {
         loop {
             let page = self.source.rows(parcel, next, CHUNK_EVENTS, CHUNK_BYTES)?;
             let rest = next + page.len() == parcel.events();
-            self.target.carry(here, self.source, parcel, &Step { from: next, page: &page, rest })?;
+            self.target.carry(target_id, self.source, parcel, &Step { from: next, page: &page, rest })?;
             next += page.len();
             report.added += page.len();
             report.added_bytes += page.bytes();
-            tell(report.added);
+            on_added(report.added);
             if rest {
                 break;
             }
         }
-        let arrived = self.target.conversation(here)?;
-        if *here == parcel.id && arrived.head_hash != parcel.head_hash() {
-            let what = format!("{here}: it did not arrive as it was sent");
+        let arrived = self.target.conversation(target_id)?;
+        if *target_id == parcel.id && arrived.head_hash != parcel.head_hash() {
+            let what = format!("{target_id}: it did not arrive as it was sent");
             return Err(crate::Error::Corrupt { what });
         }
         Ok(())
     }
 
-    /// The id under which a conversation of this source comes when its own is taken: the same whenever it is
-    /// asked for, so that doing it again finds it.
+    /// Returns the id for a conversation of this source whose own id is taken in the target. The result is always the
+    /// same, so that a repeated copy finds the conversation.
     fn other_id(&self, id: &ConversationId, number: u32) -> Result<ConversationId> {
         let store = self.source.store_id()?;
         let file: String = store.chars().filter(char::is_ascii_hexdigit).take(8).collect();
@@ -378,16 +383,16 @@ impl<'a> Copier<'a> {
         Ok(ConversationId::new(&format!("{id}~{file}{count}"))?)
     }
 
-    /// Lets sub-agents' conversations belong to the ones they belonged to, now that all are there.
+    /// Links the conversations of sub-agents to their parents, after all have been copied.
     fn link_parents(&self, reports: &[CopyReport]) -> Result<()> {
-        let there = |id: &ConversationId| {
+        let target_id = |id: &ConversationId| {
             let report = reports.iter().find(|report| report.id == *id);
             report.and_then(|report| report.renamed.clone()).unwrap_or_else(|| id.clone())
         };
         for report in reports.iter().filter(|report| report.added > 0 || report.status == CopyStatus::Copied)
         {
             let Some(parent) = self.source.conversation(&report.id)?.parent else { continue };
-            let (child, parent) = (there(&report.id), there(&ConversationId::new(&parent)?));
+            let (child, parent) = (target_id(&report.id), target_id(&ConversationId::new(&parent)?));
             if self.target.contains(&parent)? {
                 self.target.link_parent(&child, &parent)?;
             }

@@ -1,4 +1,4 @@
-//! Many conversations in one file: training rows or events, as JSON lines or Parquet.
+//! Writes many conversations into one file: training rows or events, as JSON lines or Parquet.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -12,15 +12,15 @@ use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::Store;
 
-/// What to write, and how.
+/// The content and the format of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dataset {
-    /// `chat.jsonl`: a training row a line ([`TrainingRow::to_json`]).
+    /// `chat.jsonl`: one training row a line ([`TrainingRow::to_json`]).
     Chat(TrainingOptions),
-    /// `chat.parquet`: a row a training row; what is JSON there is JSON text here.
+    /// `chat.parquet`: one row for each training row. JSON values become JSON text.
     #[cfg(feature = "parquet")]
     ChatParquet(TrainingOptions),
-    /// `events.parquet`: a row an event, as the view `events` has them.
+    /// `events.parquet`: one row for each event, as in the view `events`.
     #[cfg(feature = "parquet")]
     EventsParquet,
 }
@@ -37,29 +37,29 @@ impl Dataset {
     }
 }
 
-/// What was written.
+/// The report of a written file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatasetReport {
     /// The file.
     pub path: PathBuf,
-    /// Whether it was written, or was there already, byte for byte.
+    /// Whether it was written, or existed already with the same bytes.
     pub status: ExportStatus,
-    /// How many conversations were read.
+    /// The number of conversations that were read.
     pub conversations: u64,
-    /// How many rows were written.
+    /// The number of rows that were written.
     pub rows: u64,
-    /// How many branches made no row: no model says anything on them, or they lead nowhere.
+    /// The number of branches without a row: no model says anything on them, or their path is broken.
     pub left_out: u64,
     /// The file's size in bytes.
     pub bytes: u64,
 }
 
-/// Writes conversations as one file into the folder `to`, which is created where it is missing. `progress` is told
-/// the number of each conversation that is done.
+/// Writes conversations as one file into the folder `to`, which is created if it does not exist. `progress` receives
+/// the number of finished conversations after each one.
 ///
 /// # Errors
-/// [`Error::WouldOverwrite`] where another file is in the way, [`Error::UnknownConversation`], [`Error::Io`].
-/// Nothing is there then that was not there before.
+/// [`Error::WouldOverwrite`] if a different file is in the way, [`Error::UnknownConversation`], [`Error::Io`]. After
+/// an error there is no new file.
 pub fn export_dataset(
     store: &Store,
     conversations: &[ConversationId],

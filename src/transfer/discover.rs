@@ -1,4 +1,4 @@
-//! Finding conversations by looking: a folder or a file is what its content says, wherever it lies.
+//! Finds conversations by looking: the content of a folder or a file decides what it is, wherever it is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use crate::event::foreign::ForeignFormat;
 use crate::event::json::{Object, Raw};
 use crate::untrusted;
 
-/// How deep folders are searched below the one that was named.
+/// The number of folder levels that are searched below the given folder.
 const DEPTH_MAX: usize = 16;
 
-/// How much of a file is looked at to see whether it holds events.
+/// The number of bytes of a file that are read to decide whether it holds events.
 const PEEK_BYTES: u64 = 1 << 20;
 
-/// Files that hold all events of a conversation, beside whatever else is in its folder.
+/// The names of files that hold all events of a conversation. Their folder may hold other files, too.
 const CONTAINERS: &[&str] = &["events.jsonl", "events.json", "trajectory.json", "trajectory.jsonl"];
 
-/// Where a conversation was found.
+/// A conversation that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Its folder, or its file.
     pub path: PathBuf,
     /// How its events are kept.
     pub shape: Shape,
-    /// The place, in the list of findings, of the conversation whose sub-agent this one is.
+    /// The index of the parent conversation in the list of findings, if this is a sub-agent's conversation.
     pub parent: Option<usize>,
-    /// The name of its folder or file; a sub-agent's, the way to it within the folder it belongs to.
+    /// The name of its folder or file. For a sub-agent, the path within the parent's folder.
     pub folder: String,
 }
 
@@ -37,28 +37,28 @@ pub struct Found {
 pub enum Shape {
     /// A folder with one file an event.
     Files {
-        /// Where they are within the folder: "" or a path ending in `/`.
+        /// The path of the event files within the folder: "" or a path ending in `/`.
         events_directory: String,
-        /// Where the base state and its like are within the folder: "" or a path ending in `/`.
+        /// The path of the base state and similar files within the folder: "" or a path ending in `/`.
         root: String,
     },
     /// A folder in which one file holds all events.
     Container {
-        /// That file's name.
+        /// The name of that file.
         file: String,
     },
-    /// A file that holds all events, alone.
+    /// A single file that holds all events.
     File,
     /// Another program's log.
     Log {
         /// Its format.
         format: ForeignFormat,
-        /// Which of a database's conversations it is; `None` for a session file.
+        /// The key of the conversation in a database. `None` for a session file.
         key: Option<String>,
     },
 }
 
-/// What files are to be taken for, whatever they look like.
+/// The format as which files are read, whatever they look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceFormat {
     /// OpenHands conversations of any age, JSON lines and arrays of events.
@@ -67,21 +67,23 @@ pub enum SourceFormat {
     Foreign(ForeignFormat),
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Discovery {
-    /// The conversations; a sub-agent's always after the one it belongs to.
+    /// The conversations. A sub-agent's conversation always comes after its parent.
     pub found: Vec<Found>,
-    /// Files beside them that belong to no conversation.
+    /// The files that belong to no conversation.
     pub ignored: Vec<PathBuf>,
 }
 
-/// Finds the conversations at and below `path`, in the order of their names; in each folder files come before
-/// folders, so that a sub-agent's log comes after that of the session it belongs to. With a `format`, only what
-/// can be of that one is found, and a file that is named is taken for it without a look.
+/// Finds the conversations at and below `path`, in the order of their names.
+///
+/// In each folder, files come before folders, so that a sub-agent's log comes after the log of its session. With a
+/// `format`, only conversations of that format are found. If `path` is a file and no database, it is read as that
+/// format without a check.
 ///
 /// # Errors
-/// [`Error::Io`] where `path` is not there or a folder cannot be listed.
+/// [`Error::Io`] if `path` does not exist or a folder cannot be listed.
 pub fn discover(path: &Path, format: Option<SourceFormat>) -> Result<Discovery> {
     let mut discovery = Discovery::default();
     let kind = fs::metadata(path).map_err(Error::io("looking at", path))?;
@@ -89,7 +91,7 @@ pub fn discover(path: &Path, format: Option<SourceFormat>) -> Result<Discovery> 
         let mut search = Search { format, discovery: &mut discovery };
         search.folder(path, None, DEPTH_MAX)?;
     } else {
-        // Whoever names a file means it.
+        // A file that the caller names is always a conversation, unless it is a database.
         let looks = foreign::recognise::look(path);
         match (format, looks) {
             (_, Looks::Database) => discovery.found_database(path, format, None)?,
@@ -109,9 +111,11 @@ pub fn discover(path: &Path, format: Option<SourceFormat>) -> Result<Discovery> 
 
 impl Discovery {
     fn found(&mut self, path: &Path, shape: Shape, parent: Option<usize>) {
-        let way = parent.and_then(|parent| path.strip_prefix(&self.found[parent].path).ok());
-        let folder = match way {
-            Some(way) => way.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/"),
+        let relative = parent.and_then(|parent| path.strip_prefix(&self.found[parent].path).ok());
+        let folder = match relative {
+            Some(relative) => {
+                relative.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
+            }
             None => {
                 let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
                 absolute
@@ -122,7 +126,7 @@ impl Discovery {
         self.found.push(Found { path: path.to_owned(), shape, parent, folder });
     }
 
-    /// Finds the conversations in a database; none in one of anything else.
+    /// Adds the conversations in a database. A database of another program has none.
     fn found_database(
         &mut self,
         path: &Path,
@@ -139,7 +143,7 @@ impl Discovery {
     }
 }
 
-/// Endings of SQLite files.
+/// The file name endings of SQLite databases.
 const DATABASES: &[&str] = &["db", "db3", "sqlite", "sqlite3"];
 
 /// A walk through folders.
@@ -150,7 +154,7 @@ struct Search<'d> {
 
 impl Search<'_> {
     fn folder(&mut self, folder: &Path, parent: Option<usize>, depth: usize) -> Result<()> {
-        let (mut entries, odd) = list(folder)?;
+        let (mut entries, non_unicode) = list(folder)?;
         let own = matches!(self.format, None | Some(SourceFormat::OpenHands));
         if own && let Some(shape) = shape_of(folder, &entries)? {
             let index = self.discovery.found.len();
@@ -163,8 +167,8 @@ impl Search<'_> {
             }
             return Ok(());
         }
-        self.discovery.ignored.extend(odd);
-        // A sub-agent's log comes after its session's, which it names.
+        self.discovery.ignored.extend(non_unicode);
+        // A sub-agent's log names its session, so it comes after the log of the session.
         entries.sort_by_key(|entry| (entry.is_dir, entry.name.starts_with("agent-")));
         let mut sessions = Vec::new();
         for entry in entries {
@@ -174,7 +178,8 @@ impl Search<'_> {
                     sessions.push(path.with_extension(""));
                 }
             } else if depth > 0 {
-                // Beside a session lie results of its tools, which may look like anything.
+                // The folder beside a session holds results of its tools, which may look like conversations. So only
+                // its sub-agents are searched.
                 let subagents = path.join(layout::SUBAGENTS);
                 match sessions.contains(&path) {
                     true if subagents.is_dir() => self.folder(&subagents, parent, depth - 1)?,
@@ -186,7 +191,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Looks at a file; answers what it was found to be.
+    /// Adds a file to the conversations or to the ignored files. Returns its shape if it is one conversation.
     fn file(&mut self, path: &Path, parent: Option<usize>) -> Option<Shape> {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         let is_candidate = ending == "jsonl" || DATABASES.contains(&ending);
@@ -194,7 +199,7 @@ impl Search<'_> {
         let shape = match (looks, self.format) {
             (Looks::Database, format) => {
                 let before = self.discovery.found.len();
-                // A database that cannot be read keeps nothing else out.
+                // A database that cannot be read does not stop the search.
                 let read = self.discovery.found_database(path, format, parent);
                 if read.is_err() || self.discovery.found.len() == before {
                     self.discovery.ignored.push(path.to_owned());
@@ -221,10 +226,10 @@ struct Entry {
     is_dir: bool,
 }
 
-/// The entries of a folder by name, and the paths of those whose names are not Unicode, which no conversation's own
-/// files have; links are not followed.
+/// Returns the entries of a folder in the order of their names, and the paths of entries whose names are not Unicode.
+/// A conversation's own files never have such names. Links are not followed.
 fn list(folder: &Path) -> Result<(Vec<Entry>, Vec<PathBuf>)> {
-    let (mut entries, mut odd) = (Vec::new(), Vec::new());
+    let (mut entries, mut non_unicode) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder).map_err(Error::io("listing", folder))? {
         let entry = entry.map_err(Error::io("listing", folder))?;
         let kind = entry.file_type().map_err(Error::io("listing", folder))?;
@@ -233,15 +238,15 @@ fn list(folder: &Path) -> Result<(Vec<Entry>, Vec<PathBuf>)> {
         }
         match entry.file_name().into_string() {
             Ok(name) => entries.push(Entry { name, is_dir: kind.is_dir() }),
-            Err(_) => odd.push(entry.path()),
+            Err(_) => non_unicode.push(entry.path()),
         }
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
-    odd.sort();
-    Ok((entries, odd))
+    non_unicode.sort();
+    Ok((entries, non_unicode))
 }
 
-/// How a folder keeps events, if it is a conversation's.
+/// Returns how a folder keeps events. `None` if it is not the folder of a conversation.
 fn shape_of(folder: &Path, entries: &[Entry]) -> Result<Option<Shape>> {
     let has_file = |name: &str| entries.iter().any(|entry| !entry.is_dir && entry.name == name);
     let has_folder = |name: &str| entries.iter().any(|entry| entry.is_dir && entry.name == name);
@@ -276,12 +281,13 @@ fn has_event_files(folder: &Path) -> Result<bool> {
     Ok(list(folder)?.0.iter().any(|entry| !entry.is_dir && layout::read_event_name(&entry.name).is_some()))
 }
 
-/// Names that are an event's even outside a folder called `events`; V0's `17.json` is too common for that.
+/// Returns whether the name is an event's, even outside a folder called `events`. V0's names such as `17.json` are too
+/// common for that.
 fn is_bare_event_name(name: &str) -> bool {
     layout::read_event_name(name).is_some_and(|read| read.id.is_some() || name.contains('_'))
 }
 
-/// Whether a file looks like one that holds events: an array or lines of objects that say what they are.
+/// Returns whether a file seems to hold events: an array or lines of objects that name their kind.
 fn holds_events(path: &Path) -> bool {
     let is_candidate = path.extension().is_some_and(|extension| extension == "json" || extension == "jsonl");
     if !is_candidate {
@@ -290,7 +296,7 @@ fn holds_events(path: &Path) -> bool {
     let Some(text) = peek(path) else { return false };
     let text = text.trim_start();
     if let Some(rest) = text.strip_prefix('[') {
-        // An element longer than what was read ends in the middle; its beginning has to do.
+        // An element that is longer than the bytes read here cannot be parsed. A long beginning is enough.
         return Raw::parse_first(rest).map_or(rest.len() > 4096, |(first, _)| is_event_like(first));
     }
     if path.extension().is_some_and(|extension| extension == "jsonl") {

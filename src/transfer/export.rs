@@ -1,7 +1,7 @@
-//! Writing conversations out: the folder as it was, or JSON lines.
+//! Writes conversations out: as the original folder, or as JSON lines.
 //!
-//! Everything is written beside its place under a name that begins with a dot and gets its own name only
-//! when it is whole, so that what is there is never half an export.
+//! Everything is first written beside its final place, under a name that begins with a dot. It is renamed when it is
+//! complete, so that there is never half an export.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -13,27 +13,27 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Sequence};
 use crate::store::{Container, Origin, Store};
 
-/// How many names of files are asked for at once.
+/// The number of file names that are read from the store at once.
 const PAGE: u64 = 1000;
 
-/// What to write.
+/// The format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// The conversation's folder: as it was imported, or as the reference would write it.
     #[default]
     OpenHands,
-    /// The conversation's folder, raised to what SDK 1.58 opens; whatever it is, nothing in the store changes.
+    /// The conversation's folder, upgraded so that SDK 1.58 opens it. The store is not changed.
     Upgraded,
     /// One file with one event a line.
     Jsonl,
 }
 
-/// What became of an export.
+/// The result of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportStatus {
     /// It was written.
     Written,
-    /// It was there already, byte for byte.
+    /// It existed already with the same bytes.
     Unchanged,
 }
 
@@ -44,19 +44,19 @@ pub struct ExportReport {
     pub id: ConversationId,
     /// Its folder, or file.
     pub path: PathBuf,
-    /// What became of it.
+    /// The result.
     pub status: ExportStatus,
-    /// How many events it has.
+    /// The number of its events.
     pub events: u64,
-    /// How many files were written or compared.
+    /// The number of files that were written or compared.
     pub files: u64,
-    /// Their size together, in bytes.
+    /// The total size of these files, in bytes.
     pub bytes: u64,
-    /// What was raised; nothing where nothing was to be.
+    /// The changes of the upgrade. Empty if nothing had to be upgraded.
     pub upgrade: UpgradeReport,
 }
 
-/// Writes conversations of a store out.
+/// Exports conversations of a store.
 #[derive(Debug)]
 pub struct Exporter<'a> {
     pub(super) store: &'a Store,
@@ -64,19 +64,20 @@ pub struct Exporter<'a> {
 }
 
 impl<'a> Exporter<'a> {
-    /// An exporter of `store`.
+    /// Makes an exporter of `store`.
     #[must_use]
     pub fn new(store: &'a Store, format: Format) -> Self {
         Self { store, format }
     }
 
-    /// Writes a conversation into the folder `to`, which is created where it is missing. Its sub-agents'
-    /// conversations are written within it; those that were imported from folders of their own come to lie
-    /// beside it, as they were. `progress` is told the count after every event.
+    /// Writes a conversation into the folder `to`, which is created if it does not exist.
+    ///
+    /// The conversations of its sub-agents are written within it. If they were imported from folders of their own, they
+    /// are written beside it. `progress` receives the count after every event.
     ///
     /// # Errors
-    /// [`Error::WouldOverwrite`] where something else is in the way, [`Error::UnknownConversation`],
-    /// [`Error::Io`]. Nothing is there then that was not there before.
+    /// [`Error::WouldOverwrite`] if a different file or folder is in the way, [`Error::UnknownConversation`],
+    /// [`Error::Io`]. An error leaves no incomplete file or folder of a conversation.
     pub fn export(
         &self,
         conversation: &ConversationId,
@@ -88,7 +89,7 @@ impl<'a> Exporter<'a> {
         let is_copy = self.store.conversation(conversation)?.foreign().is_some();
         let name = match (&origin, self.format) {
             (_, Format::Jsonl) => format!("{}.jsonl", conversation.folder_name()),
-            // A database's conversations lie in folders of their own, or one file would be in another's way.
+            // Each conversation of a database gets a folder of its own, because all their files have the same name.
             (
                 Some(Origin { container: Some(Container { glue: None, .. }), is_file: false, .. }),
                 Format::OpenHands,
@@ -131,22 +132,22 @@ impl<'a> Exporter<'a> {
         Ok(report)
     }
 
-    /// How a conversation's files lay, as far as they can still lie so.
+    /// Returns the original layout of a conversation's files, as far as it can still be used.
     ///
-    /// A file that held all events and cannot be made up again from them is kept as it was; events that
-    /// came later need files of their own. And a single file has no room for a base state.
+    /// A container that cannot be written again from its events is kept as it was. Events that were added later then
+    /// need files of their own. A single file has no room for a base state.
     fn origin(&self, conversation: &ConversationId) -> Result<Option<Origin>> {
         let Some(mut origin) = self.store.origin(conversation)? else { return Ok(None) };
         if self.store.conversation(conversation)?.foreign().is_some() {
             return Ok(Some(origin));
         }
         let fixed = origin.container.as_ref().is_some_and(|container| container.glue.is_none());
-        let went_on = fixed && self.store.conversation(conversation)?.event_count > origin.events;
-        if went_on {
+        let has_new_events = fixed && self.store.conversation(conversation)?.event_count > origin.events;
+        if has_new_events {
             origin.container = None;
             origin.events_directory = layout::EVENTS.to_owned();
         }
-        if origin.is_file && (went_on || self.store.base_state(conversation)?.is_some()) {
+        if origin.is_file && (has_new_events || self.store.base_state(conversation)?.is_some()) {
             origin.is_file = false;
             let parent = origin.folder.len() - last_name(&origin.folder).len();
             origin.folder.replace_range(parent.., &conversation.folder_name());
@@ -176,7 +177,7 @@ impl<'a> Exporter<'a> {
         Ok(events)
     }
 
-    /// Writes a conversation's folder at `prefix` within the target, and its sub-agents' below it.
+    /// Writes a conversation's folder at `prefix` within the target, and the folders of its sub-agents below it.
     fn write_folder(
         &self,
         conversation: &ConversationId,
@@ -186,7 +187,7 @@ impl<'a> Exporter<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
         let container = origin.and_then(|origin| origin.container.as_ref());
-        // First what was kept aside: where the conversation went on here, that has the last word.
+        // The attachments come first, so that newer data of the conversation overwrites them.
         for attachment in self.store.attachments(conversation)? {
             let path = format!("{prefix}{}", attachment.path);
             if path.ends_with('/') {
@@ -206,7 +207,7 @@ impl<'a> Exporter<'a> {
             None => {
                 let directory = origin.map_or(layout::EVENTS, |origin| &origin.events_directory);
                 if origin.is_none() {
-                    target.folder(&format!("{prefix}{directory}"))?; // the reference makes it, events or not
+                    target.folder(&format!("{prefix}{directory}"))?; // the reference makes it even without events
                 }
                 self.write_events(conversation, target, &format!("{prefix}{directory}"), progress)?
             }
@@ -249,7 +250,7 @@ impl<'a> Exporter<'a> {
         let mut events = 0;
         loop {
             let page = events;
-            // Asked before the scan begins: a scan keeps a connection, and there may be no other.
+            // Read before the scan: a scan holds a connection, and there may be only one.
             let mut names = self.store.event_files(conversation, page, page + PAGE - 1)?;
             self.store.scan(conversation, Sequence(page), |event| {
                 if events == page + PAGE {
@@ -268,7 +269,7 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    /// Writes the one file that holds all events; `path` is "" where that file is all there is.
+    /// Writes the one file that holds all events. `path` is "" if the export is only that file.
     fn write_container(
         &self,
         conversation: &ConversationId,
@@ -313,7 +314,7 @@ impl<'a> Exporter<'a> {
         let mut file = target.create("")?;
         let (mut events, mut bytes) = (0, 0);
         self.store.scan(conversation, Sequence(0), |event| {
-            // No JSON string holds a raw line break; those there are stand between tokens.
+            // A JSON string contains no raw line break, so all line breaks are between tokens.
             let line = event.payload.trim().replace(['\n', '\r'], " ") + "\n";
             file.write_all(line.as_bytes()).map_err(Error::io("writing", "JSON lines"))?;
             bytes += line.len() as u64;
@@ -327,17 +328,17 @@ impl<'a> Exporter<'a> {
     }
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 fn last_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Whether a sub-agent's conversation lies within the folder of the one it belongs to.
+/// Returns whether the conversation of a sub-agent is within the folder of its parent.
 fn lies_within(origin: Option<&Origin>) -> bool {
     origin.is_none_or(|origin| origin.folder.contains('/'))
 }
 
-/// Where files are written until they are whole.
+/// The temporary place where files are written until they are complete.
 pub(super) struct Target {
     pub(super) root: PathBuf,
     pub(super) files: u64,
@@ -345,13 +346,13 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// The place of `path`, which is "" for the root itself. A path that leads out of it is refused: what
-    /// is stored may have been made to do harm.
+    /// Returns the place of `path`. "" is the root itself. A path that leads out of the root is rejected, because
+    /// stored paths may be malicious.
     fn place(&self, path: &str) -> Result<PathBuf> {
         if path.is_empty() {
             return Ok(self.root.clone());
         }
-        // Elsewhere a backslash is a character like any other, and a file may have one in its name.
+        // Only on Windows, a backslash separates. Elsewhere a file name may contain it.
         let separates = cfg!(windows) && path.contains('\\');
         let inside = path.split('/').all(|part| part != "..") && !path.starts_with('/') && !separates;
         if inside {
@@ -376,7 +377,7 @@ impl Target {
         Ok(BufWriter::new(File::create(&place).map_err(Error::io("creating", place))?))
     }
 
-    /// A place for a file that someone else writes.
+    /// Returns a place for a file that the caller writes.
     pub(super) fn reserve(&mut self, path: &str) -> Result<PathBuf> {
         let place = self.place(path)?;
         if let Some(folder) = place.parent() {
@@ -401,7 +402,7 @@ impl Target {
     }
 }
 
-/// Gives what was written its name, or finds it there already, byte for byte.
+/// Gives the written files their final name. Removes them instead if the target already has the same bytes.
 pub(super) fn put(partial: &Path, target: &Path) -> Result<ExportStatus> {
     let empty_folder =
         target.is_dir() && fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
@@ -419,7 +420,7 @@ pub(super) fn put(partial: &Path, target: &Path) -> Result<ExportStatus> {
     Ok(ExportStatus::Unchanged)
 }
 
-/// The first path in `target` that is not what `wanted` holds.
+/// Returns the first path in `target` that differs from `wanted`. `None` if there is no difference.
 fn first_difference(wanted: &Path, target: &Path) -> Result<Option<PathBuf>> {
     if wanted.is_file() && target.is_file() {
         let read = |path: &Path| fs::read(path).map_err(Error::io("comparing", path));
@@ -437,9 +438,9 @@ fn first_difference(wanted: &Path, target: &Path) -> Result<Option<PathBuf>> {
     };
     let (wanted_names, target_names) = (names(wanted)?, names(target)?);
     if wanted_names != target_names {
-        let odd = target_names.iter().find(|name| !wanted_names.contains(name));
+        let extra = target_names.iter().find(|name| !wanted_names.contains(name));
         let missing = wanted_names.iter().find(|name| !target_names.contains(name));
-        return Ok(odd.or(missing).map(|name| target.join(name)));
+        return Ok(extra.or(missing).map(|name| target.join(name)));
     }
     for name in wanted_names {
         if let Some(path) = first_difference(&wanted.join(&name), &target.join(&name))? {

@@ -1,4 +1,4 @@
-//! What is in a conversation's folder: its event files in order, and everything else.
+//! Lists a conversation's folder: its event files in order, and all other files.
 
 use std::fs;
 use std::io::Read as _;
@@ -12,31 +12,31 @@ use crate::error::{Error, Result};
 use crate::store::{ArrivingFile, Problem};
 use crate::untrusted;
 
-/// A path as it is written down, to be found again.
+/// Returns the absolute path as text, for storing.
 pub(super) fn in_full(path: &Path) -> String {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     full.to_string_lossy().into_owned()
 }
 
-/// A conversation's folder, listed.
+/// The content of a conversation's folder.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// Names of event files within the events directory, in the order of their index.
+    /// The names of event files within the events directory, in the order of their index.
     pub events: Vec<String>,
-    /// Every other file within the folder, by path.
+    /// The paths of all other files within the folder.
     pub others: Vec<String>,
-    /// Folders without anything in them; each path ends in `/`.
+    /// The paths of empty folders. Each ends in `/`.
     pub empty_folders: Vec<String>,
-    /// What could not be taken in.
+    /// The files with a problem: left out, or with a wrong name.
     pub problems: Vec<Problem>,
 }
 
-/// Lists `folder`, whose events are in `events_directory`; folders in `apart` are other conversations'.
+/// Lists `folder`, whose events are in `events_directory`. The folders in `apart` belong to other conversations.
 pub(super) fn list(folder: &Path, events_directory: Option<&str>, apart: &[PathBuf]) -> Result<Listing> {
     let mut listing = Listing::default();
     walk(folder, "", events_directory, apart, &mut listing)?;
     listing.others.sort();
-    // By index; files of one index by name, as the reference's listing has no order of its own.
+    // Files with the same index are sorted by name, because the reference's listing has no order of its own.
     let index = |name: &String| layout::read_event_name(name).map_or(u64::MAX, |read| read.index);
     listing.events.sort_by(|a, b| index(a).cmp(&index(b)).then_with(|| a.cmp(b)));
     Ok(listing)
@@ -69,7 +69,7 @@ fn walk(
         } else if events_directory == Some(prefix) && layout::read_event_name(&name).is_some() {
             listing.events.push(name);
         } else {
-            if events_directory == Some(prefix) && is_foreign(prefix, &name) {
+            if events_directory == Some(prefix) && is_misplaced(prefix, &name) {
                 listing.problems.push(Problem {
                     path: format!("{prefix}{name}"),
                     problem: "its name is not an event's".into(),
@@ -85,9 +85,9 @@ fn walk(
     Ok(())
 }
 
-/// Whether a file among the events does not belong there; in a folder that has no events directory of its
-/// own, everything may.
-fn is_foreign(prefix: &str, name: &str) -> bool {
+/// Returns whether a file in the events directory does not belong there. If the folder has no events directory of its
+/// own, every file may be there.
+fn is_misplaced(prefix: &str, name: &str) -> bool {
     !prefix.is_empty() && !layout::is_bookkeeping(name)
 }
 
@@ -99,7 +99,7 @@ fn left_out(listing: &mut Listing, prefix: &str, name: &str, why: &str) {
     });
 }
 
-/// A file's size and digest, without holding it in memory.
+/// Returns a file with its size and digest. It is read piece by piece.
 pub(super) fn measure(folder: &Path, path: &str, reason: Option<String>) -> Result<ArrivingFile> {
     let from = folder.join(path);
     let mut hasher = Sha256::new();

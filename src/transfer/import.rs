@@ -1,4 +1,4 @@
-//! Taking conversations in.
+//! Imports conversations.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ use crate::ids::ConversationId;
 use crate::state::BaseDocument;
 use crate::store::{LogCopy, Problem, Store, Surroundings};
 
-/// What a conversation of OpenHands V0 is called: a copy, as nothing of today writes such events.
+/// The format of a conversation of OpenHands V0. It is a copy, because no current program writes such events.
 const OPENHANDS_V0: &str = "openhands-v0";
 
-/// Takes conversations into a store.
+/// Imports conversations into a store.
 #[derive(Debug)]
 pub struct Importer<'a> {
     pub(super) store: &'a Store,
@@ -32,43 +32,43 @@ struct Read {
 }
 
 impl<'a> Importer<'a> {
-    /// An importer into `store`.
+    /// Makes an importer into `store`.
     #[must_use]
     pub fn new(store: &'a Store, options: ImportOptions) -> Self {
         Self { store, options, read: Read::default() }
     }
 
-    /// Takes in every conversation at and below `path`; answers what became of each, in the order found.
+    /// Imports every conversation at and below `path`. Returns their reports in the order found.
     ///
-    /// A conversation that cannot be read does not keep the others out. Doing it again changes nothing;
-    /// after a crash it goes on where it was.
+    /// A conversation that cannot be read does not stop the others. Repeating an import changes nothing. After a
+    /// crash, it continues where it stopped.
     ///
     /// # Errors
-    /// [`Error::Io`] where `path` is not there, and what writing to the store can meet.
+    /// [`Error::Io`] if `path` does not exist, and errors of writing to the store.
     pub fn import(&mut self, path: &Path, progress: OnProgress<'_>) -> Result<Vec<ImportReport>> {
         let found = discover(path, self.options.format)?.found;
         let mut reports: Vec<ImportReport> = Vec::with_capacity(found.len());
-        for (index, one) in found.iter().enumerate() {
-            let parent = one.parent.and_then(|parent| reports[parent].id.clone());
+        for (index, conversation) in found.iter().enumerate() {
+            let parent = conversation.parent.and_then(|parent| reports[parent].id.clone());
             let apart: Vec<PathBuf> = found
                 .iter()
                 .filter(|other| other.parent == Some(index))
                 .map(|other| other.path.clone())
                 .collect();
             let total = found.len();
-            let mut tell = |read: Read| {
+            let mut on_progress = |read: Read| {
                 progress(ImportProgress {
-                    path: &one.path,
+                    path: &conversation.path,
                     conversation: index,
                     conversations: total,
                     events: read.events,
                     bytes: read.bytes,
                 });
             };
-            tell(self.read);
-            let report = match self.import_one(one, parent.as_ref(), &apart, &mut tell) {
+            on_progress(self.read);
+            let report = match self.import_one(conversation, parent.as_ref(), &apart, &mut on_progress) {
                 Ok(report) => report,
-                Err(error) if concerns_one_conversation(&error) => failed(one, &error),
+                Err(error) if concerns_one_conversation(&error) => failed(conversation, &error),
                 Err(error) => return Err(error),
             };
             reports.push(report);
@@ -81,7 +81,7 @@ impl<'a> Importer<'a> {
         found: &Found,
         parent: Option<&ConversationId>,
         apart: &[PathBuf],
-        tell: &mut dyn FnMut(Read),
+        on_progress: &mut dyn FnMut(Read),
     ) -> Result<ImportReport> {
         if let Shape::Log { format, key } = &found.shape {
             let log = foreign::Log { found, format: *format, key: key.as_deref() };
@@ -91,14 +91,14 @@ impl<'a> Importer<'a> {
                 return Ok(refusal);
             }
             let read = &mut self.read;
-            let mut tell_bytes = |bytes| {
+            let mut on_record = |bytes| {
                 read.events += 1;
                 read.bytes += bytes;
                 if read.events.is_multiple_of(256) {
-                    tell(*read);
+                    on_progress(*read);
                 }
             };
-            return foreign::import(self.store, &log, &id, problems, &mut tell_bytes);
+            return foreign::import(self.store, &log, &id, problems, &mut on_record);
         }
         let source = Source::open(found, apart)?;
         let (base_state, mut problems) = source.base_state()?;
@@ -114,7 +114,7 @@ impl<'a> Importer<'a> {
             read.events += 1;
             read.bytes += candidate.bytes();
             if read.events.is_multiple_of(256) {
-                tell(*read);
+                on_progress(*read);
             }
             intake.take(candidate)
         })?;
@@ -136,7 +136,7 @@ impl<'a> Importer<'a> {
             problems.push(conflict);
             return Ok(ImportReport { problems, ..report });
         }
-        // A container that has lost an element cannot be made up again from the others.
+        // A container with an element that is no event cannot be written again from the events alone.
         let glued = aside.is_empty();
         let files = source.files(&mut problems, base_state.is_some(), shape.as_ref(), aside)?;
         let around = Surroundings {
@@ -155,7 +155,7 @@ impl<'a> Importer<'a> {
         self.settle(&id, stored, &around, report)
     }
 
-    /// Compares what stands beside the events with what is stored, and writes it where it is to be written.
+    /// Compares the data beside the events with the stored data, and stores it if necessary.
     fn settle(
         &self,
         id: &ConversationId,
@@ -170,7 +170,7 @@ impl<'a> Importer<'a> {
             report.status = if whole { ImportStatus::Imported } else { ImportStatus::Partial };
             return Ok(report);
         };
-        // Without a new event, but cut short before: what came with the events that are here is still to be written.
+        // After an interrupted import, the data beside the events may be missing even if no event is new.
         if report.added > 0 || self.store.is_unfinished(id)? {
             self.store.finish_import(id, around)?;
             report.status = ImportStatus::Updated;
@@ -184,13 +184,13 @@ impl<'a> Importer<'a> {
             });
             return Ok(report);
         }
-        let went_on_here = !stored.is_exhausted()?;
+        let has_later_events = !stored.is_exhausted()?;
         let mut changed = changed_files(self.store, id, &around.files)?;
         let base_state = around.base_state.as_ref().map(|document| self.store.without_redacted(id, document));
         if self.store.stored_document(id)? != base_state.transpose()? {
             changed.push(around.origin.base_state_path.clone().unwrap_or_else(|| layout::BASE_STATE.into()));
         }
-        if changed.is_empty() || went_on_here {
+        if changed.is_empty() || has_later_events {
             report.status = ImportStatus::Unchanged;
         } else if self.options.accept_changed_files {
             self.store.finish_import(id, around)?;
@@ -206,11 +206,11 @@ impl<'a> Importer<'a> {
         Ok(report)
     }
 
-    /// The id this conversation has here.
+    /// Returns the id for this conversation.
     ///
-    /// Its own, unless another folder has brought that one already: a copy under another name, changed or
-    /// not, is a conversation of its own and is called like its folder. Sub-agents of two conversations are
-    /// two, whatever they are called.
+    /// It is the conversation's own id, unless another folder was imported under that id: a copy of a folder under
+    /// another name, changed or not, is a separate conversation and gets the name of its folder. Sub-agents of two
+    /// conversations are separate, even if they have the same name.
     fn choose_id(
         &self,
         source: &Source<'_>,
@@ -222,8 +222,8 @@ impl<'a> Importer<'a> {
         if let Some(id) = &self.options.id {
             return Ok(id.clone());
         }
-        let told = base_state.and_then(|document| document.text("id").map(|id| id.into_owned()));
-        let told = told.or_else(|| meta.id.clone()).and_then(|id| ConversationId::new(&id).ok());
+        let declared = base_state.and_then(|document| document.text("id").map(|id| id.into_owned()));
+        let declared = declared.or_else(|| meta.id.clone()).and_then(|id| ConversationId::new(&id).ok());
         let named = ConversationId::new(&source.name()).ok();
         let mut known = self.store.conversations_of_folder(&source.folder)?;
         if parent.is_some() {
@@ -234,17 +234,17 @@ impl<'a> Importer<'a> {
         let by_id = |id: &Option<ConversationId>| id.as_ref().filter(|id| known.contains(id)).cloned();
         let numbered =
             || known.iter().find(|id| id.as_str().starts_with(&format!("{}~", source.name()))).cloned();
-        if let Some(id) = by_id(&told).or_else(|| by_id(&named)).or_else(numbered) {
+        if let Some(id) = by_id(&declared).or_else(|| by_id(&named)).or_else(numbered) {
             return Ok(id);
         }
-        let Some(own) = told.or_else(|| named.clone()) else { return Ok(ConversationId::mint()) };
+        let Some(own) = declared.or_else(|| named.clone()) else { return Ok(ConversationId::mint()) };
         if !self.store.contains(&own)? {
             return Ok(own);
         }
         let canonical = |folder: &str| ConversationId::new(folder).ok().as_ref() == Some(&own);
         match self.store.origin(&own)? {
             Some(_) if parent.is_some() => {}
-            // Another import of this folder may have ended since `known` was asked for.
+            // Another import of this folder may have ended since `known` was read.
             Some(origin) if origin.folder == source.folder => return Ok(own),
             Some(origin) if named.as_ref() != Some(&own) && !canonical(&origin.folder) => {}
             _ => return Ok(own),
@@ -264,7 +264,7 @@ impl<'a> Importer<'a> {
     }
 }
 
-/// Whether a failure is one conversation's and the others can still be taken in.
+/// Returns whether an error concerns only one conversation, so that the others can still be imported.
 fn concerns_one_conversation(error: &Error) -> bool {
     matches!(
         error,
@@ -281,13 +281,13 @@ fn failed(found: &Found, error: &Error) -> ImportReport {
     report.problems.push(Problem {
         path: found.path.to_string_lossy().into_owned(),
         problem: error.to_string(),
-        action: "nothing of it was finished; import it again once this is mended".into(),
+        action: "its import was not finished; import it again after this is fixed".into(),
     });
     report
 }
 
 impl Found {
-    /// Whether it is one file.
+    /// Returns whether the conversation is a single file.
     pub(super) fn is_file(&self) -> bool {
         self.shape == Shape::File
     }

@@ -1,4 +1,4 @@
-//! One conversation's events on their way in: compared with what is stored, written where they are new.
+//! Takes in one conversation's events: compares them with the stored events and writes the new ones.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,28 +9,28 @@ use crate::event::{Event, Given, NewEvent};
 use crate::ids::{ConversationId, Sequence};
 use crate::store::{Arrival, Attachment, Door, Problem, Store};
 
-/// How much is written in one transaction.
+/// Events are written in one transaction as soon as there are this many of them, or this many payload bytes.
 const CHUNK_EVENTS: usize = 1000;
 const CHUNK_BYTES: usize = 4 << 20;
 
-/// Takes in one conversation's events: those that are stored are compared, the others written.
+/// Takes in one conversation's events: compares those that are stored and writes the others.
 pub(super) struct Intake<'a> {
     store: &'a Store,
     id: &'a ConversationId,
-    /// Where it is read from.
+    /// The path that the conversation is read from.
     source: String,
-    /// Whether there are events, and all of them are OpenHands V0's.
+    /// Whether there are events and all of them are events of OpenHands V0.
     pub(super) v0_only: bool,
     seen: bool,
-    /// Of OpenHands V0's events: how many have no counterpart among today's, by what they are called there.
+    /// The number of OpenHands V0 events that have no counterpart among today's events, by their V0 kind.
     pub(super) unread: BTreeMap<String, u64>,
     pub(super) stored: Stored<'a>,
-    /// Where files with a reason are that an earlier import kept aside.
+    /// The files that an earlier import kept aside for a reason, by path.
     known_aside: HashMap<String, Attachment>,
-    /// Behind the last of its events that are stored.
+    /// The sequence after the last event that was matched or written.
     next: Sequence,
     chunk: Vec<Arrival>,
-    /// The files of the chunk's events, as they are told in problems.
+    /// The paths of the chunk's events, as problems name them.
     chunk_paths: Vec<String>,
     chunk_bytes: usize,
     pub(super) aside: Vec<(String, String)>,
@@ -90,7 +90,7 @@ impl<'a> Intake<'a> {
                 return Ok(());
             }
         };
-        self.look(&event);
+        self.note_v0(&event);
         if self.known_aside.get(&candidate.path).is_some_and(|file| file.is_or_was(event.digest())) {
             self.keep_aside(candidate.path, second_event(event.id().as_str()));
             return Ok(());
@@ -140,7 +140,7 @@ impl<'a> Intake<'a> {
                 self.added += 1;
                 self.added_bytes += arrival.event.payload().len() as u64;
             } else if landing.same && landing.sequence >= self.next {
-                // Not one of those that went before: another import has written it at the same moment.
+                // Another import wrote this event in the meantime. It is not a duplicate within this import.
                 self.stored.matched += 1;
             } else {
                 self.keep_aside(path, second_event(arrival.event.id().as_str()));
@@ -151,8 +151,8 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Notes whether it is an event of OpenHands V0, and whether it reads as one of today's.
-    fn look(&mut self, event: &NewEvent) {
+    /// Notes whether the event is one of OpenHands V0. Counts it if it cannot be read as one of today's events.
+    fn note_v0(&mut self, event: &NewEvent) {
         let kind = &event.envelope().kind;
         let is_v0 = kind.starts_with("action:") || kind.starts_with("observation:");
         self.v0_only = is_v0 && (self.v0_only || !self.seen);

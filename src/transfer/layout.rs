@@ -1,11 +1,11 @@
-//! The names of files: how the reference calls an event's file, and what others called it before.
+//! File names: the reference's names of event files, and the names that older programs gave them.
 //!
-//! Source: `events.md` sections 7 and 8, `runtime.md` section 16 (seed 000).
+//! Source: `docs/reference/files.md` and `docs/reference/seeds.md#names-of-files`.
 
 /// The folder of event files within a conversation's folder.
 pub const EVENTS: &str = "events/";
 
-/// The folder that held everything in September 2025.
+/// The folder that held all files of a conversation in September 2025.
 pub const EVENT_SERVICE: &str = "event_service/";
 
 /// The file of the base state.
@@ -14,7 +14,7 @@ pub const BASE_STATE: &str = "base_state.json";
 /// The folder of sub-agents' conversations.
 pub const SUBAGENTS: &str = "subagents/";
 
-/// The longest part of a file name that is taken from an event's id, in bytes; file systems end at 255.
+/// A file name takes about this many bytes of an event's id, because file systems allow 255 bytes for a name.
 const ID_BYTES_MAX: usize = 200;
 
 /// The name the reference gives the file of the event `id` at `index`.
@@ -23,7 +23,7 @@ pub fn event_file(index: u64, id: &str) -> String {
     format!("event-{index:05}-{}.json", file_safe(id))
 }
 
-/// `id` as a part of a file name: itself where that is one, else with its other characters as `%XX`.
+/// Returns `id` as a part of a file name. Other characters than letters, digits, `-`, `_` and `.` become `%XX`.
 fn file_safe(id: &str) -> String {
     let mut safe = String::with_capacity(id.len());
     for character in id.chars() {
@@ -42,12 +42,12 @@ fn file_safe(id: &str) -> String {
     safe
 }
 
-/// What the name of an event's file tells.
+/// The parts of an event file's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventName {
-    /// Its place; the seed's naming counts from 1.
+    /// The number of the event. The seed's names count from 1.
     pub index: u64,
-    /// The id in it, where there is one.
+    /// The event's id, if the name has one.
     pub id: Option<String>,
 }
 
@@ -73,7 +73,7 @@ fn number(digits: &str, least: usize) -> Option<u64> {
     (all_digits && digits.len() >= least).then(|| digits.parse().ok()).flatten()
 }
 
-/// Whether the loader of the reference recognises this name: five digits or more, then at least eight hex
+/// Returns whether the reference's loader recognises this name: five digits or more, then at least eight hex
 /// digits and dashes.
 #[must_use]
 pub fn is_recognised(name: &str) -> bool {
@@ -82,36 +82,37 @@ pub fn is_recognised(name: &str) -> bool {
         .is_some_and(|id| id.len() >= 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'))
 }
 
-/// Whether a file belongs to the reference's own book-keeping and never held an event.
+/// Returns whether a file belongs to the reference's own book-keeping and never held an event.
 #[must_use]
 pub fn is_bookkeeping(name: &str) -> bool {
     name == ".eventlog.lock" || (name.starts_with(".eventlog-len-") && name.ends_with(".marker"))
 }
 
-/// Chooses file names for the events of a conversation in order; import and export count alike, so only
-/// names that differ have to be remembered.
+/// Chooses file names for the events of a conversation, in order.
+///
+/// Import and export count in the same way, so only names that differ have to be stored.
 #[derive(Debug, Default)]
 pub struct Numbering {
     next: u64,
 }
 
 impl Numbering {
-    /// The name export chooses for the next event.
+    /// Returns the name that an export chooses for the next event.
     #[must_use]
     pub fn choose(&self, id: &str) -> String {
         event_file(self.next, id)
     }
 
-    /// The index that the next event should have.
+    /// Returns the index that the next event should have.
     #[must_use]
     pub fn expected(&self) -> u64 {
         self.next
     }
 
-    /// Goes on behind the event that is in the file `name`.
+    /// Continues to count after the event in the file `name`.
     pub fn pass(&mut self, name: &str) {
-        let told = read_event_name(name).filter(|read| read.id.is_some()).map(|read| read.index);
-        self.next = told.unwrap_or(self.next).saturating_add(1);
+        let index = read_event_name(name).filter(|read| read.id.is_some()).map(|read| read.index);
+        self.next = index.unwrap_or(self.next).saturating_add(1);
     }
 }
 
@@ -139,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_no_file_name_is_written_so_that_it_is_one() {
+    fn an_id_is_escaped_for_its_file_name() {
         assert_eq!(event_file(3, "a/../b c"), "event-00003-a%2F..%2Fb%20c.json");
         assert_eq!(event_file(100_000, "x"), "event-100000-x.json");
         assert!(event_file(0, &"%".repeat(256)).len() < 255);
     }
 
     #[test]
-    fn numbering_goes_on_behind_gaps_and_foreign_names() {
+    fn numbering_continues_after_gaps_and_foreign_names() {
         let mut numbering = Numbering::default();
         assert_eq!(numbering.choose("a"), "event-00000-a.json");
         numbering.pass("event-00004-b.json");

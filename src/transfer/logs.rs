@@ -1,4 +1,4 @@
-//! Writing other programs' logs out: the session file or the database, and what lay in the folder beside it.
+//! Writes other programs' logs: the session file or the database, and the files from the folders beside it.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use crate::ids::ConversationId;
 use crate::store::{Container, Origin};
 
 impl Exporter<'_> {
-    /// Writes another program's log as it was.
+    /// Writes another program's log as it was. Returns the number of events.
     pub(super) fn write_log(
         &self,
         conversation: &ConversationId,
@@ -34,13 +34,13 @@ impl Exporter<'_> {
         Ok(events)
     }
 
-    /// Writes the files that lay in folders beside a session file.
+    /// Writes the files that were in folders beside a session file.
     pub(super) fn write_beside(&self, conversation: &ConversationId, to: &Path) -> Result<()> {
         let attachments = self.store.attachments(conversation)?;
         let beside = attachments.iter().filter_map(|file| Some((file, file.path.split_once('/')?)));
         let mut folders: Vec<&str> = beside.clone().map(|(_, (folder, _))| folder).collect();
-        folders.dedup(); // they are in the order of their paths
-        // What is stored may have been made to do harm.
+        folders.dedup(); // the attachments are sorted by path
+        // A stored path may be malicious.
         folders.retain(|folder| !matches!(*folder, "" | "." | "..") && !folder.contains('\\'));
         for folder in folders {
             let partial = to.join(format!(".{folder}.{}.partial", std::process::id()));
@@ -62,7 +62,7 @@ impl Exporter<'_> {
     }
 }
 
-/// A file that counts what is written to it.
+/// A writer that counts the bytes written to it.
 struct Counted<W> {
     to: W,
     bytes: u64,

@@ -1,13 +1,13 @@
-//! What the file beside a conversation's base state tells: `meta.json` (agent-server), `metadata.json` (V0).
+//! Reads the file beside a conversation's base state: `meta.json` (agent-server) or `metadata.json` (V0).
 
 use crate::event::json::{Object, Raw};
 use crate::ids::{CONVERSATION_ID_BYTES_MAX, ConversationId, EVENT_ID_BYTES_MAX, Timestamp};
 use crate::store::{TAGS_BYTES_MAX, TITLE_BYTES_MAX};
 
-/// The largest such file that is read: 1 MiB. A larger one is kept like any other file.
+/// The size of the largest such file that is read: 1 MiB. A larger file is only kept as an attachment.
 pub(super) const META_BYTES_MAX: u64 = 1 << 20;
 
-/// What `meta.json` (agent-server) or `metadata.json` (V0) tells.
+/// The contents of `meta.json` (agent-server) or `metadata.json` (V0).
 #[derive(Debug, Default)]
 pub(super) struct Meta {
     pub(super) id: Option<String>,
@@ -16,7 +16,7 @@ pub(super) struct Meta {
     pub(super) created_at: Option<Timestamp>,
     pub(super) parent: Option<ConversationId>,
     pub(super) forked_from: Option<(String, Option<String>)>,
-    /// What was not taken because it is too long.
+    /// One message for each value that is left out because it is too long.
     pub(super) too_long: Vec<String>,
 }
 
@@ -27,7 +27,9 @@ impl Meta {
         let too_long = std::cell::RefCell::new(Vec::new());
         let fits = |member: &str, bytes: usize, max: usize| {
             if bytes > max {
-                too_long.borrow_mut().push(format!("its {member} has {bytes} bytes, {max} are taken"));
+                too_long
+                    .borrow_mut()
+                    .push(format!("its {member} has {bytes} bytes, at most {max} are accepted"));
             }
             bytes <= max
         };

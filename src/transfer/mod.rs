@@ -1,9 +1,9 @@
-//! The doors: conversations come in from folders of files and go out to them, byte for byte.
+//! Import and export: conversations come in from folders of files and go out to them, byte for byte.
 //!
-//! An import finds conversations by looking ([`discover()`]), takes in every event that can be one, keeps
-//! every other file as an attachment, and says what it found wrong. Other programs' logs come in as read-only
-//! copies (`foreign/`). An export writes the folder, or the log, as it was.
-//! Invariant: what came in goes out again; nothing is dropped in silence.
+//! An import detects conversations by their content ([`discover()`]). It stores every file that can be read as an
+//! event, keeps every other file as an attachment, and reports all problems. Other programs' logs become read-only
+//! copies (`foreign/`). An export writes the folder or the log as it was.
+//! Invariant: an export returns everything that was imported; nothing is dropped without a report.
 
 mod bring_back;
 #[cfg(feature = "parquet")]

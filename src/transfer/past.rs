@@ -1,4 +1,4 @@
-//! What became here of a conversation that comes again.
+//! Checks whether a conversation that is imported was stored here before, and was erased or redacted.
 
 use super::discover::Found;
 use super::import::Importer;
@@ -8,8 +8,10 @@ use crate::ids::ConversationId;
 use crate::store::Problem;
 
 impl Importer<'_> {
-    /// What became here of a conversation that is not here any more: an erased one is refused, and where
-    /// text was taken out of one before it was deleted, that is told.
+    /// Checks the past of a conversation that is not stored now.
+    ///
+    /// Returns the report of a refusal if it was erased here and the options do not accept that. `None` if it may
+    /// be imported; a redaction before its deletion is then added to `problems`.
     pub(super) fn past(
         &self,
         found: &Found,
@@ -27,9 +29,9 @@ impl Importer<'_> {
         if let Some(at) = self.store.erased_at(id)? {
             let what = format!("it was erased here at {}", at.to_rfc3339());
             if !self.options.accept_erased {
-                let left = problem(what, "not taken in; --accept-erased takes it in again");
+                let refusal = problem(what, "not taken in; --accept-erased takes it in again");
                 let mut report = ImportReport::of(found, Some(id.clone()), ImportStatus::Conflict);
-                report.problems.push(left);
+                report.problems.push(refusal);
                 return Ok(Some(report));
             }
             self.store.note_acceptance(id, "an erased conversation")?;

@@ -1,4 +1,4 @@
-//! How to import, how far it is, and what became of what was found.
+//! The options, the progress and the results of an import.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,36 +7,36 @@ use super::discover::{Found, Shape, SourceFormat};
 use crate::ids::ConversationId;
 use crate::store::Problem;
 
-/// Told how far an import is.
+/// The callback that receives the progress of an import.
 pub type OnProgress<'p> = &'p mut dyn FnMut(ImportProgress<'_>);
 
-/// How to import.
+/// The options of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImportOptions {
-    /// Give the conversation this id instead of its own; for a single one.
+    /// Give the conversation this id instead of its own. For the import of a single conversation.
     pub id: Option<ConversationId>,
-    /// Take over files beside the events that have changed although no event was added.
+    /// Accept changed files beside the events even if no event is new.
     pub accept_changed_files: bool,
-    /// Take in conversations again that were erased here.
+    /// Accept conversations that were erased here.
     pub accept_erased: bool,
-    /// Take every file for what it is told to be here, without looking.
+    /// Import only this format, and read a file that is named directly as this format. `None` detects the format.
     pub format: Option<SourceFormat>,
 }
 
-/// What became of a conversation that was found.
+/// The result of importing one conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportStatus {
-    /// It is new here, and all of it was taken in.
+    /// It is new, and all of it was imported.
     Imported,
-    /// It is here already, and is the same.
+    /// It is stored already, and is the same.
     Unchanged,
-    /// It was here and has grown; what is new was added.
+    /// It was stored already; new events or accepted changes were added.
     Updated,
-    /// It is new here; something in it could not be an event, or is not as it should be.
+    /// It is new, and was imported with problems.
     Partial,
-    /// It is here and differs; nothing was touched.
+    /// It differs from the stored one, or was erased here; nothing was changed.
     Conflict,
-    /// It could not be read at all.
+    /// It could not be read or stored.
     Failed,
 }
 
@@ -55,34 +55,34 @@ impl ImportStatus {
     }
 }
 
-/// What became of one conversation.
+/// The report on one conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportReport {
-    /// Its id here; `None` where it has none because it failed.
+    /// Its id in this store. `None` if its import failed.
     pub id: Option<ConversationId>,
     /// Where it was found.
     pub path: PathBuf,
-    /// What became of it.
+    /// The result.
     pub status: ImportStatus,
-    /// How many of its events are here now.
+    /// The number of its events that are stored now.
     pub events: u64,
-    /// How many of them this import added.
+    /// The number of events that this import added.
     pub added: u64,
-    /// Payload bytes that this import added.
+    /// The number of payload bytes that this import added.
     pub added_bytes: u64,
-    /// What it is: `openhands`, or another program's log (`claude-code`, ..).
+    /// Its format: `openhands`, `openhands-v0`, or that of another program's log (`claude-code`, ..).
     pub format: &'static str,
-    /// Of another program's log, and of OpenHands V0: how many records it has.
+    /// The number of records, for another program's log and for OpenHands V0; otherwise 0.
     pub records: u64,
-    /// Of another program's log: how many of its records have no counterpart among the kinds of events here and
-    /// are events of a kind of their own, by their type.
+    /// The number of records without a counterpart among the known kinds of events, by their type. Only for
+    /// another program's log and for OpenHands V0.
     pub unread: BTreeMap<String, u64>,
-    /// What is wrong with it, and what was done about that.
+    /// What is wrong with it, and what was done about each problem.
     pub problems: Vec<Problem>,
 }
 
 impl ImportReport {
-    /// The report of what was found, with nothing in it yet.
+    /// Returns a report without counts or problems for a conversation that was found.
     pub(super) fn of(found: &Found, id: Option<ConversationId>, status: ImportStatus) -> Self {
         Self {
             id,
@@ -102,17 +102,17 @@ impl ImportReport {
     }
 }
 
-/// How far an import is.
+/// The progress of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportProgress<'a> {
-    /// The conversation that is read.
+    /// The path of the conversation that is being read.
     pub path: &'a Path,
-    /// Its number, from 0.
+    /// The number of this conversation, from 0.
     pub conversation: usize,
-    /// How many were found.
+    /// The number of conversations that were found.
     pub conversations: usize,
-    /// Events read so far, in all of them.
+    /// The number of events read so far, in all conversations.
     pub events: u64,
-    /// Payload bytes read so far, in all of them.
+    /// The number of payload bytes read so far, in all conversations.
     pub bytes: u64,
 }

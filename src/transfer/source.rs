@@ -1,4 +1,4 @@
-//! One conversation on disk, read: its events in order as they may be stored, and the files beside them.
+//! Reads one conversation from disk: its events in order, as they may be stored, and the files beside them.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -21,25 +21,25 @@ use crate::untrusted;
 /// A conversation on disk.
 pub(super) struct Source<'a> {
     found: &'a Found,
-    /// The name of its folder or file; a sub-agent's, the way to it within the folder it belongs to.
+    /// The name of its folder or file. For a sub-agent, the path within the folder of its parent.
     pub folder: String,
     pub listing: Listing,
 }
 
 /// A file, or an element of a container, that should be an event.
 pub(super) struct Candidate {
-    /// Where it is within the folder.
+    /// Its path within the folder; `file#number` for an element.
     pub path: String,
-    /// The event, or why it is none.
+    /// The event, or the reason why it is not an event.
     pub event: std::result::Result<NewEvent, String>,
-    /// Its file's name, where export would choose another.
+    /// The name of its file, if an export would choose another name.
     pub file: Option<String>,
-    /// What is not as it should be although it is an event.
+    /// Problems that do not keep it from being stored.
     pub problems: Vec<Problem>,
 }
 
 impl Candidate {
-    /// Payload bytes, for progress.
+    /// Returns the number of payload bytes, for the progress.
     pub(super) fn bytes(&self) -> u64 {
         self.event.as_ref().map_or(0, |event| event.payload().len() as u64)
     }
@@ -57,12 +57,13 @@ impl<'a> Source<'a> {
         Ok(Self { found, folder: found.folder.clone(), listing })
     }
 
-    /// The path it is read from, in full.
+    /// Returns the full path that it is read from.
     pub(super) fn place(&self) -> String {
         folder::in_full(&self.found.path)
     }
 
-    /// What the conversation is called where nothing in it tells: its folder, or its file without the ending.
+    /// Returns the conversation's name if its files give none: the name of its folder, or of its file without the
+    /// extension.
     pub(super) fn name(&self) -> String {
         match (&self.found.shape, self.last_name().rsplit_once('.')) {
             (Shape::File, Some((stem, _))) if !stem.is_empty() => stem.to_owned(),
@@ -70,7 +71,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The name of its folder or file, wherever that is.
+    /// Returns the name of its folder or file, without the path to it.
     fn last_name(&self) -> &str {
         self.folder.rsplit('/').next().unwrap_or(&self.folder)
     }
@@ -86,12 +87,12 @@ impl<'a> Source<'a> {
         format!("{}{}", self.root(), layout::BASE_STATE)
     }
 
-    /// The base state, where there is one that can be read, and what is wrong where there is none.
+    /// Returns the base state if it can be read, and otherwise what is wrong.
     pub(super) fn base_state(&self) -> Result<(Option<BaseDocument>, Vec<Problem>)> {
         let path = self.base_state_path();
         let expected = matches!(&self.found.shape, Shape::Files { events_directory, .. } if !events_directory.is_empty());
         if !self.listing.others.contains(&path) {
-            // V0 and the seed had none; of the others only the reference's own layout is incomplete without.
+            // Only the reference's own layout is incomplete without a base state. V0 and the seed had none.
             let missing = expected
                 && self.listing.events.iter().any(|name| layout::is_recognised(name))
                 && self.root().is_empty();
@@ -116,7 +117,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What stands in `meta.json` or `metadata.json`.
+    /// Reads `meta.json` or `metadata.json`. Adds values that are too long to `problems`.
     pub(super) fn meta(&self, problems: &mut Vec<Problem>) -> Result<Meta> {
         for name in ["meta.json", "metadata.json"] {
             let path = format!("{}{name}", self.root());
@@ -125,14 +126,14 @@ impl<'a> Source<'a> {
                 let meta = match read_bounded(&file, META_BYTES_MAX)? {
                     Ok(bytes) => String::from_utf8(bytes).map(|text| Meta::read(&text)).unwrap_or_default(),
                     Err(bytes) => {
-                        let why = format!("it has {bytes} bytes, {META_BYTES_MAX} are read");
+                        let why = format!("it has {bytes} bytes, at most {META_BYTES_MAX} are read");
                         Meta { too_long: vec![why], ..Meta::default() }
                     }
                 };
                 problems.extend(meta.too_long.iter().map(|problem| Problem {
                     path: path.clone(),
                     problem: problem.clone(),
-                    action: "kept as an attachment; that is not taken from it".into(),
+                    action: "kept as an attachment; the value is not used".into(),
                 }));
                 return Ok(meta);
             }
@@ -140,7 +141,7 @@ impl<'a> Source<'a> {
         Ok(Meta::default())
     }
 
-    /// Shows every candidate to `visit`, in order; answers what is around the events of a container.
+    /// Calls `visit` for every candidate, in order. Returns the shape of the container, if there is one.
     pub(super) fn each(
         &self,
         visit: &mut dyn FnMut(Candidate) -> Result<()>,
@@ -160,14 +161,14 @@ impl<'a> Source<'a> {
     }
 
     fn each_file(&self, directory: &str, visit: &mut dyn FnMut(Candidate) -> Result<()>) -> Result<()> {
-        // One counts the files that are there, the other what export will count: the events that are stored.
+        // `order` counts the files that exist. `numbering` counts as an export will: only stored events.
         let (mut order, mut numbering) = (Numbering::default(), Numbering::default());
         let mut ids = HashSet::new();
         let seed = self.listing.events.iter().all(|name| !name.starts_with("event-"));
         for name in &self.listing.events {
             let path = format!("{directory}{name}");
-            let told = layout::read_event_name(name);
-            let index = told.as_ref().map_or(0, |told| told.index);
+            let parsed = layout::read_event_name(name);
+            let index = parsed.as_ref().map_or(0, |parsed| parsed.index);
             let file = self.found.path.join(&path);
             let (event, mut problems) = read_event(&file, name, &path)?;
             if !seed {
@@ -208,7 +209,7 @@ impl<'a> Source<'a> {
         Ok(shape)
     }
 
-    /// Every file to keep beside the events; of those that are too large, `problems` tells.
+    /// Returns every file to keep beside the events. Adds files that are too large to `problems`.
     pub(super) fn files(
         &self,
         problems: &mut Vec<Problem>,
@@ -230,7 +231,7 @@ impl<'a> Source<'a> {
         let keeps_container = shape.is_some_and(|shape| shape.glue.is_none())
             || aside.iter().any(|(path, _)| path.contains('#'));
         if let Some(container) = container.as_ref().filter(|_| keeps_container) {
-            let reason = "its events alone do not make it up again".to_owned();
+            let reason = "it cannot be rebuilt from its events alone".to_owned();
             files.push(folder::measure(folder, container, Some(reason))?);
         }
         for path in &self.listing.others {
@@ -249,7 +250,7 @@ impl<'a> Source<'a> {
         Ok(files)
     }
 
-    /// Where the conversation came from.
+    /// Returns where the conversation came from.
     pub(super) fn origin(
         &self,
         events: u64,
@@ -279,12 +280,12 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What the order of files' names does not keep.
+/// Returns a problem if the index of a file is not the expected one.
 fn order_problem(path: &str, index: u64, expected: u64) -> Option<Problem> {
     let (problem, action) = match index.cmp(&expected) {
         std::cmp::Ordering::Equal => return None,
         std::cmp::Ordering::Less => {
-            (format!("there is another event with the index {index}"), "imported behind the other one")
+            (format!("there is another event with the index {index}"), "imported after the other one")
         }
         std::cmp::Ordering::Greater if index == expected + 1 => {
             (format!("there is no event with the index {expected}"), "imported the events behind the gap")
@@ -297,7 +298,7 @@ fn order_problem(path: &str, index: u64, expected: u64) -> Option<Problem> {
     Some(Problem { path: path.to_owned(), problem, action: action.into() })
 }
 
-/// A file as it is to be kept; where it is too large for that, it is left out and `problems` tells.
+/// Measures a file that is to be kept. If it is too large, returns `None` and adds that to `problems`.
 fn measured(
     folder: &Path,
     path: &str,
@@ -317,7 +318,7 @@ fn measured(
     Ok(None)
 }
 
-/// A file's content, or its size where that is more than `max`.
+/// Returns a file's content, or its size if that is more than `max` bytes.
 fn read_bounded(file: &Path, max: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
     let io = || Error::io("reading", file);
     let (mut content, _) = untrusted::open(file).map_err(io())?;
@@ -326,7 +327,7 @@ fn read_bounded(file: &Path, max: u64) -> Result<std::result::Result<Vec<u8>, u6
         return Ok(Err(size));
     }
     let mut bytes = Vec::new();
-    // It may grow meanwhile.
+    // The file may grow while it is read.
     content.by_ref().take(max + 1).read_to_end(&mut bytes).map_err(io())?;
     Ok(if bytes.len() as u64 > max { Err(bytes.len() as u64) } else { Ok(bytes) })
 }
@@ -341,10 +342,10 @@ fn document_of(
     }
 }
 
-/// An event, or why it is none.
+/// An event, or the reason why it is not an event.
 type Read = std::result::Result<NewEvent, String>;
 
-/// A stand-in for an id that takes little room: two ids that share one only cost a name that is kept needlessly.
+/// Returns a short hash of an id. If two ids have the same hash, a file name is stored needlessly, and nothing else.
 fn hash(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
@@ -364,24 +365,24 @@ fn read_event(file: &Path, name: &str, path: &str) -> Result<(Read, Vec<Problem>
     }
     let Ok(text) = String::from_utf8(bytes) else { return Ok((Err("it is not UTF-8".into()), Vec::new())) };
     let mut problems = Vec::new();
-    let told = layout::read_event_name(name).and_then(|read| read.id);
+    let named_id = layout::read_event_name(name).and_then(|read| read.id);
     let stem = name.strip_suffix(".json").unwrap_or(name);
     let event = event_of(text, || {
-        let id = fallback_id(told.as_deref().unwrap_or(stem));
+        let id = fallback_id(named_id.as_deref().unwrap_or(stem));
         problems.push(Problem {
             path: path.to_owned(),
             problem: "the event has no id".into(),
-            action: format!("it is called {id} here"),
+            action: format!("it gets the id {id} here"),
         });
         id
     });
-    if let (Ok(event), Some(told)) = (&event, &told)
+    if let (Ok(event), Some(named_id)) = (&event, &named_id)
         && problems.is_empty()
-        && layout::event_file(0, event.id().as_str()) != layout::event_file(0, told)
+        && layout::event_file(0, event.id().as_str()) != layout::event_file(0, named_id)
     {
         problems.push(Problem {
             path: path.to_owned(),
-            problem: format!("its name says {told}, the event in it {}", event.id()),
+            problem: format!("its name says {named_id}, but its event has the id {}", event.id()),
             action: "the event's own id counts; the name is kept".into(),
         });
     }
@@ -389,7 +390,7 @@ fn read_event(file: &Path, name: &str, path: &str) -> Result<(Read, Vec<Problem>
 }
 
 fn event_of(text: String, fallback: impl FnOnce() -> EventId) -> Read {
-    // Other agents' lines call their id so.
+    // Lines of other agents have their id in `uuid`.
     let foreign = Object::of(&text).text("uuid").and_then(|id| EventId::new(id.into_owned()).ok());
     NewEvent::keep(text, || foreign.unwrap_or_else(fallback)).map_err(|error| error.to_string())
 }

@@ -1,8 +1,8 @@
-//! Conversations as training sets: one row a branch, its messages and tools in the words of chat completions.
+//! Exports conversations as training sets: one row per branch, with messages and tools as in chat completions.
 //!
 //! A row is what a model was sent and what it answered, from the root of the branch to its tip. Calls without an
-//! answer and answers without a call are left out, as no model may be sent one without the other, and answers
-//! stand right behind their calls.
+//! answer and answers without a call are left out, because no model may be sent one without the other. Answers
+//! follow directly after their calls.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,12 +15,12 @@ use crate::message::{self, ChatFlags};
 use crate::store::Store;
 use crate::view::View;
 
-/// What a row holds.
+/// Options for the contents of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TrainingOptions {
-    /// What the model saw last, forgotten events left out and their summaries in; instead of everything.
+    /// Take only what the model saw last: no forgotten events, but their summaries. Otherwise everything is taken.
     pub view: bool,
-    /// What the model thought, too, as `reasoning_content`.
+    /// Include what the model thought, as `reasoning_content`.
     pub reasoning: bool,
 }
 
@@ -39,19 +39,19 @@ pub struct TrainingRow {
     pub tags: Value,
     /// `openhands`, or the format of the log it is a copy of.
     pub format: String,
-    /// How the conversation ended, or that it has not.
+    /// The conversation's status: how it ended, or that it has not ended.
     pub status: String,
-    /// The models that it used, as far as they are known.
+    /// The models that it used, if they are known.
     pub models: Vec<String>,
     /// The messages.
     pub messages: Vec<Value>,
-    /// The tools that the model was given, as far as the log tells; a tool whose parameters it does not tell has
-    /// none.
+    /// The tools that the model was given, if the log has them. A tool has no parameters here if the log does not
+    /// have them.
     pub tools: Vec<Value>,
 }
 
 impl TrainingRow {
-    /// The row as one JSON object.
+    /// Returns the row as one JSON object.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -69,21 +69,22 @@ impl TrainingRow {
     }
 }
 
-/// How many branches of a conversation made rows, and how many did not.
+/// The number of branches of a conversation that became rows, and of those that did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TrainingCount {
-    /// Rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Branches on which no model says anything, or that lead in a circle or out of the log.
+    /// The number of branches without a message of a model, or whose path is a cycle or leads out of the log.
     pub left_out: u64,
 }
 
-/// Shows the rows of a conversation to `visit`, in the order of their branches' tips.
+/// Calls `visit` for each row of a conversation, in the order of the branches' tips.
 ///
 /// Holds the events of one conversation in memory.
 ///
 /// # Errors
-/// [`Error::UnknownConversation`], [`Error::Undecodable`], and whatever `visit` fails with.
+/// [`Error::UnknownConversation`], [`Error::Undecodable`], [`Error::NoMessages`], [`Error::NotSent`], and any error of
+/// `visit`.
 pub fn training_rows(
     store: &Store,
     id: &ConversationId,
@@ -118,7 +119,7 @@ pub fn training_rows(
             tool_calling: true,
             strings: true,
             reasoning: options.reasoning,
-            // A copy's model was told all of it.
+            // The model of a copied log received long answers of tools whole.
             whole: is_copy,
             ..ChatFlags::default()
         };
@@ -139,7 +140,7 @@ pub fn training_rows(
     Ok(count)
 }
 
-/// The events that a model sees, or that change what it sees, by their place in the log.
+/// Returns the events that a model sees or that change what it sees, by their place in the log.
 fn convertible(store: &Store, id: &ConversationId) -> Result<Vec<Option<Event>>> {
     let mut events = Vec::new();
     store.scan(id, Sequence(0), |stored| {
@@ -168,18 +169,19 @@ fn messages<'e>(
     let view = View::reloaded(events.filter(|event| options.view || !forgets(event)));
     let mut messages = message::messages(view.events())?;
     if options.reasoning {
-        messages.iter_mut().for_each(tell_reasoning);
+        messages.iter_mut().for_each(fill_reasoning);
     }
     if is_copy {
-        // Its records are pieces of replies; between two turns of anybody else there is one reply.
+        // A copy's records are pieces of replies. All pieces between two turns of others are one reply.
         messages = joined(messages);
     }
-    messages.retain(|message| message.role != Role::Assistant || says_something(message));
+    messages.retain(|message| message.role != Role::Assistant || has_content(message));
     Ok(paired(messages))
 }
 
-/// The answers right behind the message with their calls, in the order of the calls: some arrive later, or between
-/// two calls of one reply, and providers take them in no other order.
+/// Moves answers directly after the message with their calls, in the order of the calls.
+///
+/// Some answers arrive later, or between two calls of one reply, and providers accept no other order.
 fn paired(messages: Vec<Message>) -> Vec<Message> {
     let mut answers: HashMap<Text, VecDeque<Message>> = HashMap::new();
     let mut others = Vec::with_capacity(messages.len());
@@ -198,7 +200,7 @@ fn paired(messages: Vec<Message>) -> Vec<Message> {
     paired
 }
 
-/// One message in place of several of the model in a row.
+/// Joins consecutive messages of the model into one message.
 fn joined(messages: Vec<Message>) -> Vec<Message> {
     let mut joined: Vec<Message> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -221,15 +223,15 @@ fn joined(messages: Vec<Message>) -> Vec<Message> {
     joined
 }
 
-fn says_something(message: &Message) -> bool {
-    let speaks = |part: &Content| part.as_text().is_none_or(|text| !text.trim().is_empty());
-    message.content.iter().any(speaks)
+fn has_content(message: &Message) -> bool {
+    let is_seen = |part: &Content| part.as_text().is_none_or(|text| !text.trim().is_empty());
+    message.content.iter().any(is_seen)
         || message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty())
         || message.reasoning_content.as_ref().is_some_and(|text| !text.is_empty())
 }
 
-/// Says as text what the model thought in blocks or items.
-fn tell_reasoning(message: &mut Message) {
+/// Sets `reasoning_content` to what the model thought in blocks or items.
+fn fill_reasoning(message: &mut Message) {
     if message.reasoning_content.is_some() {
         return;
     }
@@ -243,16 +245,16 @@ fn tell_reasoning(message: &mut Message) {
     message.reasoning_content = (!thoughts.is_empty()).then(|| thoughts.join("\n").into());
 }
 
-/// The tools that a system prompt names.
+/// Returns the tools that a system prompt names, as in chat completions.
 fn tools(event: &Event) -> Option<Vec<Value>> {
     let Event::SystemPrompt(prompt) = event else { return None };
     let tool = |tool: &crate::event::ToolDefinition| {
         let mut function = Map::new();
         function.insert("name".into(), json!(&*tool.name()));
         function.insert("description".into(), json!(&*tool.fields.description));
-        let told = tool.fields.mcp_tool.as_ref().and_then(|tool| tool.get("inputSchema").cloned());
+        let mcp_schema = tool.fields.mcp_tool.as_ref().and_then(|tool| tool.get("inputSchema").cloned());
         let schema = tool.fields.input_schema.as_ref();
-        let parameters = told.map(|schema| schema.to_value()).or_else(|| {
+        let parameters = mcp_schema.map(|schema| schema.to_value()).or_else(|| {
             let members = schema?.0.iter().map(|(name, value)| (name.to_string(), value.to_value()));
             Some(Value::Object(members.collect()))
         });

@@ -1,7 +1,7 @@
-//! When to forget, and what: the arithmetic of the reference's summarising condenser, without its model.
+//! Decides when to forget, and what: the arithmetic of the reference's summarising condenser, without its model.
 //!
-//! A condenser looks at a view and answers a [`Plan`]; whoever holds a model has the summary written and
-//! appends the `Condensation`. Source: `events.md` section 5, `runtime.md` section 9.
+//! A condenser checks a view and returns a [`Plan`]. The caller has a model write the summary and appends the
+//! `Condensation`. Source: `docs/reference/view.md#condensers`.
 
 use std::ops::Range;
 
@@ -11,26 +11,26 @@ use crate::event::Event;
 /// A condenser's settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Condenser {
-    /// More entries than this are too many; half of them stay. At least 1.
+    /// The most entries of a view. If there are more, half of this number stay. At least 1.
     pub max_size: usize,
-    /// More tokens than this are too many, whatever the model could take; half of them stay.
+    /// The most tokens of a view, even if the model accepts more. If there are more, half of this number stay.
     pub max_tokens: Option<u64>,
-    /// So many entries at the beginning are never forgotten.
+    /// The number of entries at the beginning that are never forgotten.
     pub keep_first: usize,
-    /// Forgetting less than this share of the view is not worth a summary. Between 0 and 1, both left out.
+    /// The smallest share of the view that is worth a summary. More than 0 and less than 1.
     pub minimum_progress: f64,
-    /// How often a reset is tried. At least 1.
+    /// The number of tries of a reset. At least 1.
     pub reset_attempts: u32,
-    /// What an event's text is cut to, at each further try of a reset, as a share of the try before. Between
-    /// 0 and 1, both left out.
+    /// The length to which each further try of a reset cuts an event's text, as a share of the length in the try
+    /// before. More than 0 and less than 1.
     pub reset_scaling: f64,
 }
 
-/// Why settings are not those of a condenser.
+/// Why the settings of a condenser were rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CondenserError {
-    /// Half the size must leave room for the beginning, a summary and at least one more.
+    /// Half of `max_size` must leave room for the beginning, a summary and at least one more entry.
     #[error("keep_first {keep_first} leaves no room in half of max_size {max_size}")]
     NoRoom {
         /// The entries that are never forgotten.
@@ -41,7 +41,7 @@ pub enum CondenserError {
     /// A share is not between 0 and 1.
     #[error("{setting} must be more than 0 and less than 1")]
     Share {
-        /// Which one.
+        /// The name of the setting.
         setting: &'static str,
     },
     /// A reset has to be tried at least once.
@@ -49,19 +49,19 @@ pub enum CondenserError {
     NoAttempts,
 }
 
-/// How many tokens a view has, for a condenser that minds them.
+/// Counts the tokens of a view, for a condenser that limits them.
 #[derive(Clone, Copy)]
 pub struct Tokens<'c> {
-    /// The most the agent's model takes, where that is known.
+    /// The most tokens that the agent's model accepts, if that is known.
     pub model_limit: Option<u64>,
-    /// Counts the messages of the view's first entries, as many as it is told, with the tools that go along.
+    /// Counts the tokens of the messages of the view's first `n` entries, and of the tools that are sent with them.
     pub count: &'c dyn Fn(usize) -> u64,
 }
 
-/// What asks for a condensation.
+/// The reasons for a condensation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reasons {
-    /// An event did.
+    /// An event requests it.
     pub request: bool,
     /// There are too many tokens.
     pub tokens: bool,
@@ -69,55 +69,55 @@ pub struct Reasons {
     pub events: bool,
 }
 
-/// How much a condensation is needed.
+/// How urgently a condensation is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requirement {
-    /// The run can go on without.
+    /// The run can continue without it.
     Soft,
-    /// It cannot.
+    /// The run cannot continue without it.
     Hard,
 }
 
-/// What is to become of a view.
+/// What to do with a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
-    /// It can be sent as it is.
+    /// Send the view as it is.
     Keep,
-    /// These entries are to be forgotten, and their summary put where the first of them was.
+    /// Forget these entries, and put their summary where the first of them was.
     Forget {
         /// The entries, by index.
         range: Range<usize>,
-        /// How much that is needed; see [`Condenser::without_summary`] for what follows when it fails.
+        /// How urgently this is needed. [`Condenser::without_summary`] returns the next step if it fails.
         requirement: Requirement,
     },
-    /// Nothing can be forgotten the usual way but something must: everything behind the system prompt is to
-    /// be, and a summary put in its place.
+    /// Something must be forgotten, but not in the usual way. Forget everything after the system prompt, and put a
+    /// summary in its place.
     Reset {
         /// The entries, by index.
         range: Range<usize>,
     },
-    /// Something must be forgotten and nothing can be.
+    /// Something must be forgotten, but nothing can be.
     Impossible,
 }
 
-/// Why no entries can be forgotten the usual way.
+/// Why no entries can be forgotten in the usual way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoRange {
-    /// The view may not be cut where enough would be left.
-    #[error("there is no place to cut at or behind entry {from}")]
+    /// The view cannot be cut at `from` or at any place after it.
+    #[error("the view cannot be cut at or after entry {from}")]
     NoCut {
-        /// The first entry that could be the cut.
+        /// The first entry that was tried as the cut.
         from: i64,
     },
-    /// The first place where a cut could begin is not before the one where it would end.
-    #[error("nothing lies between what must stay at the beginning and at the end")]
+    /// The range would be empty: what must stay at the beginning reaches what must stay at the end.
+    #[error("there are no entries between the beginning and the end that must stay")]
     Nothing,
-    /// There would be less progress than the settings want.
-    #[error("{forgotten} of {entries} entries are less than the least progress wanted")]
+    /// Fewer entries would be forgotten than the settings demand.
+    #[error("forgetting {forgotten} of {entries} entries is less than the minimum progress")]
     TooLittle {
-        /// How many would be forgotten.
+        /// The number of entries that would be forgotten.
         forgotten: usize,
-        /// How many there are.
+        /// The number of entries in the view.
         entries: usize,
     },
 }
@@ -137,7 +137,8 @@ impl Default for Condenser {
 }
 
 impl Reasons {
-    /// How much a condensation is needed, if at all: tokens and requests cannot wait, size can.
+    /// Returns how urgently a condensation is needed. `None` if it is not needed. Tokens and requests cannot wait,
+    /// too many entries can.
     #[must_use]
     pub fn requirement(self) -> Option<Requirement> {
         match self {
@@ -159,10 +160,10 @@ impl Condenser {
         reset_scaling: 0.8,
     };
 
-    /// The same settings, if they are those of a condenser.
+    /// Returns the same settings if they are valid.
     ///
     /// # Errors
-    /// [`CondenserError`] for the first that is not.
+    /// [`CondenserError`] for the first invalid setting.
     pub fn checked(self) -> Result<Self, CondenserError> {
         if self.room() <= 0 {
             return Err(CondenserError::NoRoom { keep_first: self.keep_first, max_size: self.max_size });
@@ -177,7 +178,7 @@ impl Condenser {
         if self.reset_attempts == 0 { Err(CondenserError::NoAttempts) } else { Ok(self) }
     }
 
-    /// What is to become of `view`. Without `tokens` nobody minds how many there are.
+    /// Returns what to do with `view`. Without `tokens`, tokens are not limited.
     #[must_use]
     pub fn plan(&self, view: &View, tokens: Option<Tokens<'_>>) -> Plan {
         let Some(requirement) = self.reasons(view, tokens).requirement() else { return Plan::Keep };
@@ -187,7 +188,7 @@ impl Condenser {
         }
     }
 
-    /// What is to become of `view` when entries could not be forgotten, or no summary of them be had.
+    /// Returns what to do with `view` if no entries could be forgotten, or if their summary could not be made.
     #[must_use]
     pub fn without_summary(&self, view: &View, requirement: Requirement) -> Plan {
         let range = system_prompt(view).map_or(0, |index| index + 1)..view.len();
@@ -198,7 +199,7 @@ impl Condenser {
         }
     }
 
-    /// What asks for a condensation of `view`.
+    /// Returns the reasons for a condensation of `view`.
     #[must_use]
     pub fn reasons(&self, view: &View, tokens: Option<Tokens<'_>>) -> Reasons {
         let over = |tokens: Tokens<'_>| {
@@ -211,11 +212,12 @@ impl Condenser {
         }
     }
 
-    /// Which entries of `view` to forget: from the first place behind its beginning where it may be cut, to
-    /// the first one that leaves few enough. The summary goes where they begin.
+    /// Returns which entries of `view` to forget. The range begins at the first place after the protected beginning
+    /// where the view may be cut. It ends at the first such place that leaves few enough entries. The summary goes
+    /// where the range begins.
     ///
     /// # Errors
-    /// [`NoRange`] where there are none, or too few.
+    /// [`NoRange`] if there are no such entries, or too few.
     pub fn range(&self, view: &View, tokens: Option<Tokens<'_>>) -> Result<Range<usize>, NoRange> {
         let reasons = self.reasons(view, tokens);
         let kept = [
@@ -239,8 +241,8 @@ impl Condenser {
         Ok(range)
     }
 
-    /// What each event's text is cut to at each try of a reset, in characters: at first to nothing less than
-    /// it is, then to a share of the `longest` in the view, and so on.
+    /// Returns for each try of a reset the length to which each event's text is cut, in characters. The first try
+    /// cuts nothing (`None`). Each further try cuts to a smaller share of `longest`, the longest text in the view.
     pub fn reset_cuts(&self, longest: usize) -> impl Iterator<Item = Option<usize>> {
         let mut length = longest;
         let scaling = self.reset_scaling;
@@ -251,7 +253,7 @@ impl Condenser {
         std::iter::once(None).chain(further).take(self.reset_attempts as usize)
     }
 
-    /// How many entries may stay at the end of a view that is too long, beside its beginning and a summary.
+    /// Returns how many entries may stay at the end of a view that is too long, beside its beginning and a summary.
     fn room(&self) -> i64 {
         signed(self.max_size / 2) - signed(self.keep_first) - 1
     }
@@ -260,8 +262,8 @@ impl Condenser {
         [self.max_tokens, tokens.model_limit].into_iter().flatten().min()
     }
 
-    /// How many entries at the end of a view can stay for its tokens to be halved: as many as are left by the
-    /// shortest stretch behind its beginning that has enough of them.
+    /// Returns how many entries at the end of a view can stay if its tokens are reduced to half of the limit. It finds
+    /// the shortest stretch after the beginning that has enough tokens, and counts the entries after that stretch.
     fn tail_within(&self, view: &View, tokens: Tokens<'_>) -> usize {
         let first = self.keep_first.min(view.len());
         let rest = view.len() - first;
@@ -293,7 +295,7 @@ fn signed(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The index of the first system prompt, which is never forgotten.
+/// Returns the index of the first system prompt, which is never forgotten.
 fn system_prompt(view: &View) -> Option<usize> {
     view.events().position(|event| matches!(event, Event::SystemPrompt(_)))
 }

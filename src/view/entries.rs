@@ -1,7 +1,7 @@
-//! The entries of a view in their order: found and forgotten by id, put in at an offset.
+//! The entries of a view in their order. They are found and forgotten by id, and inserted at an offset.
 //!
-//! A linked list over slots, with an index by id: forgetting costs what is forgotten and not what stays,
-//! so that a long log with many condensations is folded in one pass.
+//! This is a linked list over slots, with an index by id. The cost of forgetting depends only on the forgotten
+//! entries, so a long log with many condensations is folded in one pass.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use crate::event::Event;
 /// One thing the model sees.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// The event; for the summary of a condensation one that the view made up.
+    /// The event. For the summary of a condensation, an event that the view made.
     pub event: Event,
-    /// Which one it is, counted from 0 in the order they were applied; for a summary that of its condensation.
+    /// The number of the event, from 0 in the order of application. For a summary, the number of its condensation.
     pub place: usize,
 }
 
 impl Entry {
-    /// Its event's id; for a summary the condensation's with `-summary` behind it.
+    /// Returns the id of its event. For a summary, the id of the condensation with `-summary` appended.
     #[must_use]
     pub fn id(&self) -> &str {
         self.event.id().as_str()
@@ -29,16 +29,16 @@ impl Entry {
     }
 }
 
-/// No slot.
+/// The link to no slot.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone)]
 struct Slot {
-    /// `None` in a slot that waits to be used again.
+    /// `None` if the slot is free.
     entry: Option<Entry>,
     before: u32,
     after: u32,
-    /// The next slot whose entry has the same id; a damaged or odd log has some.
+    /// The next slot whose entry has the same id. Only a damaged or unusual log has such entries.
     namesake: u32,
 }
 
@@ -73,12 +73,12 @@ impl Entries {
         })
     }
 
-    /// Adds an entry behind the last one.
+    /// Adds an entry at the end.
     pub(super) fn push(&mut self, entry: Entry) {
         self.link(entry, self.last, NONE);
     }
 
-    /// Puts an entry where `offset` others are before it; behind the last one where there are not as many.
+    /// Inserts an entry after the first `offset` entries, or at the end if there are fewer.
     pub(super) fn insert(&mut self, offset: u64, entry: Entry) {
         if offset >= self.len as u64 {
             return self.push(entry);
@@ -123,12 +123,12 @@ impl Entries {
         self.len += 1;
     }
 
-    /// The link from a slot, or from before the first, onwards.
+    /// Returns the forward link of a slot. For `NONE`, the link to the first slot.
     fn after_of(&mut self, slot: u32) -> &mut u32 {
         if slot == NONE { &mut self.first } else { &mut self.slots[slot as usize].after }
     }
 
-    /// The link from a slot, or from behind the last, back.
+    /// Returns the backward link of a slot. For `NONE`, the link to the last slot.
     fn before_of(&mut self, slot: u32) -> &mut u32 {
         if slot == NONE { &mut self.last } else { &mut self.slots[slot as usize].before }
     }

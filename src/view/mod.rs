@@ -1,15 +1,14 @@
 //! What the model may see: a pure fold over the events of one branch, root first.
 //!
-//! A [`View`] takes one event at a time: what has a message is added, a condensation forgets events and may
-//! leave a summary in their place. That is the **live** view, of a process that never stopped. The
-//! **reloaded** view of the same events is the live one with its properties enforced: the
-//! reference does so whenever it builds a view anew, after a restart or a move of HEAD, and the two differ
-//! wherever the log was stopped between a call and its answer.
+//! A [`View`] takes one event at a time. An event with a message is added. A condensation forgets events and may
+//! put a summary in their place. The result is the **live** view, that of a process that never stopped. The
+//! **reloaded** view of the same events is the live one with its properties enforced. The reference enforces them
+//! whenever it builds a view anew: after a restart or a move of HEAD. The two views differ if the log was stopped
+//! between a call and its answer.
 //!
-//! This room does not know where events are kept, nor what a message looks like. Its invariants: a view
-//! holds no event that was not applied, but for summaries; folding costs what the events and what they
-//! forget hold, and enforcing what the view and its history hold. Source: `events.md` section 5,
-//! `runtime.md` section 9.
+//! This module does not know where events are stored, nor what a message looks like. Its invariants: a view holds
+//! only events that were applied, and summaries. Folding is linear in the events and the events that they forget.
+//! Enforcing is linear in the view and its history. Source: `docs/reference/view.md`.
 
 pub mod condense;
 mod entries;
@@ -36,13 +35,13 @@ pub struct View {
 }
 
 impl View {
-    /// A view of nothing.
+    /// Returns an empty view.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The live view of a branch: every event applied, nothing enforced.
+    /// Returns the live view of a branch: every event is applied, and nothing is enforced.
     #[must_use]
     pub fn live<'e>(branch: impl IntoIterator<Item = &'e Event>) -> Self {
         let mut view = Self::new();
@@ -50,7 +49,7 @@ impl View {
         view
     }
 
-    /// The reloaded view of a branch: every event applied, then the properties enforced.
+    /// Returns the reloaded view of a branch: every event is applied, then the properties are enforced.
     ///
     /// ```
     /// use annals::event::{Unfamiliar, decode};
@@ -74,9 +73,10 @@ impl View {
         view
     }
 
-    /// The view that a process goes on with after a restart: reloaded, but that actions whose calls are `awaited`
-    /// stay, as they do for a process that never stopped. The reference drops them, and then sends the model
-    /// answers to calls that it does not see.
+    /// Returns the view with which a process continues after a restart.
+    ///
+    /// It is the reloaded view, but actions whose calls are `awaited` stay, as they do in a process that never
+    /// stopped. The reference drops them, and then sends the model answers to calls that the model does not see.
     #[must_use]
     pub fn resumed<'e>(
         branch: impl IntoIterator<Item = &'e Event>,
@@ -92,7 +92,7 @@ impl View {
         view
     }
 
-    /// Takes the next event of the branch.
+    /// Applies the next event of the branch.
     pub fn apply(&mut self, event: &Event) {
         let place = self.applied;
         self.applied += 1;
@@ -112,13 +112,14 @@ impl View {
         }
     }
 
-    /// Removes what breaks a property, given everything that happened on the branch.
+    /// Removes the entries that break a property, given all events of the branch.
     pub fn enforce(&mut self, history: &History) {
         property::enforce(&mut self.entries, history);
     }
 
-    /// The view enforced over itself, as if nothing had happened but what it shows: complete enough to be
-    /// sent while tools are still at work, which this view need not be.
+    /// Returns the view with its properties enforced as if only the events that it shows had happened.
+    ///
+    /// The result can be sent while tools are still at work. This view itself may not be complete enough for that.
     #[must_use]
     pub fn snapshot(&self) -> Self {
         let mut snapshot = Self { unhandled_request: false, ..self.clone() };
@@ -128,53 +129,53 @@ impl View {
         snapshot
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What the model sees, in order.
+    /// Returns the entries that the model sees, in order.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter()
     }
 
-    /// The events that the model sees, in order; summaries among them.
+    /// Returns the events that the model sees, in order, including summaries.
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.entries().map(|entry| &entry.event)
     }
 
-    /// Their ids, in order.
+    /// Returns the ids of these events, in order.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.entries().map(Entry::id)
     }
 
-    /// How many events were applied.
+    /// Returns the number of events that were applied.
     #[must_use]
     pub fn applied(&self) -> usize {
         self.applied
     }
 
-    /// Whether someone asked for a condensation and none has come since.
+    /// Returns whether a condensation was requested and none has come since.
     #[must_use]
     pub fn has_unhandled_request(&self) -> bool {
         self.unhandled_request
     }
 
-    /// Where the view may be cut without breaking a property.
+    /// Returns the places where the view may be cut without breaking a property.
     #[must_use]
     pub fn indices(&self) -> Indices {
         property::indices(&self.entries)
     }
 }
 
-/// Two views are equal when the model sees the same and awaits the same.
+/// Two views are equal if their entries are equal and both or neither have an unhandled request.
 impl PartialEq for View {
     fn eq(&self, other: &Self) -> bool {
         self.unhandled_request == other.unhandled_request && self.entries().eq(other.entries())

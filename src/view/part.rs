@@ -1,37 +1,37 @@
-//! What an event is to a view: whether the model sees it, and what it hangs together with.
+//! The role of an event in a view: whether the model sees it, and which other events it belongs to.
 
 use crate::event::{Condensation, Event};
 
-/// What something in a view is, as far as its properties have to know.
+/// The role of an entry in a view, as far as the properties must know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part<'e> {
     /// A tool call.
     Action {
-        /// The provider's name for the call.
+        /// The provider's id of the call.
         call: &'e str,
-        /// The model's reply it came from; those of one reply are a batch.
+        /// The id of the model's reply that it came from. The actions of one reply are a batch.
         response: &'e str,
         /// Whether it carries thinking blocks, which begin a tool loop.
         thinks: bool,
     },
-    /// What answers a tool call: a result, an error in its place, a refusal.
+    /// An answer to a tool call: a result, an error in its place, or a rejection.
     Answer {
-        /// The provider's name for the call.
+        /// The provider's id of the call.
         call: &'e str,
     },
     /// Anything else: the system prompt, a message, a summary.
     Said,
 }
 
-/// What an event does to a view.
+/// The effect of an event on a view.
 pub(super) enum Effect<'e> {
-    /// It is seen, at the end.
+    /// The event is added at the end.
     See(Part<'e>),
-    /// Others are forgotten.
+    /// Other events are forgotten.
     Condense(&'e Condensation),
-    /// Someone waits for a condensation.
+    /// A condensation is requested.
     Request,
-    /// Nothing.
+    /// The view does not change.
     Nothing,
 }
 
@@ -68,7 +68,7 @@ impl<'e> Effect<'e> {
 }
 
 impl<'e> Part<'e> {
-    /// What an event in a view is. Nothing gets into one that is not seen, so the last arm is never met.
+    /// Returns the role of an event in a view. A view holds only events that are seen, so the last arm is never used.
     pub(super) fn of(event: &'e Event) -> Self {
         match Effect::of(event) {
             Effect::See(part) => part,

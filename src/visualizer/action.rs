@@ -1,4 +1,4 @@
-//! What the agent asked for: why, how risky it is, and the call in the words of its tool.
+//! Draws what the agent asked for: the reason, the risk, and the call in the words of its tool.
 
 use super::Face;
 use super::files::{self, Edit};
@@ -9,7 +9,7 @@ use crate::event::json::Raw;
 use crate::event::tool::{DelegateCommand, TaskCommand, TerminalAction};
 use crate::event::{ACPToolCallEvent, Action, ActionEvent, Risk};
 
-/// What models are made to add to every call; it has members of its own in the event.
+/// Arguments that models must add to every call. They are left out, because the event has members of its own for them.
 const ADDED: &[&str] = &["security_risk", "summary"];
 
 pub(super) fn action(event: &ActionEvent, page: &mut Page) -> Face {
@@ -17,7 +17,7 @@ pub(super) fn action(event: &ActionEvent, page: &mut Page) -> Face {
         let (risk, colour) = risk(&event.security_risk);
         page.line(Line::new("Risk: ", Style::BOLD).with(risk, Style::BOLD.in_colour(colour)));
     }
-    // Where the model gives none, the reference makes one up of the call itself, which is shown anyway.
+    // If the model gives no summary, the reference makes one from the call, which is shown anyway.
     let made_up = format!("{}: {{", event.tool_name);
     let summary = event.summary.as_deref().filter(|summary| !summary.starts_with(&made_up));
     page.field("Summary", summary.unwrap_or_default(), Style::PLAIN);
@@ -43,7 +43,7 @@ pub(super) fn action(event: &ActionEvent, page: &mut Page) -> Face {
     Face::block(title, Colour::Blue).of(&event.tool_name).with_metrics()
 }
 
-/// A risk in a word, and its colour.
+/// Returns a risk in one word, and its colour.
 pub(super) fn risk(risk: &Risk) -> (String, Colour) {
     let colour = match risk {
         Risk::Low => Colour::Green,
@@ -54,7 +54,7 @@ pub(super) fn risk(risk: &Risk) -> (String, Colour) {
     (risk.as_str().to_owned(), colour)
 }
 
-/// Arguments as the model wrote them, which may be no JSON.
+/// Adds arguments as the model wrote them. They may be invalid JSON.
 fn arguments(text: &str, page: &mut Page) {
     match Raw::parse(text) {
         Ok(value) if value.is_object() => page.members(value, ADDED),
@@ -62,7 +62,7 @@ fn arguments(text: &str, page: &mut Page) {
     }
 }
 
-/// Adds what is done, and to what.
+/// Adds a line with what is done, and to what.
 fn verb(verb: &str, object: &str, page: &mut Page) {
     page.line(Line::new(format!("{verb} "), Style::BOLD.in_colour(Colour::Cyan)).with(object, Style::PLAIN));
 }
@@ -211,7 +211,7 @@ fn call(action: &Action, page: &mut Page) {
     }
 }
 
-/// Adds a shell command behind a prompt, and how it is run.
+/// Adds a shell command after a prompt, and how it is run.
 fn command(action: &TerminalAction, page: &mut Page) {
     let prompt = Style::BOLD.in_colour(Colour::Green);
     if action.command.trim().is_empty() {
@@ -242,7 +242,7 @@ fn search(tool: &str, pattern: &str, path: Option<&str>, include: Option<&str>, 
     verb(tool, &format!("`{pattern}`{place}{files}"), page);
 }
 
-/// A call that an external agent made, and what came of it.
+/// Draws a call that an external agent made, and its result.
 pub(super) fn acp_tool_call(event: &ACPToolCallEvent, page: &mut Page) -> Face {
     page.line(Line::new(&*event.title, Style::BOLD));
     let status = event.status.as_deref().unwrap_or("no status");

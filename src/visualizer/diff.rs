@@ -1,39 +1,39 @@
-//! What changed between two texts, line by line.
+//! The changes between two texts, line by line.
 //!
-//! The shortest script of lines taken out and put in (Myers, "An O(ND) Difference Algorithm and Its
-//! Variations", 1986), in hunks with some lines around them. Texts that differ in more than
-//! [`CHANGES_MAX`] lines are told as all out, all in; nothing takes time without a bound.
+//! The result is the shortest script of removed and added lines (Myers, "An O(ND) Difference Algorithm and Its
+//! Variations", 1986), in hunks with some lines around them. If texts differ in more than [`CHANGES_MAX`] lines,
+//! all old lines are removed and all new ones are added, so that the time is bounded.
 
-/// The most lines that are taken out and put in one by one.
+/// The most changes of a script that is searched for.
 const CHANGES_MAX: usize = 1000;
 
-/// What becomes of a line.
+/// What happens to a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// It stays.
     Keep,
-    /// It is taken out.
+    /// It is removed.
     Remove,
-    /// It is put in.
+    /// It is added.
     Add,
 }
 
 /// Changes that are near each other, with the lines around them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hunk<'a> {
-    /// Its first line in the old text, 1-based; the line before it where it has none there.
+    /// Its first line in the old text, 1-based. If it has no lines there, the line before it.
     pub old_start: usize,
-    /// How many lines it has there.
+    /// The number of its lines in the old text.
     pub old_lines: usize,
-    /// Its first line in the new text, 1-based; the line before it where it has none there.
+    /// Its first line in the new text, 1-based. If it has no lines there, the line before it.
     pub new_start: usize,
-    /// How many lines it has there.
+    /// The number of its lines in the new text.
     pub new_lines: usize,
     /// The lines, in order.
     pub lines: Vec<(Change, &'a str)>,
 }
 
-/// The hunks that lead from `old` to `new`, each with up to `context` unchanged lines before and after.
+/// Returns the hunks that lead from `old` to `new`, each with up to `context` unchanged lines before and after.
 pub(super) fn hunks<'a>(old: &'a str, new: &'a str, context: usize) -> Vec<Hunk<'a>> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let script = script(&old, &new);
@@ -54,7 +54,7 @@ pub(super) fn hunks<'a>(old: &'a str, new: &'a str, context: usize) -> Vec<Hunk<
     let (mut at, mut old_line, mut new_line) = (0, 1, 1);
     let mut hunks = Vec::with_capacity(ranges.len());
     for (from, to) in ranges {
-        // Only kept lines stand between hunks.
+        // There are only unchanged lines between hunks.
         (old_line, new_line, at) = (old_line + from - at, new_line + from - at, to);
         let lines = script[from..to].to_vec();
         let count = |gone: Change| lines.iter().filter(|(change, _)| *change != gone).count();
@@ -72,7 +72,7 @@ pub(super) fn hunks<'a>(old: &'a str, new: &'a str, context: usize) -> Vec<Hunk<
     hunks
 }
 
-/// Every line of both texts and what becomes of it.
+/// Returns every line of both texts and what happens to it.
 fn script<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Change, &'a str)> {
     let same = |(a, b): &(&&str, &&str)| a == b;
     let before = old.iter().zip(new).take_while(same).count();
@@ -91,7 +91,7 @@ fn script<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Change, &'a str)> {
     script
 }
 
-/// The shortest script; `None` where it has more than [`CHANGES_MAX`] changes.
+/// Returns the shortest script. `None` if it has more than [`CHANGES_MAX`] changes.
 fn shortest<'a>(a: &[&'a str], b: &[&'a str]) -> Option<Vec<(Change, &'a str)>> {
     // `reach[offset + k]` is how far into `a` the best path on diagonal `k` (place in a - place in b) gets.
     let most = (a.len() + b.len()).min(CHANGES_MAX);
@@ -99,7 +99,7 @@ fn shortest<'a>(a: &[&'a str], b: &[&'a str]) -> Option<Vec<(Change, &'a str)>> 
     let mut reach = vec![0_usize; 2 * offset + 1];
     let mut trace = Vec::new();
     for changes in 0..=most {
-        // Diagonals that `changes` changes can lead to, and one on either side to come from.
+        // The diagonals that `changes` changes can reach, and one more on each side, from which a change can come.
         trace.push(reach[offset - changes - 1..=offset + changes + 1].to_vec());
         for step in 0..=changes {
             let place = offset - changes + 2 * step;
@@ -119,7 +119,7 @@ fn shortest<'a>(a: &[&'a str], b: &[&'a str]) -> Option<Vec<(Change, &'a str)>> 
     None
 }
 
-/// The script that led to the end of both texts, from what was within reach before each change.
+/// Returns the script that led to the end of both texts, from the reach before each change.
 fn walk_back<'a>(a: &[&'a str], b: &[&'a str], trace: &[Vec<usize>]) -> Vec<(Change, &'a str)> {
     let (mut x, mut y) = (a.len(), b.len());
     let mut script = Vec::with_capacity(x.max(y));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_without_anything_in_common_are_told_at_once() {
+    fn texts_without_common_lines_are_replaced_whole() {
         let text = |word: &str| (0..5000).map(|n| format!("{word}{n}\n")).collect::<String>();
         let (old, new) = (text("a"), text("b"));
         let [hunk] = &*hunks(&old, &new, 3) else { panic!() };

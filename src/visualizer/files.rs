@@ -1,4 +1,4 @@
-//! Files as they are viewed and changed: the edit that is asked for, and the change that came of it.
+//! Draws how files are viewed and changed: the edit that was requested, and the change that was made.
 
 use super::layout::columns;
 use super::page::Page;
@@ -8,10 +8,10 @@ use crate::event::tool::{
     PlanningFileEditorObservation,
 };
 
-/// Unchanged lines around a change that was made.
+/// The number of unchanged lines around a change that was made.
 const CONTEXT: usize = 3;
 
-/// What the editor is asked to do.
+/// A request to the editor.
 pub(super) struct Edit<'a> {
     command: &'a EditorCommand,
     path: &'a str,
@@ -75,12 +75,12 @@ impl Edit<'_> {
     }
 }
 
-/// Adds lines that are to be put in.
+/// Adds lines that an edit inserts.
 pub(super) fn added(text: &str, page: &mut Page) {
     page.text_by_line(text, |_, line| Line::new(format!("+{line}"), Colour::Green));
 }
 
-/// Adds lines that are to be taken out, and those in their place.
+/// Adds lines that an edit removes, and the lines in their place.
 pub(super) fn replaced(old: &str, new: &str, page: &mut Page) {
     page.text_by_line(old, |_, line| Line::new(format!("-{line}"), Colour::Red));
     added(new, page);
@@ -94,7 +94,7 @@ pub(super) struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// Adds the change; whether there was one to show.
+    /// Adds the change. Returns whether there was one to show.
     pub(super) fn draw(&self, page: &mut Page) -> bool {
         let (old, new) = (self.old.unwrap_or_default(), self.new.unwrap_or_default());
         if old == new {
@@ -145,7 +145,7 @@ pub(super) fn commit(commit: &Commit, page: &mut Page) {
     }
 }
 
-/// Adds names, one a line, with what is known of each behind it.
+/// Adds names, one per line, each with what is known about it.
 pub(super) fn names<'n>(names: impl Iterator<Item = (&'n str, String)>, page: &mut Page) {
     let list: Vec<(&str, String)> = names.collect();
     let widest = list.iter().map(|(name, _)| columns(name)).max().unwrap_or(0).min(60);

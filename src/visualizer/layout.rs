@@ -1,4 +1,4 @@
-//! Columns: how wide text is, where it is cut and where it goes on in the next row.
+//! Columns: how wide text is, where it is cut and where it is wrapped.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use super::style::{Line, Span, Style};
 /// Columns between tab stops.
 const TAB: usize = 8;
 
-/// How many columns `text` takes.
+/// Returns the number of columns that `text` takes.
 #[must_use]
 pub fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// `text`, or as much of it as fits with `…` in `width` columns.
+/// Returns `text`, or the part of it that fits in `width` columns together with `…`.
 #[must_use]
 pub fn cut(text: &str, width: usize) -> Cow<'_, str> {
     if columns(text) <= width {
@@ -35,7 +35,7 @@ pub fn cut(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// `line` with spaces in place of its tabs, whose stops are every eight columns.
+/// Returns `line` with spaces in place of its tabs. There is a tab stop every eight columns.
 pub(super) fn expand_tabs(line: &str) -> Cow<'_, str> {
     if !line.contains('\t') {
         return Cow::Borrowed(line);
@@ -54,8 +54,8 @@ pub(super) fn expand_tabs(line: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// `line` in rows of at most `width` columns: broken behind a space where there is one in the last half of
-/// the row, else anywhere.
+/// Returns `line` in rows of at most `width` columns. A row is broken after a space if there is one in its last half,
+/// otherwise anywhere.
 pub(super) fn wrap(line: Line, width: usize) -> Vec<Line> {
     if line.width() <= width {
         return vec![line];
@@ -83,7 +83,7 @@ pub(super) fn wrap(line: Line, width: usize) -> Vec<Line> {
         let end = if is_last || fits { end } else { space.unwrap_or(end) };
         rows.push(gather(&characters[from..end]));
         from = end;
-        // The space that a row ends at is not seen; it does not begin the next one.
+        // The space at which a row ends is not shown, and it does not begin the next row.
         if !is_last && characters.get(from).is_some_and(|(next, _)| *next == ' ') {
             from += 1;
         }
@@ -91,7 +91,7 @@ pub(super) fn wrap(line: Line, width: usize) -> Vec<Line> {
     rows
 }
 
-/// Characters of one style after another make a span.
+/// Joins consecutive characters of one style into spans, and removes trailing spaces.
 fn gather(characters: &[(char, Style)]) -> Line {
     let mut spans: Vec<Span> = Vec::new();
     for (character, style) in characters {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_goes_on_in_the_next_row() {
+    fn a_long_line_is_wrapped() {
         assert_eq!(rows("short", 10), ["short"]);
         assert_eq!(rows("one two three", 10), ["one two", "three"]);
         assert_eq!(rows("exactly ten", 7), ["exactly", "ten"]);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_says_so() {
+    fn a_cut_is_marked() {
         assert_eq!(cut("abc", 3), "abc");
         assert_eq!(cut("abcd", 3), "ab…");
         assert_eq!(cut("日本語", 4), "日…");

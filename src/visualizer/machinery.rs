@@ -1,4 +1,4 @@
-//! What happened around the agent: failures of a run, state updates, hooks, judgements of risk, telemetry.
+//! Draws what happened around the agent: failures of a run, state updates, hooks, risk analyses, telemetry.
 
 use super::action::risk;
 use super::observation::classification;
@@ -14,9 +14,9 @@ use crate::event::{
 };
 use crate::state::{Stats, Usage};
 
-/// How much of a value is shown in a remark, in columns.
+/// The most columns of a value that is shown in a remark.
 const VALUE: usize = 100;
-/// How much of an id is enough to know it by, in characters.
+/// The number of characters that are enough to recognise an id.
 const SHORT_ID: usize = 8;
 
 pub(super) fn failure(
@@ -39,11 +39,11 @@ pub(super) fn state_update(event: &ConversationStateUpdateEvent, page: &mut Page
         "execution_status" | "agent_status" => page.line(status(&value.as_str().unwrap_or_default())),
         "stats" => page.line(Line::new(stats(value), Style::PLAIN)),
         "full_state" => {
-            let told = value.get("execution_status").and_then(Raw::as_str).unwrap_or_default();
+            let word = value.get("execution_status").and_then(Raw::as_str).unwrap_or_default();
             let cost = value.get("stats").map_or_else(String::new, |value| format!(", {}", stats(value)));
-            page.line(status(&told).with(cost, Style::PLAIN));
+            page.line(status(&word).with(cost, Style::PLAIN));
         }
-        // A server of its own wrote the fields themselves.
+        // Some servers write the fields as members of the event, without a key.
         "" if value.text() == "{}" && !event.extra.is_empty() => {
             let fields = event.extra.iter().map(|(name, value)| format!("{name}: {}", value.text()));
             page.line(Line::new(one_line(&fields.collect::<Vec<_>>().join(", "), VALUE), Style::PLAIN));
@@ -68,7 +68,7 @@ fn status(word: &str) -> Line {
     Line::new(word, colour)
 }
 
-/// The sum of cumulative figures, in short.
+/// Returns the sum of cumulative figures, in short form.
 fn stats(stats: Raw<'_>) -> String {
     let sum = Usage::of(&Stats::read(stats).combined());
     let (input, output) = (abbreviated(sum.prompt_tokens), abbreviated(sum.completion_tokens));
@@ -107,7 +107,7 @@ pub(super) fn hook(event: &HookExecutionEvent, page: &mut Page) -> Face {
     page.field("Reason", &text(&event.reason), Style::PLAIN);
     page.field("Error", &text(&event.error), Style::from(Colour::Red));
     page.field("Told to the model", &text(&event.additional_context), Style::PLAIN);
-    // What it answers by the hooks' protocol is told above.
+    // An answer in the hooks' protocol is already shown above.
     let is_answer = event.reason.is_some() || event.additional_context.is_some();
     if !(is_answer && event.stdout.trim_start().starts_with('{')) {
         page.field("Printed", &event.stdout, Style::DIM);
@@ -139,13 +139,13 @@ pub(super) fn streaming_delta(event: &StreamingDeltaEvent, page: &mut Page) -> F
     Face::remark("Streaming", Colour::Blue)
 }
 
-/// Whatever it is: what looks like its text, or else all that it holds.
+/// Draws an event that is not understood: what looks like its text, or otherwise all its members.
 pub(super) fn unknown(event: &Unknown, page: &mut Page) -> Face {
     if let Some(fault) = &event.fault {
         page.line(Line::new(format!("not as its kind is: {fault}"), Style::DIM.in_colour(Colour::Red)));
     }
     let payload = event.payload.text();
-    // What OpenHands V0 wrote has its kind in other members.
+    // Events of OpenHands V0 have their kind in other members.
     let kind = Envelope::read(payload).map_or_else(|_| event.kind.to_string(), |(envelope, _)| envelope.kind);
     let line = transcript::Line::read(&kind, &Object::of(payload));
     let text = line.to_text();

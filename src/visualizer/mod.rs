@@ -1,10 +1,10 @@
-//! What an event looks like to a person: every kind of event becomes a [`Drawing`].
+//! Draws events for people: every kind of event becomes a [`Drawing`].
 //!
-//! Titles, colours and contents follow the reference's own visualizer (`runtime.md` section 15). What that one
-//! leaves out (errors of a run, interruptions, hooks, judgements of risk, state updates, token counts) is drawn
-//! too, in a line where a line will do. A drawing is a value; this room prints nothing, reads nothing and does
-//! not know where events are kept or how colours are made. Invariant: no text of an event, however it was
-//! written, brings a control character into a drawing.
+//! Titles, colours and contents follow the reference's own visualizer (`docs/reference/visualizer.md`). The events that
+//! it leaves out (errors of a run, interruptions, hooks, risk analyses, state updates, token counts) are drawn too, in
+//! one line if that is enough. A drawing is a value: this module prints nothing, reads nothing, and does not know where
+//! events are stored or how colours are made. Invariant: no text of an event, however it was written, brings a control
+//! character into a drawing.
 //!
 //! ```
 //! use annals::event::{Given, upcast};
@@ -44,24 +44,24 @@ use crate::event::{Event, Source};
 use crate::state::Spent;
 use page::Page;
 
-/// Columns of a title's rule where nothing says how many there are.
+/// The columns of a title's rule if no width is given.
 const RULE: usize = 80;
-/// Columns that lines stand to the right of titles.
+/// The number of columns by which lines are indented below titles.
 const INDENT: usize = 2;
 
-/// How drawings are made.
+/// Options for drawings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Columns a row may have; `None` where lines are not to be wrapped.
+    /// The most columns of a row. `None` if lines are not to be wrapped.
     pub width: Option<usize>,
-    /// Lines a text may have before it is folded in its middle; 0 for any number.
+    /// The most lines of a text. The middle of a longer text is folded. 0 for no limit.
     pub lines_max: usize,
-    /// Leave out what the person said, who knows it.
+    /// Leave out the messages of the person, who knows them already.
     pub skip_user_messages: bool,
 }
 
 impl Default for Options {
-    /// 80 columns, 20 lines a text, everyone's messages.
+    /// 80 columns, 20 lines per text, all messages.
     fn default() -> Self {
         Self { width: Some(RULE), lines_max: 20, skip_user_messages: false }
     }
@@ -72,28 +72,28 @@ impl Default for Options {
 pub enum Form {
     /// A rule with the title, the lines below it, the metrics below them.
     Block,
-    /// A remark: the title and the first line beside it, others below.
+    /// A remark: the title with the first line beside it, and the other lines below.
     Remark,
 }
 
-/// What an event looks like.
+/// The drawing of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drawing {
-    /// What it is: `Agent Action`.
+    /// What the event is: `Agent Action`.
     pub title: String,
-    /// What of that: the tool, the hook's point, the field; may be empty.
+    /// What the event concerns: the tool, the hook's point, the field. It may be empty.
     pub subject: String,
     /// The title's colour.
     pub colour: Colour,
     /// How much room it takes.
     pub form: Form,
-    /// What it says, folded and wrapped.
+    /// The contents, folded and wrapped.
     pub lines: Vec<Line>,
-    /// Tokens and cost, a line where it fits in one; none where nothing is known or the kind has none.
+    /// Tokens and cost, in one line if they fit. Empty if they are not known or the kind has none.
     pub metrics: Vec<Line>,
 }
 
-/// What a kind gives its drawing besides lines.
+/// The parts of a drawing, besides its lines, that depend on the kind of event.
 struct Face {
     title: String,
     subject: String,
@@ -122,9 +122,9 @@ impl Face {
     }
 }
 
-/// Draws an event of any kind, with what was known of usage right after it.
+/// Draws an event of any kind, with the usage that was known right after it.
 ///
-/// `None` only for a person's message where `options` skip those.
+/// `None` only for a person's message, if `options` skip them.
 #[must_use]
 pub fn draw(event: &Event, spent: &Spent, options: &Options) -> Option<Drawing> {
     let mut page = Page::new(options);
@@ -174,8 +174,8 @@ pub fn draw(event: &Event, spent: &Spent, options: &Options) -> Option<Drawing> 
 }
 
 impl Drawing {
-    /// The drawing in rows, `note` (a place, a time) at the right of the first one. A rule is `width` columns
-    /// long, or 80.
+    /// Returns the drawing in rows, with `note` (a place, a time) at the right of the first row. A rule is `width`
+    /// columns long, or 80.
     #[must_use]
     pub fn rows(&self, width: Option<usize>, note: &str) -> Vec<Line> {
         let (width, note) = (width.unwrap_or(RULE), one_line(note, RULE));
@@ -213,7 +213,7 @@ impl Drawing {
         rows
     }
 
-    /// Title and subject behind a mark, in at most `width` columns as far as the title allows.
+    /// Returns title and subject after a mark. They take at most `width` columns, unless the title is longer.
     fn head(&self, mark: &str, width: usize) -> Line {
         let head = Line::new(mark, self.colour).with(&*self.title, Style::BOLD.in_colour(self.colour));
         let room = width.saturating_sub(head.width() + 3);
@@ -222,7 +222,7 @@ impl Drawing {
     }
 }
 
-/// A line of an event's own words never stands where a title does, so that none can be made up.
+/// Indents a line. Text of an event never begins where a title begins, so that an event cannot fake a title.
 fn indented(line: &Line) -> Line {
     let mut row = Line::new(" ".repeat(INDENT), Style::PLAIN);
     row.spans.extend(line.spans.iter().cloned());

@@ -1,4 +1,4 @@
-//! What came back: results in the words of their tools, errors, refusals.
+//! Draws what came back: results in the words of their tools, errors, rejections.
 
 use super::Face;
 use super::files::{self, Change};
@@ -11,8 +11,9 @@ use crate::event::{
     RejectionSource, UserAction, UserRejectObservation,
 };
 
-/// Output that a model is told whole; of longer output it is told the ends (`runtime.md` section 14).
-const TOLD_BYTES_MAX: usize = 30_000;
+/// The longest output that a model receives whole. Of longer output it receives both ends
+/// (`docs/reference/tools.md#terminal`).
+const SENT_BYTES_MAX: usize = 30_000;
 
 pub(super) fn observation(event: &ObservationEvent, page: &mut Page) -> Face {
     let (content, is_error) = event.observation.content();
@@ -20,7 +21,7 @@ pub(super) fn observation(event: &ObservationEvent, page: &mut Page) -> Face {
         page.line(Line::new("✗ error", Style::BOLD.in_colour(Colour::Red)));
     }
     let form = match &event.observation {
-        // What they say was said by the action.
+        // Their text was already shown with the action.
         Observation::Think(_) if !is_error => Face::remark,
         Observation::Finish(_) if !is_error => Face::remark,
         Observation::Think(_) | Observation::Finish(_) => {
@@ -39,8 +40,8 @@ pub(super) fn observation(event: &ObservationEvent, page: &mut Page) -> Face {
     form("Observation".to_owned(), Colour::Yellow).of(&event.tool_name)
 }
 
-/// Adds a result in the words of its tool; whether that says it all, so that what the model was told need
-/// not be repeated.
+/// Adds a result in the words of its tool. Returns whether this is complete, so that the text for the model need not
+/// be repeated.
 fn result(observation: &Observation, page: &mut Page) -> bool {
     match observation {
         Observation::Terminal(result) => {
@@ -168,7 +169,7 @@ fn terminal(result: &TerminalObservation, page: &mut Page) {
     for part in &result.content {
         match part.as_text() {
             Some(text) => {
-                // A bar that was drawn over and over becomes a line each time.
+                // A progress bar overwrites its line. Each of its states becomes a line here.
                 let text = text.replace("\r\n", "\n").replace('\r', "\n");
                 page.text_by_line(&text, |_, line| Line::new(line, warning(line)));
             }
@@ -178,7 +179,7 @@ fn terminal(result: &TerminalObservation, page: &mut Page) {
         }
     }
     let code = result.exit_code.unwrap_or(result.metadata.exit_code);
-    // What the suffix says of a command that ended is said below.
+    // If the command ended, the line below shows what the suffix says.
     if code == -1 || result.timeout {
         page.text(result.metadata.suffix.trim(), Style::from(Colour::Yellow));
     }
@@ -191,14 +192,14 @@ fn terminal(result: &TerminalObservation, page: &mut Page) {
     if let Some(folder) = &result.metadata.working_dir {
         line = line.with(format!(" in {folder}"), Style::DIM);
     }
-    let told: usize = result.content.iter().filter_map(Content::as_text).map(str::len).sum();
-    if let Some(folder) = result.full_output_save_dir.as_ref().filter(|_| told > TOLD_BYTES_MAX) {
+    let sent: usize = result.content.iter().filter_map(Content::as_text).map(str::len).sum();
+    if let Some(folder) = result.full_output_save_dir.as_ref().filter(|_| sent > SENT_BYTES_MAX) {
         line = line.with(format!(", all of it in {folder}"), Style::DIM);
     }
     page.line(line);
 }
 
-/// The colour of a line of output that speaks of errors or warnings, or is a traced command.
+/// Returns the style of a line of output: coloured if it mentions errors or warnings, or is a traced command.
 fn warning(line: &str) -> Style {
     let lower = line.to_lowercase();
     if ["error", "failed", "exception", "traceback"].iter().any(|word| lower.contains(word)) {
@@ -225,7 +226,7 @@ fn tasks(tasks: &[TaskItem], page: &mut Page) {
     }
 }
 
-/// A task behind the mark of its status. The title is taken as it is.
+/// Returns the mark of a task's status, followed by the title as it is.
 #[must_use]
 pub fn task_line(title: &str, status: &TaskStatus) -> Line {
     let (mark, colour, style) = match status {
@@ -267,7 +268,7 @@ pub(super) fn agent_error(event: &AgentErrorEvent, page: &mut Page) -> Face {
     Face::block("Agent Error", Colour::Red).of(&event.tool_name).with_metrics()
 }
 
-/// Adds what kind of failure it is, where someone has said.
+/// Adds the kind of a failure and what can be done, if they are known.
 pub(super) fn classification(failure: &ErrorClassification, page: &mut Page) {
     let mut words = Vec::new();
     if failure.kind != FailureKind::Unknown {

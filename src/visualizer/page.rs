@@ -1,4 +1,4 @@
-//! A drawing's lines as they are written: every text made harmless, folded and wrapped on its way in.
+//! The lines of a drawing. Every text is made harmless, folded and wrapped when it is added.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,16 @@ use super::style::{Colour, Line, Style};
 use crate::event::Content;
 use crate::event::json::Raw;
 
-/// Rows that one line may take where texts are folded.
+/// The most rows of one line if texts are folded.
 const ROWS_OF_A_LINE: usize = 4;
-/// Columns that are kept for how much of a line is left out.
+/// The columns for the remark on how much of a line is left out.
 const REMARK: usize = 24;
-/// Columns of a row where nothing is wrapped.
+/// The columns of a row if lines are not wrapped.
 const COLUMNS: usize = 200;
 /// The longest text that starts with `data:` and is still shown, in bytes.
 const DATA_URL_BYTES_MAX: usize = 120;
 
-/// The lines of a drawing. Nothing gets in but through here.
+/// The lines of a drawing. Text can only be added by its methods.
 pub(super) struct Page {
     options: Options,
     lines: Vec<Line>,
@@ -30,12 +30,12 @@ impl Page {
         Self { options: *options, lines: Vec::new() }
     }
 
-    /// Columns of a row.
+    /// Returns the number of columns of a row.
     pub(super) fn room(&self) -> usize {
         self.options.width.map_or(COLUMNS, |width| width.saturating_sub(super::INDENT).max(1))
     }
 
-    /// Writes with texts folded to `lines` lines, where they are folded at all.
+    /// Calls `write` with texts folded to `lines` lines, unless texts are not folded at all.
     pub(super) fn folded(&mut self, lines: usize, write: impl FnOnce(&mut Self)) {
         let most = self.options.lines_max;
         self.options.lines_max = most.min(lines);
@@ -47,7 +47,7 @@ impl Page {
         self.lines
     }
 
-    /// Adds a line; one that is too long goes on below.
+    /// Adds a line. A line that is too long is wrapped, if there is a width.
     pub(super) fn line(&mut self, mut line: Line) {
         for span in &mut line.spans {
             if let Cow::Owned(changed) = single(&span.text) {
@@ -63,13 +63,13 @@ impl Page {
         }
     }
 
-    /// Adds a text, folded where it is long.
+    /// Adds a text. A long text is folded.
     pub(super) fn text(&mut self, text: &str, style: impl Into<Style>) {
         let style = style.into();
         self.text_by_line(text, |_, line| Line::new(line, style));
     }
 
-    /// Adds a text whose lines each have a look of their own; `look` also gets a line's place, 0-based.
+    /// Adds a text. `look` styles each line; it also receives the line's place, 0-based.
     pub(super) fn text_by_line(&mut self, text: &str, look: impl Fn(usize, &str) -> Line) {
         let clean = harmless(text);
         let lines: Vec<&str> = clean.trim_end().lines().collect();
@@ -85,8 +85,8 @@ impl Page {
         }
     }
 
-    /// How many of `lines` lines are shown first, and how many behind them are left out. What comes last is
-    /// shown too: a program's last words count most.
+    /// Returns how many of `lines` lines are shown first, and how many after them are left out. The last lines are
+    /// shown too, because the end of a program's output matters most.
     fn fold(&self, lines: usize) -> (usize, usize) {
         let most = self.options.lines_max;
         if most == 0 || lines <= most + 1 {
@@ -110,7 +110,7 @@ impl Page {
         Cow::Owned(format!("{kept} {left} more characters"))
     }
 
-    /// Adds `name: text`, below the name where the text has several lines; nothing where it is empty.
+    /// Adds `name: text`. A text of several lines goes below the name. An empty text adds nothing.
     pub(super) fn field(&mut self, name: &str, text: &str, style: impl Into<Style>) {
         let (text, label) = (text.trim_end(), Style::BOLD.in_colour(Colour::Cyan));
         if text.is_empty() {
@@ -126,7 +126,7 @@ impl Page {
         }
     }
 
-    /// Adds a text under a heading; nothing where it is empty.
+    /// Adds a text under a heading. An empty text adds nothing.
     pub(super) fn section(&mut self, name: &str, text: &str, style: impl Into<Style>) {
         if !text.trim().is_empty() {
             self.line(Line::new(format!("{name}:"), Style::BOLD));
@@ -134,7 +134,7 @@ impl Page {
         }
     }
 
-    /// Adds a JSON value under a name: a text as it is, anything else as JSON.
+    /// Adds a JSON value under a name: a string as text, any other value as JSON. `null` adds nothing.
     pub(super) fn value(&mut self, name: &str, value: Raw<'_>) {
         match value.as_str() {
             Some(text) if text.is_empty() => self.field(name, "\"\"", Style::DIM),
@@ -145,7 +145,7 @@ impl Page {
         }
     }
 
-    /// Adds the members of a JSON object but for those `left_out`; any other value as it is.
+    /// Adds the members of a JSON object, except those in `left_out`. Adds any other value as it is.
     pub(super) fn members(&mut self, value: Raw<'_>, left_out: &[&str]) {
         if value.is_object() {
             for (name, member) in value.members().filter(|(name, _)| !left_out.contains(&&**name)) {
@@ -156,7 +156,7 @@ impl Page {
         }
     }
 
-    /// Adds the parts of a message or a result; whether there were any that can be seen.
+    /// Adds the parts of a message or a result. Returns whether any of them can be seen.
     pub(super) fn content(&mut self, content: &[Content], style: impl Into<Style>) -> bool {
         let (style, before) = (style.into(), self.lines.len());
         for part in content {
@@ -180,7 +180,7 @@ impl Page {
         self.lines.len() > before
     }
 
-    /// Adds what changed from `old` to `new`, with the numbers of the lines.
+    /// Adds the changes from `old` to `new`, with line numbers.
     pub(super) fn diff(&mut self, old: &str, new: &str, context: usize) {
         let mut script = Vec::new();
         for hunk in diff::hunks(old, new, context) {
@@ -199,7 +199,7 @@ impl Page {
         self.patch(&script.join("\n"));
     }
 
-    /// Adds a patch, its lines in the colours of what they do.
+    /// Adds a patch. The colour of each line shows what the line does.
     pub(super) fn patch(&mut self, patch: &str) {
         self.text_by_line(patch, |_, line| {
             let style = match line.as_bytes().first() {
@@ -213,7 +213,7 @@ impl Page {
     }
 }
 
-/// `text` without line breaks, which no line has; the white space around one becomes a space.
+/// Returns `text` on one line. Line breaks and tabs, with the white space around them, become one space.
 fn single(text: &str) -> Cow<'_, str> {
     let clean = harmless(text);
     if !clean.contains(['\n', '\t']) {
@@ -223,13 +223,13 @@ fn single(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.join(" "))
 }
 
-/// `text` harmless and on one line, for titles.
+/// Returns `text` harmless and on one line, for titles.
 pub(super) fn title(text: &str) -> String {
     super::harmless::one_line(text, 80)
 }
 
-/// A picture's address as it is shown: `[image/png, 12 kB]` for one that holds it, else the address; any
-/// other text as it is.
+/// Returns a picture's address as it is shown: `[image/png, 12 kB]` if the address contains the picture, otherwise
+/// the address. Returns any other text as it is.
 pub(super) fn pictured(text: &str) -> Cow<'_, str> {
     if let Some((head, data)) = text.strip_prefix("data:").and_then(|rest| rest.split_once(','))
         && text.len() > DATA_URL_BYTES_MAX
@@ -242,12 +242,12 @@ pub(super) fn pictured(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// How many bytes base64 text stands for.
+/// Returns the number of bytes that a base64 text encodes.
 pub(super) fn decoded_bytes(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
 
-/// Bytes as a person reads them.
+/// Returns a number of bytes in a form that is easy to read.
 pub(super) fn size(bytes: usize) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),

@@ -1,4 +1,4 @@
-//! What was said: messages, the system prompt, summaries of what was forgotten.
+//! Draws messages, the system prompt, and summaries of forgotten events.
 
 use super::page::{Page, title};
 use super::style::{Colour, Line, Style};
@@ -8,11 +8,11 @@ use crate::event::{
     ToolDefinition,
 };
 
-/// How many lines of a system prompt are shown where texts are folded: it is much the same in all conversations.
+/// The lines of a system prompt that are shown if texts are folded. The prompt is similar in all conversations.
 const PROMPT_LINES: usize = 6;
-/// How much of a tool's description is shown, in columns.
+/// The most columns of a tool's description that are shown.
 const DESCRIPTION: usize = 100;
-/// How much of a tool's schema is shown, in columns.
+/// The most columns of a tool's schema that are shown.
 const SCHEMA: usize = 200;
 
 pub(super) fn message(event: &MessageEvent, page: &mut Page) -> Face {
@@ -73,7 +73,7 @@ pub(super) fn system_prompt(event: &SystemPromptEvent, page: &mut Page) -> Face 
     Face::block("System Prompt", Colour::Magenta)
 }
 
-/// What a tool takes; built-in ones do not write it down.
+/// Returns the arguments that a tool takes. Built-in tools do not record them.
 fn schema(tool: &ToolDefinition) -> Option<String> {
     let of_server = tool.fields.mcp_tool.as_ref().and_then(|tool| tool.get("inputSchema"));
     let of_client = tool.fields.input_schema.as_ref().map(|schema| {
@@ -88,10 +88,10 @@ pub(super) fn condensation(event: &Condensation, page: &mut Page) -> Face {
     let events = if forgotten == 1 { "event" } else { "events" };
     page.line(Line::new(format!("{forgotten} {events} forgotten"), Style::BOLD));
     if let Some(summary) = &event.summary {
-        // Without a place the summary is in no view (`runtime.md` section 9).
+        // Without a place the summary is in no view (`docs/reference/view.md#fold`).
         let name = match event.summary_offset {
             Some(place) => format!("Summary in their place, at {place}"),
-            None => "Summary, in no place".into(),
+            None => "Summary, in no view".into(),
         };
         page.section(&name, summary, Style::PLAIN);
     }
@@ -103,14 +103,14 @@ pub(super) fn summary(summary: &str, page: &mut Page) -> Face {
     Face::block("Condensation Summary", Colour::White)
 }
 
-/// What a model thought, in whichever form it came; only what can be read.
+/// Adds what a model thought, in any form. Sealed thinking is only mentioned.
 pub(super) fn thoughts(reasoning: Option<&str>, blocks: &[Thinking], page: &mut Page) {
     if let Some(reasoning) = reasoning {
         page.section("Reasoning", reasoning, Style::from(Colour::Grey));
     }
     for block in blocks {
         match block {
-            // Providers give the same thinking in both forms.
+            // Providers can give the same thinking in both forms.
             Thinking::Shown(block)
                 if reasoning.is_none_or(|reasoning| reasoning.trim() != block.thinking.trim()) =>
             {
@@ -142,7 +142,7 @@ pub(super) fn critic(result: Option<&CriticResult>, page: &mut Page) {
     page.text(result.message.as_deref().unwrap_or_default(), Style::DIM);
 }
 
-/// Adds a text as people and models write it, headings and `**stress**` in bold.
+/// Adds a text that a person or a model wrote, with headings and `**stress**` in bold.
 pub(super) fn prose(text: &str, page: &mut Page) {
     page.text_by_line(text, |_, line| {
         if line.starts_with('#') {
@@ -158,7 +158,7 @@ pub(super) fn prose(text: &str, page: &mut Page) {
     });
 }
 
-/// What stands before the first `**stress**` of a line, the stress itself and what follows.
+/// Returns the text before the first `**stress**` of a line, the stress itself, and the text after it.
 fn stressed(line: &str) -> Option<(&str, &str, &str)> {
     let from = line.find("**")?;
     let length = line[from + 2..].find("**").filter(|length| *length > 0)?;

@@ -1,25 +1,25 @@
-//! Styled text: what a drawing is made of. How a colour looks is for whoever shows it.
+//! Styled text, of which drawings are made. The program that shows a drawing decides how a colour looks.
 
 /// A colour, by the names that terminals give them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Colour {
-    /// Failures, what was taken away.
+    /// Failures, removals.
     Red,
-    /// Success, what was added.
+    /// Success, additions.
     Green,
-    /// What tools answer.
+    /// Answers of tools.
     Yellow,
-    /// A person paused.
+    /// A pause by a person.
     BrightYellow,
-    /// What a person says.
+    /// Messages of a person.
     Gold,
-    /// What the agent says and does.
+    /// Messages and actions of the agent.
     Blue,
-    /// The machinery around it.
+    /// Events around the agent.
     Magenta,
     /// Labels, places in a diff.
     Cyan,
-    /// What was forgotten.
+    /// Condensations.
     White,
     /// Thoughts, remarks.
     Grey,
@@ -47,7 +47,7 @@ impl Colour {
 /// How a piece of text looks; the default is plain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
-    /// Its colour; `None` for that of the text around it.
+    /// Its colour. `None` for the colour of the text around it.
     pub colour: Option<Colour>,
     /// Bold.
     pub bold: bool,
@@ -58,21 +58,21 @@ pub struct Style {
 }
 
 impl Style {
-    /// Nothing special.
+    /// Plain text.
     pub const PLAIN: Self = Self { colour: None, bold: false, dim: false, italic: false };
     /// Bold.
     pub const BOLD: Self = Self { bold: true, ..Self::PLAIN };
     /// Dim.
     pub const DIM: Self = Self { dim: true, ..Self::PLAIN };
 
-    /// The same in a colour.
+    /// Returns the same style in a colour.
     #[must_use]
     pub const fn in_colour(mut self, colour: Colour) -> Self {
         self.colour = Some(colour);
         self
     }
 
-    /// The same in italics.
+    /// Returns the same style in italics.
     #[must_use]
     pub const fn in_italics(mut self) -> Self {
         self.italic = true;
@@ -103,13 +103,13 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line of one piece.
+    /// Returns a line of one piece.
     #[must_use]
     pub fn new(text: impl Into<String>, style: impl Into<Style>) -> Self {
         Self::default().with(text, style)
     }
 
-    /// The same line with one more piece; an empty one is left out.
+    /// Returns the line with one more piece. An empty piece is left out.
     #[must_use]
     pub fn with(mut self, text: impl Into<String>, style: impl Into<Style>) -> Self {
         let text = text.into();
@@ -119,13 +119,13 @@ impl Line {
         self
     }
 
-    /// The text alone.
+    /// Returns the text without styles.
     #[must_use]
     pub fn plain(&self) -> String {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 
-    /// How many columns it takes.
+    /// Returns the number of columns that it takes.
     #[must_use]
     pub fn width(&self) -> usize {
         self.spans.iter().map(|span| super::layout::columns(&span.text)).sum()

@@ -4,8 +4,8 @@ use super::layout::columns;
 use super::style::{Colour, Line, Style};
 use crate::state::{Spent, Usage};
 
-/// `1234` as `1.23K`: two decimals at most, in thousands, millions and thousands of millions, as the
-/// reference abbreviates.
+/// Abbreviates a number as the reference does: `1234` becomes `1.23K`. It has at most two decimals, in thousands,
+/// millions or billions.
 #[must_use]
 pub fn abbreviated(number: u64) -> String {
     let (value, unit) = match number {
@@ -18,7 +18,7 @@ pub fn abbreviated(number: u64) -> String {
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// The lines below a drawing, broken between the figures; none where no usage is known.
+/// Returns the lines below a drawing, broken between the figures. There are none if no usage is known.
 pub(super) fn lines(spent: &Spent, width: Option<usize>) -> Vec<Line> {
     let Some(total) = spent.total else { return Vec::new() };
     let rate = |usage: &Usage| {
@@ -65,9 +65,9 @@ mod tests {
         lines(&spent, None).iter().map(Line::plain).collect()
     }
 
-    /// The figures that SDK 1.58 prints, but for a second space before its `reasoning`.
+    /// The figures that SDK 1.58 prints, without the second space before its `reasoning`.
     #[test]
-    fn the_line_is_that_of_the_reference() {
+    fn the_line_equals_that_of_the_reference() {
         let tokens = |prompt, completion, read, reasoning| Usage {
             prompt_tokens: prompt,
             completion_tokens: completion,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_not_torn_apart() {
+    fn a_line_is_broken_between_figures() {
         let spent = Spent {
             total: Some(Usage { prompt_tokens: 1, completion_tokens: 2, ..Usage::default() }),
             request: None,

@@ -209,7 +209,7 @@ fn refusals_end_with_1_and_say_the_way_out() {
         (vec!["--db", "none.db", "list"], "there is no such file", "--db none.db import FOLDER"),
         (vec!["--db", ".", "list"], "it is a folder", "name a file in it"),
         (vec!["import", "nowhere"], "nowhere", "No such file"),
-        (vec!["list", "--since", "soon"], "is no time", "2026-01-31"),
+        (vec!["list", "--since", "soon"], "is not a time", "2026-01-31"),
         (vec!["rebuild", "everything"], "there is no projection", "tool_calls"),
         (vec!["search", "!!"], "no letter or digit", ""),
         (vec!["nonsense"], "unrecognized subcommand", "--help"),

@@ -151,7 +151,10 @@ fn what_is_said_to_one_that_rests_is_heard_when_it_is_resumed() {
     let desk = Desk::new([Answer::text("One."), Answer::text("Two."), Answer::text("Three.")]);
     desk.run(&[]);
     let id = desk.id();
-    assert_eq!(desk.done(&["send", &id, "and then?"]), format!("said; `annals resume {id}` goes on\n"));
+    assert_eq!(
+        desk.done(&["send", &id, "and then?"]),
+        format!("sent; `annals resume {id}` runs the agent\n")
+    );
     assert!(desk.done(&["resume", &id]).contains("Two."));
     assert!(desk.server.seen()[1].text.contains("and then?"));
     assert!(desk.done(&["resume", &id, "go on"]).contains("Three."));
@@ -196,7 +199,7 @@ async fn a_run_of_another_process_is_paused_and_heard_and_never_run_twice() {
     let (code, _, errors) = desk.says(&["resume", &id]);
     assert_eq!(code, 1);
     assert!(errors.contains("is running already") && errors.contains("annals pause"), "{errors}");
-    assert!(desk.done(&["send", &id, "by the way"]).contains("the run that is under way hears of it"));
+    assert!(desk.done(&["send", &id, "by the way"]).contains("the running agent receives it"));
     assert_eq!(desk.done(&["pause", &id]), "paused\n");
     desk.server.release();
     let (code, out, _) = told(&child.wait_with_output().unwrap());

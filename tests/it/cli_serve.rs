@@ -162,7 +162,10 @@ fn a_wrong_file_of_settings_is_told_of_without_its_keys() {
     let said = refusal("[serve]\nprot = 8000\n");
     assert!(said.contains("server.toml") && said.contains("prot"), "{said}");
     let said = refusal("[serve]\napi_keys = \"sk-very-secret\"\n");
-    assert!(said.contains("under api_keys") && !said.contains("very-secret"), "{said}");
+    assert!(
+        said.contains("the value of api_keys has the wrong type") && !said.contains("very-secret"),
+        "{said}"
+    );
     let (_, said) = program.fails(&["serve", "--config", "nowhere.toml"]);
     assert!(said.contains("there is no file nowhere.toml"), "{said}");
 }

@@ -276,12 +276,12 @@ fn what_stands_beside_the_events_cannot_be_forged_unseen() {
             "talk",
             "move 1 of HEAD is not what change",
         ),
-        ("UPDATE archived_conversation SET archived_at = 1", "kept", "the word that it is archived is not"),
-        ("INSERT INTO arrival VALUES (1, '/tmp', 5)", "talk", "the word that it is on its way in is there"),
+        ("UPDATE archived_conversation SET archived_at = 1", "kept", "the record that it is archived is not"),
+        ("INSERT INTO arrival VALUES (1, '/tmp', 5)", "talk", "the record of its unfinished import is there"),
         ("UPDATE repair SET done = 'nothing'", "talk", "the receipt of repair 1 is not what change"),
         ("DELETE FROM repair", "talk", "the receipt of repair 1 is gone"),
         ("DELETE FROM change WHERE conversation = 1", "talk", "the title is there, and no change says so"),
-        ("DELETE FROM change WHERE conversation = 1 AND number = 2", "talk", "change 2 is missing from what"),
+        ("DELETE FROM change WHERE conversation = 1 AND number = 2", "talk", "change 2 is missing from its"),
         (
             "UPDATE change SET actor = 'nobody' WHERE conversation = 1 AND number = 2",
             "talk",
@@ -302,10 +302,10 @@ fn what_stands_beside_the_events_cannot_be_forged_unseen() {
     }
     // Rows of no event, and an archived payload that stands ready for an event that is not archived.
     for (sql, what) in [
-        ("INSERT INTO event_file VALUES (9999, 'x')", "names of files are of events that are not there"),
+        ("INSERT INTO event_file VALUES (9999, 'x')", "file names belong to events that do not exist"),
         (
             "INSERT INTO archived_payload SELECT 1, bytes, content FROM archived_payload LIMIT 1",
-            "archived payloads are of events that are not archived",
+            "archived payloads belong to events that are not archived",
         ),
     ] {
         let (scratch, store) = written();
@@ -521,7 +521,7 @@ fn rows_that_no_index_has_and_entries_without_a_row_are_told() {
     drop(store);
     beneath(&scratch, "conversation", "UPDATE alias SET id = 'talks' WHERE id = 'talk'");
     let told = verify(&scratch.open_still()).findings;
-    assert_told(&told, Some("talks"), "looked for by its id it is not there");
+    assert_told(&told, Some("talks"), "it is not found by its id");
     assert_told(&told, None, "the structure is damaged");
     // An index that is another one's, without the event it should have.
     let (scratch, store) = written();

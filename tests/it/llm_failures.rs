@@ -127,7 +127,7 @@ async fn success_with_an_error_inside_is_an_error() {
     assert_eq!(listen(&client).await.0.unwrap_err().code(), "LLMRateLimitError");
     let garbage = ask(&client).await.unwrap_err();
     assert_eq!(garbage.code(), "LLMServiceUnavailableError");
-    assert!(garbage.to_string().contains("no JSON: <html>"), "{garbage}");
+    assert!(garbage.to_string().contains("not JSON: <html>"), "{garbage}");
     assert_eq!(ask(&client).await.unwrap_err().code(), "LLMNoResponseError");
 }
 

@@ -335,7 +335,7 @@ fn what_is_redacted_or_archived_arrives_so_that_it_verifies() {
     assert_eq!(statuses(&again), [CopyStatus::Unchanged, CopyStatus::Unchanged]);
     let told: Vec<_> = again.iter().flat_map(|report| &report.problems).collect();
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("redacted there and stand in full here"), "{told:?}");
+    assert!(told[0].contains("are redacted in the source, but not in the target"), "{told:?}");
     assert_sound(&late.store);
     // What comes behind it brings no line of the list along that the events here do not tell.
     source.append("other", &[pause("c")]);
@@ -354,7 +354,7 @@ fn what_was_erased_does_not_come_back() {
     for rename in [false, true] {
         let reports = carry_with(&source, &target, CopyOptions { rename, dry_run: false });
         assert_eq!((reports[0].status, &reports[0].renamed), (CopyStatus::Erased, &None));
-        assert!(reports[0].problems[0].starts_with("it was erased there"), "{reports:?}");
+        assert!(reports[0].problems[0].starts_with("it was erased in the target"), "{reports:?}");
     }
     assert_eq!(target.ids(), []);
 }

@@ -306,7 +306,7 @@ fn a_redacted_payload_that_is_changed_again_is_found() {
     let found = tamper(&format!(
         "UPDATE event SET redacted_digest = x'{digest}', payload = replace(payload, 'of no', 'of some') WHERE id = 'o'"
     ));
-    assert!(found[0].1.contains("the administrative log does not"), "{found:?}");
+    assert!(found[0].1.contains("the administrative log has no receipt"), "{found:?}");
 }
 
 #[test]

@@ -97,7 +97,7 @@ async fn a_reader_that_keeps_the_log_is_named_in_the_figures_and_on_standard_err
     drop(db);
     log.set_len(bytes).unwrap();
     let line = said.next_line().await.unwrap().expect("the end of it");
-    assert!(line.contains("begins anew"), "{line}");
+    assert!(line.contains("can restart again"), "{line}");
     assert!(!figures().await.contains("annals_wal_readers{"));
     server.end().await;
 }

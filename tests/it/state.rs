@@ -1,5 +1,5 @@
-//! Derived state: every comparable answer of the golden conversations, the automaton of `runtime.md` section 16.1,
-//! and the fold's properties.
+//! Derived state: every comparable answer of the golden conversations, the automaton of
+//! `docs/reference/seeds.md#derived-state`, and the fold's properties.
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Circles: what the real SDK's detector said behind every event of a log (`tests/golden/stuck`), and the table of
-//! `runtime.md` section 4.
+//! examples in `docs/reference/stuck.md#examples`.
 
 use annals::event::{Event, Unfamiliar, decode};
 use annals::stuck::{Detector, Pattern, Thresholds, Verdict, pattern};

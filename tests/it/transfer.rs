@@ -930,8 +930,8 @@ fn damage(tree: &mut Tree, harm: &Harm) {
     }
 }
 
-/// What the reference's loader reads of a folder (`events.md` section 7): of the files whose names it knows,
-/// the run of indices from 0 on; of two with one index, whichever it lists last.
+/// What the reference's loader reads of a folder (`docs/reference/files.md#loading`): of the files whose names it
+/// knows, the run of indices from 0 on; of two with one index, whichever it lists last.
 fn reference_keeps(tree: &Tree) -> Vec<Vec<Vec<u8>>> {
     let mut by_index: Vec<Vec<Vec<u8>>> = Vec::new();
     for index in 0.. {

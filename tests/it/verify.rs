@@ -120,9 +120,9 @@ fn guards_that_are_gone_or_changed_are_named() {
     let told = |name: &str, what: &str| Finding {
         conversation: None,
         sequence: None,
-        what: format!("the guard {name} is {what}: other programs can change the log"),
+        what: format!("the guard {name} {what}: other programs can change the log"),
     };
-    assert_eq!(verify(&store).findings, GUARDS.map(|name| told(name, "missing")));
+    assert_eq!(verify(&store).findings, GUARDS.map(|name| told(name, "is missing")));
 
     let (scratch, store, _) = written();
     scratch
@@ -132,7 +132,7 @@ fn guards_that_are_gone_or_changed_are_named() {
              CREATE TRIGGER event_delete_guard BEFORE DELETE ON event WHEN 0 BEGIN SELECT RAISE(ABORT, 'no'); END;",
         )
         .unwrap();
-    assert_eq!(verify(&store).findings, [told("event_delete_guard", "not what it was")]);
+    assert_eq!(verify(&store).findings, [told("event_delete_guard", "was changed")]);
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn whatever_is_changed_is_found_where_it_was_changed() {
         (
             "DELETE FROM base_state WHERE conversation = 1",
             whole,
-            "there is a history of a base state that is not there",
+            "the base state is missing, but its history is there",
         ),
         (
             "UPDATE base_state SET document = '{' WHERE conversation = 1",
@@ -329,7 +329,8 @@ fn a_payload_that_claims_to_have_been_taken_out_is_told() {
     let forge = "UPDATE event SET redacted_digest = ?1, payload = '{\"id\":\"c\",\"kind\":\"ActionEvent\"}' WHERE id = 'c'";
     db.execute(forge, [digest.0]).unwrap();
     let findings = verify(&store).findings;
-    let what = "it says that it is redacted, and the administrative log does not: it was changed".to_owned();
+    let what =
+        "it is marked as redacted, but the administrative log has no receipt: it was changed".to_owned();
     assert!(
         findings.contains(&Finding { conversation: Some(talk), sequence: Some(Sequence(2)), what }),
         "{findings:#?}"

@@ -1,14 +1,14 @@
-//! What can go wrong with a program that speaks the protocol.
+//! The failures of an agent program that speaks the Agent Client Protocol.
 
 use serde_json::Value;
 
-/// How much of what went wrong is told, in characters.
+/// The longest description of a failure, in characters.
 const DETAIL_CHARACTERS_MAX: usize = 500;
 
-/// The code by which a program says that somebody has to log in.
+/// The JSON-RPC error code of a program that requires a login.
 const AUTH_REQUIRED: i64 = -32000;
 
-/// Words by which a failure says that somebody has to log in.
+/// Words in an error message which mean that a login is required.
 const AUTH: &[&str] = &[
     "unauthorized",
     "invalid api key",
@@ -18,54 +18,54 @@ const AUTH: &[&str] = &[
     "please run /login",
 ];
 
-/// What can go wrong.
+/// A failure of the program or of its settings.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcpError {
     /// The program cannot be started.
     #[error("{0}")]
     Spawn(String),
-    /// It refused.
-    #[error("{}", told(*code, message, data))]
+    /// The program answered a request with an error.
+    #[error("{}", refusal_text(*code, message, data))]
     Refused {
-        /// JSON-RPC's number.
+        /// The JSON-RPC error code.
         code: i64,
-        /// In its words.
+        /// The program's error message.
         message: String,
-        /// What else it says of it; null for nothing.
+        /// Further details from the program; null if there are none.
         data: Value,
     },
-    /// It did not come up in time.
+    /// The program did not start in time.
     #[error("ACP server startup timed out after {0:.0}s.")]
     StartupTimeout(f64),
-    /// It has ended, or cannot be reached any more.
+    /// The program has ended, or cannot be reached any more.
     #[error("{0}")]
     Gone(String),
-    /// The agent's settings ask for what only other agents have.
+    /// The agent's settings ask for something that only other kinds of agents support.
     #[error("ACPAgent does not support {0}; the ACP server manages its own")]
     Unsupported(&'static str),
     /// The agent's settings name no program.
     #[error("the agent's acp_command names no program")]
     NoCommand,
-    /// The call was given up.
+    /// The call was cancelled.
     #[error("the call was cancelled")]
     Cancelled,
 }
 
 impl AcpError {
-    /// What is told of it: cut to a length that an event shows.
+    /// Returns the failure's text, cut to a length that fits into an event.
     #[must_use]
     pub fn detail(&self) -> String {
         self.to_string().chars().take(DETAIL_CHARACTERS_MAX).collect()
     }
 
-    /// Whether the same may work a little later.
+    /// Returns whether a retry may succeed.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Refused { code: -32603, .. } | Self::Gone(_))
     }
 
-    /// The code of the event where the program did not come up.
+    /// Returns the code of the error event for a program that failed to start.
     #[must_use]
     pub fn startup_code(&self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl AcpError {
         }
     }
 
-    /// The code of the event where a turn failed.
+    /// Returns the code of the error event for a failed turn.
     #[must_use]
     pub fn turn_code(&self) -> &'static str {
         let text = self.to_string().to_lowercase();
@@ -103,15 +103,15 @@ impl AcpError {
     }
 }
 
-fn told(code: i64, message: &str, data: &Value) -> String {
+fn refusal_text(code: i64, message: &str, data: &Value) -> String {
     let more = match data {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Object(members) => {
-            let said = ["message", "details", "detail", "error"]
+            let text = ["message", "details", "detail", "error"]
                 .iter()
                 .find_map(|name| members.get(*name)?.as_str());
-            said.map_or_else(|| data.to_string(), str::to_owned)
+            text.map_or_else(|| data.to_string(), str::to_owned)
         }
         other => other.to_string(),
     };

@@ -1,10 +1,11 @@
-//! Agents that are programs of their own and speak the Agent Client Protocol: how they are started and spoken to, and
-//! what their words become.
+//! Agents that are separate programs and speak the Agent Client Protocol: starting them, sending them requests, and
+//! reading their updates.
 //!
-//! Lines of JSON-RPC 2.0 over pipes. What the program may ask of us is little: its permissions are granted, files and
-//! terminals it has its own. Invariant: whatever it writes, a line, a turn and what is kept of it are bounded.
+//! The protocol is lines of JSON-RPC 2.0 over pipes. The program may ask Annals for little: its permission requests are
+//! granted, and it uses its own files and terminals. Invariant: the length of a line, of a turn and of the kept outputs
+//! is bounded, whatever the program writes.
 //!
-//! Source: `runtime.md` section 13, and agentclientprotocol.com, version 1.
+//! Source: `docs/reference/acp.md`, and agentclientprotocol.com, version 1.
 
 mod failure;
 mod peer;

@@ -1,4 +1,4 @@
-//! What an agent's settings say of its program.
+//! The settings of an agent that is a separate program.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use super::AcpError;
 use crate::agent::AgentDocument;
 use crate::event::json::Raw;
 
-/// The kind of an agent that is a program.
+/// The kind of an agent that is a separate program.
 pub const KIND: &str = "ACPAgent";
 
-/// How a program is started and spoken to.
+/// The command, session options and timeouts of an agent program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AcpSettings {
     /// The program and its arguments.
@@ -20,19 +20,19 @@ pub struct AcpSettings {
     pub session_mode: Option<String>,
     /// The model to set in a session.
     pub model: Option<String>,
-    /// A session to go on with, whatever was written down.
+    /// The session to resume. It takes precedence over the recorded session.
     pub resume: Option<String>,
-    /// How long a turn may be silent.
+    /// The longest time in a turn without an update.
     pub prompt_timeout: Duration,
-    /// How long it may take to come up.
+    /// The longest time until the program has started.
     pub startup_timeout: Duration,
 }
 
 impl AcpSettings {
-    /// Reads them; `None` for an agent that is no program.
+    /// Reads the settings. `None` if the agent is not a separate program.
     ///
     /// # Errors
-    /// [`AcpError::NoCommand`], and [`AcpError::Unsupported`] for tools and condensers.
+    /// [`AcpError::NoCommand`], and [`AcpError::Unsupported`] if the agent has tools or a condenser.
     pub fn read(agent: &AgentDocument) -> Result<Option<Self>, AcpError> {
         if &*agent.kind() != KIND {
             return Ok(None);
@@ -67,7 +67,7 @@ impl AcpSettings {
         }))
     }
 
-    /// The agent's servers in the protocol's form. One at an address is handed on only where the program takes such.
+    /// Returns the agent's MCP servers in the protocol's form. Servers with a URL are left out unless `takes_http`.
     #[must_use]
     pub fn servers(config: &Value, takes_http: bool) -> Value {
         let config = config.get("mcpServers").unwrap_or(config);

@@ -1,66 +1,66 @@
-//! One turn: what the program says of it, piece by piece.
+//! One turn of the program, assembled from its updates.
 
 use serde_json::Value;
 
 use crate::message::{CLIPPED, clip};
 
-/// How much text of a turn is kept, in bytes.
+/// The most text that is kept of a turn, in bytes.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 
-/// How many calls of a turn are told of.
+/// The number of tool calls that are reported of a turn.
 const CALLS_MAX: usize = 10_000;
 
-/// How much of one output is kept, in characters.
+/// The most text that is kept of one output, in characters.
 const OUTPUT_CHARACTERS_MAX: usize = 30_000;
 
 /// A call of one of the program's own tools.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolCall {
-    /// The program's name for it.
+    /// The id that the program gave to the call.
     pub id: String,
-    /// What it does.
+    /// A short description of the call.
     pub title: String,
-    /// What sort of tool it is.
+    /// The kind of the tool.
     pub kind: Option<String>,
-    /// How far it is.
+    /// The state of the call, such as `completed` or `failed`.
     pub status: Option<String>,
-    /// What it was given.
+    /// The tool's arguments.
     pub raw_input: Option<Value>,
-    /// What it answered.
+    /// The tool's output.
     pub raw_output: Option<Value>,
-    /// What it shows.
+    /// The content to show to the user.
     pub content: Option<Vec<Value>>,
 }
 
-/// What an update of a turn means.
+/// The result of one update of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
-    /// A piece of what it says.
+    /// A piece of the agent's message.
     Text(String),
-    /// A piece of what it thinks.
+    /// A piece of the agent's reasoning.
     Thought(String),
-    /// A call began, or ended.
+    /// A call began or ended.
     Call(Box<ToolCall>),
-    /// Nothing to be told.
+    /// Nothing to report.
     Nothing,
 }
 
 /// A turn so far.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Turn {
-    /// What it said.
+    /// The agent's message.
     pub text: String,
-    /// What it thought.
+    /// The agent's reasoning.
     pub thoughts: String,
-    /// What the session has cost until now, where it says so.
+    /// The cost of the session so far. `None` if the program did not report it.
     pub cost: Option<f64>,
-    /// How many tokens it can read.
+    /// The size of the context window, in tokens.
     pub context_window: u64,
     calls: Vec<ToolCall>,
 }
 
 impl ToolCall {
-    /// Whether nothing more comes of it.
+    /// Returns whether the call has completed or failed.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         matches!(self.status.as_deref(), Some("completed" | "failed"))
@@ -83,7 +83,7 @@ impl ToolCall {
 }
 
 impl Turn {
-    /// Takes in the `update` of a `session/update`. Of a call's many updates the first is told, and the one it ends with.
+    /// Applies the `update` of a `session/update`. Of a call's updates, only the first and the final one are reported.
     pub fn hear(&mut self, update: &Value) -> Heard {
         let kind = update.get("sessionUpdate").and_then(Value::as_str).unwrap_or_default();
         let text = || {
@@ -136,7 +136,7 @@ impl Turn {
         }
     }
 
-    /// Ends the calls that the program left open, all with this status.
+    /// Ends the calls that the program left open and returns them. All of them get this status.
     pub fn close(&mut self, status: &str) -> Vec<ToolCall> {
         let open = self.calls.iter_mut().filter(|call| !call.has_ended());
         open.map(|call| {
@@ -152,7 +152,7 @@ fn append(text: &mut String, piece: &str) {
     text.push_str(&piece[..piece.floor_char_boundary(room)]);
 }
 
-/// The value with every text in it cut.
+/// Returns the value with every text in it cut to the maximum length.
 fn bounded(value: Value) -> Value {
     match value {
         Value::String(text) => clip(&text, OUTPUT_CHARACTERS_MAX, CLIPPED).as_ref().into(),

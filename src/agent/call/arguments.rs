@@ -1,4 +1,4 @@
-//! A call's arguments: read from whatever a model wrote, in the order it wrote them.
+//! The arguments of a call, in the order in which the model wrote them.
 
 use crate::event::Json;
 use crate::event::json::Raw;
@@ -6,7 +6,7 @@ use crate::event::json::Raw;
 use super::fault;
 use super::python;
 
-/// Names that models write where they mean `security_risk`.
+/// Misspellings of `security_risk` that models write.
 const RISK_TYPOS: [&str; 3] = ["security_rort", "securtiy_risk", "security_riks"];
 
 /// The arguments of a call, by name.
@@ -14,11 +14,11 @@ const RISK_TYPOS: [&str; 3] = ["security_rort", "securtiy_risk", "security_riks"
 pub(super) struct Arguments(Vec<(String, Json)>);
 
 impl Arguments {
-    /// Reads arguments from what a model wrote. Control characters that stand where JSON has none are taken for
-    /// what they are; what is no object is none at all; nulls go.
+    /// Reads arguments from a model's text. Unescaped control characters in strings are accepted. A value that is not
+    /// an object counts as no arguments. Arguments that are null are left out.
     ///
     /// # Errors
-    /// Python's complaint where it is no JSON.
+    /// Python's error message if the text is not JSON.
     pub fn read(text: &str) -> Result<Self, String> {
         if let Ok(raw) = Raw::parse(text) {
             return Ok(Self::of(raw));
@@ -44,32 +44,32 @@ impl Arguments {
         Self(kept.map(|(name, value)| (name, Json::from(value))).collect())
     }
 
-    /// The names, in order.
+    /// Returns the names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether there is one of this name.
+    /// Returns whether there is an argument of this name.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// The argument of this name.
+    /// Returns the argument of this name.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// The text of the argument of this name, where it is one.
+    /// Returns the argument of this name. `None` also if it is not a text.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).and_then(|value| value.raw().as_str().map(std::borrow::Cow::into_owned))
     }
 
-    /// Gives the argument this value, in its place or at the end.
+    /// Sets the value of an argument. A new argument is added at the end.
     pub fn set(&mut self, name: &str, value: Json) {
         match self.0.iter_mut().find(|(known, _)| known == name) {
             Some(known) => known.1 = value,
@@ -82,18 +82,18 @@ impl Arguments {
         self.0.insert(0, (name.to_owned(), value));
     }
 
-    /// Takes the argument out.
+    /// Removes the argument and returns it.
     pub fn take(&mut self, name: &str) -> Option<Json> {
         let place = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.remove(place).1)
     }
 
-    /// Keeps the arguments of these names.
+    /// Removes all arguments except those with these names.
     pub fn keep(&mut self, names: &[&str]) {
         self.0.retain(|(name, _)| names.contains(&name.as_str()));
     }
 
-    /// They as `json.dumps` writes them.
+    /// Returns the arguments as Python's `json.dumps` writes them.
     pub fn dumps(&self) -> String {
         let members: Vec<(String, Raw<'_>)> =
             self.0.iter().map(|(name, value)| (name.clone(), value.raw())).collect();
@@ -102,7 +102,7 @@ impl Arguments {
         out
     }
 
-    /// They as `repr` writes them.
+    /// Returns the arguments as Python's `repr` writes them.
     pub fn repr(&self) -> String {
         let members: Vec<String> = self
             .0
@@ -113,7 +113,7 @@ impl Arguments {
     }
 }
 
-/// The text with every control character as its escape.
+/// Returns the text with every control character escaped.
 fn escape_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_models_write_is_read_as_far_as_it_can_be() {
+    fn arguments_are_read_as_the_reference_reads_them() {
         let read = |text: &str| Arguments::read(text).map(|arguments| arguments.dumps());
         assert_eq!(read("{\"a\": \"x\ny\t\u{1}\"}").unwrap(), r#"{"a": "x\ny\t\u0001"}"#);
         assert_eq!(read(r#"{"b":null,"a":1,"b":2,"a":null}"#).unwrap(), r#"{"b": 2}"#);

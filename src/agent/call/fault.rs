@@ -1,50 +1,51 @@
-//! What Python's JSON parser says of a text that is none: the model reads it, so it is in the same words.
+//! The error messages of Python's JSON parser. The model reads them, so they have the same words as in the reference.
 //!
-//! Source: the messages of Python 3.13's `json`, asked for many texts.
+//! Source: the messages of Python 3.13's `json` for many texts.
 
 use crate::event::json::DEPTH_MAX;
 
-/// What is wrong, and at which character.
-struct Complaint(&'static str, usize);
+/// Python's message, and the index of the character at fault.
+struct SyntaxError(&'static str, usize);
 
-/// Python's complaint about a text; `None` where it has none.
+/// Returns Python's error message for a text. `None` if the text is valid JSON to Python.
 pub(super) fn complaint(text: &str) -> Option<String> {
     let characters: Vec<char> = text.chars().collect();
     let reader = Reader { text: &characters };
-    let Err(Complaint(what, at)) = reader.document() else { return None };
+    let Err(SyntaxError(message, at)) = reader.document() else { return None };
     let line = 1 + characters[..at].iter().filter(|c| **c == '\n').count();
     let column = at - characters[..at].iter().rposition(|c| *c == '\n').map_or(0, |newline| newline + 1) + 1;
-    Some(format!("{what}: line {line} column {column} (char {at})"))
+    Some(format!("{message}: line {line} column {column} (char {at})"))
 }
 
 struct Reader<'t> {
     text: &'t [char],
 }
 
-type Place = Result<usize, Complaint>;
+/// The index of the first character after what was read.
+type End = Result<usize, SyntaxError>;
 
 impl Reader<'_> {
-    fn document(&self) -> Result<(), Complaint> {
-        let end = self.value(self.space(0), 0)?;
-        let end = self.space(end);
-        if end < self.text.len() { Err(Complaint("Extra data", end)) } else { Ok(()) }
+    fn document(&self) -> Result<(), SyntaxError> {
+        let end = self.value(self.skip_space(0), 0)?;
+        let end = self.skip_space(end);
+        if end < self.text.len() { Err(SyntaxError("Extra data", end)) } else { Ok(()) }
     }
 
     fn at(&self, place: usize) -> Option<char> {
         self.text.get(place).copied()
     }
 
-    fn space(&self, mut place: usize) -> usize {
+    fn skip_space(&self, mut place: usize) -> usize {
         while matches!(self.at(place), Some(' ' | '\t' | '\n' | '\r')) {
             place += 1;
         }
         place
     }
 
-    fn value(&self, place: usize, depth: usize) -> Place {
-        let none = Complaint("Expecting value", place);
+    fn value(&self, place: usize, depth: usize) -> End {
+        let none = SyntaxError("Expecting value", place);
         if depth > DEPTH_MAX {
-            return Err(Complaint("maximum recursion depth exceeded", place));
+            return Err(SyntaxError("maximum recursion depth exceeded", place));
         }
         match self.at(place) {
             Some('"') => self.string(place),
@@ -88,77 +89,77 @@ impl Reader<'_> {
         Some(end)
     }
 
-    fn string(&self, begin: usize) -> Place {
+    fn string(&self, begin: usize) -> End {
         let mut place = begin + 1;
         loop {
             match self.at(place) {
-                None => return Err(Complaint("Unterminated string starting at", begin)),
+                None => return Err(SyntaxError("Unterminated string starting at", begin)),
                 Some('"') => return Ok(place + 1),
                 Some('\\') => place = self.escape(begin, place)?,
                 Some(control) if control < ' ' => {
-                    return Err(Complaint("Invalid control character at", place));
+                    return Err(SyntaxError("Invalid control character at", place));
                 }
                 Some(_) => place += 1,
             }
         }
     }
 
-    fn escape(&self, begin: usize, place: usize) -> Place {
+    fn escape(&self, begin: usize, place: usize) -> End {
         match self.at(place + 1) {
-            None => Err(Complaint("Unterminated string starting at", begin)),
+            None => Err(SyntaxError("Unterminated string starting at", begin)),
             Some('u') => {
                 let digits = self.text.get(place + 2..place + 6);
                 let is_hex = digits.is_some_and(|digits| digits.iter().all(char::is_ascii_hexdigit));
-                if is_hex { Ok(place + 6) } else { Err(Complaint("Invalid \\uXXXX escape", place + 1)) }
+                if is_hex { Ok(place + 6) } else { Err(SyntaxError("Invalid \\uXXXX escape", place + 1)) }
             }
             Some('"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't') => Ok(place + 2),
-            Some(_) => Err(Complaint("Invalid \\escape", place)),
+            Some(_) => Err(SyntaxError("Invalid \\escape", place)),
         }
     }
 
-    fn object(&self, begin: usize, depth: usize) -> Place {
-        let mut place = self.space(begin + 1);
+    fn object(&self, begin: usize, depth: usize) -> End {
+        let mut place = self.skip_space(begin + 1);
         if self.at(place) == Some('}') {
             return Ok(place + 1);
         }
         loop {
             if self.at(place) != Some('"') {
-                return Err(Complaint("Expecting property name enclosed in double quotes", place));
+                return Err(SyntaxError("Expecting property name enclosed in double quotes", place));
             }
-            place = self.space(self.string(place)?);
+            place = self.skip_space(self.string(place)?);
             if self.at(place) != Some(':') {
-                return Err(Complaint("Expecting ':' delimiter", place));
+                return Err(SyntaxError("Expecting ':' delimiter", place));
             }
-            place = self.space(self.value(self.space(place + 1), depth + 1)?);
+            place = self.skip_space(self.value(self.skip_space(place + 1), depth + 1)?);
             match self.at(place) {
                 Some('}') => return Ok(place + 1),
                 Some(',') => {}
-                Some(_) | None => return Err(Complaint("Expecting ',' delimiter", place)),
+                Some(_) | None => return Err(SyntaxError("Expecting ',' delimiter", place)),
             }
             let comma = place;
-            place = self.space(place + 1);
+            place = self.skip_space(place + 1);
             if self.at(place) == Some('}') {
-                return Err(Complaint("Illegal trailing comma before end of object", comma));
+                return Err(SyntaxError("Illegal trailing comma before end of object", comma));
             }
         }
     }
 
-    fn array(&self, begin: usize, depth: usize) -> Place {
-        let mut place = self.space(begin + 1);
+    fn array(&self, begin: usize, depth: usize) -> End {
+        let mut place = self.skip_space(begin + 1);
         if self.at(place) == Some(']') {
             return Ok(place + 1);
         }
         loop {
-            place = self.space(self.value(place, depth + 1)?);
+            place = self.skip_space(self.value(place, depth + 1)?);
             match self.at(place) {
                 Some(']') => return Ok(place + 1),
                 Some(',') => {}
-                Some(_) | None => return Err(Complaint("Expecting ',' delimiter", place)),
+                Some(_) | None => return Err(SyntaxError("Expecting ',' delimiter", place)),
             }
             let comma = place;
-            place = self.space(place + 1);
+            place = self.skip_space(place + 1);
             if self.at(place) == Some(']') {
-                return Err(Complaint("Illegal trailing comma before end of array", comma));
+                return Err(SyntaxError("Illegal trailing comma before end of array", comma));
             }
         }
     }
@@ -168,10 +169,10 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    /// What Python 3.13 said of the same.
+    /// The messages are those of Python 3.13 for the same texts.
     #[test]
-    fn complaints_are_those_of_python() {
-        for (text, said) in [
+    fn error_messages_are_those_of_python() {
+        for (text, message) in [
             ("", "Expecting value: line 1 column 1 (char 0)"),
             (r#"{"command": "ls"#, "Unterminated string starting at: line 1 column 13 (char 12)"),
             ("{\"a\":\n 1,}", "Illegal trailing comma before end of object: line 2 column 3 (char 8)"),
@@ -186,7 +187,7 @@ mod tests {
             ("01", "Extra data: line 1 column 2 (char 1)"),
             ("{\"a\": \"x\ny\"}", "Invalid control character at: line 1 column 9 (char 8)"),
         ] {
-            assert_eq!(complaint(text).as_deref(), Some(said), "{text}");
+            assert_eq!(complaint(text).as_deref(), Some(message), "{text}");
         }
         for text in ["{}", r#"{"a":[1,-2.5e3,null,true]}"#, "NaN", "-Infinity", " \"x\" "] {
             assert_eq!(complaint(text), None, "{text}");

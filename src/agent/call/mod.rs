@@ -1,7 +1,8 @@
-//! From a model's tool call to an action: repaired where it is plain what was meant, refused in words that the model
-//! can act upon where it is not.
+//! Turns a model's tool call into an action. Obvious mistakes in the call are repaired. Other invalid calls are
+//! rejected with an error message that helps the model to correct them.
 //!
-//! Source: `runtime.md` section 3.6; the words are the reference's, as the model reads them.
+//! Source: `docs/reference/calls.md#from-a-call-to-an-action`. The error messages are the reference's, because the
+//! model reads them.
 
 mod arguments;
 mod fault;
@@ -16,43 +17,43 @@ use crate::event::{Action, Json, MessageToolCall, Risk, Text};
 use crate::tool::{Tool, ToolError};
 use arguments::Arguments;
 
-/// Whether somebody wants to know how risky the model finds its calls.
+/// Whether the model's own rating of a call's risk is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskedRisk {
-    /// An analyzer is set: what the model says counts, and must be a risk.
+    /// An analyzer is set: the model's rating is used, and an invalid one is an error.
     Heeded,
-    /// None is: whatever it says, the risk is not known.
+    /// No analyzer is set: the risk is unknown, whatever the model's rating.
     Ignored,
 }
 
 /// A call that can be carried out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Valid {
-    /// What is to be done.
+    /// The action to carry out.
     pub action: Action,
-    /// The call by the tool's own name, with the arguments as they were meant.
+    /// The call with the tool's own name and the repaired arguments.
     pub call: MessageToolCall,
-    /// How risky the model finds it.
+    /// The model's rating of the risk.
     pub risk: Risk,
-    /// What it does, in a few words.
+    /// A short description of the call.
     pub summary: Text,
 }
 
-/// A call that cannot.
+/// A call that cannot be carried out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invalid {
-    /// The call as the model made it; where its arguments are no JSON, something that says so in their place.
+    /// The call as the model made it. Arguments that are not JSON are replaced by an object with the error.
     pub call: MessageToolCall,
-    /// The tool that was meant.
+    /// The name of the tool that was called.
     pub tool_name: Text,
-    /// What the model is told.
+    /// The error message for the model.
     pub error: String,
 }
 
-/// What `call` means to an agent with these `tools`.
+/// Reads `call` as an action of one of these `tools`.
 ///
 /// # Errors
-/// [`Invalid`] where it means nothing that can be done. (A large error, but made once for a call.)
+/// [`Invalid`] if the call cannot be carried out. (The error is large, but is made only once for a call.)
 #[expect(clippy::result_large_err, reason = "the call goes on in either case, and is moved once")]
 pub fn read(call: &MessageToolCall, tools: &[Arc<dyn Tool>], asked: AskedRisk) -> Result<Valid, Invalid> {
     let mut known = None;
@@ -79,9 +80,9 @@ pub fn read(call: &MessageToolCall, tools: &[Arc<dyn Tool>], asked: AskedRisk) -
     };
     let mut call = call.clone();
     if Raw::parse(&call.arguments).is_err() {
-        let told = serde_json::Value::from(error.as_str());
+        let message = serde_json::Value::from(error.as_str());
         let mut dumped = String::new();
-        python::dumps(&mut dumped, Json::from(&told).raw());
+        python::dumps(&mut dumped, Json::from(&message).raw());
         call.arguments = format!(r#"{{"_openhands_malformed_tool_call": true, "error": {dumped}}}"#).into();
     }
     Err(Invalid { call, tool_name: tool_name.into(), error })
@@ -91,11 +92,11 @@ pub fn read(call: &MessageToolCall, tools: &[Arc<dyn Tool>], asked: AskedRisk) -
 enum Failed {
     /// There is no such tool.
     Unknown { name: String },
-    /// The tool does not take it.
+    /// The tool does not accept the call.
     Refused { name: String, why: String },
 }
 
-/// Reads the call; `known` are its arguments as far as they were read, for whoever explains a failure.
+/// Reads the call. `known` is set to the arguments as far as they were read. The error message of a failure uses them.
 fn prepare(
     call: &MessageToolCall,
     tools: &[Arc<dyn Tool>],
@@ -116,15 +117,15 @@ fn prepare(
     let mut meant = call.clone();
     meant.name = name.as_str().into();
     meant.arguments = arguments.dumps().into();
-    let said = arguments.take("security_risk");
+    let rating = arguments.take("security_risk");
     *known = Some(arguments.clone());
     let reads_only = tool.definition().fields.annotations.as_ref().is_some_and(|hints| hints.read_only);
-    let risk = match said {
-        Some(said) if asked == AskedRisk::Heeded && !reads_only => {
-            let word = said.raw().as_str();
-            word.as_deref()
-                .and_then(Risk::from_word)
-                .ok_or_else(|| refused(format!("{} is not a valid SecurityRisk", python::repr(said.raw()))))?
+    let risk = match rating {
+        Some(rating) if asked == AskedRisk::Heeded && !reads_only => {
+            let word = rating.raw().as_str();
+            word.as_deref().and_then(Risk::from_word).ok_or_else(|| {
+                refused(format!("{} is not a valid SecurityRisk", python::repr(rating.raw())))
+            })?
         }
         Some(_) | None => Risk::Unknown,
     };
@@ -135,16 +136,16 @@ fn prepare(
     Ok(Valid { action, call: meant, risk, summary: summary.into() })
 }
 
-/// What the call does: in the model's words, else its name and arguments. A tool that has an argument of that name
-/// keeps it.
+/// Returns the model's summary of the call. Without one, it is the tool's name and arguments. The argument `summary` is
+/// removed, unless it is one of the tool's own.
 fn summary(tool: &str, arguments: &mut Arguments, schema: Raw<'_>) -> String {
     let is_own = schema.get("properties").is_some_and(|properties| properties.get("summary").is_some());
-    let said = arguments.text("summary").filter(|text| !text.trim().is_empty());
+    let given = arguments.text("summary").filter(|text| !text.trim().is_empty());
     if is_own {
-        return said.map_or_else(|| format!("{tool}: {}", arguments.dumps()), |said| said.trim().to_owned());
+        return given.map_or_else(|| format!("{tool}: {}", arguments.dumps()), |text| text.trim().to_owned());
     }
     arguments.take("summary");
-    said.unwrap_or_else(|| format!("{tool}: {}", arguments.dumps()))
+    given.unwrap_or_else(|| format!("{tool}: {}", arguments.dumps()))
 }
 
 fn text_of(error: ToolError) -> String {

@@ -1,13 +1,14 @@
-//! Which tool is meant: older names, names with rubbish behind them, shell commands taken for tools.
+//! Finds the tool that a call means, if the model used an older name, added rubbish to the name, or called a shell
+//! command as if it were a tool.
 //!
-//! A tool that is there by the name it was called is never taken for another. Source: `runtime.md` section 3.6.
+//! If a tool of the called name exists, it is always used. Source: `docs/reference/calls.md#names`.
 
 use crate::event::Json;
 
 use super::arguments::Arguments;
 use super::python::repr_text;
 
-/// Older names, and what the tool is called now.
+/// Older names, and the tool's present name.
 const ALIASES: &[(&str, &str)] = &[
     ("bash", "terminal"),
     ("command", "terminal"),
@@ -19,37 +20,37 @@ const ALIASES: &[(&str, &str)] = &[
     ("str_replace_editor", "file_editor"),
 ];
 
-/// Aliases that are commands themselves, which their arguments follow.
+/// Aliases that are themselves the first word of the shell command.
 const COMMANDS: [&str; 2] = ["git", "reset"];
 
-/// Commands that do no harm without arguments.
+/// Commands that are harmless without arguments.
 const BARE: [&str; 4] = ["find", "git", "ls", "pwd"];
 
-/// What goes along with a call of any tool.
+/// Arguments that a call of any tool may have.
 const COMMON: [&str; 2] = ["security_risk", "summary"];
 
-/// The tool's name and arguments, as they are meant.
+/// Returns the tool and the arguments that the model meant.
 ///
 /// # Errors
-/// What the model is told where the editor is called and nothing says what for.
+/// The error message for the model if the editor is called without arguments that show what to do.
 pub(super) fn normalize(
     name: &str,
     mut arguments: Arguments,
     available: &[&str],
 ) -> Result<(String, Arguments), String> {
-    let is_there = |name: &str| available.contains(&name);
+    let exists = |name: &str| available.contains(&name);
     let mut meant = name.to_owned();
-    if !is_there(name) {
+    if !exists(name) {
         let base = leading_identifier(name);
-        let alias = ALIASES.iter().find(|(alias, target)| *alias == base && is_there(target));
-        if base != name && is_there(base) {
+        let alias = ALIASES.iter().find(|(alias, target)| *alias == base && exists(target));
+        if base != name && exists(base) {
             base.clone_into(&mut meant);
         } else if let Some((_, target)) = alias {
             (*target).clone_into(&mut meant);
             if COMMANDS.contains(&base) {
                 prefix_command(base, &mut arguments);
             }
-        } else if is_there("terminal")
+        } else if exists("terminal")
             && let Some(command) = shell_command(name, &arguments)
         {
             "terminal".clone_into(&mut meant);
@@ -62,7 +63,7 @@ pub(super) fn normalize(
     Ok((meant, arguments))
 }
 
-/// The identifier that a name begins with; the name itself where it begins with none.
+/// Returns the identifier at the beginning of a name, or the name itself if there is none.
 fn leading_identifier(name: &str) -> &str {
     let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -74,7 +75,7 @@ fn replace_command(arguments: &mut Arguments, command: &str) {
     arguments.set("command", text(command));
 }
 
-/// `git(command="status")` is `git status`; `git(command="git status")` is that already.
+/// Makes `git(command="status")` the command `git status`. `git(command="git status")` stays `git status`.
 fn prefix_command(base: &str, arguments: &mut Arguments) {
     let given = arguments.text("command").filter(|command| !command.is_empty());
     let command = match given {
@@ -85,7 +86,7 @@ fn prefix_command(base: &str, arguments: &mut Arguments) {
     replace_command(arguments, &command);
 }
 
-/// The command that does what a tool of this name would: a search, or a bare command that only looks.
+/// Returns the shell command for a tool of this name: a search with `grep`, or a command without arguments.
 fn shell_command(name: &str, arguments: &Arguments) -> Option<String> {
     if name == "grep" {
         let given = |name: &str| arguments.text(name).filter(|text| !text.trim().is_empty());
@@ -98,7 +99,7 @@ fn shell_command(name: &str, arguments: &Arguments) -> Option<String> {
     (arguments.is_empty() && BARE.contains(&name)).then(|| name.to_owned())
 }
 
-/// The word as a shell takes it for one.
+/// Returns the word, quoted for a shell if necessary.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -107,14 +108,14 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\"'\"'"))
 }
 
-/// What the editor is to do follows from what it is given.
+/// Adds the editor's missing `command`, which follows from its other arguments.
 fn infer_command(arguments: &mut Arguments) -> Result<(), String> {
     if arguments.has("command") {
         return Ok(());
     }
-    let told =
+    let commands =
         [("old_str", "str_replace"), ("insert_line", "insert"), ("file_text", "create"), ("path", "view")];
-    if let Some((_, command)) = told.iter().find(|(name, _)| arguments.has(name)) {
+    if let Some((_, command)) = commands.iter().find(|(name, _)| arguments.has(name)) {
         arguments.put_first("command", text(command));
         return Ok(());
     }
@@ -140,13 +141,13 @@ mod tests {
     const TOOLS: &[&str] = &["terminal", "file_editor", "finish"];
 
     #[track_caller]
-    fn check(name: &str, arguments: &str, meant: &str, as_meant: &str) {
+    fn check(name: &str, arguments: &str, expected_name: &str, expected_arguments: &str) {
         let (name, arguments) = normalize(name, Arguments::read(arguments).unwrap(), TOOLS).unwrap();
-        assert_eq!((name.as_str(), arguments.dumps().as_str()), (meant, as_meant));
+        assert_eq!((name.as_str(), arguments.dumps().as_str()), (expected_name, expected_arguments));
     }
 
     #[test]
-    fn a_tool_is_found_by_the_names_that_models_have_for_it() {
+    fn a_tool_is_found_by_the_names_that_models_use_for_it() {
         check("execute_bash", r#"{"command":"ls"}"#, "terminal", r#"{"command": "ls"}"#);
         check(
             "git",
@@ -175,11 +176,11 @@ mod tests {
         );
         check("grep", r#"{"pattern":" "}"#, "grep", r#"{"pattern": " "}"#);
         let (name, _) = normalize("bash", Arguments::default(), &["bash", "terminal"]).unwrap();
-        assert_eq!(name, "bash", "a tool that is there is not taken for another");
+        assert_eq!(name, "bash", "the name of an existing tool is not replaced");
     }
 
     #[test]
-    fn an_editor_without_anything_to_do_is_refused() {
+    fn an_editor_call_without_a_command_is_refused() {
         let refused = |text: &str| {
             normalize("str_replace_editor", Arguments::read(text).unwrap(), TOOLS).map(|(_, a)| a.dumps())
         };

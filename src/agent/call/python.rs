@@ -1,11 +1,11 @@
-//! How Python writes values: the reference's texts hold arguments and names as `json.dumps` and `repr` give them,
-//! and its complaints about JSON are those of its parser.
+//! Writes values as Python does. The reference's texts contain arguments and names in the form of `json.dumps` and
+//! `repr`.
 
 use std::fmt::Write as _;
 
 use crate::event::json::Raw;
 
-/// The value as `json.dumps` writes it: `, ` and `: ` between, everything beyond ASCII escaped.
+/// Writes a value as `json.dumps` does: with `, ` and `: ` as separators, and everything beyond ASCII escaped.
 pub(super) fn dumps(out: &mut String, raw: Raw<'_>) {
     if let Some(text) = raw.as_str() {
         dump_text(out, &text);
@@ -23,7 +23,7 @@ pub(super) fn dumps(out: &mut String, raw: Raw<'_>) {
     }
 }
 
-/// Members as `json.dumps` writes an object.
+/// Writes members as `json.dumps` writes an object.
 pub(super) fn dump_members(out: &mut String, members: &[(String, Raw<'_>)]) {
     out.push('{');
     for (place, (name, value)) in members.iter().enumerate() {
@@ -35,7 +35,7 @@ pub(super) fn dump_members(out: &mut String, members: &[(String, Raw<'_>)]) {
     out.push('}');
 }
 
-/// Members each once: the last of two with one name counts, in the place of the first.
+/// Returns the members without duplicate names. Of two with the same name, the last value takes the first's place.
 pub(super) fn once<'a>(
     members: impl Iterator<Item = (std::borrow::Cow<'a, str>, Raw<'a>)>,
 ) -> Vec<(String, Raw<'a>)> {
@@ -71,7 +71,7 @@ fn dump_text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// The value as `repr` writes it.
+/// Returns the value as `repr` writes it.
 pub(super) fn repr(raw: Raw<'_>) -> String {
     if let Some(text) = raw.as_str() {
         return repr_text(&text);
@@ -93,7 +93,7 @@ pub(super) fn repr(raw: Raw<'_>) -> String {
     }
 }
 
-/// The text as `repr` writes it: in single quotes, unless it has some and no double ones.
+/// Returns the text as `repr` writes it: in single quotes, unless it contains single quotes and no double quotes.
 pub(super) fn repr_text(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);
@@ -118,13 +118,13 @@ pub(super) fn repr_text(text: &str) -> String {
     out
 }
 
-/// Texts as `repr` writes a list of them.
+/// Returns the texts as `repr` writes a list of them.
 pub(super) fn repr_list<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let texts: Vec<String> = texts.into_iter().map(repr_text).collect();
     format!("[{}]", texts.join(", "))
 }
 
-/// A number as Python has it after reading: whole ones as they are, others in their shortest form.
+/// Returns a number as Python writes it after parsing: integers unchanged, floats in their shortest form.
 fn number(raw: Raw<'_>) -> String {
     let text = raw.text();
     let is_float = text.starts_with(['-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])
@@ -141,7 +141,7 @@ fn number(raw: Raw<'_>) -> String {
     }
 }
 
-/// A float as `repr` writes it: with an exponent below 1e-4 and from 1e16 on.
+/// Returns a float as `repr` writes it: with an exponent below 1e-4 and from 1e16 on.
 fn float(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
@@ -164,7 +164,7 @@ fn float(value: f64) -> String {
 mod tests {
     use super::*;
 
-    /// What Python 3.13 wrote for the same.
+    /// The expected texts are those of Python 3.13.
     #[test]
     fn values_are_written_as_python_writes_them() {
         for (json, dumped, shown) in [

@@ -1,24 +1,24 @@
-//! Arguments of another type than the tool's schema wants, where it is plain what was meant.
+//! Repairs arguments whose type does not match the tool's schema, if the intended value is obvious.
 //!
-//! A list or an object that came as JSON in a string is unpacked, rubbish behind it cut off; a string that came in
-//! pieces is put together. Source: `runtime.md` section 3.6.
+//! A list or an object that is JSON in a string is parsed, and rubbish after it is cut off. A list of strings is joined
+//! if a string is required. Source: `docs/reference/calls.md#arguments`.
 
 use crate::event::Json;
 use crate::event::json::Raw;
 
 use super::arguments::Arguments;
 
-/// What a schema allows a value to be, as far as it matters here.
+/// The types that a schema allows, as far as they matter here.
 #[derive(Debug, Clone, Copy, Default)]
 struct Allowed {
     text: bool,
     nested: bool,
 }
 
-/// How deep a schema's alternatives and references are followed.
+/// The maximum depth to which a schema's alternatives and references are followed.
 const DEPTH_MAX: usize = 8;
 
-/// Mends the arguments, given the JSON schema of the object that they are to be.
+/// Repairs the arguments according to the JSON schema of the arguments' object.
 pub(super) fn repair(arguments: &mut Arguments, schema: Raw<'_>) {
     let definitions = schema.get("$defs");
     let properties = schema.get("properties");
@@ -26,8 +26,8 @@ pub(super) fn repair(arguments: &mut Arguments, schema: Raw<'_>) {
         let Some(value) = arguments.get(&name) else { continue };
         let mut allowed = Allowed::default();
         collect(property, definitions, &mut allowed, DEPTH_MAX);
-        if let Some(mended) = mended(value.raw(), allowed) {
-            arguments.set(&name, mended);
+        if let Some(repaired) = repaired(value.raw(), allowed) {
+            arguments.set(&name, repaired);
         }
     }
 }
@@ -45,16 +45,17 @@ fn collect(schema: Raw<'_>, definitions: Option<Raw<'_>>, allowed: &mut Allowed,
             collect(alternative, definitions, allowed, depth);
         }
     }
-    if let Some(told) = schema.get("type") {
-        let one = told.as_str().into_iter();
-        for word in one.chain(told.elements().filter_map(Raw::as_str)) {
+    if let Some(types) = schema.get("type") {
+        let one = types.as_str().into_iter();
+        for word in one.chain(types.elements().filter_map(Raw::as_str)) {
             allowed.text |= word == "string";
             allowed.nested |= word == "array" || word == "object";
         }
     }
 }
 
-fn mended(value: Raw<'_>, allowed: Allowed) -> Option<Json> {
+/// Returns the repaired value. `None` if nothing is to be repaired.
+fn repaired(value: Raw<'_>, allowed: Allowed) -> Option<Json> {
     if value.is_array() && allowed.text && !allowed.nested {
         let pieces: Option<Vec<_>> = value.elements().map(Raw::as_str).collect();
         return Some(Json::from(&serde_json::Value::from(pieces?.concat())));
@@ -64,13 +65,13 @@ fn mended(value: Raw<'_>, allowed: Allowed) -> Option<Json> {
         let ends = [text.len()]
             .into_iter()
             .chain(['}', ']'].into_iter().filter_map(|end| text.rfind(end).map(|at| at + 1)));
-        return ends.filter_map(|end| unpacked(&text[..end])).next();
+        return ends.filter_map(|end| parsed(&text[..end])).next();
     }
     None
 }
 
-/// The list or object that a text holds; control characters within its strings are taken for what they are.
-fn unpacked(text: &str) -> Option<Json> {
+/// Returns the list or object that a text contains. Unescaped control characters within strings are accepted.
+fn parsed(text: &str) -> Option<Json> {
     let escaped = || {
         let mut out = String::with_capacity(text.len());
         let (mut within, mut escape) = (false, false);
@@ -98,8 +99,8 @@ mod tests {
         "$defs":{"T":{"oneOf":[{"type":"object"}]}}}"##;
 
     #[test]
-    fn what_is_plain_is_mended_and_nothing_else() {
-        for (given, mended) in [
+    fn only_obvious_mistakes_are_repaired() {
+        for (given, repaired) in [
             (r#"{"s":["a","b"],"n":["c"]}"#, r#"{"s": "ab", "n": "c"}"#),
             (r#"{"s":["a",1],"either":["a"]}"#, r#"{"s": ["a", 1], "either": ["a"]}"#),
             (r#"{"l":"[1, 5]</x>","r":"{\"a\":\"x\ny\"} rubbish"}"#, r#"{"l": [1, 5], "r": {"a": "x\ny"}}"#),
@@ -110,7 +111,7 @@ mod tests {
         ] {
             let mut arguments = Arguments::read(given).unwrap();
             repair(&mut arguments, Raw::parse(SCHEMA).unwrap());
-            assert_eq!(arguments.dumps(), mended);
+            assert_eq!(arguments.dumps(), repaired);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::event::{Observation, ToolDefinition};
 use crate::llm::{Boxed, ToolSchema};
 use crate::tool::{Context, Resources};
 
-/// A tool that takes what its action's shape takes.
+/// A tool that accepts the arguments of its action.
 struct Plain {
     definition: ToolDefinition,
     parameters: Json,
@@ -100,7 +100,7 @@ fn a_call_becomes_an_action_with_its_risk_and_summary() {
     )
     .unwrap();
     assert_eq!((valid.risk, &*valid.summary), (Risk::Unknown, r#"terminal: {"command": "\u00e9"}"#));
-    // A tool that only reads has no risk, and one with a summary of its own keeps it.
+    // The risk of a read-only tool is unknown, and a tool with an argument `summary` of its own keeps it.
     let valid = super::read(
         &call("think", r#"{"thought":"x","summary":" s ","security_risk":"HIGH"}"#),
         &tools(),
@@ -111,7 +111,7 @@ fn a_call_becomes_an_action_with_its_risk_and_summary() {
 }
 
 #[test]
-fn a_call_that_means_nothing_is_explained_to_the_model() {
+fn the_error_of_an_invalid_call_is_explained_to_the_model() {
     let refused = |name: &str, arguments: &str| {
         super::read(&call(name, arguments), &tools(), AskedRisk::Heeded).unwrap_err()
     };
@@ -126,12 +126,12 @@ fn a_call_that_means_nothing_is_explained_to_the_model() {
         refused("terminal", r#"{"command":"ls","security_risk":"BOGUS"}"#).error,
         "Error validating tool 'terminal': 'BOGUS' is not a valid SecurityRisk. Parameters provided: ['command']"
     );
-    let torn = refused("terminal", r#"{"command": "ls"#);
-    let said = "Error validating tool 'terminal': Unterminated string starting at: line 1 column 13 (char 12). \
-                Arguments: unparseable JSON";
-    assert_eq!(torn.error, said);
+    let truncated = refused("terminal", r#"{"command": "ls"#);
+    let error = "Error validating tool 'terminal': Unterminated string starting at: line 1 column 13 (char 12). \
+                 Arguments: unparseable JSON";
+    assert_eq!(truncated.error, error);
     assert_eq!(
-        &*torn.call.arguments,
-        format!(r#"{{"_openhands_malformed_tool_call": true, "error": "{said}"}}"#)
+        &*truncated.call.arguments,
+        format!(r#"{{"_openhands_malformed_tool_call": true, "error": "{error}"}}"#)
     );
 }

@@ -1,8 +1,8 @@
-//! Forgetting with a summary: what the settings of an agent's condensers say, and how a model is asked for the summary.
+//! Condensing: the settings of an agent's condensers, and asking a model for the summary of forgotten events.
 //!
-//! When to forget and what is [`view::condense`](crate::view::condense)'s; this asks the model and makes the event.
-//! Source: `runtime.md` section 9. Other than there, a model that answers nothing has not summed up: the events
-//! are not forgotten for it.
+//! [`view::condense`](crate::view::condense) decides when and what to forget. This module asks the model and makes the
+//! event. Source: `docs/reference/view.md#condensers`. Unlike the reference, an empty answer of the model is a failure:
+//! no events are forgotten for it.
 
 mod settings;
 mod words;
@@ -19,32 +19,32 @@ use crate::view::{Condenser, Plan, Tokens, View};
 
 const SYSTEM: &str = include_str!("prompt.txt");
 
-/// A condenser that has a model sum up what is forgotten.
+/// A condenser whose model summarises the forgotten events.
 #[derive(Clone)]
 pub struct Summariser {
     /// When to forget, and how much.
     pub settings: Condenser,
-    /// Who sums up.
+    /// The model that writes the summaries.
     pub model: Arc<dyn Model>,
 }
 
-/// Why nothing was condensed that had to be.
+/// Why a necessary condensation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CondenseError {
-    /// Nothing may be forgotten.
+    /// There are no events that may be forgotten.
     #[error("Unable to compute forgotten events")]
     Impossible,
-    /// The model gave no summary, however little it was shown.
+    /// The model gave no summary, not even for the shortest texts. Holds the error of the first attempt.
     #[error("Summarization LLM call failed: {0}")]
     NoSummary(LlmError),
-    /// The caller ended it.
+    /// The caller cancelled it.
     #[error("the condensation was cancelled")]
     Cancelled,
 }
 
 impl CondenseError {
-    /// The reference's name of it: the code of the error event.
+    /// Returns the reference's name of the error, which is the code of the error event.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -54,16 +54,16 @@ impl CondenseError {
     }
 }
 
-/// What came of condensing.
+/// The result of condensing.
 #[derive(Debug)]
 pub struct Condensed {
-    /// The event to append, if there is one: without it the view is sent as it is.
+    /// The event to append. `None` if the view is sent as it is.
     pub event: Result<Option<Condensation>, CondenseError>,
-    /// The replies of the models, also those that were of no use; their tokens count.
+    /// The replies of the models, including unusable ones, because their tokens count too.
     pub replies: Vec<Reply>,
 }
 
-/// What each condenser would do with `view`; `tokens` are the agent's. Nobody is asked.
+/// Returns each condenser's plan for `view`. `tokens` are the agent's. No model is asked.
 #[must_use]
 pub fn plans(summarisers: &[Summariser], view: &View, tokens: Option<Tokens<'_>>) -> Vec<Plan> {
     summarisers.iter().map(|summariser| summariser.settings.plan(view, tokens)).collect()
@@ -71,9 +71,9 @@ pub fn plans(summarisers: &[Summariser], view: &View, tokens: Option<Tokens<'_>>
 
 /// Carries the plans out, one after the other, until one of them has condensed `view`.
 ///
-/// `common` is the new event's: its id, its time, the environment as its source. Where a summary cannot be had, a view
-/// that can wait is kept, and one that cannot is reset: all of it is summed up, from texts that are cut shorter
-/// at each try.
+/// `common` is the common part of the new event: its id, its time, and the environment as its source. If a summary
+/// fails and the condensation can wait, the view is kept. If it cannot wait, the view is reset: everything is
+/// summarised, from texts that are shorter at each attempt.
 pub async fn condense(
     summarisers: &[Summariser],
     plans: Vec<Plan>,
@@ -83,8 +83,8 @@ pub async fn condense(
 ) -> Condensed {
     let mut replies = Vec::new();
     for (summariser, plan) in summarisers.iter().zip(plans) {
-        let asking = Asking { summariser, view, common, aside };
-        match asking.carry_out(plan, &mut replies).await {
+        let condensing = Condensing { summariser, view, common, aside };
+        match condensing.carry_out(plan, &mut replies).await {
             Ok(None) => {}
             event => return Condensed { event, replies },
         }
@@ -92,14 +92,14 @@ pub async fn condense(
     Condensed { event: Ok(None), replies }
 }
 
-struct Asking<'a> {
+struct Condensing<'a> {
     summariser: &'a Summariser,
     view: &'a View,
     common: &'a Common,
     aside: &'a Aside<'a>,
 }
 
-impl Asking<'_> {
+impl Condensing<'_> {
     async fn carry_out(
         &self,
         plan: Plan,
@@ -121,12 +121,12 @@ impl Asking<'_> {
         match self.summariser.settings.without_summary(self.view, requirement) {
             Plan::Reset { range } => self.reset(range, error, replies).await.map(Some),
             Plan::Impossible => Err(error),
-            // It can wait.
+            // The condensation can wait.
             Plan::Keep | Plan::Forget { .. } => Ok(None),
         }
     }
 
-    /// Sums up everything, from texts that are cut shorter at each try; `error` where no try succeeds.
+    /// Summarises the range, from texts that are shorter at each attempt. Returns `error` if no attempt succeeds.
     async fn reset(
         &self,
         range: Range<usize>,
@@ -144,7 +144,7 @@ impl Asking<'_> {
         Err(error)
     }
 
-    /// The event that forgets these entries, with their summary.
+    /// Asks the model for a summary and returns the event that forgets these entries.
     async fn sum_up(
         &self,
         range: Range<usize>,

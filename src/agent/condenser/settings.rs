@@ -1,44 +1,45 @@
-//! The settings of a condenser, as an agent's object holds them.
+//! The settings of a condenser, read from the agent's object.
 
 use crate::event::json::Raw;
 use crate::llm::{self, Settings};
 use crate::view::{Condenser, condense::CondenserError};
 
-/// What kind of condenser it is.
+/// The kind of a condenser.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
-    /// It keeps everything and hears no request.
+    /// Keeps everything and ignores requests for a condensation.
     Nothing,
-    /// It has a model sum up what is forgotten.
+    /// Uses a model to summarise the forgotten events.
     Summarising {
         /// When to forget, and how much.
         settings: Condenser,
-        /// How the model is to be asked.
+        /// The settings of the model.
         llm: Box<Settings>,
     },
-    /// One that is not known here, by its name.
+    /// A kind that Annals does not know. Holds its name.
     Unknown(String),
 }
 
-/// Why settings are not those of a condenser.
+/// Why the settings were rejected.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// A member is missing or is not what it has to be.
-    #[error("the condenser's {0} is missing or not what it has to be")]
+    /// A member is missing or invalid.
+    #[error("the condenser's {0} is missing or invalid")]
     Member(&'static str),
-    /// The model's settings are none.
+    /// The model's settings are invalid.
     #[error("the condenser's model: {0}")]
     Llm(#[from] llm::SettingsError),
-    /// The numbers do not go together.
+    /// The numbers contradict each other or are out of range.
     #[error(transparent)]
     Condenser(#[from] CondenserError),
 }
 
-/// The condensers of an agent's `condenser` object, in the order in which they are tried; a pipeline's are its own.
+/// Reads the condensers of an agent's `condenser` object, in the order in which they are tried. A pipeline is replaced
+/// by its condensers.
 ///
 /// # Errors
-/// [`SettingsError`] for the first thing that is wrong.
+/// [`SettingsError`] for the first invalid setting.
 pub fn read(raw: Raw<'_>) -> Result<Vec<Kind>, SettingsError> {
     if raw.is_null() {
         return Ok(Vec::new());
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_are_none_are_refused() {
+    fn invalid_settings_are_refused() {
         for (text, error) in [
             ("{}", "kind"),
             (r#"{"kind":"LLMSummarizingCondenser"}"#, "llm"),

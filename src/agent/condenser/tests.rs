@@ -1,4 +1,4 @@
-//! Condensing with a model that plays a script.
+//! Condensing with a scripted model.
 
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,7 @@ fn event(payload: &str) -> Event {
     decode(payload, Unfamiliar::Refuse).unwrap()
 }
 
-/// A system prompt and so many messages of a person.
+/// Returns a view of a system prompt and this number of user messages, with or without a condensation request.
 fn view(messages: usize, request: bool) -> View {
     let mut events = vec![event(
         r#"{"id":"s","timestamp":"t","source":"agent","system_prompt":{"type":"text","text":"Be good."},"tools":[],"kind":"SystemPromptEvent"}"#,
@@ -46,7 +46,7 @@ async fn asked(model: &Scripted, settings: Condenser, view: &View) -> Condensed 
 }
 
 #[tokio::test]
-async fn what_is_forgotten_is_summed_up_in_its_place() {
+async fn forgotten_events_are_replaced_by_their_summary() {
     let model = Scripted::new([Line::text(" USER_CONTEXT: much \n").id("resp-1")]);
     let view = view(7, false);
     let condensed = asked(&model, SETTINGS, &view).await;
@@ -66,7 +66,7 @@ async fn what_is_forgotten_is_summed_up_in_its_place() {
 }
 
 #[tokio::test]
-async fn a_view_that_is_short_enough_is_kept_and_nobody_is_asked() {
+async fn a_view_that_is_short_enough_is_kept_and_no_model_is_asked() {
     let model = Scripted::new([]);
     let condensed = asked(&model, SETTINGS, &view(5, false)).await;
     assert_eq!(condensed.event.unwrap(), None);
@@ -74,7 +74,7 @@ async fn a_view_that_is_short_enough_is_kept_and_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_view_that_can_wait_is_kept_when_there_is_no_summary() {
+async fn a_view_that_can_wait_is_kept_if_there_is_no_summary() {
     for answer in [Line::error(LlmError::RateLimit("slow".to_owned())), Line::text("  ")] {
         let model = Scripted::new([answer]);
         assert_eq!(asked(&model, SETTINGS, &view(7, false)).await.event.unwrap(), None);
@@ -83,7 +83,7 @@ async fn a_view_that_can_wait_is_kept_when_there_is_no_summary() {
 }
 
 #[tokio::test]
-async fn a_view_that_cannot_wait_is_reset_from_ever_shorter_texts() {
+async fn a_view_that_cannot_wait_is_reset_from_shorter_and_shorter_texts() {
     let long = || Line::error(LlmError::ContextWindowExceeded("too long".to_owned()));
     let model = Scripted::new([long(), long(), long(), Line::text("all of it")]);
     let view = view(7, true);
@@ -94,12 +94,12 @@ async fn a_view_that_cannot_wait_is_reset_from_ever_shorter_texts() {
         .iter()
         .map(|request| request.messages[1].content[0].as_text().unwrap().chars().count())
         .collect();
-    // The first is the range that was planned; then all of it, whole, to the half, to the quarter.
+    // The first request has the planned range. The others have all events: whole, cut to a half, cut to a quarter.
     assert!(lengths[0] < lengths[1] && lengths[2] < lengths[1] && lengths[3] < lengths[2], "{lengths:?}");
 }
 
 #[tokio::test]
-async fn a_reset_that_fails_tells_the_first_reason() {
+async fn a_reset_that_fails_reports_the_first_error() {
     let failure = |text: &str| Line::error(LlmError::ServiceUnavailable(text.to_owned()));
     let model = Scripted::new([failure("one"), failure("two"), failure("three"), failure("four")]);
     let error = asked(&model, SETTINGS, &view(7, true)).await.event.unwrap_err();
@@ -110,7 +110,7 @@ async fn a_reset_that_fails_tells_the_first_reason() {
 }
 
 #[tokio::test]
-async fn a_condensation_ends_when_the_caller_says_so() {
+async fn a_condensation_ends_when_the_caller_cancels_it() {
     let model = Scripted::new([Line::error(LlmError::Cancelled)]);
     assert_eq!(asked(&model, SETTINGS, &view(7, true)).await.event.unwrap_err(), CondenseError::Cancelled);
     assert_eq!(model.requests().len(), 1);

@@ -1,30 +1,30 @@
-//! Events as a model reads them that is to sum them up.
+//! The text of events for the model that summarises them.
 //!
-//! The layout is the reference's (`str(event)` of SDK 1.58). It shows the model more where the reference loses what
-//! cannot be had again: what an action was, and the whole of an earlier summary.
+//! The layout is the reference's (`str(event)` of SDK 1.58), with two additions that the reference loses: the name and
+//! arguments of a call, and the whole of an earlier summary.
 
 use crate::event::{ActionEvent, Content, Event, Message};
 use crate::message::message;
 
-/// How much of a text is shown.
+/// The longest part of an event's text, in characters.
 const CHARACTERS_MAX: usize = 500;
 
-/// An event that a model sees.
+/// Returns the text of an event.
 pub(super) fn text(event: &Event) -> String {
     match event {
         Event::Action(action) => self::action(event, action),
         Event::Observation(observation) => {
             let result = message(event).map(|message| texts(&message, "")).unwrap_or_default();
-            format!("{}\n  Tool: {}\n  Result: {}", head(event), observation.tool_name, shown(&result))
+            format!("{}\n  Tool: {}\n  Result: {}", head(event), observation.tool_name, shortened(&result))
         }
         Event::UserReject(refusal) => {
-            let reason = shown(&refusal.rejection_reason);
+            let reason = shortened(&refusal.rejection_reason);
             format!("{}\n  Tool: {}\n  Reason: {reason}", head(event), refusal.tool_name)
         }
-        Event::AgentError(error) => format!("{}\n  Error: {}", head(event), shown(&error.error)),
+        Event::AgentError(error) => format!("{}\n  Error: {}", head(event), shortened(&error.error)),
         Event::CondensationSummary(earlier) => format!("{}\n  Summary: {}", head(event), earlier.summary),
         Event::SystemPrompt(prompt) => {
-            format!("{}\n  System: {}", head(event), shown(&prompt.system_prompt.text))
+            format!("{}\n  System: {}", head(event), shortened(&prompt.system_prompt.text))
         }
         Event::Message(_)
         | Event::Condensation(_)
@@ -41,10 +41,10 @@ pub(super) fn text(event: &Event) -> String {
         | Event::AcpToolCall(_)
         | Event::ServerError(_)
         | Event::Unknown(_) => match message(event) {
-            Some(said) => {
-                let text = texts(&said, " ");
-                let text = if text.is_empty() { "[no text content]" } else { &shown(&text) };
-                format!("{}\n  {}: {text}", head(event), said.role.as_str())
+            Some(message) => {
+                let text = texts(&message, " ");
+                let text = if text.is_empty() { "[no text content]" } else { &shortened(&text) };
+                format!("{}\n  {}: {text}", head(event), message.role.as_str())
             }
             None => head(event),
         },
@@ -57,9 +57,9 @@ fn action(event: &Event, action: &ActionEvent) -> String {
     format!(
         "{}\n  Thought: {}\n  Action: {kind}\n  Call: {} {}",
         head(event),
-        shown(&thought.join(" ")),
+        shortened(&thought.join(" ")),
         action.tool_call.name,
-        shown(&action.tool_call.arguments)
+        shortened(&action.tool_call.arguments)
     )
 }
 
@@ -76,15 +76,15 @@ fn texts(message: &Message, between: &str) -> String {
     message.content.iter().map(part).collect::<Vec<_>>().join(between)
 }
 
-/// The beginning of a text that is too long.
-fn shown(text: &str) -> String {
+/// Returns the text. If it is too long, only its beginning.
+fn shortened(text: &str) -> String {
     match text.char_indices().nth(CHARACTERS_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// A text without its middle, of so many characters and the word that something is missing.
+/// Returns the text without its middle: this number of characters, and a mark for the omission.
 pub(super) fn cut(text: &str, characters_max: usize) -> String {
     let count = text.chars().count();
     if count <= characters_max {

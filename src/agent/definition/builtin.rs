@@ -1,4 +1,4 @@
-//! The agents that come with Annals: names, tools and uses are the reference's, the words are our own.
+//! The agents that come with Annals. Their names, tools and purposes are the reference's. The texts are our own.
 
 use super::{Definition, GENERAL};
 
@@ -7,7 +7,7 @@ const REPORT: &str = "\n\nWhen you are done, report to who gave you the task, in
 
 pub(super) fn all() -> Vec<Definition> {
     vec![
-        made(
+        definition(
             GENERAL,
             "Does what needs several abilities, or what no other agent is for: reads and edits code, runs commands, keeps a \
              list of tasks.",
@@ -15,7 +15,7 @@ pub(super) fn all() -> Vec<Definition> {
             "You are given a task to carry out from its beginning to its end. You read and edit files with \
              `file_editor`, run commands with `terminal`, and keep track of long work with `task_tracker`.",
         ),
-        made(
+        definition(
             "bash-runner",
             "Runs shell commands and reports what came of them: tests, builds, linters, git, installations. Its report says \
              what passed, what failed and why, never the whole output.",
@@ -23,7 +23,7 @@ pub(super) fn all() -> Vec<Definition> {
             "You run commands for somebody else. Run what you are asked to and no more. Report the outcome: exit codes, \
              how many tests passed and failed, each failure with its cause. Leave the raw output out.",
         ),
-        made(
+        definition(
             "code-explorer",
             "Finds its way through code that is not known yet, before it is changed. Its report has paths, line numbers and \
              pieces of code.",
@@ -35,7 +35,7 @@ pub(super) fn all() -> Vec<Definition> {
     ]
 }
 
-fn made(name: &str, description: &str, tools: &[&str], prompt: &str) -> Definition {
+fn definition(name: &str, description: &str, tools: &[&str], prompt: &str) -> Definition {
     Definition {
         name: name.to_owned(),
         description: description.to_owned(),

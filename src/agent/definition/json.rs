@@ -1,4 +1,4 @@
-//! Agents as requests and stored states hold them: the reference's JSON objects (`agent_definitions`).
+//! Agents in the JSON of requests and stored states: the reference's objects (`agent_definitions`).
 
 use super::{Condensing, Definition, permission};
 use crate::event::Json;
@@ -8,7 +8,7 @@ impl Definition {
     /// Reads the reference's object.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message that says what is wrong.
     pub fn from_raw(raw: Raw<'_>) -> Result<Self, String> {
         let get = |name: &str| raw.get(name).filter(|value| !value.is_null());
         let text = |name: &str| get(name).and_then(Raw::as_str).map(std::borrow::Cow::into_owned);

@@ -1,6 +1,7 @@
-//! Agents that others give tasks to, as files describe them: Markdown whose text is the agent's prompt.
+//! Definitions of sub-agents, to which other agents give tasks. A definition is a Markdown file whose text is the
+//! agent's prompt.
 //!
-//! Source: `runtime.md` section 8.4, and asking the reference.
+//! Source: `docs/reference/extensions.md#agents-for-tasks`, and the reference's behaviour.
 
 mod builtin;
 mod folder;
@@ -17,7 +18,7 @@ use crate::event::Json;
 use crate::skill::front::{Front, words};
 use crate::untrusted;
 
-/// The agent that does what no other is named for.
+/// The agent for tasks that no other agent is made for.
 pub const GENERAL: &str = "general-purpose";
 
 /// The longest file, in bytes.
@@ -31,7 +32,7 @@ const EARLIER: &[(&str, &str)] = &[
     ("bash", "bash-runner"),
 ];
 
-/// What the front of a file is known to hold; the rest is kept as it is.
+/// The known members of a file's front matter. Other members are kept as metadata.
 const KNOWN: &[&str] = &[
     "name",
     "description",
@@ -49,64 +50,64 @@ const KNOWN: &[&str] = &[
     "condenser",
 ];
 
-/// Whether an agent's view is made shorter, and how.
+/// Whether and how an agent's view is condensed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Condensing {
-    /// With its own model, as any agent's.
+    /// With the default settings and the agent's own model.
     #[default]
     Default,
     /// Never.
     Never,
-    /// As this condenser's settings say.
+    /// With these settings of a condenser.
     As(Json),
 }
 
 /// An agent that can be given tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Definition {
-    /// Its name.
+    /// The agent's name.
     pub name: String,
-    /// What it is for.
+    /// The agent's purpose.
     pub description: String,
-    /// The profile of its model; `inherit` or nothing for the model of who gives the task.
+    /// The profile of the agent's model. `inherit` or an empty text means the parent agent's model.
     pub model: String,
-    /// The colour that programs draw it in.
+    /// The colour in which user interfaces show the agent.
     pub color: Option<String>,
-    /// The names of its tools.
+    /// The names of the agent's tools.
     pub tools: Vec<String>,
-    /// The names of its skills.
+    /// The names of the agent's skills.
     pub skills: Vec<String>,
-    /// What is added to its system prompt.
+    /// The text that is added to the agent's system prompt.
     pub system_prompt: String,
-    /// The path of its file.
+    /// The path of the agent's file.
     pub source: Option<String>,
-    /// When it is of use, by example.
+    /// Examples of when to use the agent.
     pub when_to_use_examples: Vec<String>,
-    /// Its hooks.
+    /// The agent's hooks.
     pub hooks: Option<Json>,
-    /// Which of its actions wait for a person; as for who gives the task where it says nothing.
+    /// The confirmation policy. `None` means the parent agent's policy.
     pub permission_mode: Option<Policy>,
-    /// The most steps of a run; more than 0.
+    /// The maximum number of steps of a run. More than 0.
     pub max_iteration_per_run: Option<u64>,
-    /// The most that a run may cost; more than 0.
+    /// The maximum cost of a run. More than 0.
     pub max_budget_per_run: Option<f64>,
-    /// Servers of its own. One that is given tasks has those of who gives them instead.
+    /// The agent's own MCP servers. An agent that is given a task uses the parent agent's servers instead.
     pub mcp_config: Option<Json>,
-    /// The folder of its model's profile.
+    /// The folder of the profile of the agent's model.
     pub profile_store_dir: Option<String>,
-    /// Whether its view is made shorter.
+    /// Whether and how the agent's view is condensed.
     pub condenser: Condensing,
-    /// What else its file says.
+    /// The other members of the agent's file.
     pub metadata: Map<String, Value>,
 }
 
-/// Why a file describes no agent. The others of its folder are read all the same.
+/// Why a file was rejected. The other files of its folder are read nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{source_path}: {reason}")]
 pub struct DefinitionProblem {
     /// The file, or the name.
     pub source_path: String,
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
 }
 
@@ -115,13 +116,13 @@ pub struct DefinitionProblem {
 pub struct Definitions(Vec<Definition>);
 
 impl Definitions {
-    /// Those that come with Annals: `general-purpose`, `code-explorer` and `bash-runner`.
+    /// Returns the agents that come with Annals: `general-purpose`, `code-explorer` and `bash-runner`.
     #[must_use]
     pub fn builtin() -> Self {
         Self(builtin::all())
     }
 
-    /// Adds agents whose names are not there yet.
+    /// Adds the agents whose names are new.
     pub fn fill(&mut self, definitions: impl IntoIterator<Item = Definition>) {
         for definition in definitions {
             if self.0.iter().all(|known| known.name != definition.name) {
@@ -130,8 +131,8 @@ impl Definitions {
         }
     }
 
-    /// Adds those of a project's files, then those of the person's own, `home` being their folder. Files that describe
-    /// none are answered.
+    /// Adds the agents of a project's files, then those of the user's files in `home`. Returns the problems of invalid
+    /// files.
     pub fn fill_from_files(&mut self, working_dir: &Path, home: Option<&Path>) -> Vec<DefinitionProblem> {
         let mut problems = Vec::new();
         for root in std::iter::once(working_dir).chain(home) {
@@ -144,10 +145,10 @@ impl Definitions {
         problems
     }
 
-    /// The agent of this name. No name, and names of earlier versions, are known.
+    /// Returns the agent of this name. Also accepts names of earlier versions. An empty name means [`GENERAL`].
     ///
     /// # Errors
-    /// What the model is told where there is none.
+    /// The error message for the model if there is no such agent.
     pub fn get(&self, name: &str) -> Result<&Definition, String> {
         let earlier = EARLIER.iter().find(|(earlier, _)| *earlier == name);
         let wanted = match earlier {
@@ -163,12 +164,12 @@ impl Definitions {
         })
     }
 
-    /// All of them, in the order they were added.
+    /// Returns all agents, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Definition> {
         self.0.iter()
     }
 
-    /// A line for each, by name, as a model is shown them.
+    /// Returns a list for the model, with one line for each agent, sorted by name.
     #[must_use]
     pub fn listed(&self) -> String {
         let mut lines: Vec<String> = self.0.iter().map(Definition::line).collect();
@@ -181,7 +182,7 @@ impl Definition {
     /// Reads an agent's file.
     ///
     /// # Errors
-    /// [`DefinitionProblem`] where it cannot be read, or what stands in front is not what it should be.
+    /// [`DefinitionProblem`] if the file cannot be read or its front matter is invalid.
     pub fn read_file(path: &Path) -> Result<Self, DefinitionProblem> {
         let problem =
             |reason: String| DefinitionProblem { source_path: path.to_string_lossy().into_owned(), reason };
@@ -192,10 +193,10 @@ impl Definition {
         Ok(definition)
     }
 
-    /// Reads the text of an agent's file; `name` is its name where the file gives it none.
+    /// Reads the text of an agent's file. `name` is the agent's name if the file contains no name.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message that says what is wrong.
     pub fn read(text: &str, name: &str) -> Result<Self, String> {
         let front = Front::read(text).map_err(|error| error.to_string())?;
         let text = |name: &str| front.text_of(name);
@@ -234,7 +235,7 @@ impl Definition {
         definition.checked()
     }
 
-    /// It as a line of the list that a model is shown.
+    /// Returns the agent's line in the list for the model.
     fn line(&self) -> String {
         let tools = match self.tools.is_empty() {
             true => String::new(),
@@ -254,7 +255,7 @@ impl Definition {
     }
 }
 
-/// The policy that a permission mode stands for.
+/// Returns the policy for a permission mode.
 fn permission(mode: &str) -> Result<Policy, String> {
     match mode.trim().to_lowercase().as_str() {
         "always_confirm" => Ok(Policy::Always),
@@ -280,12 +281,12 @@ fn condensing(value: Option<&Value>) -> Result<Condensing, String> {
     }
 }
 
-/// A number, also where it is written as a text.
+/// Returns a number, which may be written as a text.
 fn number<T: std::str::FromStr>(front: &Front, name: &str) -> Result<Option<T>, String> {
     let Some(value) = front.get(name).filter(|value| !value.is_boolean()).and_then(words) else {
         return Ok(None);
     };
-    value.trim().parse().map(Some).map_err(|_| format!("{name} is not a number that it could be: {value}"))
+    value.trim().parse().map(Some).map_err(|_| format!("{name} is not a valid number: {value}"))
 }
 
 fn texts(value: Option<&Value>, of_text: impl Fn(&str) -> Vec<String>) -> Vec<String> {
@@ -296,9 +297,9 @@ fn texts(value: Option<&Value>, of_text: impl Fn(&str) -> Vec<String>) -> Vec<St
     }
 }
 
-/// What stands within `<example>` in a description.
+/// Returns the texts within `<example>` tags in a description.
 fn examples(description: &str) -> Vec<String> {
-    // ASCII only changes, so that places stay.
+    // Only ASCII letters are changed, so byte offsets stay valid in `description`.
     let lower = description.to_ascii_lowercase();
     let (mut found, mut from) = (Vec::new(), 0);
     while let Some(begin) = lower[from..].find("<example>").map(|at| from + at + 9) {

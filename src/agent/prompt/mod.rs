@@ -1,16 +1,16 @@
-//! What a model is told before anything else.
+//! The system prompt.
 //!
-//! Two texts: one that is the same for every conversation, so that a provider can keep it, and one that is this
-//! conversation's. Their sections have the reference's names and order (`runtime.md` section 3.4); the words are
-//! our own.
+//! It has two texts: a static one, which is the same for every conversation so that a provider can cache it, and one
+//! for this conversation. Their sections have the reference's names and order
+//! (`docs/reference/runtime.md#system-prompt`). The wording is our own.
 
 use super::AgentDocument;
 use crate::event::json::Raw;
 
-/// The sections of the text that is the same everywhere, each in a tag of its name.
+/// The sections of the static text, each in a tag with its name.
 const SECTIONS: &str = include_str!("sections.txt");
 
-/// The section that asks for risks; left out where the agent's settings say that no model is to judge.
+/// The section that asks the model to rate risks. It is left out if the agent's settings say so.
 const RISK: &str = "SECURITY_RISK_ASSESSMENT";
 
 const CREDENTIALS: &str = "### Credentials\n\
@@ -22,24 +22,24 @@ const CREDENTIALS: &str = "### Credentials\n\
     * Where a secret still does not work, tell the person.\n\n\
     These variables can be used:";
 
-/// What is this conversation's: texts for sections, in the order in which they stand. Empty ones are left out.
+/// The texts of this conversation's sections, in the order of the sections. Empty sections are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Surroundings {
-    /// Skills that are always on.
+    /// The skills that are always active.
     pub repository: String,
-    /// What was remembered earlier.
+    /// The memory of earlier conversations.
     pub memory: String,
-    /// Skills that can be called upon.
+    /// The skills that can be invoked.
     pub skills: String,
-    /// What the agent's context adds.
+    /// The suffix from the agent's context.
     pub suffix: String,
-    /// Names of secrets and what they are for.
+    /// The names and descriptions of secrets.
     pub secrets: Vec<(String, Option<String>)>,
     /// The time, to the minute: `2026-11-21T03:31`.
     pub time: Option<String>,
 }
 
-/// The text that is the same in every conversation: the agent's own, where its settings have one, else ours.
+/// Returns the static text: the agent's own system prompt if its settings have one, otherwise the built-in one.
 #[must_use]
 pub fn fixed(agent: &AgentDocument) -> String {
     if let Some(own) = agent.system_prompt() {
@@ -56,7 +56,7 @@ pub fn fixed(agent: &AgentDocument) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// The text that is this conversation's; `None` where there is nothing to say.
+/// Returns this conversation's text. `None` if all sections are empty.
 #[must_use]
 pub fn own(around: &Surroundings) -> Option<String> {
     let mut sections = Vec::new();
@@ -89,7 +89,7 @@ pub fn own(around: &Surroundings) -> Option<String> {
     (!sections.is_empty()).then(|| sections.join("\n\n"))
 }
 
-/// The suffix that an agent's context has for the system prompt.
+/// Returns the suffix for the system prompt from the agent's context.
 #[must_use]
 pub fn suffix(agent: &AgentDocument) -> String {
     let context = agent.member("agent_context");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_of_ones_own_stands_for_all_of_it() {
+    fn an_own_system_prompt_replaces_the_static_text() {
         let prompt = Json::parse("\"Answer briefly.\"").unwrap();
         let agent = AgentDocument::new(&Json::parse("{}").unwrap(), &[]).with("system_prompt", Some(&prompt));
         assert_eq!(fixed(&agent), "Answer briefly.");

@@ -1,4 +1,4 @@
-//! Answers of queries and reports, as JSON and CSV.
+//! The results of queries and reports, as JSON and CSV.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::audit::report::{Column, Parameter, Report};
 use crate::store::{SqlAnswer, SqlValue, SqlView, Truncation, VIEWS};
 
-/// Why an answer was cut, for programs.
+/// Returns the limit at which an answer was cut, as JSON. Null if the answer is complete.
 #[must_use]
 pub fn truncation(truncated: Option<Truncation>) -> Value {
     match truncated {
@@ -17,14 +17,14 @@ pub fn truncation(truncated: Option<Truncation>) -> Value {
     }
 }
 
-/// `{"columns":[...],"rows":[[...]],"truncated":null}`.
+/// Returns an answer as JSON: `{"columns":[...],"rows":[[...]],"truncated":null}`.
 #[must_use]
 pub fn answer(answer: &SqlAnswer) -> Value {
     let rows: Vec<Value> = answer.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     json!({"columns": answer.columns, "rows": rows, "truncated": truncation(answer.truncated)})
 }
 
-/// A value as JSON: bytes are an object with their hex digits, a number that JSON does not know is text.
+/// Returns a value as JSON. Bytes are an object with their hex digits. A number that JSON cannot represent is a text.
 #[must_use]
 pub fn cell(value: &SqlValue) -> Value {
     match value {
@@ -44,7 +44,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A value as text: NULL is empty, bytes are hex digits.
+/// Returns a value as text. NULL is empty, bytes are hex digits.
 #[must_use]
 pub fn plain(value: &SqlValue) -> String {
     match value {
@@ -56,7 +56,7 @@ pub fn plain(value: &SqlValue) -> String {
     }
 }
 
-/// RFC 4180, with a line of headings.
+/// Returns an answer as CSV (RFC 4180), with a header line.
 #[must_use]
 pub fn csv(answer: &SqlAnswer) -> String {
     let mut out = String::new();
@@ -78,14 +78,14 @@ pub fn csv(answer: &SqlAnswer) -> String {
     out
 }
 
-/// What the views are that a query may name.
+/// Returns the views that a query may use, as JSON.
 #[must_use]
 pub fn views() -> Value {
     let view = |view: &SqlView| json!({"name": view.name, "row": view.row, "columns": view.columns});
     json!({"views": VIEWS.iter().map(view).collect::<Value>()})
 }
 
-/// What a report is: its question, what it can be told, its columns with their units, its SQL.
+/// Returns a report's definition as JSON: its question, its parameters, its columns with their units, its SQL.
 #[must_use]
 pub fn report(report: &Report) -> Value {
     let parameter = |parameter: &Parameter| {
@@ -107,7 +107,7 @@ pub fn report(report: &Report) -> Value {
     })
 }
 
-/// What a report answered: as [`answer`], with its name and the unit of each column.
+/// Returns a report's answer as JSON: as [`answer`], with the report's name and the unit of each column.
 #[must_use]
 pub fn report_answer(report: &Report, found: &SqlAnswer) -> Value {
     let mut value = answer(found);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_is_what_spreadsheets_read() {
+    fn csv_is_quoted_for_spreadsheets() {
         assert_eq!(csv(&sample()), "a,\"b,c\"\r\n,\"one \"\"two\"\"\nthree\"\r\n0.5,00ff\r\n");
     }
 

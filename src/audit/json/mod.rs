@@ -1,4 +1,4 @@
-//! Answers about a whole file for programs: the shapes that `annals --json` prints and the server sends.
+//! Answers about a whole file as JSON: the shapes that `annals --json` prints and the server sends.
 
 mod answer;
 mod whole;

@@ -1,4 +1,4 @@
-//! Figures, findings, hits and administrative acts as JSON.
+//! Statistics, findings, search hits and administrative acts as JSON.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::store::{Act, Conversation, Finding, Hit, Receipt, Share, Statistics, UsageTotal, Verification};
 
-/// What a verification saw: its figures, and whether all is as it was written.
+/// Returns the result of a verification: its figures and findings, and whether the file is sound.
 #[must_use]
 pub fn verification(seen: &Verification) -> Value {
     json!({
@@ -25,7 +25,7 @@ pub fn verification(seen: &Verification) -> Value {
     })
 }
 
-/// Findings: where and what.
+/// Returns findings, each with its place and its text.
 #[must_use]
 pub fn findings(findings: &[Finding]) -> Value {
     let value = |finding: &Finding| {
@@ -38,10 +38,10 @@ pub fn findings(findings: &[Finding]) -> Value {
     findings.iter().map(value).collect()
 }
 
-/// What the catalogue knows of a conversation: the shape of `list` and of `show`'s head.
+/// Returns a conversation's entry in the catalogue: the shape of `list` and of the head of `show`.
 ///
 /// # Errors
-/// [`Error::Corrupt`] where its tags are no JSON.
+/// [`Error::Corrupt`] if the conversation's tags are not JSON.
 pub fn conversation(conversation: &Conversation) -> Result<Value> {
     let tags: Value = serde_json::from_str(&conversation.tags)
         .map_err(|_| Error::Corrupt { what: format!("the tags of {}", conversation.id) })?;
@@ -66,7 +66,7 @@ pub fn conversation(conversation: &Conversation) -> Result<Value> {
     }))
 }
 
-/// A page of hits of at most `limit`, and where the next one begins: `{"hits":[...],"next":position|null}`.
+/// Returns a page of at most `limit` hits, and the start of the next page: `{"hits":[...],"next":position|null}`.
 #[must_use]
 pub fn hits(hits: &[Hit], limit: usize) -> Value {
     let next = (hits.len() == limit).then(|| hits.last().map(|hit| hit.position.0)).flatten();
@@ -86,7 +86,7 @@ pub fn hits(hits: &[Hit], limit: usize) -> Value {
     json!({"hits": hits.iter().map(hit).collect::<Value>(), "next": next})
 }
 
-/// Figures over the whole file, and what its models took.
+/// Returns the statistics of the whole file, with the usage of its models.
 #[must_use]
 pub fn statistics(statistics: &Statistics, usage_totals: &[UsageTotal]) -> Value {
     let object = |pairs: &[(String, u64)]| -> Value {
@@ -114,7 +114,7 @@ pub fn statistics(statistics: &Statistics, usage_totals: &[UsageTotal]) -> Value
     })
 }
 
-/// What one use of one model took.
+/// Returns the tokens, cost and latency of one usage id of one model.
 #[must_use]
 pub fn usage(usage: &UsageTotal) -> Value {
     json!({
@@ -131,7 +131,7 @@ pub fn usage(usage: &UsageTotal) -> Value {
     })
 }
 
-/// Figures added up by something: `{"rows":[...]}`.
+/// Returns figures that are grouped and added up: `{"rows":[...]}`.
 #[must_use]
 pub fn shares(shares: &[Share]) -> Value {
     let row = |share: &Share| {
@@ -149,7 +149,7 @@ pub fn shares(shares: &[Share]) -> Value {
     json!({"rows": shares.iter().map(row).collect::<Value>()})
 }
 
-/// What somebody did to the file.
+/// Returns an administrative act.
 #[must_use]
 pub fn act(act: &Act) -> Value {
     json!({
@@ -167,7 +167,7 @@ pub fn act(act: &Act) -> Value {
     })
 }
 
-/// One thing that an act took out or changed.
+/// Returns the receipt of one thing that an act removed or changed.
 #[must_use]
 pub fn receipt(receipt: &Receipt) -> Value {
     json!({

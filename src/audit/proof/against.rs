@@ -1,18 +1,18 @@
-//! Holding a store against a head that was kept elsewhere.
+//! Compares a store with a head that was kept elsewhere.
 
 use super::head::{Head, Scope};
 use crate::error::Result;
 use crate::ids::{ConversationId, Sequence, Timestamp};
 use crate::store::{Act, ChainHead, Finding, Receipt, Store};
 
-/// What of `head` is not in the store any more; empty where everything is there as it was.
+/// Returns how the store contradicts `head`. Empty if everything in the head is still in the store, unchanged.
 ///
-/// It compares the hashes that stand beside events, changes and acts. That these follow from what is stored is what
-/// [`Store::verify`] says, so both together prove that nothing was changed or taken away since but by
-/// [redaction](redacted_since), which the administrative log tells.
+/// It compares the stored hashes of events, changes and acts. [`Store::verify`] checks that these hashes match the
+/// stored data. Both together prove that nothing was changed or removed since the head was made, except by
+/// [redaction](redacted_since), which the administrative log records.
 ///
 /// # Errors
-/// What reading can meet.
+/// The errors of reading the store.
 pub fn compare(store: &Store, head: &Head) -> Result<Vec<Finding>> {
     let now = store.heads(None)?;
     let at = head.at.to_rfc3339();
@@ -32,9 +32,9 @@ pub fn compare(store: &Store, head: &Head) -> Result<Vec<Finding>> {
     }
     findings.extend(compare_acts(store, head, at)?);
     if head.heads.acts.is_some() && now.changes_since != head.heads.changes_since {
-        let since = |time: Option<Timestamp>| time.map_or("the file was made".into(), Timestamp::to_rfc3339);
+        let since = |time: Option<Timestamp>| time.map_or("its creation".into(), Timestamp::to_rfc3339);
         let what = format!(
-            "the chains of changes hold since {}; at {at} UTC they did since {}: they were made again",
+            "the file has chains of changes since {}; at {at} UTC it had them since {}: they were made again",
             since(now.changes_since),
             since(head.heads.changes_since)
         );
@@ -49,11 +49,11 @@ pub fn compare(store: &Store, head: &Head) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// What was redacted since a head was made, one note for each thing, as the administrative log tells it: the chains hold
-/// nevertheless, because they keep the digests of what went.
+/// Returns the redactions since a head was made, one note for each redacted thing, from the administrative log.
+/// The chains are still valid after a redaction, because they keep the digests of the redacted data.
 ///
 /// # Errors
-/// What reading can meet.
+/// The errors of reading the store.
 pub fn redacted_since(store: &Store, head: &Head) -> Result<Vec<Finding>> {
     let mut notes = Vec::new();
     let mut after = head.heads.acts.map_or(0, |acts| acts.count);
@@ -62,14 +62,14 @@ pub fn redacted_since(store: &Store, head: &Head) -> Result<Vec<Finding>> {
         let Some(last) = acts.last() else { return Ok(notes) };
         after = last.number;
         let is_later = |act: &&Act| head.heads.acts.is_some() || act.at > head.at;
-        let is_told = |act: &&Act| {
+        let is_in_scope = |act: &&Act| {
             let named = |one: &ChainHead| Some(one.conversation.as_str()) == act.conversation.as_deref();
             head.scope == Scope::Whole || head.heads.conversations.iter().any(named)
         };
-        for act in acts.iter().filter(|act| act.act == "redact").filter(is_later).filter(is_told) {
+        for act in acts.iter().filter(|act| act.act == "redact").filter(is_later).filter(is_in_scope) {
             notes.extend(notes_of(store, act)?);
             if notes.len() >= NOTES_MAX {
-                let what = "more was redacted since; `annals admin-log` tells it".to_owned();
+                let what = "there are more redactions; `annals admin-log` lists them".to_owned();
                 notes.push(Finding { conversation: None, sequence: None, what });
                 return Ok(notes);
             }
@@ -77,10 +77,10 @@ pub fn redacted_since(store: &Store, head: &Head) -> Result<Vec<Finding>> {
     }
 }
 
-/// So many acts are read at a time.
+/// The number of acts that are read at a time.
 const PAGE: usize = 1000;
 
-/// At about so many notes the rest is not told.
+/// After about this many notes, no more notes are made.
 const NOTES_MAX: usize = 1000;
 
 fn notes_of(store: &Store, act: &Act) -> Result<Vec<Finding>> {
@@ -124,11 +124,11 @@ fn compare_changes(store: &Store, then: &ChainHead, at: &str) -> Result<Option<F
     let what = match store.change_hash_at(conversation, end.count)? {
         Some(hash) if hash == end.hash => return Ok(None),
         Some(_) => format!(
-            "the first {} changes of what stands beside its events are not those it had at {at} UTC: they were rewritten",
+            "the first {} changes of its data other than events are not those it had at {at} UTC: they were rewritten",
             end.count
         ),
         None => format!(
-            "there were {} changes of what stands beside its events at {at} UTC, there are {}: their end was cut off",
+            "its data other than events had {} changes at {at} UTC and has {} now: their end was cut off",
             end.count,
             store.changes_end(conversation)?.count
         ),

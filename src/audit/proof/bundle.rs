@@ -1,4 +1,4 @@
-//! A folder with one conversation and all that a stranger needs to check it with standard tools.
+//! A bundle: a folder with one conversation and everything that is needed to check it with standard tools.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
@@ -15,41 +15,41 @@ use crate::store::{ChainLink, Store};
 const README: &str = include_str!("bundle.md");
 const CHECK: &str = include_str!("bundle.py");
 
-/// How a bundle is made.
+/// The options for writing a bundle.
 #[derive(Debug)]
 pub struct BundleOptions<'a> {
-    /// The key that signs its head, if any.
+    /// The key that signs the bundle's head, if any.
     pub key: Option<&'a Key>,
-    /// The time it says it was made at.
+    /// The creation time that the bundle states.
     pub at: Timestamp,
-    /// What it does not show.
+    /// The text that the bundle does not show.
     pub withheld: Withheld,
 }
 
-/// What a bundle holds.
+/// The contents of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    /// How many events.
+    /// The number of events.
     pub events: u64,
-    /// Of how many of them only the digest is left in the store.
+    /// The number of events whose payload was redacted in the store, so that only its digest is left.
     pub redacted: u64,
-    /// How many of the others are withheld from this bundle.
+    /// The number of other events whose payload is withheld from this bundle.
     pub withheld: u64,
-    /// Payload bytes.
+    /// The number of payload bytes.
     pub bytes: u64,
-    /// The head it ends in.
+    /// The head of the bundle's chain.
     pub head: Head,
 }
 
-/// Writes a conversation as a bundle into the folder `to`, which must not be there or be empty.
+/// Writes a conversation as a bundle into the folder `to`, which must be empty or not exist.
 ///
-/// The chain is checked on the way, so a bundle that was written is one that can be checked, whatever it
-/// withholds: the digest of every payload is in it.
+/// The chain is checked while it is written. A bundle can always be checked, even if payloads are withheld, because it
+/// contains the digest of every payload.
 ///
 /// # Errors
 /// [`Error::WouldOverwrite`], [`Error::UnknownConversation`], [`Error::UnknownEvent`], [`Error::SecretInId`]
-/// where an id has what is to be withheld; [`Error::Io`], [`Error::Corrupt`] where the chain does not hold:
-/// the folder is incomplete then.
+/// if an id contains text to be withheld; [`Error::Io`], and [`Error::Corrupt`] if the chain is broken. After the
+/// last two the folder is incomplete.
 pub fn write_bundle(
     store: &Store,
     conversation: &ConversationId,
@@ -58,7 +58,7 @@ pub fn write_bundle(
 ) -> Result<Bundle> {
     let BundleOptions { key, at, withheld } = options;
     let (key, at) = (*key, *at);
-    // What stands beside the events is not in a bundle, and its head does not speak of it.
+    // A bundle contains only events, so its head covers only events.
     let heads = store.heads(Some(conversation))?.of_events();
     let [end] = heads.conversations.as_slice() else {
         return Err(Error::UnknownConversation { conversation: conversation.to_string() });
@@ -79,7 +79,7 @@ pub fn write_bundle(
         bundle: Bundle { events: 0, redacted: 0, withheld: 0, bytes: 0, head },
     };
     store.links(conversation, |link| {
-        // What was appended since the head was taken is not in it.
+        // Events that were appended after the head was read are not part of the bundle.
         if link.sequence.0 < end.events { writer.link(link) } else { Ok(()) }
     })?;
     let Writer { mut chain, mut sums, previous, bundle, .. } = writer;
@@ -150,7 +150,7 @@ impl Writer<'_> {
             .map_err(Error::io("writing", self.folder.join("chain.tsv")))?;
         let is_redacted = link.redacted.is_some();
         match self.withheld.show(&link) {
-            Shown::Whole if is_redacted => self.instead(sequence, link.payload)?,
+            Shown::Whole if is_redacted => self.write_remaining_text(sequence, link.payload)?,
             Shown::Whole => {
                 let name = format!("payloads/{sequence:06}.json");
                 write(&self.folder.join(&name), link.payload.as_bytes())?;
@@ -161,7 +161,7 @@ impl Writer<'_> {
             Shown::Instead(text) => {
                 self.bundle.withheld += u64::from(!is_redacted);
                 if let Some(text) = text {
-                    self.instead(sequence, &text)?;
+                    self.write_remaining_text(sequence, &text)?;
                 }
             }
         }
@@ -173,8 +173,8 @@ impl Writer<'_> {
 }
 
 impl Writer<'_> {
-    /// Writes what may be read of an event whose payload is not here.
-    fn instead(&self, sequence: u64, text: &str) -> Result<()> {
+    /// Writes the readable rest of an event whose payload is not in the bundle.
+    fn write_remaining_text(&self, sequence: u64, text: &str) -> Result<()> {
         let folder = self.folder.join("redacted");
         std::fs::create_dir_all(&folder).map_err(Error::io("creating", &folder))?;
         write(&folder.join(format!("{sequence:06}.json")), text.as_bytes())
@@ -182,14 +182,14 @@ impl Writer<'_> {
 }
 
 fn readme(conversation: &ConversationId, bundle: &Bundle, key: Option<&Key>) -> String {
-    let mut signed = String::from("It is not signed: it says nothing of who made it.");
+    let mut signed = String::from("It is not signed, so it does not prove who made it.");
     if let Some(key) = key {
         signed.clear();
         // Writing to a String cannot fail.
         let _ = write!(
             signed,
-            "It is signed with the Ed25519 key\n\n    {}\n\nAsk its owner, by another way, whether that is theirs; \
-             the file `public-key.pem` alone proves nothing.",
+            "It is signed with the Ed25519 key\n\n    {}\n\nAsk the owner over another channel whether this is the \
+             right key. The file `public-key.pem` alone proves nothing.",
             key.public()
         );
     }

@@ -1,4 +1,4 @@
-//! The text of a head: what it is made of, byte for byte.
+//! The text of a head, and its exact format, byte for byte.
 //!
 //! ```text
 //! annals-head-v2\n
@@ -8,17 +8,17 @@
 //! position <newest position of the log>\n
 //! acts <number of the last act of the administrative log> <its hash>\n
 //! changes since beginning|<RFC 3339, UTC, microseconds>\n
-//! conversations <how many lines follow>\n
+//! conversations <number of lines that follow>\n
 //! <events> <hash of the last event, 64 hex digits> <changes> <hash of the last change> <conversation id>\n   for each, by id
-//! key <public key, 64 hex digits>\n                                        where it is signed
+//! key <public key, 64 hex digits>\n                                        if it is signed
 //! signature <Ed25519 over everything before the line "key", 128 hex digits>\n
 //! ```
 //!
-//! A head of events alone, as bundles have and as all were before schema 12, begins with `annals-head-v1`, has no lines
-//! `acts` and `changes`, and says nothing of changes in a conversation's line.
+//! A head that covers only events begins with `annals-head-v1`. It has no lines `acts` and `changes`, and no changes in
+//! a conversation's line. Bundles have such heads. Before schema 12, all heads were of this form.
 //!
-//! There is one way to write a head: reading refuses every other one, so that nobody can say that a text
-//! means something else than it says.
+//! The format is unambiguous: there is exactly one text for a head, and every other text is rejected. So a text cannot
+//! be interpreted in two ways.
 
 use std::fmt::Write as _;
 
@@ -28,47 +28,47 @@ use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::store::{ChainEnd, ChainHead, Heads};
 
-/// The first line of a head of events alone.
+/// The first line of a head that covers only events.
 const FIRST: &str = "annals-head-v1";
-/// And of one that also speaks of what stands beside the events and of the administrative log.
+/// The first line of a head that also covers changes and the administrative log.
 const FIRST_WHOLE: &str = "annals-head-v2";
-/// Since when the chains of changes hold in a file that always had them.
+/// The value of `changes since` for a file that had chains of changes from its creation on.
 const BEGINNING: &str = "beginning";
 
-/// The longest text that is read: a hundred bytes a conversation, for a million of them.
+/// The longest text that is read, in bytes. It is enough for a million conversations with 500 bytes each.
 const BYTES_MAX: usize = 512 << 20;
 
-/// What a head speaks of.
+/// The conversations that a head covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Every conversation of the store: none that it names may be missing later.
+    /// All conversations of the store. None of them may be missing later.
     Whole,
     /// One conversation.
     Conversation,
 }
 
-/// Where chains ended at a moment.
+/// The ends of the chains at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// What it speaks of.
+    /// The conversations that the head covers.
     pub scope: Scope,
-    /// When it was made, by the clock of the machine.
+    /// The time at which the head was made, by the machine's clock.
     pub at: Timestamp,
-    /// Where the chains ended.
+    /// The ends of the chains.
     pub heads: Heads,
 }
 
-/// A head's text, and who signed it.
+/// A head and the key that signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedHead {
     /// The head.
     pub head: Head,
-    /// The key that signed it; the signature was found right. `None` where it is not signed.
+    /// The key that signed the head. The signature is valid. `None` if the head is not signed.
     pub signer: Option<PublicKey>,
 }
 
 impl Head {
-    /// The text, without a signature.
+    /// Returns the text, without a signature.
     #[must_use]
     pub fn to_text(&self) -> String {
         let scope = match self.scope {
@@ -94,7 +94,7 @@ impl Head {
         text
     }
 
-    /// The text with a signature.
+    /// Returns the text with a signature.
     #[must_use]
     pub fn to_signed_text(&self, key: &Key) -> String {
         let text = self.to_text();
@@ -104,11 +104,11 @@ impl Head {
 }
 
 impl SignedHead {
-    /// Reads a head's text and checks its signature, where it has one.
+    /// Reads a head's text and checks its signature, if it has one.
     ///
     /// # Errors
-    /// [`Error::NotAHead`] where the text is none or is written in another way than a head is,
-    /// [`Error::WrongSignature`].
+    /// [`Error::NotAHead`] if the text does not have the exact form of a head, [`Error::WrongSignature`] if the
+    /// signature is invalid.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > BYTES_MAX {
             return Err(Error::NotAHead { line: 1, what: "it is too long" });
@@ -117,7 +117,7 @@ impl SignedHead {
         let head = lines.head()?;
         let message = &text[..text.len() - lines.text.len()];
         if head.to_text() != message {
-            return Err(lines.fault("it is not written as a head is"));
+            return Err(lines.fault("the text does not have the exact form of a head"));
         }
         let signer = match lines.text {
             "" => None,
@@ -141,7 +141,7 @@ impl<'a> Lines<'a> {
     fn line(&mut self) -> Result<&'a str> {
         self.number += 1;
         let (line, rest) =
-            self.text.split_once('\n').ok_or_else(|| self.fault("a line is missing or torn"))?;
+            self.text.split_once('\n').ok_or_else(|| self.fault("a line is missing or incomplete"))?;
         self.text = rest;
         Ok(line)
     }
@@ -164,10 +164,10 @@ impl<'a> Lines<'a> {
             "conversation" => Scope::Conversation,
             _ => return Err(self.fault("the scope is neither whole nor conversation")),
         };
-        let position = self.member("position")?.parse().map_err(|_| self.fault("it is no number"))?;
-        let (acts, changes_since) = if is_whole { self.beside()? } else { (None, None) };
+        let position = self.member("position")?.parse().map_err(|_| self.fault("it is not a number"))?;
+        let (acts, changes_since) = if is_whole { self.acts_and_changes()? } else { (None, None) };
         let count: usize =
-            self.member("conversations")?.parse().map_err(|_| self.fault("it is no number"))?;
+            self.member("conversations")?.parse().map_err(|_| self.fault("it is not a number"))?;
         let mut conversations = Vec::new();
         for _ in 0..count {
             conversations.push(self.conversation(is_whole)?);
@@ -177,11 +177,11 @@ impl<'a> Lines<'a> {
     }
 
     fn time(&mut self, name: &'static str) -> Result<Timestamp> {
-        Timestamp::parse(self.member(name)?).ok_or_else(|| self.fault("it is no time"))
+        Timestamp::parse(self.member(name)?).ok_or_else(|| self.fault("it is not a time"))
     }
 
-    /// Where the administrative log ends, and since when the chains of changes hold.
-    fn beside(&mut self) -> Result<(Option<ChainEnd>, Option<Timestamp>)> {
+    /// Reads the end of the administrative log, and the time since which the file has chains of changes.
+    fn acts_and_changes(&mut self) -> Result<(Option<ChainEnd>, Option<Timestamp>)> {
         let acts = end(self.member("acts")?).ok_or_else(|| self.fault("it is not acts NUMBER HASH"))?;
         let since = match self.member("changes")? {
             "since beginning" => None,
@@ -218,11 +218,11 @@ impl<'a> Lines<'a> {
 
     fn signature(&mut self, message: &str) -> Result<PublicKey> {
         let key = self.member("key")?;
-        let key = PublicKey::from_hex(key).ok_or_else(|| self.fault("it is no public key"))?;
+        let key = PublicKey::from_hex(key).ok_or_else(|| self.fault("it is not a public key"))?;
         let signature = self.member("signature")?;
-        let signature = bytes(signature).ok_or_else(|| self.fault("it is no signature"))?;
+        let signature = bytes(signature).ok_or_else(|| self.fault("it is not a signature"))?;
         if !self.text.is_empty() {
-            return Err(self.fault("something follows the signature"));
+            return Err(self.fault("there is more text after the signature"));
         }
         if !key.verifies(message.as_bytes(), &signature) {
             return Err(Error::WrongSignature { key: key.to_string() });
@@ -231,7 +231,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The end of a chain: how many links, and the hash of the last one.
+/// Reads the end of a chain: the number of its links, and the hash of the last link.
 fn end(text: &str) -> Option<ChainEnd> {
     let (count, hash) = text.split_once(' ')?;
     Some(ChainEnd { count: count.parse().ok()?, hash: Digest(bytes(hash)?) })
@@ -261,7 +261,8 @@ mod tests {
         }
     }
 
-    /// A head of events alone, one that also speaks of changes and acts, and one of a file that is older than these.
+    /// A head that covers only events, one that also covers changes and acts, and one of a file that had no chains of
+    /// changes at first.
     fn each() -> [Head; 3] {
         let end = |count: u64| ChainEnd { count, hash: Digest::of(&count.to_be_bytes()) };
         let mut whole = head();
@@ -303,14 +304,14 @@ mod tests {
             if let Ok(changed) = String::from_utf8(changed) {
                 assert!(SignedHead::parse(&changed).is_err(), "byte {at}: {changed}");
             }
-            // Cut off anywhere it is none, or the unsigned one.
+            // A text that is cut off is not a head, unless it is exactly the unsigned head.
             let cut = SignedHead::parse(&text[..at]);
             assert!(cut.is_err() || text[..at] == *unsigned, "{at}");
         }
     }
 
     #[test]
-    fn what_is_written_in_another_way_is_refused() {
+    fn text_in_any_other_form_is_refused() {
         let text = head().to_text();
         for (from, to) in [
             ("position 9", "position 09"),

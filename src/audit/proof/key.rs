@@ -10,7 +10,7 @@ use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
 use crate::error::{Error, Result};
 
-/// A key that signs. Whoever has it can sign; keep its file to yourself.
+/// A private key for signatures. Anyone who has its file can sign, so keep the file private.
 pub struct Key(SigningKey);
 
 /// The public half of a key: it checks signatures and can be given to anyone.
@@ -21,7 +21,7 @@ impl Key {
     /// Makes a new key and writes it to a new file with mode 0600.
     ///
     /// # Errors
-    /// [`Error::WouldOverwrite`] where something is there, [`Error::Io`].
+    /// [`Error::WouldOverwrite`] if the path exists, [`Error::Io`] if the key cannot be made or written.
     pub fn make(path: &Path) -> Result<Self> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|error| Error::Io {
@@ -30,7 +30,7 @@ impl Key {
             source: std::io::Error::other(error),
         })?;
         let key = Self(SigningKey::from_bytes(&secret));
-        // Without the public half: OpenSSL does not read the newer form that has it.
+        // The public half is left out, because OpenSSL does not read the newer form that contains it.
         let bytes = KeypairBytes { secret_key: secret, public_key: None };
         let pem = ed25519_dalek::pkcs8::EncodePrivateKey::to_pkcs8_pem(&bytes, LineEnding::LF)
             .map_err(|_| not_a_key(path, "it cannot be written as PEM"))?;
@@ -59,13 +59,13 @@ impl Key {
         Ok(Self(key))
     }
 
-    /// The public half.
+    /// Returns the public half.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
     }
 
-    /// The signature of `message`, 64 bytes.
+    /// Returns the signature of `message`, 64 bytes.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> [u8; 64] {
         self.0.sign(message).to_bytes()
@@ -73,7 +73,7 @@ impl Key {
 }
 
 impl PublicKey {
-    /// Reads a public key: 64 hex digits, or the path of a file with one, or of a private key's file.
+    /// Reads a public key: 64 hex digits, or the path of a file with a public or a private key.
     ///
     /// # Errors
     /// [`Error::NotAKey`], [`Error::Io`].
@@ -89,19 +89,19 @@ impl PublicKey {
         }
     }
 
-    /// The key that 64 hex digits spell.
+    /// Returns the key that `text` gives as 64 hex digits. `None` if `text` is not a key.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         VerifyingKey::from_bytes(&bytes(text)?).ok().map(Self)
     }
 
-    /// The key as a PEM file holds it.
+    /// Returns the key in PEM form.
     #[must_use]
     pub fn to_pem(&self) -> String {
-        self.0.to_public_key_pem(LineEnding::LF).expect("32 bytes always make a public key's document")
+        self.0.to_public_key_pem(LineEnding::LF).expect("32 bytes can always be written as a public key")
     }
 
-    /// Whether `signature` is this key's for `message`.
+    /// Returns whether `signature` is this key's signature of `message`.
     #[must_use]
     pub fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
@@ -132,7 +132,7 @@ fn not_a_key(path: &Path, what: &'static str) -> Error {
     Error::NotAKey { path: path.to_owned(), what }
 }
 
-/// Lower-case hex digits of `bytes`.
+/// Returns `bytes` as lower-case hex digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
@@ -141,7 +141,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// The bytes that lower-case hex digits spell, where there are exactly as many as asked for.
+/// Returns the bytes that `hex` gives in lower-case hex digits. `None` unless there are exactly `N` bytes.
 pub(super) fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -1,8 +1,8 @@
-//! Proof: texts that can be kept elsewhere and held against the file later, and bundles that a stranger checks.
+//! Proof: heads, which are kept elsewhere and later compared with the file, and bundles for outside auditors.
 //!
-//! A [`Head`] says where every chain ended at a moment; since each hash commits to everything before it, a
-//! store that still has that hash at that place still has everything it had then. Signing ([`Key`]) says
-//! who made it. What all this proves, and what it cannot, is in `docs/tamper-evidence.md`.
+//! A [`Head`] records where every chain ended at one time. Each hash commits to everything before it. So a store
+//! that still has that hash at that sequence still has everything it had then. A signature ([`Key`]) shows who
+//! made the head. `docs/tamper-evidence.md` describes what this proves and what it does not prove.
 
 mod against;
 mod bundle;

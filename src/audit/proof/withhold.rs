@@ -1,8 +1,8 @@
-//! What a bundle does not show: whole events, and events in which something is found.
+//! What a bundle withholds: all text of chosen events, and text that a finder matches.
 //!
-//! An event that is withheld keeps its place in the chain by its digest. What may be read of it is written
-//! beside the proof, and nothing proves that. Invariant: no byte of a bundle holds what was to be withheld;
-//! where that cannot be, because an id has it, there is no bundle.
+//! A withheld event keeps its place in the chain by its digest. Its remaining text is written beside the proof,
+//! and that text is not proven. Invariant: no byte of a bundle holds withheld text. If an id contains withheld
+//! text, no bundle is written.
 
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, EventId};
@@ -14,15 +14,15 @@ use crate::store::{ChainLink, Store};
 pub struct Withheld {
     /// All text of these events.
     pub events: Vec<EventId>,
-    /// What one of these finds, wherever it is.
+    /// Text that one of these finders matches, in any event.
     pub finders: Vec<Finder>,
 }
 
-/// What is shown of a payload.
+/// How much of a payload a bundle shows.
 pub(super) enum Shown {
     /// All of it.
     Whole,
-    /// This text in its place; `None` where even the rest of it would tell.
+    /// This text instead of the payload. `None` if a finder still matches what remains of the payload.
     Instead(Option<String>),
 }
 
@@ -31,7 +31,7 @@ impl Withheld {
         self.events.is_empty() && self.finders.is_empty()
     }
 
-    /// Whether the chain can be told without what is withheld.
+    /// Checks that no id contains withheld text, and that every event to withhold exists.
     pub(super) fn check(&self, store: &Store, conversation: &ConversationId) -> Result<()> {
         if self.is_nothing() {
             return Ok(());
@@ -60,7 +60,7 @@ impl Withheld {
         self.finders.iter().any(|finder| !finder.find(None, text).is_empty())
     }
 
-    /// What is shown of an event.
+    /// Returns how much of an event the bundle shows.
     pub(super) fn show(&self, link: &ChainLink<'_>) -> Shown {
         let is_chosen = self.events.iter().any(|id| id.as_str() == link.id);
         let mut text = link.payload.to_owned();
@@ -81,7 +81,7 @@ impl Withheld {
         if !is_touched {
             return Shown::Whole;
         }
-        // What stands in place of one find may have completed another.
+        // The replacement of one match may have made a new match.
         let is_clean = self.finders.iter().all(|finder| {
             let again = rewrite(&text, Form::Event, Wanted::Matches(finder));
             again.left.is_empty() && again.text.is_none_or(|new| new == text)

@@ -1,8 +1,8 @@
 //! A conversation whose agent is a program that speaks the Agent Client Protocol.
 //!
-//! The program begins with the first run, not with the first message. It has tools and a memory of its own: what it does
-//! is told by events, what is said to it are the messages of people, one a turn. Its permissions are granted; no policy is
-//! asked. Source: `runtime.md` section 13.
+//! The program starts with the first run, not with the first message. It has its own tools and its own memory. Events
+//! report what it does. In each turn it receives one message of the user or of a Stop hook. Its permission requests are
+//! granted without asking a policy. Source: `docs/reference/acp.md`.
 
 mod step;
 
@@ -24,34 +24,34 @@ use crate::event::{
 use crate::llm::{Boxed, Call, LlmError, Model, Reply, Request, ToolSchema};
 use crate::state::ExecutionStatus;
 
-/// What stands for the program's own prompt.
+/// The text of the system prompt event. The program's own prompt is not known.
 const PROMPT: &str = "This conversation is powered by an ACP server. The system prompt and tools are managed by the ACP \
                       server and are not available for display.";
 
 /// A program and its session.
 pub(super) struct Acp {
     settings: AcpSettings,
-    /// What is said with the first turn of a session.
+    /// The text that is added to the first message of a session.
     suffix: Option<String>,
     running: Mutex<Option<Running>>,
 }
 
-/// A program that runs.
+/// A program that is running.
 #[derive(Clone)]
 struct Running {
     peer: Arc<Peer>,
     session: String,
-    /// What the session had cost when its last turn ended.
+    /// The cost of the session at the end of its last turn.
     cost: f64,
 }
 
-/// Whether the agent is a program.
+/// Returns whether the agent is a program.
 pub(super) fn is_program(agent: &AgentDocument) -> bool {
     &*agent.kind() == KIND
 }
 
 impl Local {
-    /// Everything that a conversation with a program runs with: hooks, and the program in a session.
+    /// Makes the equipment of a conversation with a program: the hooks, and the program with its session.
     pub(super) async fn ready_program(&self, live: &mut Live) -> Result<Arc<Equipment>> {
         self.load_plugins(live).await?;
         let mut equipment = self.make_equipment(&live.base.agent).await?;
@@ -97,7 +97,10 @@ impl Local {
         Ok(acp)
     }
 
-    /// Starts the program and its session, within the time that it may take; writes down which session it is.
+    /// Starts the program and its session, and records the session in the agent's state.
+    ///
+    /// # Errors
+    /// [`AcpError::StartupTimeout`] if the start takes too long.
     async fn run_program(
         &self,
         live: &mut Live,
@@ -105,9 +108,9 @@ impl Local {
     ) -> std::result::Result<Running, AcpError> {
         let state = live.base.agent_state.to_value();
         let cwd = self.working_dir.to_string_lossy().into_owned();
-        // Programs keep sessions by folder: one of another folder is another one.
-        let written = state["acp_session_id"].as_str().filter(|_| state["acp_session_cwd"] == cwd.as_str());
-        let prior = settings.resume.as_deref().or(written);
+        // Programs keep sessions by folder, so a session of another folder cannot be loaded.
+        let recorded = state["acp_session_id"].as_str().filter(|_| state["acp_session_cwd"] == cwd.as_str());
+        let prior = settings.resume.as_deref().or(recorded);
         let names: Vec<String> = self.secrets.infos().into_iter().map(|info| info.name).collect();
         let env = self.secrets.for_command(&names.join(" ")).await;
         let start = Start { working_dir: self.working_dir.clone(), env };
@@ -116,9 +119,9 @@ impl Local {
             servers.map(|server| (server.name, server.config.to_value())).collect();
         let startup = async {
             let peer = Peer::start(settings, &start)?;
-            let hand = peer.shake_hands().await?;
-            let servers = AcpSettings::servers(&Value::Object(servers.clone()), hand.takes_http);
-            let prior = prior.filter(|_| hand.can_load);
+            let handshake = peer.shake_hands().await?;
+            let servers = AcpSettings::servers(&Value::Object(servers.clone()), handshake.takes_http);
+            let prior = prior.filter(|_| handshake.can_load);
             let session = peer.session(prior, &cwd, &servers).await?;
             let id = &session.id;
             if let Some(model) = &settings.model {
@@ -137,15 +140,16 @@ impl Local {
             if let Some(mode) = &settings.session_mode {
                 peer.request("session/set_mode", json!({"sessionId": id, "modeId": mode})).await?;
             }
-            Ok((peer, hand, session))
+            Ok((peer, handshake, session))
         };
         let limit = settings.startup_timeout;
         let begun = tokio::time::timeout(limit, startup).await;
-        let (peer, hand, session) = begun.map_err(|_| AcpError::StartupTimeout(limit.as_secs_f64()))??;
+        let (peer, handshake, session) =
+            begun.map_err(|_| AcpError::StartupTimeout(limit.as_secs_f64()))??;
         let models = &session.answer["models"];
         let mut set = vec![
-            ("acp_agent_name", hand.name.into()),
-            ("acp_agent_version", hand.version.into()),
+            ("acp_agent_name", handshake.name.into()),
+            ("acp_agent_version", handshake.version.into()),
             ("acp_session_id", session.id.as_str().into()),
             ("acp_session_cwd", cwd.into()),
             ("acp_supports_runtime_model_switch", (!models.is_null()).into()),
@@ -161,7 +165,7 @@ impl Local {
         Ok(Running { peer, session: session.id, cost: 0.0 })
     }
 
-    /// What the program is told of this conversation: skills, secrets, what the agent's settings add.
+    /// Returns the program's text about this conversation: skills, secrets, and additions of the agent's settings.
     async fn program_suffix(&self, live: &Live) -> Option<String> {
         let agent = &live.base.agent;
         let guided = self.shelf(agent, self.loaded().ambient.skills.clone()).await.ok().flatten();
@@ -176,7 +180,7 @@ impl Local {
 }
 
 impl Live {
-    /// Writes down what an agent remembers; null forgets.
+    /// Sets members of the agent's state. Null removes a member.
     pub(super) fn remember(&mut self, set: Vec<(&str, Value)>) {
         let mut state = match self.base.agent_state.to_value() {
             Value::Object(members) => members,
@@ -201,7 +205,7 @@ impl Acp {
     }
 }
 
-/// The model of an agent that has none of its own: it answers nothing.
+/// The model of an agent that is a program. It rejects every request.
 pub(super) struct Nobody;
 
 impl Model for Nobody {
@@ -227,12 +231,12 @@ impl Model for Nobody {
 
     fn complete<'a>(&'a self, _: Request, _: Call<'a>) -> Boxed<'a, std::result::Result<Reply, LlmError>> {
         let error =
-            LlmError::BadRequest("the agent is a program of its own; there is no model to ask".to_owned());
+            LlmError::BadRequest("the agent is a separate program; there is no model to ask".to_owned());
         Box::pin(std::future::ready(Err(error)))
     }
 }
 
-/// Whether the event is something that the program is to answer.
+/// Returns whether the program must answer the event.
 fn is_prompt(event: &Event) -> bool {
     let Event::Message(message) = event else { return false };
     match message.common.source {

@@ -1,4 +1,4 @@
-//! One turn of a program: a message of a person, and what it does until it has answered.
+//! One turn of a program: it receives one message, and works until it has answered it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,19 +22,19 @@ use crate::ids::{EventId, Timestamp};
 use crate::llm::{Delta, LlmError};
 use crate::state::{ExecutionStatus, ModelCall, TokenUsage};
 
-/// Under which use a program's costs are kept.
+/// The usage id of a program's costs.
 pub(super) const USAGE_ID: &str = "acp-managed";
 
-/// How long is waited before a turn is tried again.
+/// The delays before the retries of a turn.
 const RETRIES: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(15), Duration::from_secs(30)];
 
-/// How long a turn that was cancelled may take to end.
+/// How long a cancelled turn may take to end.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// What is said where the program said nothing.
-const SILENCE: &str = "(No response from ACP server)";
+/// The answer that is recorded if the program answers without a text.
+const NO_RESPONSE: &str = "(No response from ACP server)";
 
-/// The member of the agent's state that names the last message that was answered.
+/// The member of the agent's state with the id of the last answered message.
 const CURSOR: &str = "acp_last_prompt_user_message_id";
 
 /// How a turn ended.
@@ -46,7 +46,7 @@ enum Ended {
 }
 
 impl Local {
-    /// Has the program answer the next message; where there is none the agent has finished.
+    /// Sends the next message to the program and waits for the answer. If there is no message, the agent has finished.
     pub(in super::super) async fn step_program<'l>(
         self: &'l Arc<Self>,
         mut live: MutexGuard<'l, Live>,
@@ -86,7 +86,7 @@ impl Local {
                 Ended::Failed(error) if error.is_passing() && !program.peer.has_ended() => {}
                 _ => break,
             }
-            self.tell_calls(turn.close("failed")).await?;
+            self.commit_calls(turn.close("failed")).await?;
             tokio::select! {
                 () = run.cancel.cancelled() => { ended = Ended::Cancelled; break; }
                 () = tokio::time::sleep(wait) => {}
@@ -99,7 +99,7 @@ impl Local {
         let cost = turn.cost.map(|cost| (cost - program.cost).max(0.0));
         program.cost = turn.cost.unwrap_or(program.cost);
         if !is_answered && !matches!(ended, Ended::Failed(_)) {
-            // Nobody knows what it still does of it: the next turn begins with a program of its own.
+            // The program may still be working on this turn, so the next turn starts a new program.
             program.peer.close().await;
             *running = None;
         }
@@ -135,14 +135,14 @@ impl Local {
                      may have completed its work but the response was not received.",
                     acp.settings.prompt_timeout.as_secs_f64()
                 );
-                live.push(said(text));
+                live.push(agent_message(text));
                 live.remember(vec![(CURSOR, id.into())]);
                 live.set(Change::Status(ExecutionStatus::Error));
                 Ok(live)
             }
             Ended::Failed(error) => {
                 let (code, detail) = (error.turn_code(), self.masked(&error.detail()));
-                live.push(said(format!("ACP error: {detail}")));
+                live.push(agent_message(format!("ACP error: {detail}")));
                 live.push(ConversationErrorEvent::new(common(Source::Agent), code, detail.clone()));
                 live.remember(vec![(CURSOR, id.into())]);
                 live.set(Change::Status(ExecutionStatus::Error));
@@ -152,7 +152,7 @@ impl Local {
         }
     }
 
-    /// One try: says it and hears what comes of it. Calls of the program's tools are told as they begin and end.
+    /// Sends the message once and applies the updates until the answer. Commits tool calls as they begin and end.
     async fn prompt_program(
         &self,
         program: &Running,
@@ -170,9 +170,9 @@ impl Local {
             tokio::select! {
                 biased;
                 () = run.cancel.cancelled() => break,
-                Some(update) = updates.recv() => self.hear(turn, &update, item).await?,
+                Some(update) = updates.recv() => self.apply_update(turn, &update, item).await?,
                 answer = &mut answer => {
-                    self.hear_rest(turn, &mut updates, item).await?;
+                    self.apply_pending_updates(turn, &mut updates, item).await?;
                     return Ok(match answer {
                         Ok(answer) => Ended::Answered(answer),
                         Err(error) => Ended::Failed(error),
@@ -194,41 +194,41 @@ impl Local {
                 }
             }
         };
-        let _left_behind = tokio::time::timeout(DRAIN, drained).await;
+        let _ignored = tokio::time::timeout(DRAIN, drained).await;
         Ok(Ended::Cancelled)
     }
 
-    async fn hear_rest(
+    async fn apply_pending_updates(
         &self,
         turn: &mut Turn,
         updates: &mut mpsc::Receiver<Value>,
         item: &EventId,
     ) -> Result<()> {
         while let Ok(update) = updates.try_recv() {
-            self.hear(turn, &update, item).await?;
+            self.apply_update(turn, &update, item).await?;
         }
         Ok(())
     }
 
-    async fn hear(&self, turn: &mut Turn, update: &Value, item: &EventId) -> Result<()> {
+    async fn apply_update(&self, turn: &mut Turn, update: &Value, item: &EventId) -> Result<()> {
         match turn.hear(update) {
-            Heard::Text(text) => self.tell_piece(item, Delta::Text(self.masked(&text).as_str().into())),
+            Heard::Text(text) => self.send_delta(item, Delta::Text(self.masked(&text).as_str().into())),
             Heard::Thought(text) => {
-                self.tell_piece(item, Delta::Reasoning(self.masked(&text).as_str().into()))
+                self.send_delta(item, Delta::Reasoning(self.masked(&text).as_str().into()))
             }
-            Heard::Call(call) => self.tell_calls(vec![*call]).await?,
+            Heard::Call(call) => self.commit_calls(vec![*call]).await?,
             Heard::Nothing => {}
         }
         Ok(())
     }
 
-    fn tell_piece(&self, item: &EventId, delta: Delta) {
-        if let Some(told) = &self.parts.on_delta {
-            told(item, &delta);
+    fn send_delta(&self, item: &EventId, delta: Delta) {
+        if let Some(callback) = &self.parts.on_delta {
+            callback(item, &delta);
         }
     }
 
-    async fn tell_calls(&self, calls: Vec<ToolCall>) -> Result<()> {
+    async fn commit_calls(&self, calls: Vec<ToolCall>) -> Result<()> {
         if calls.is_empty() {
             return Ok(());
         }
@@ -240,10 +240,10 @@ impl Local {
         self.commit(&mut live).await
     }
 
-    /// What the program answered: an action that finishes, and its observation, as in the reference.
+    /// Takes in the program's answer as a `finish` action and its observation, as in the reference.
     fn push_answer(&self, live: &mut Live, turn: &Turn, item: EventId) {
         let text = match self.masked(&turn.text) {
-            text if text.is_empty() => SILENCE.to_owned(),
+            text if text.is_empty() => NO_RESPONSE.to_owned(),
             text => text,
         };
         let thoughts = self.masked(&turn.thoughts);
@@ -262,14 +262,14 @@ impl Local {
     }
 }
 
-/// The next message that the program has not answered, with its blocks in the protocol's form.
+/// Returns the id of the next unanswered message, and its content in the protocol's form.
 fn next_prompt(live: &Live) -> Option<(String, Vec<Value>)> {
     let state = live.base.agent_state.to_value();
     let cursor = state[CURSOR].as_str();
     let events: Vec<&Event> = live.branch.view.events().filter(|event| is_prompt(event)).collect();
     let after = cursor.and_then(|id| events.iter().position(|event| event.id().as_str() == id));
     let due = events.get(after.map_or(0, |place| place + 1)..)?;
-    // Where the cursor is not on this branch, only what was said last is due.
+    // If the cursor is not on this branch, only the last message is due.
     let due = if cursor.is_some() && after.is_none() { due.last() } else { due.first() };
     let Some(Event::Message(message)) = due else { return None };
     let mut blocks = Vec::new();
@@ -296,11 +296,11 @@ fn picture(url: &str) -> Value {
     }
 }
 
-/// A call as an event, every secret in it hidden.
+/// Returns a call as an event with all secrets masked.
 fn event(call: ToolCall, local: &Local) -> Event {
     let masked = |value: Value| {
         let text = local.masked(&value.to_string());
-        // Stars within a string leave JSON what it is; where they did not, nothing is told.
+        // Masking within strings keeps the JSON valid. If it is invalid nevertheless, an empty object replaces it.
         Json::parse(&text).unwrap_or_else(|_| Json::empty_object())
     };
     Event::from(ACPToolCallEvent {
@@ -317,7 +317,7 @@ fn event(call: ToolCall, local: &Local) -> Event {
     })
 }
 
-fn said(text: String) -> MessageEvent {
+fn agent_message(text: String) -> MessageEvent {
     MessageEvent::new(common(Source::Agent), Message::new(Role::Assistant, vec![Content::text(text)]))
 }
 

@@ -1,4 +1,4 @@
-//! Questions beside a conversation at a server, summaries on demand, and goals.
+//! Side questions, summaries on demand and goals of a conversation at a server.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::llm::Model;
 use crate::remote::{RemoteError, SLOW};
 
 impl RemoteConversation {
-    /// Asks the agent's model a question about what was done so far; nothing comes of it in the conversation.
+    /// Asks the agent's model a question about the conversation so far. The conversation gets no event from it.
     ///
     /// # Errors
-    /// [`ConversationError::Remote`], also where the model does not answer.
+    /// [`ConversationError::Remote`], also if the model does not answer.
     pub async fn ask_agent(&self, question: &str) -> Result<String> {
         let client = &self.0.client;
         let body = json!({ "question": question }).to_string();
@@ -30,10 +30,10 @@ impl RemoteConversation {
         Ok(answer.map(Cow::into_owned).ok_or_else(|| client.strange("an answer without a text"))?)
     }
 
-    /// Has what the model sees summed up now, whatever its length.
+    /// Condenses the model's view now, whatever its length.
     ///
     /// # Errors
-    /// [`ConversationError::NoCondenser`], and [`ConversationError::Remote`].
+    /// [`ConversationError::NoCondenser`] if the agent has no suitable condenser, and [`ConversationError::Remote`].
     pub async fn condense(&self) -> Result<()> {
         match self.command("/condense", None).await {
             Err(ConversationError::Remote(RemoteError::Refused { status: 409, detail, .. })) => {
@@ -45,12 +45,12 @@ impl RemoteConversation {
         }
     }
 
-    /// A title of at most `length` code points, made here by `model` of the first thing a person said; that message cut
-    /// to length where there is no model: no server makes one. Nothing is stored: see
-    /// [`RemoteConversation::set_title`].
+    /// Returns a title of at most `length` code points for the first user message. It is made in this process, because
+    /// no server makes one. Without a `model`, it is that message, cut to length. The title is not stored: use
+    /// [`RemoteConversation::set_title`] for that.
     ///
     /// # Errors
-    /// [`ConversationError::NoUserMessage`], and [`ConversationError::Remote`].
+    /// [`ConversationError::NoUserMessage`] if there is no user message, and [`ConversationError::Remote`].
     pub async fn generate_title(&self, model: Option<Arc<dyn Model>>, length: usize) -> Result<String> {
         let branch = self.branch().await?;
         let message = branch.opening().ok_or(ConversationError::NoUserMessage)?;
@@ -59,11 +59,11 @@ impl RemoteConversation {
         Ok(title::title(model.as_deref(), message, length, None, &aside).await.text)
     }
 
-    /// Goes after a goal at the server, and waits for how it ends. The agent's own model judges.
+    /// Pursues a goal at the server and waits for its end. The agent's own model is the judge.
     ///
     /// # Errors
-    /// [`ConversationError::Limit`] for no rounds or an empty objective, [`ConversationError::Running`] where a run is
-    /// under way, and [`ConversationError::Remote`], also where a judge is given.
+    /// [`ConversationError::Limit`] if there are no rounds or the objective is empty, [`ConversationError::Running`] if
+    /// a run is in progress, and [`ConversationError::Remote`], also if a judge is given.
     pub async fn run_goal(&self, goal: &Goal) -> Result<GoalOutcome> {
         if goal.judge.is_some() {
             return unsupported("another judge of a goal");
@@ -78,10 +78,10 @@ impl RemoteConversation {
         self.pursue("/goal", Some(body)).await
     }
 
-    /// Goes on with the goal that was last interrupted.
+    /// Resumes the goal that was last interrupted.
     ///
     /// # Errors
-    /// [`ConversationError::NoGoal`], and as [`RemoteConversation::run_goal`].
+    /// [`ConversationError::NoGoal`] if no goal was interrupted, and those of [`RemoteConversation::run_goal`].
     pub async fn resume_goal(&self, judge: Option<Arc<dyn Model>>) -> Result<GoalOutcome> {
         if judge.is_some() {
             return unsupported("another judge of a goal");
@@ -89,7 +89,7 @@ impl RemoteConversation {
         self.pursue("/goal/resume", None).await
     }
 
-    /// Gives the goal up, where one is gone after. A run that is under way goes on.
+    /// Gives up the goal, if one is being pursued. A run in progress continues.
     ///
     /// # Errors
     /// [`ConversationError::Remote`].
@@ -97,19 +97,19 @@ impl RemoteConversation {
         self.command("/goal/stop", None).await
     }
 
-    /// Whether there is a goal that [`RemoteConversation::resume_goal`] would go on with.
+    /// Returns whether there is a goal that [`RemoteConversation::resume_goal`] can resume.
     ///
     /// # Errors
-    /// [`ConversationError::Remote`], and what reading the log can meet.
+    /// [`ConversationError::Remote`], and the errors of reading the log.
     pub async fn has_interrupted_goal(&self) -> Result<bool> {
-        let told = self.stored().await?.events.iter().rev().find_map(goal::told);
-        Ok(told.is_some_and(|told| status(&told) == Some(GoalStatus::Interrupted)))
+        let update = self.stored().await?.events.iter().rev().find_map(goal::told);
+        Ok(update.is_some_and(|update| status(&update) == Some(GoalStatus::Interrupted)))
     }
 
     async fn pursue(&self, route: &str, body: Option<String>) -> Result<GoalOutcome> {
         let first = self.heard().await?.cursor.next;
-        let asked = self.0.client.post(&self.path(route), body, SLOW).await;
-        asked.map_err(|error| match error {
+        let started = self.0.client.post(&self.path(route), body, SLOW).await;
+        started.map_err(|error| match error {
             RemoteError::Refused { status: 409, .. } => {
                 ConversationError::Running { conversation: self.0.id.clone() }
             }
@@ -118,11 +118,11 @@ impl RemoteConversation {
             }
             other => other.into(),
         })?;
-        let told = self.goal_ended(first).await?;
-        let raw = told.raw();
-        let strange = || self.0.client.strange("a goal that ended in no known way");
+        let update = self.goal_ended(first).await?;
+        let raw = update.raw();
+        let strange = || self.0.client.strange("a goal with an unknown status");
         Ok(GoalOutcome {
-            status: status(&told).ok_or_else(strange)?,
+            status: status(&update).ok_or_else(strange)?,
             rounds: raw
                 .get("iteration")
                 .and_then(Raw::as_i64)
@@ -133,8 +133,8 @@ impl RemoteConversation {
     }
 }
 
-fn status(told: &Json) -> Option<GoalStatus> {
-    let status = told.raw().get("status")?.as_str()?;
+fn status(update: &Json) -> Option<GoalStatus> {
+    let status = update.raw().get("status")?.as_str()?;
     [GoalStatus::Complete, GoalStatus::Capped, GoalStatus::Interrupted]
         .into_iter()
         .find(|known| known.as_str() == status)

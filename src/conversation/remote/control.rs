@@ -1,4 +1,4 @@
-//! What is said to a conversation at a server, its runs, and what stops them.
+//! Sends messages to a conversation at a server, runs it and stops its runs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,15 +13,17 @@ use crate::ids::EventId;
 use crate::remote::SLOW;
 use crate::state::ExecutionStatus;
 
-/// How long a run may take to be over that has come to rest, before another one is refused; and how often it is looked.
-const ENDING: Duration = Duration::from_secs(30);
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How long starting a run is retried while the server still ends the last one.
+const RETRY_MAX: Duration = Duration::from_secs(30);
+/// The time between two of these attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 impl RemoteConversation {
-    /// Says something to the agent; answers the event's id. Nothing runs by it: see [`RemoteConversation::run`].
+    /// Sends a message to the agent and returns the event's id. It starts no run: use [`RemoteConversation::run`].
     ///
     /// # Errors
-    /// [`ConversationError::Remote`]. Where the server was not reached, or the answer was lost, it may have been said.
+    /// [`ConversationError::Remote`]. If the server was not reached or its answer was lost, the message may
+    /// nevertheless be stored.
     pub async fn send_message(&self, message: impl Into<UserMessage>) -> Result<EventId> {
         let message = message.into();
         let content: Result<Vec<_>> = message.content.iter().map(part).collect();
@@ -31,27 +33,28 @@ impl RemoteConversation {
         }
         self.0.client.post(&self.path("/events"), Some(body.to_string()), SLOW).await?;
         let seen = self.heard().await?;
-        Ok(seen.last_user_message.ok_or_else(|| self.0.client.strange("a message that is nowhere"))?)
+        Ok(seen.last_user_message.ok_or_else(|| self.0.client.strange("no message after one was sent"))?)
     }
 
-    /// Runs until the agent has finished or cannot go on by itself; answers how it goes then. Everything that happened
-    /// has been heard by then.
+    /// Runs until the agent has finished or cannot continue by itself. Returns the status then. The callbacks have
+    /// received every event of the run by then.
     ///
-    /// Actions that wait for consent are carried out: calling this is the consent. The run is the server's: it goes on
-    /// where nobody waits for it, and while the connection is lost.
+    /// Actions that wait for consent are executed: this call is the consent. The run is the server's. It continues if
+    /// the caller stops waiting, and while the connection is lost.
     ///
     /// # Errors
-    /// [`ConversationError::Run`] where it failed, with what its event says; [`ConversationError::Running`] where it
-    /// runs already; [`ConversationError::Remote`], also where the server was gone for 5 minutes.
+    /// [`ConversationError::Run`] if the run failed, with the details of the error event.
+    /// [`ConversationError::Running`] if a run is already in progress. [`ConversationError::Remote`], also if the
+    /// server was unreachable for 5 minutes.
     pub async fn run(&self) -> Result<ExecutionStatus> {
         let before = self.begin().await?;
         self.ended(&before).await
     }
 
-    /// The same; a server takes no other limits than those that the conversation was made with.
+    /// Like [`RemoteConversation::run`]. A server accepts only the limits that the conversation was created with.
     ///
     /// # Errors
-    /// As [`RemoteConversation::run`], and [`ConversationError::Remote`] where limits are given.
+    /// As [`RemoteConversation::run`], and [`ConversationError::Remote`] if limits are given.
     pub async fn run_with(&self, options: RunOptions) -> Result<ExecutionStatus> {
         if options != RunOptions::default() {
             return unsupported("other limits for one run");
@@ -60,18 +63,18 @@ impl RemoteConversation {
     }
 
     async fn begin(&self) -> Result<Before> {
-        let asked = Instant::now();
+        let started = Instant::now();
         loop {
             let before = Before::of(&self.heard().await?);
             match self.0.client.post(&self.path("/run"), None, SLOW).await {
                 Ok(_) => return Ok(before),
-                // A run that was paused may be at its last step.
+                // A paused run may still be finishing its last step.
                 Err(error)
                     if is_running(&error)
                         && before.status != ExecutionStatus::Running
-                        && asked.elapsed() < ENDING =>
+                        && started.elapsed() < RETRY_MAX =>
                 {
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                    tokio::time::sleep(RETRY_INTERVAL).await;
                 }
                 Err(error) if is_running(&error) => {
                     return Err(ConversationError::Running { conversation: self.0.id.clone() });
@@ -81,7 +84,7 @@ impl RemoteConversation {
         }
     }
 
-    /// Lets a paused conversation go on: [`RemoteConversation::run`].
+    /// Resumes a paused conversation. The same as [`RemoteConversation::run`].
     ///
     /// # Errors
     /// As [`RemoteConversation::run`].
@@ -89,22 +92,22 @@ impl RemoteConversation {
         self.run().await
     }
 
-    /// Whether a run is under way at the server, as far as it was heard.
+    /// Returns whether a run is in progress at the server, according to the events received so far.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.status() == ExecutionStatus::Running
     }
 
-    /// Waits until no run is under way, or nobody can tell any more.
+    /// Waits until no run is in progress, or until the conversation cannot be followed any more.
     pub async fn wait(&self) {
-        // A snapshot of before is as good as one that comes.
+        // Snapshots that were received earlier count too.
         let before = Before { first: 0, status: ExecutionStatus::Idle, snapshots: 0 };
         if self.heard().await.is_ok_and(|seen| seen.status == ExecutionStatus::Running) {
             let _outcome = self.ended(&before).await;
         }
     }
 
-    /// Stops the run before its next step; what is idle or running is paused then, anything else stays.
+    /// Stops the run before its next step. An idle or running conversation is paused. Any other status does not change.
     ///
     /// # Errors
     /// [`ConversationError::Remote`].
@@ -112,8 +115,8 @@ impl RemoteConversation {
         self.command("/pause", None).await
     }
 
-    /// Ends the run at once, in the middle of whatever it does. Calls under way are answered as interrupted, and the
-    /// conversation is paused.
+    /// Ends the run at once, even during a step. Unfinished calls are answered as interrupted, and the conversation is
+    /// paused.
     ///
     /// # Errors
     /// [`ConversationError::Remote`].
@@ -121,7 +124,8 @@ impl RemoteConversation {
         self.command("/interrupt", None).await
     }
 
-    /// Refuses every action that waits, for this reason; what waited for consent is idle then. Answers how many.
+    /// Rejects every pending action with `reason`, and returns their number. A conversation that waited for consent is
+    /// idle then.
     ///
     /// # Errors
     /// [`ConversationError::Remote`].
@@ -132,15 +136,15 @@ impl RemoteConversation {
         Ok(waiting)
     }
 
-    /// The actions that wait to be carried out or refused.
+    /// Returns the actions that wait to be executed or rejected.
     ///
     /// # Errors
-    /// [`ConversationError::Remote`], and what reading the log can meet.
+    /// [`ConversationError::Remote`], and the errors of reading the log.
     pub async fn pending_actions(&self) -> Result<Vec<Arc<ActionEvent>>> {
         Ok(self.branch().await?.pending().to_vec())
     }
 
-    /// Asks for something, and hears what came of it.
+    /// Sends a request, and then receives the events that it caused.
     pub(super) async fn command(&self, route: &str, body: Option<String>) -> Result<()> {
         self.0.client.post(&self.path(route), body, SLOW).await?;
         self.heard().await.map(|_| ())
@@ -154,6 +158,6 @@ fn part(content: &Content) -> Result<serde_json::Value> {
             let urls: Vec<&str> = image.image_urls.iter().map(|url| &**url).collect();
             json!({"type": "image", "image_urls": urls})
         }
-        Content::Unknown(_) => return unsupported("a part of a message that is neither text nor a picture"),
+        Content::Unknown(_) => return unsupported("a part of a message that is neither text nor an image"),
     })
 }

@@ -1,14 +1,14 @@
-//! A conversation that runs at a server: the same methods as one that runs here, with the same answers.
+//! A conversation that runs at a server. It has the same methods as one in this process, with the same results.
 //!
-//! What is done is asked of the server; what happens is heard from its log, each event once and in its order, and those
-//! who listen hear it as they would here. A run goes on at the server where nobody waits for it any more, and where this
-//! process ends. What differs:
+//! Methods send requests to the server. Events are received from the server's log, each one once and in order, and are
+//! passed to the callbacks. A run continues at the server if the caller stops waiting or if this process ends. The
+//! differences from a conversation in this process:
 //!
-//! * the tools, the model's connection and the hooks are the server's: what cannot be sent there is refused with
-//!   [`RemoteError::Unsupported`] when the conversation is opened, and nothing is left out in silence;
-//! * changes of the base state are events too, as the server has it, and are heard like all others;
-//! * a run that was paused may still be finishing its last step at the server when the pause is seen here;
-//! * closing lets go of the connection and of nothing else.
+//! * The tools, the connection to the model and the hooks are the server's. A setting that cannot be sent there is
+//!   rejected with [`RemoteError::Unsupported`] when the conversation is opened. No setting is ignored silently.
+//! * Changes of the base state are events too, as at the server, and are received like all others.
+//! * A paused run may still be finishing its last step at the server when the pause is seen here.
+//! * Closing only closes the connection.
 
 mod aside;
 mod control;
@@ -32,12 +32,12 @@ use crate::state::ExecutionStatus;
 #[derive(Debug, Clone)]
 pub struct RemoteConversation(Arc<Far>);
 
-/// A conversation elsewhere, and who follows it.
+/// The connection to a conversation at a server.
 struct Far {
     id: ConversationId,
     client: Client,
     follower: Follower,
-    /// How far the log was last read by pages, for servers that have no other way to begin in its middle.
+    /// The place up to which the log was last read. A server that can only be read from the start needs it to continue.
     reading: tokio::sync::Mutex<crate::remote::Cursor>,
 }
 
@@ -62,31 +62,31 @@ impl Snapshot {
 }
 
 impl RemoteConversation {
-    /// Its id.
+    /// Returns the conversation's id.
     #[must_use]
     pub fn id(&self) -> &ConversationId {
         &self.0.id
     }
 
-    /// Where it runs.
+    /// Returns the server where the conversation runs.
     #[must_use]
     pub fn server(&self) -> &Server {
         self.0.client.server()
     }
 
-    /// What it looks like, as far as it was heard. Never waits.
+    /// Returns the snapshot according to the events received so far. Never waits.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::seen(&self.0.follower.seen().borrow())
     }
 
-    /// How it goes, as far as it was heard. Never waits.
+    /// Returns the status according to the events received so far. Never waits.
     #[must_use]
     pub fn status(&self) -> ExecutionStatus {
         self.0.follower.seen().borrow().status
     }
 
-    /// Its snapshots, as they change.
+    /// Returns a receiver of the latest snapshot. It is notified of every change.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Snapshot> {
         let mut seen = self.0.follower.seen();
@@ -108,7 +108,7 @@ impl RemoteConversation {
         snapshots
     }
 
-    /// Why it cannot be followed just now, or any more; `None` where it is.
+    /// Returns why the conversation cannot be followed now or any more. `None` if it is followed.
     #[must_use]
     pub fn trouble(&self) -> Option<RemoteError> {
         let seen = self.0.follower.seen();
@@ -116,34 +116,34 @@ impl RemoteConversation {
         seen.ended.clone().or_else(|| seen.lost.as_ref().map(|(_, why)| why.clone()))
     }
 
-    /// Lets go of the connection, once the copy has what was heard where one is kept. A run at the server goes on.
-    /// Closing twice is closing once.
+    /// Closes the connection. If a local copy is kept, it first gets all received events. A run at the server
+    /// continues. A second call does nothing.
     ///
     /// # Errors
-    /// None.
+    /// Never fails.
     pub async fn close(&self) -> Result<()> {
         self.0.follower.stop().await;
         Ok(())
     }
 
-    /// The path of one of its routes.
+    /// Returns the path of one of the conversation's routes.
     fn path(&self, rest: &str) -> String {
         Client::path(&self.0.id, rest)
     }
 
-    /// Everything that has happened so far is heard when this answers.
+    /// Receives all events up to now, and returns the state after them.
     async fn heard(&self) -> Result<Seen> {
         self.0.follower.refresh().await?;
         Ok(self.0.follower.seen().borrow().clone())
     }
 }
 
-/// What cannot be done from afar.
+/// Returns the error for a feature that is not available at a server.
 fn unsupported<T>(what: &'static str) -> Result<T> {
     Err(ConversationError::Remote(RemoteError::Unsupported { what }))
 }
 
-/// What the server says of an event that it does not know.
+/// Returns a conversion of the server's "unknown event" error into [`ConversationError::UnknownEvent`].
 fn unknown_event(event: &EventId) -> impl FnOnce(RemoteError) -> ConversationError {
     let event = event.clone();
     move |error| match error {

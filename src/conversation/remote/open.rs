@@ -1,4 +1,4 @@
-//! Making a conversation at a server, or going on with one.
+//! Creates a conversation at a server, or resumes one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::event::json::Raw;
 use crate::ids::ConversationId;
 use crate::remote::{Begin, Client, Cursor, Follower, Listener, RemoteError, SLOW, Server};
 
-/// How long the first connection may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of the first connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Builder {
-    /// Opens the conversation where its workspace is: in this process for a folder, at the server for a remote one.
+    /// Opens the conversation at its workspace: in this process for a folder, at the server for a server.
     ///
-    /// A program that is written for one runs with the other where this line alone is changed:
+    /// A program that works with one kind also works with the other. Only this call changes:
     ///
     /// ```no_run
     /// # async fn example(agent: annals::agent::AgentDocument) -> Result<(), Box<dyn std::error::Error>> {
@@ -45,15 +45,15 @@ impl Builder {
         }
     }
 
-    /// Opens the conversation at a server: makes it where there is none of its id, and goes on with it where there is;
-    /// one that is there keeps its agent, which has to be of the same kind as the one that is given.
+    /// Opens the conversation at a server. Creates it if the server has no conversation with its id, and resumes it
+    /// otherwise. A resumed conversation keeps its agent. A given agent has to be of the same kind as that agent.
     ///
-    /// Those who listen hear what happens from then on; what was before can be read.
+    /// The callbacks receive the events from then on. Earlier events can be read.
     ///
     /// # Errors
-    /// [`ConversationError::Remote`]: nobody is there, the key is wrong, the server is too old, or something was given
-    /// that cannot be sent; [`ConversationError::NoAgent`] for a new conversation without one,
-    /// [`ConversationError::Agent`] where the given one may not go on with it.
+    /// [`ConversationError::Remote`] if the server cannot be reached or is too old, if the key is wrong, or if a
+    /// setting cannot be sent. [`ConversationError::NoAgent`] if a new conversation has no agent.
+    /// [`ConversationError::Agent`] if the given agent cannot resume the conversation.
     pub async fn open_at(self, server: &Server) -> Result<RemoteConversation> {
         if self.max_iterations == 0 {
             return Err(ConversationError::Limit { setting: "max_iterations" });
@@ -90,11 +90,11 @@ impl Builder {
     }
 }
 
-/// The agent that is given has to be of the kind of the one that is there.
+/// Checks that the given agent can resume the conversation of the server's agent.
 fn verify(given: &AgentDocument, info: &str) -> Result<()> {
     let agent = parsed(info).and_then(|info| info.get("agent"));
-    let Some(Ok(there)) = agent.map(|agent| AgentDocument::parse(agent.text())) else { return Ok(()) };
-    Ok(given.verify(&there)?)
+    let Some(Ok(stored)) = agent.map(|agent| AgentDocument::parse(agent.text())) else { return Ok(()) };
+    Ok(given.verify(&stored)?)
 }
 
 pub(super) fn id_of(info: &str) -> Option<ConversationId> {
@@ -103,7 +103,7 @@ pub(super) fn id_of(info: &str) -> Option<ConversationId> {
 }
 
 impl RemoteConversation {
-    /// Follows a conversation that is there, from an event on.
+    /// Follows an existing conversation from `cursor` on.
     pub(super) async fn follow(
         client: Client,
         id: ConversationId,
@@ -115,9 +115,9 @@ impl RemoteConversation {
         let follower = Follower::start(client.clone(), id.clone(), begin, listener);
         let mut seen = follower.seen();
         let first = seen.wait_for(|seen| seen.snapshots > 0 || seen.lost.is_some() || seen.ended.is_some());
-        let trouble = match tokio::time::timeout(PATIENCE, first).await {
+        let trouble = match tokio::time::timeout(CONNECT_TIMEOUT, first).await {
             Ok(Ok(seen)) => seen.ended.clone().or_else(|| seen.lost.as_ref().map(|(_, why)| why.clone())),
-            Ok(Err(_)) | Err(_) => Some(client.strange("its socket says nothing")),
+            Ok(Err(_)) | Err(_) => Some(client.strange("no state on its socket")),
         };
         match trouble {
             Some(error) => Err(error.into()),

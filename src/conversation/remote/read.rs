@@ -1,4 +1,4 @@
-//! What a conversation at a server is: its events, its state, what its model sees.
+//! Reads a conversation at a server: its events, its state, and the view of its model.
 
 use std::sync::Arc;
 
@@ -16,10 +16,11 @@ use crate::tree::Tree;
 use crate::view::View;
 
 impl RemoteConversation {
-    /// The events from a sequence on, at most a page of them, with their bytes; none at the end.
+    /// Returns at most `limit` events from `from` on, with their bytes. Empty at the end of the log.
     ///
-    /// Annals' server shows them as they are stored. The reference's shows them as its interface does, and can only be
-    /// read from its beginning: reading on from the last page is quick, beginning in the middle is not.
+    /// Annals' server returns the events as they are stored. The reference's server returns them in the form of its
+    /// API, and its log can only be read from the start. So continuing after the last call is fast, starting in the
+    /// middle is slow.
     ///
     /// # Errors
     /// [`ConversationError::Remote`](crate::conversation::ConversationError::Remote).
@@ -47,17 +48,17 @@ impl RemoteConversation {
         Ok(events)
     }
 
-    /// What the server shows of the conversation: the reference's base state, and what its catalogue has. Secrets are
-    /// null.
+    /// Returns the server's description of the conversation: the reference's base state and the fields of the
+    /// catalogue. Secrets are null.
     ///
     /// # Errors
     /// [`ConversationError::Remote`](crate::conversation::ConversationError::Remote).
     pub async fn state(&self) -> Result<Json> {
         let info = self.0.client.get(&self.path("")).await?;
-        Ok(Json::parse(&info).map_err(|_| self.0.client.strange("a conversation that is no JSON"))?)
+        Ok(Json::parse(&info).map_err(|_| self.0.client.strange("a conversation that is not JSON"))?)
     }
 
-    /// What model calls took so far.
+    /// Returns the tokens and costs of all model calls so far.
     ///
     /// # Errors
     /// As [`RemoteConversation::state`].
@@ -65,27 +66,27 @@ impl RemoteConversation {
         Ok(self.state().await?.raw().get("stats").map(Stats::read).unwrap_or_default())
     }
 
-    /// What the model may see: made here, of the whole log.
+    /// Returns the part of the conversation that the model may see. It is computed here from the whole log.
     ///
     /// # Errors
-    /// [`ConversationError::Remote`](crate::conversation::ConversationError::Remote), and what reading the log can
-    /// meet.
+    /// [`ConversationError::Remote`](crate::conversation::ConversationError::Remote), and the errors of reading the
+    /// log.
     pub async fn view(&self) -> Result<Arc<View>> {
         Ok(Arc::clone(&self.branch().await?.view))
     }
 
-    /// The active branch.
+    /// Returns the active branch.
     pub(super) async fn branch(&self) -> Result<Branch> {
         Ok(Branch::resumed(&self.stored().await?.branch(&self.0.id)?))
     }
 
-    /// The whole log, in memory.
+    /// Reads the whole log into memory.
     pub(super) async fn stored(&self) -> Result<Stored> {
         let client = &self.0.client;
         let info = client.get(&Client::path(&self.0.id, "")).await?;
         let leaf = parsed(&info).and_then(|info| info.get("leaf_event_id")?.as_str());
         let leaf = leaf.map(|leaf| EventId::new(leaf.into_owned())).transpose();
-        let leaf = leaf.map_err(|_| client.strange("a HEAD that is no event"))?;
+        let leaf = leaf.map_err(|_| client.strange("a HEAD that is not an event id"))?;
         let (mut events, mut tree, mut cursor) = (Vec::new(), Tree::new(), Cursor::default());
         loop {
             let page = client.log_behind(&self.0.id, &cursor).await?;
@@ -106,7 +107,7 @@ impl RemoteConversation {
         Ok(Stored { events, tree, base: None, leaf, head_is_empty })
     }
 
-    /// A member of what the server shows of the conversation.
+    /// Reads a member of the server's description of the conversation. `None` if it is absent or null.
     pub(super) async fn field<T>(&self, name: &str, read: impl FnOnce(Raw<'_>) -> T) -> Result<Option<T>> {
         let state = self.state().await?;
         Ok(state.raw().get(name).filter(|value| !value.is_null()).map(read))

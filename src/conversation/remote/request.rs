@@ -1,4 +1,4 @@
-//! What a server is told of a new conversation (`api.md` section 3.2).
+//! The request that creates a conversation at a server (`docs/reference/server.md#creating`).
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use crate::remote::Server;
 use crate::secret::{Form, Held, Source, document};
 
 impl Builder {
-    /// Refuses what no server can be told.
+    /// Rejects settings that cannot be sent to a server.
     pub(super) fn check_remote(&self) -> Result<()> {
         let parts = &self.parts;
         let given = [
@@ -28,7 +28,7 @@ impl Builder {
         }
     }
 
-    /// The body of the request.
+    /// Returns the body of the request.
     pub(super) fn remote_body(&self, agent: &AgentDocument, server: &Server) -> Result<String> {
         let agent = match &self.cipher {
             Some(cipher) => document::agent(agent.json().raw(), Form::Open(cipher)),
@@ -40,7 +40,7 @@ impl Builder {
         set("max_iterations", json!(self.max_iterations));
         set("stuck_detection", json!(self.parts.thresholds.is_some()));
         set("secrets", secrets(&self.secrets)?);
-        // Nothing is asked of a model that the program did not ask for.
+        // No model is asked for a title, because the program did not request one.
         set("autotitle", json!(false));
         let plugins = self.parts.plugins.iter();
         let plugins = plugins.map(
@@ -53,7 +53,7 @@ impl Builder {
         if let Some(id) = &self.id {
             set("conversation_id", json!(id.as_str()));
         }
-        // What is JSON already goes as it is: floats and the order of members are the agent's.
+        // JSON texts are sent unchanged, to keep the format of numbers and the order of members.
         let mut texts = vec![("agent", agent)];
         texts.extend(self.policy.as_ref().map(|policy| ("confirmation_policy", policy.to_json())));
         texts.extend(self.analyzer.as_ref().map(|analyzer| ("security_analyzer", analyzer.to_json())));
@@ -64,7 +64,7 @@ impl Builder {
     }
 }
 
-/// Sources by name, as they are sent: with their values.
+/// Returns the JSON object of secret sources by name, with their values.
 pub(super) fn secrets(secrets: &[(String, Source)]) -> Result<Value> {
     let mut sent = Map::new();
     for (name, source) in secrets {
@@ -97,12 +97,12 @@ fn source(source: &Source) -> Result<Value> {
 fn open(value: &Held) -> Result<Value> {
     match value {
         Held::Open(secret) => Ok(json!(secret.expose())),
-        Held::Sealed(_) => unsupported("a secret that no key here opens"),
+        Held::Sealed(_) => unsupported("a secret that is sealed with an unknown key"),
         Held::Lost => Ok(Value::Null),
     }
 }
 
-/// Whether a text is JSON: what a server answers is looked into only then.
+/// Parses the text of a server's answer. `None` if it is not JSON.
 pub(super) fn parsed(text: &str) -> Option<Raw<'_>> {
     Raw::parse(text).ok()
 }

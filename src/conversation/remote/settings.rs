@@ -1,4 +1,4 @@
-//! What can be changed of a conversation at a server.
+//! Changes the settings of a conversation at a server, and forks it.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::remote::{Listener, RemoteError, SLOW};
 use crate::secret::{Info, Source};
 
 impl RemoteConversation {
-    /// Sets which actions wait for a person, from the next reply on.
+    /// Sets the policy that decides which actions wait for confirmation, from the next reply on.
     ///
     /// # Errors
     /// [`ConversationError::Remote`].
@@ -25,15 +25,15 @@ impl RemoteConversation {
         self.command("/confirmation_policy", Some(body)).await
     }
 
-    /// Which actions wait for a person.
+    /// Returns the policy that decides which actions wait for confirmation.
     ///
     /// # Errors
-    /// [`ConversationError::Remote`], and [`ConversationError::Policy`] for one that is none.
+    /// [`ConversationError::Remote`], and [`ConversationError::Policy`] if the server's policy is invalid.
     pub async fn confirmation_policy(&self) -> Result<Policy> {
         Ok(self.field("confirmation_policy", Policy::read).await?.transpose()?.unwrap_or_default())
     }
 
-    /// Whether risks are judged and a person may be asked.
+    /// Returns whether an analyzer rates risks and the policy can require confirmation.
     ///
     /// # Errors
     /// As [`RemoteConversation::confirmation_policy`].
@@ -42,7 +42,7 @@ impl RemoteConversation {
         Ok(is_judged && self.confirmation_policy().await? != Policy::Never)
     }
 
-    /// Sets who judges risks; `None` for nobody.
+    /// Sets the analyzer that rates risks. `None` removes it.
     ///
     /// # Errors
     /// [`ConversationError::Remote`].
@@ -51,10 +51,10 @@ impl RemoteConversation {
         self.command("/security_analyzer", Some(format!(r#"{{"security_analyzer":{analyzer}}}"#))).await
     }
 
-    /// Sets the tags, all of them.
+    /// Replaces all tags.
     ///
     /// # Errors
-    /// [`ConversationError::Tag`], and [`ConversationError::Remote`].
+    /// [`ConversationError::Tag`] if a tag is invalid, and [`ConversationError::Remote`].
     pub async fn set_tags(&self, tags: Vec<(String, String)>) -> Result<()> {
         check_tags(&tags)?;
         let tags: BTreeMap<_, _> = tags.into_iter().collect();
@@ -71,7 +71,7 @@ impl RemoteConversation {
         Ok(())
     }
 
-    /// The title, where somebody gave it one.
+    /// Returns the title. `None` if the conversation has no title.
     ///
     /// # Errors
     /// [`ConversationError::Remote`].
@@ -80,18 +80,18 @@ impl RemoteConversation {
         Ok(title.flatten())
     }
 
-    /// Adds secrets, or puts them in the place of those with their names. A value that changes is sent again; one that
-    /// the server looks up by itself is always the newest.
+    /// Adds secrets. A secret replaces an existing one of its name. If a value changes, the caller has to send it
+    /// again. A value that the server looks up by itself is always current.
     ///
     /// # Errors
-    /// [`ConversationError::Remote`], also for one that is sealed with a key that is not here.
+    /// [`ConversationError::Remote`], also if a secret is sealed with an unknown key.
     pub async fn update_secrets(&self, secrets: Vec<(String, Source)>) -> Result<()> {
         let body = json!({ "secrets": self::secrets(&secrets)? }).to_string();
         self.0.client.post(&self.path("/secrets"), Some(body), SLOW).await?;
         Ok(())
     }
 
-    /// The names of its secrets and what they are for.
+    /// Returns the names and descriptions of the conversation's secrets.
     ///
     /// # Errors
     /// [`ConversationError::Remote`].
@@ -110,7 +110,7 @@ impl RemoteConversation {
         Ok(infos.await?.unwrap_or_default())
     }
 
-    /// Lets the model that `llm` describes take over, from the next step on.
+    /// Replaces the agent's model by the one that `llm` describes, from the next step on.
     ///
     /// # Errors
     /// [`ConversationError::Remote`].
@@ -118,10 +118,11 @@ impl RemoteConversation {
         self.command("/switch_llm", Some(format!(r#"{{"llm":{}}}"#, llm.text()))).await
     }
 
-    /// Moves HEAD to `event`, whose branch is what the model sees from then on; `None` stands before everything.
+    /// Moves HEAD to `event`. From then on the model sees the branch that ends there. `None` moves HEAD before the
+    /// first event.
     ///
     /// # Errors
-    /// [`ConversationError::UnknownEvent`], and [`ConversationError::Remote`].
+    /// [`ConversationError::UnknownEvent`] if the conversation has no such event, and [`ConversationError::Remote`].
     pub async fn navigate_to(&self, event: Option<&EventId>) -> Result<()> {
         let body = json!({ "event_id": event.map(EventId::as_str) }).to_string();
         let moved = self.0.client.post(&self.path("/navigate"), Some(body), SLOW).await;
@@ -132,11 +133,12 @@ impl RemoteConversation {
         self.heard().await.map(|_| ())
     }
 
-    /// A copy of this conversation at the same server.
+    /// Makes a copy of this conversation at the same server.
     ///
     /// # Errors
-    /// [`ConversationError::UnknownEvent`], [`crate::Error::ConversationExists`] where there is one of that id, and
-    /// [`ConversationError::Remote`], also for another agent: the copy has this one's.
+    /// [`ConversationError::UnknownEvent`] if the conversation has no such event, [`crate::Error::ConversationExists`]
+    /// if the copy's id is in use, and [`ConversationError::Remote`], also if an agent is given: the copy has the same
+    /// agent.
     pub async fn fork(&self, options: ForkOptions) -> Result<Self> {
         check_tags(&options.tags)?;
         if options.agent.is_some() {

@@ -1,8 +1,9 @@
-//! Waiting for the end of a run at a server.
+//! Waits for the end of a run at a server.
 //!
-//! A server answers before a run has begun, and says more than once how it goes: `finished` may become `running` again
-//! where a hook objects or something new was said. The whole state that it tells when a run is over is what counts;
-//! where the socket is down, what it answers when asked does, once it stays the same. Source: `api.md` section 12.2.
+//! A server answers before a run has begun, and reports its status several times: `finished` may become `running` again
+//! if a hook objects or a new message arrives. A run is over when the server sends the whole state on its socket. If
+//! the socket does not work, the run is over when the polled status no longer changes. Source:
+//! `docs/reference/client.md#waiting-for-a-run`.
 
 use std::time::{Duration, Instant};
 
@@ -11,19 +12,20 @@ use crate::conversation::{ConversationError, Result};
 use crate::remote::{RemoteError, Seen};
 use crate::state::ExecutionStatus;
 
-/// How often the server is asked while its socket is well, and while it is not.
+/// The interval of polling the server while its socket works.
 const POLL: Duration = Duration::from_secs(5);
+/// The interval of polling the server while its socket does not work.
 const POLL_LOST: Duration = Duration::from_secs(1);
 
-/// How long a status has to stay for it to be the last, where no whole state says so: the reference's time.
+/// How long a status has to stay unchanged to be final, if no whole state arrives. The reference's value.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// How long a server may be gone in the middle of a run.
+/// How long a server may be unreachable during a run.
 const OUTAGE: Duration = Duration::from_secs(300);
 
-/// What was known when a run was asked for.
+/// The known state when a run was requested.
 pub(super) struct Before {
-    /// The first sequence that may be the run's.
+    /// The first sequence that may belong to the run.
     pub first: u64,
     pub status: ExecutionStatus,
     pub snapshots: u64,
@@ -34,30 +36,30 @@ impl Before {
         Self { first: seen.cursor.next, status: seen.status, snapshots: seen.snapshots }
     }
 
-    /// Whether what is seen is the end.
+    /// Returns whether the run is over.
     fn is_over(&self, seen: &Seen) -> bool {
-        // A run changes the status, if only from paused to finished.
+        // Every run changes the status, at least from paused to finished.
         let has_begun = seen.told.is_some_and(|at| at >= self.first);
-        let is_told = seen.snapshots > self.snapshots;
+        let has_state = seen.snapshots > self.snapshots;
         match seen.status {
             ExecutionStatus::Running => false,
             ExecutionStatus::Error => {
-                has_begun && (is_told || seen.error.as_ref().is_some_and(|(at, ..)| *at >= self.first))
+                has_begun && (has_state || seen.error.as_ref().is_some_and(|(at, ..)| *at >= self.first))
             }
-            // What had finished has nothing to do, and nothing happens.
-            ExecutionStatus::Finished if self.status == ExecutionStatus::Finished && !has_begun => is_told,
+            // A finished conversation has nothing to do, so its status does not change.
+            ExecutionStatus::Finished if self.status == ExecutionStatus::Finished && !has_begun => has_state,
             ExecutionStatus::Idle
             | ExecutionStatus::Paused
             | ExecutionStatus::Finished
             | ExecutionStatus::Stuck
             | ExecutionStatus::WaitingForConfirmation
-            | ExecutionStatus::Deleting => has_begun && is_told,
+            | ExecutionStatus::Deleting => has_begun && has_state,
         }
     }
 }
 
 impl RemoteConversation {
-    /// Waits for the end of a run, and for everything that happened in it to be heard.
+    /// Waits for the end of a run, until all of its events are received. Returns the status.
     pub(super) async fn ended(&self, before: &Before) -> Result<ExecutionStatus> {
         let mut changes = self.0.follower.seen();
         let mut rest: Option<(ExecutionStatus, u64, Instant)> = None;
@@ -91,7 +93,7 @@ impl RemoteConversation {
                 },
                 () = tokio::time::sleep(poll) => match self.0.follower.refresh().await {
                     Ok(()) => {}
-                    // Its follower goes on trying, and says when it is enough.
+                    // The follower keeps trying, and reports a final error in `ended`.
                     Err(error) if error.is_passing() => {}
                     Err(error) => return Err(error.into()),
                 },
@@ -99,11 +101,11 @@ impl RemoteConversation {
         }
     }
 
-    /// How it went, once everything was heard.
+    /// Returns the outcome of a run, after receiving its last events.
     async fn outcome(&self, before: &Before) -> Result<ExecutionStatus> {
         let seen = match self.heard().await {
             Ok(seen) => seen,
-            // What was heard says it too.
+            // The events received so far already contain the outcome.
             Err(ConversationError::Remote(error)) if error.is_passing() => {
                 self.0.follower.seen().borrow().clone()
             }
@@ -115,14 +117,14 @@ impl RemoteConversation {
         let (code, detail) = match seen.error {
             Some((at, code, detail)) if at >= before.first => (code, detail),
             Some(_) | None => {
-                let what = "Remote conversation ended with error: the server says no more";
+                let what = "Remote conversation ended with error: the server gave no details";
                 ("RemoteError".to_owned(), what.to_owned())
             }
         };
         Err(ConversationError::Run { conversation: self.0.id.clone(), code, detail })
     }
 
-    /// Waits until what was told of a goal behind `first` is no longer that somebody goes after it.
+    /// Waits for an update, from sequence `first` on, which reports that the goal is no longer pursued. Returns it.
     pub(super) async fn goal_ended(&self, first: u64) -> Result<crate::event::Json> {
         let mut changes = self.0.follower.seen();
         loop {
@@ -130,11 +132,11 @@ impl RemoteConversation {
             if let Some(error) = seen.ended {
                 return Err(error.into());
             }
-            let told = seen.goal.filter(|(at, _)| *at >= first).map(|(_, told)| told);
-            if let Some(told) = told
-                && told.raw().get("active").is_some_and(|active| active.text() == "false")
+            let update = seen.goal.filter(|(at, _)| *at >= first).map(|(_, update)| update);
+            if let Some(update) = update
+                && update.raw().get("active").is_some_and(|active| active.text() == "false")
             {
-                return Ok(told);
+                return Ok(update);
             }
             if let Some((since, error)) = seen.lost
                 && since.elapsed() > OUTAGE
@@ -155,7 +157,7 @@ impl RemoteConversation {
     }
 }
 
-/// A run is under way already.
+/// Returns whether the server refused a run because one is already in progress.
 pub(super) fn is_running(error: &RemoteError) -> bool {
     matches!(error, RemoteError::Refused { status: 409, .. })
 }

@@ -1,4 +1,4 @@
-//! The conversation that does one task.
+//! The conversation that works on one task.
 
 use std::sync::{Arc, PoisonError};
 
@@ -18,14 +18,14 @@ use crate::skill;
 use crate::state::{ExecutionStatus, State};
 use crate::tool::{Context, Spec};
 
-/// How many answers to a view that grows a condenser of its own keeps, and where it begins: the reference's.
+/// The `max_size` and the `keep_first` of a child's default condenser: the reference's values.
 const CONDENSER: (u64, u64) = (80, 4);
 
-/// Why a task has no end.
+/// Why a task has no result.
 pub(super) enum Stopped {
-    /// Its parent was interrupted.
+    /// The parent was interrupted.
     Interrupted,
-    /// It could not be begun.
+    /// The task could not be started, or its conversation could not be closed.
     Refused(String),
 }
 
@@ -35,7 +35,7 @@ impl<E: Into<ConversationError>> From<E> for Stopped {
     }
 }
 
-/// Does the task, or goes on with it; the parent is told what came of it.
+/// Starts or resumes the task and waits for its end. Also records its costs for the parent.
 pub(super) async fn work(
     parent: &Arc<Local>,
     definition: &Definition,
@@ -53,8 +53,8 @@ pub(super) async fn work(
         ended = run(&child, prompt) => Some(ended),
     };
     if ended.is_none() {
-        // Its own calls are answered, so that it can be gone on with.
-        let _unanswered = child.interrupt().await;
+        // The interruption answers the child's pending calls, so that the task can be resumed.
+        let _result = child.interrupt().await;
     }
     let metrics = child.0.lock().await.map(|live| live.base.stats.combined());
     if let Ok(metrics) = metrics {
@@ -104,7 +104,7 @@ async fn open(
     Ok(child)
 }
 
-/// Says what is to be done and runs until it is; what waits for consent has it.
+/// Sends the prompt and runs the child to its end. Actions that wait for consent are executed.
 async fn run(child: &Conversation, prompt: &str) -> Result<Ended> {
     child.send_message(prompt).await?;
     let mut status = child.run().await;
@@ -114,9 +114,9 @@ async fn run(child: &Conversation, prompt: &str) -> Result<Ended> {
     let stored = load::stored(child.host(), child.id()).await?;
     let branch = stored.map(|stored| stored.branch(child.id())).transpose()?.unwrap_or_default();
     let state = State::of(&branch);
-    let said = state.final_response().to_owned();
+    let text = state.final_response().to_owned();
     let status = match status {
-        Ok(ExecutionStatus::Finished) => return Ok(Ended::Completed(said)),
+        Ok(ExecutionStatus::Finished) => return Ok(Ended::Completed(text)),
         Ok(status) => status,
         Err(ConversationError::Run { .. }) => ExecutionStatus::Error,
         Err(error) => return Err(error),
@@ -127,10 +127,11 @@ async fn run(child: &Conversation, prompt: &str) -> Result<Ended> {
     });
     let reason = error
         .unwrap_or_else(|| format!("Sub-agent stopped without finishing (status: {}).", status.as_str()));
-    Ok(Ended::Failed(if said.is_empty() { reason } else { format!("{reason}\nPartial result:\n{said}") }))
+    Ok(Ended::Failed(if text.is_empty() { reason } else { format!("{reason}\nPartial result:\n{text}") }))
 }
 
-/// The agent of a definition: its parent's model and servers, its own tools, skills and prompt.
+/// Returns the agent of a definition: the parent's servers, the model of the parent or of a profile, and the
+/// definition's own tools, skills and prompt.
 async fn agent(
     parent: &Local,
     definition: &Definition,
@@ -175,7 +176,7 @@ async fn agent(
     Ok(agent)
 }
 
-/// The settings of a profile's model, its key open.
+/// Returns the settings of a profile's model, with its key in plain text.
 async fn profile(parent: &Local, definition: &Definition, name: &str) -> std::result::Result<Json, Stopped> {
     let folder = match (&definition.profile_store_dir, &parent.parts.home) {
         (Some(folder), _) => folder.into(),
@@ -196,7 +197,7 @@ async fn profile(parent: &Local, definition: &Definition, name: &str) -> std::re
     Json::parse(&json).map_err(|fault| Stopped::Refused(fault.to_string()))
 }
 
-/// The skills that a definition names, from the project's files and the person's.
+/// Returns the skills that a definition names, from the project's and the user's files.
 async fn skills(parent: &Local, definition: &Definition) -> std::result::Result<Vec<skill::Skill>, Stopped> {
     if definition.skills.is_empty() {
         return Ok(Vec::new());
@@ -221,7 +222,7 @@ async fn skills(parent: &Local, definition: &Definition) -> std::result::Result<
     skills.collect()
 }
 
-/// An object with a member set to this JSON.
+/// Returns the object with the member set to this JSON.
 fn with(object: &Json, member: &str, value: &str) -> Json {
     match (AgentDocument::parse(object.text()), Json::parse(value)) {
         (Ok(document), Ok(value)) => document.with(member, Some(&value)).json().clone(),
@@ -230,7 +231,7 @@ fn with(object: &Json, member: &str, value: &str) -> Json {
 }
 
 impl Local {
-    /// Says under which terms tasks are given now.
+    /// Stores the terms for the tasks that the next tool calls start.
     pub(in super::super) fn offer_terms(&self, live: &Live, run: &Run) {
         let terms = Terms {
             agent: live.base.agent.clone(),
@@ -242,7 +243,7 @@ impl Local {
         *self.tasks.terms.lock().unwrap_or_else(PoisonError::into_inner) = Some(terms);
     }
 
-    /// What a task has cost, for the parent's base state.
+    /// Takes the costs of tasks that are not yet in the parent's base state.
     pub(in super::super) fn spent_by_tasks(&self) -> Vec<Change> {
         let mut spent = self.tasks.spent.lock().unwrap_or_else(PoisonError::into_inner);
         spent.drain(..).map(|(usage, metrics)| Change::Delegated(usage, Box::new(metrics))).collect()

@@ -1,9 +1,11 @@
-//! Tasks that an agent gives to others: each is a conversation of its own, below the one that gave it.
+//! Tasks that an agent gives to other agents. Each task is a child conversation of the one that gave it.
 //!
-//! A child works in the same folder, with the model, the servers and the policy of its parent where its definition says
-//! nothing else, and without its secrets and hooks. It is kept in the same store, under an id that is made of the
-//! parent's and the task's, so that a task can be gone on with after a restart too. What it cost is kept at the parent
-//! under `task:<id>`. Source: `runtime.md` section 8.4, and asking the reference.
+//! A child works in the same folder as its parent, and with the parent's model, servers and policy unless its
+//! definition sets others. Its commands do not get the parent's secrets, and the parent's hooks do not run for it. It
+//! is kept in the same store. Its id is made of the parent's id and the task's id, so that the task can be resumed
+//! after a restart. Its costs are recorded at the parent under `task:<id>`.
+//!
+//! Source: `docs/reference/extensions.md#tasks`, and the reference's behaviour.
 
 mod child;
 
@@ -20,13 +22,13 @@ use crate::secret::Cipher;
 use crate::state::Metrics;
 use crate::tool::{self, Context, Tool, ToolError};
 
-/// How deep tasks may give tasks.
+/// The maximum depth of tasks within tasks.
 const DEPTH_MAX: usize = 5;
 
-/// How many tasks one conversation may give.
+/// The maximum number of tasks of one conversation.
 const TASKS_MAX: u32 = 10_000;
 
-/// What a child takes from its parent: as it is when the parent's tools begin.
+/// The values that a child takes from its parent, as of the time when the parent's tools were started.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
     pub agent: AgentDocument,
@@ -36,26 +38,26 @@ pub(super) struct Terms {
     pub cipher: Option<Cipher>,
 }
 
-/// What a conversation knows of the tasks it has given.
+/// The state of the tasks that a conversation has given.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     pub terms: Mutex<Option<Terms>>,
-    /// What tasks have cost and is not written down yet, by use.
+    /// The costs of tasks that are not recorded yet, by usage id.
     pub spent: Mutex<Vec<(String, Metrics)>>,
-    /// The number of the last task; none before the first.
+    /// The number of the last task. `None` before the first one.
     last: tokio::sync::Mutex<Option<u32>>,
     /// The tasks that are being worked on.
     busy: Mutex<HashSet<String>>,
 }
 
-/// How a task ended.
+/// The result of a task.
 enum Ended {
     Completed(String),
     Failed(String),
 }
 
 impl Local {
-    /// The tool that gives tasks to these agents.
+    /// Returns the tool that gives tasks to these agents.
     pub(super) fn task_tool(&self, definitions: Arc<Definitions>) -> Arc<dyn Tool> {
         let parent = self.me.clone();
         let listed = definitions.listed();
@@ -66,15 +68,15 @@ impl Local {
         Arc::new(tool::Task::new(&listed, runner))
     }
 
-    /// The agents that can be given tasks: those of the host, of plugins, of files, those that come with Annals. Files that
-    /// describe none are passed over, as in the reference.
+    /// Returns the agents that can get tasks: those of the host, of plugins, of files, and the built-in ones. Invalid
+    /// files are skipped, as in the reference.
     pub(super) async fn definitions(&self) -> Result<Arc<Definitions>> {
         let mut definitions = self.parts.definitions.clone();
         let loaded = self.loaded();
         definitions.fill(loaded.named.agents.iter().chain(&loaded.ambient.agents).cloned());
         let (working_dir, home) = (self.working_dir.clone(), self.parts.home.clone());
         let read = tokio::task::spawn_blocking(move || {
-            let _passed_over = definitions.fill_from_files(&working_dir, home.as_deref());
+            let _problems = definitions.fill_from_files(&working_dir, home.as_deref());
             definitions.fill(Definitions::builtin().iter().cloned());
             definitions
         });
@@ -82,16 +84,16 @@ impl Local {
         Ok(Arc::new(definitions))
     }
 
-    /// The child of this conversation that does the task of this id.
+    /// Returns the id of the child conversation for a task.
     fn child_id(&self, task: &str) -> ConversationId {
         self.id.of_part(task)
     }
 
-    /// A task that nobody has been given yet, and its conversation.
+    /// Returns the id of a new task, and the id of its conversation.
     async fn new_task(&self) -> Result<(String, ConversationId)> {
         let mut last = self.tasks.last.lock().await;
         let mut number = last.map_or(1, |last| last + 1);
-        // Those that an earlier process gave are in the store.
+        // Numbers that an earlier process used are in the store.
         while number <= TASKS_MAX {
             let task = format!("task_{number:08x}");
             *last = Some(number);
@@ -110,7 +112,7 @@ impl Local {
     }
 }
 
-/// Carries a task out; whatever goes wrong is an answer, but for an interruption.
+/// Executes a task. A failure is returned as an observation, except for an interruption.
 async fn run(
     parent: &Weak<Local>,
     definitions: &Definitions,
@@ -153,7 +155,7 @@ async fn run(
     })
 }
 
-/// The task to go on with, or a new one.
+/// Returns the task to resume, or a new one.
 async fn find(
     parent: &Local,
     resume: Option<&Text>,
@@ -169,7 +171,7 @@ async fn find(
     }
 }
 
-/// The right to work on a task; given back when it is dropped.
+/// The right to work on a task. It is released on drop.
 struct Busy<'a> {
     parent: &'a Local,
     task: String,

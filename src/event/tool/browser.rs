@@ -4,7 +4,7 @@ use crate::event::message::Content;
 use crate::event::model::{Json, Map, Text, model, take, wire, words};
 
 words! {
-    /// Where to scroll.
+    /// The direction of scrolling.
     Direction {
         /// Up.
         Up = "up",
@@ -14,7 +14,7 @@ words! {
 }
 
 model! {
-    /// Something in the browser.
+    /// A browser action without members.
     BrowserAction: Forbid {}
     kind "BrowserAction"
 }
@@ -35,7 +35,7 @@ model! {
     BrowserClickAction: Forbid {
         /// The element's number.
         index: u64,
-        /// Whether to open what comes in a new tab.
+        /// Whether to open the result in a new tab.
         new_tab: bool = false,
     }
     kind "BrowserClickAction"
@@ -46,7 +46,7 @@ model! {
     BrowserTypeAction: Forbid {
         /// The element's number.
         index: u64,
-        /// What to type.
+        /// The text to type.
         text: Text,
     }
     kind "BrowserTypeAction"
@@ -55,7 +55,7 @@ model! {
 model! {
     /// Asks what is on the page.
     BrowserGetStateAction: Forbid {
-        /// Whether to take a picture.
+        /// Whether to take a screenshot.
         include_screenshot: bool = false,
     }
     kind "BrowserGetStateAction"
@@ -75,7 +75,7 @@ model! {
 model! {
     /// Scrolls.
     BrowserScrollAction: Forbid {
-        /// Where.
+        /// The direction.
         direction: Direction = Direction::Down,
     }
     kind "BrowserScrollAction"
@@ -127,13 +127,13 @@ model! {
 }
 
 model! {
-    /// Begins to record.
+    /// Starts a recording.
     BrowserStartRecordingAction: Forbid {}
     kind "BrowserStartRecordingAction"
 }
 
 model! {
-    /// Stops recording.
+    /// Stops the recording.
     BrowserStopRecordingAction: Forbid {}
     kind "BrowserStopRecordingAction"
 }
@@ -141,13 +141,13 @@ model! {
 model! {
     /// What the browser shows.
     BrowserObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
-        /// A picture of the page, base64.
+        /// A screenshot of the page, base64.
         screenshot_data: Option<Text> = None,
-        /// Where output that is too long for a model is kept whole.
+        /// The folder that holds the full output, if it is too long for a model.
         full_output_save_dir: Option<Text> = None,
     }
     kind "BrowserObservation"

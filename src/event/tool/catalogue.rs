@@ -1,4 +1,4 @@
-//! The classes of tools, and the names they are called by.
+//! The classes of tools, and the names of the tools.
 
 use std::borrow::Cow;
 
@@ -55,7 +55,7 @@ pub(crate) fn knows(class: &str) -> bool {
     CLASSES.contains(&class)
 }
 
-/// The name a tool of this class is called by: the class in snake case without `_tool`, but for two.
+/// The name of a tool of this class: the class in snake case without `_tool`, with two exceptions.
 pub(crate) fn name_of(class: &str) -> Cow<'static, str> {
     match class {
         "ClassifyAndSwitchLLMTool" => Cow::Borrowed("route_task_to_model"),
@@ -67,12 +67,12 @@ pub(crate) fn name_of(class: &str) -> Cow<'static, str> {
     }
 }
 
-/// The class of the tool that is called by this name, where it comes with the reference and has shapes of its own.
+/// The class of the tool with this name. `None` unless the reference has it, with its own action and observation.
 pub(crate) fn class_of(name: &str) -> Option<&'static str> {
     CLASSES.iter().copied().find(|class| name_of(class) == name && shapes_of(class).is_some())
 }
 
-/// The kinds of the action and the observation of a tool of this class.
+/// The kinds of the action and the observation of a tool of this class, if it has its own.
 pub(crate) fn shapes_of(class: &str) -> Option<(&'static str, &'static str)> {
     let stem = match class {
         "TomConsultTool" => "ConsultTom",
@@ -85,7 +85,7 @@ pub(crate) fn shapes_of(class: &str) -> Option<(&'static str, &'static str)> {
     Some((find(Action::KINDS, stem, "Action")?, find(Observation::KINDS, answer, "Observation")?))
 }
 
-/// `SwitchLLMTool` to `switch_llm_tool`.
+/// Converts a class name to snake case: `SwitchLLMTool` becomes `switch_llm_tool`.
 fn snake(class: &str) -> String {
     let letters: Vec<char> = class.chars().collect();
     let mut name = String::with_capacity(class.len() + 8);
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_says_what_its_tool_is_called() {
+    fn a_class_gives_the_name_of_its_tool() {
         for (class, name) in [
             ("TerminalTool", "terminal"),
             ("SwitchLLMTool", "switch_llm"),

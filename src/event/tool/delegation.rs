@@ -1,4 +1,4 @@
-//! Work that others do: sub-agents, child conversations, workflows, other models.
+//! Delegated work: sub-agents, child conversations, workflows, other models.
 
 use crate::event::decode::{DecodeError, Mismatch};
 use crate::event::json::Raw;
@@ -8,7 +8,7 @@ use crate::event::model::{Field, Map, Reading, Text, model, take, wire, words};
 words! {
     /// What to do with sub-agents.
     DelegateCommand {
-        /// Make them.
+        /// Make sub-agents.
         Spawn = "spawn",
         /// Give them work.
         Delegate = "delegate",
@@ -16,11 +16,11 @@ words! {
 }
 
 words! {
-    /// What a child conversation works on.
+    /// Which files a child conversation works on.
     Isolation {
-        /// A work tree of its own.
+        /// Its own work tree.
         Worktree = "worktree",
-        /// The same files.
+        /// The same files as its parent.
         Shared = "shared",
     }
 }
@@ -42,9 +42,9 @@ model! {
         description: Option<Text> = None,
         /// The task.
         prompt: Text,
-        /// Which agent.
+        /// The type of the agent.
         subagent_type: Text = Text::from("general-purpose"),
-        /// An earlier task to go on with.
+        /// An earlier task to continue.
         resume: Option<Text> = None,
         /// Ignored by the reference.
         max_turns: Option<u64> => super::at_least_one = None,
@@ -55,7 +55,7 @@ model! {
 model! {
     /// What the sub-agent answered.
     TaskObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -63,7 +63,7 @@ model! {
         task_id: Text,
         /// The agent.
         subagent: Text,
-        /// How far it is.
+        /// The status of the task.
         status: Text,
     }
     kind "TaskObservation"
@@ -76,9 +76,9 @@ model! {
         command: DelegateCommand,
         /// `spawn`: their names.
         ids: Option<Vec<Text>> = None,
-        /// `spawn`: which agents.
+        /// `spawn`: the types of the agents.
         agent_types: Option<Vec<Text>> = None,
-        /// `delegate`: the work, by name.
+        /// `delegate`: the work, by the name of the sub-agent.
         tasks: Option<Map<Text>> = None,
     }
     kind "DelegateAction"
@@ -87,7 +87,7 @@ model! {
 model! {
     /// What the sub-agents answered.
     DelegateObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -98,51 +98,51 @@ model! {
 }
 
 model! {
-    /// Begins a conversation of its own.
+    /// Starts a child conversation.
     StartChildConversationAction: Forbid {
         /// Its task.
         task: Text,
         /// Its title.
         title: Option<Text> = None,
-        /// What it works on.
+        /// Which files it works on.
         isolation: Isolation = Isolation::Worktree,
     }
     kind "StartChildConversationAction"
 }
 
 model! {
-    /// The conversation that began.
+    /// The child conversation that was started.
     StartChildConversationObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
         /// Its id.
         conversation_id: Option<Text> = None,
-        /// The one it came from.
+        /// The id of its parent conversation.
         parent_conversation_id: Option<Text> = None,
-        /// How far it is.
+        /// Its status.
         status: Option<Text> = None,
         /// Its title.
         title: Option<Text> = None,
-        /// Where to look at it.
+        /// The URL where it can be viewed.
         url: Option<Text> = None,
-        /// Where it works.
+        /// Its workspace.
         workspace: Option<Text> = None,
-        /// What it works on.
+        /// Which files it works on.
         isolation: Option<Isolation> = None,
     }
     kind "StartChildConversationObservation"
 }
 
 model! {
-    /// Runs a script that drives sub-agents.
+    /// Runs a script that controls sub-agents.
     WorkflowAction: Forbid {
         /// Its name.
         name: Text,
         /// The script.
         script: Text,
-        /// How many agents may work at once, 1 to 64.
+        /// The most agents that may work at the same time, 1 to 64.
         max_concurrency: u64 => read_concurrency = 8,
     }
     kind "WorkflowAction"
@@ -151,7 +151,7 @@ model! {
 model! {
     /// How the script ended.
     WorkflowObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -168,7 +168,7 @@ model! {
     AskOracleAction: Forbid {
         /// The question.
         question: Text,
-        /// What it needs to know.
+        /// What the model needs to know.
         context: Option<Text> = None,
     }
     kind "AskOracleAction"
@@ -177,7 +177,7 @@ model! {
 model! {
     /// What the stronger model answered.
     AskOracleObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,

@@ -1,4 +1,4 @@
-//! Viewing and changing files: the file editor, and the one that writes plans only.
+//! Viewing and changing files: the file editor, and the editor that changes only plans.
 
 use crate::event::message::Content;
 use crate::event::model::{Text, model, take, wire, words};
@@ -14,7 +14,7 @@ words! {
         StrReplace = "str_replace",
         /// Inserts after a line.
         Insert = "insert",
-        /// Takes the last change back.
+        /// Undoes the last change.
         UndoEdit = "undo_edit",
     }
 }
@@ -32,7 +32,7 @@ model! {
         old_str: Option<Text> = None,
         /// `str_replace` and `insert`: the new text.
         new_str: Option<Text> = None,
-        /// `insert`: the line it goes after; 0 is before the first.
+        /// `insert`: the line to insert after. 0 inserts before the first line.
         insert_line: Option<u64> = None,
         /// `view`: the first and last line, 1-based; -1 is the end.
         view_range: Option<Vec<i64>> = None,
@@ -41,9 +41,9 @@ model! {
 }
 
 model! {
-    /// What became of the file.
+    /// What happened to the file.
     FileEditorObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -51,7 +51,7 @@ model! {
         command: EditorCommand,
         /// The file.
         path: Option<Text> = None,
-        /// Whether it was there before.
+        /// Whether it existed before.
         prev_exist: bool = true,
         /// Its whole text before.
         old_content: Option<Text> = None,
@@ -74,7 +74,7 @@ model! {
         old_str: Option<Text> = None,
         /// `str_replace` and `insert`: the new text.
         new_str: Option<Text> = None,
-        /// `insert`: the line it goes after; 0 is before the first.
+        /// `insert`: the line to insert after. 0 inserts before the first line.
         insert_line: Option<u64> = None,
         /// `view`: the first and last line, 1-based; -1 is the end.
         view_range: Option<Vec<i64>> = None,
@@ -83,9 +83,9 @@ model! {
 }
 
 model! {
-    /// What became of the file or the plan.
+    /// What happened to the file or the plan.
     PlanningFileEditorObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -93,7 +93,7 @@ model! {
         command: EditorCommand,
         /// The file.
         path: Option<Text> = None,
-        /// Whether it was there before.
+        /// Whether it existed before.
         prev_exist: bool = true,
         /// Its whole text before.
         old_content: Option<Text> = None,

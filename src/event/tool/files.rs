@@ -10,7 +10,7 @@ model! {
         file_path: Text,
         /// The first line, 0-based.
         offset: Option<u64> = None,
-        /// How many lines.
+        /// The number of lines.
         limit: Option<u64> => super::at_least_one = None,
     }
     kind "ReadFileAction"
@@ -19,7 +19,7 @@ model! {
 model! {
     /// A file's text.
     ReadFileObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -27,11 +27,11 @@ model! {
         file_path: Text,
         /// Its text.
         file_content: Text = Text::from(""),
-        /// Whether that is not all of it.
+        /// Whether this is only a part of the file.
         is_truncated: bool = false,
-        /// The first and last line of it, 1-based.
+        /// The first and last line of that part, 1-based.
         lines_shown: Option<(i64, i64)> = None,
-        /// How many lines the file has.
+        /// The number of lines in the file.
         total_lines: Option<i64> = None,
     }
     kind "ReadFileObservation"
@@ -49,15 +49,15 @@ model! {
 }
 
 model! {
-    /// What became of the file.
+    /// What happened to the file.
     WriteFileObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
         /// The file.
         file_path: Option<Text> = None,
-        /// Whether it was not there before.
+        /// Whether the file is new.
         is_new_file: bool = false,
         /// Its whole text before.
         old_content: Option<Text> = None,
@@ -76,22 +76,22 @@ model! {
         old_string: Text,
         /// The new text.
         new_string: Text,
-        /// How often the text is expected.
+        /// How often the text must occur.
         expected_replacements: u64 = 1,
     }
     kind "EditAction"
 }
 
 model! {
-    /// What became of the file.
+    /// What happened to the file.
     EditObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
         /// The file.
         file_path: Option<Text> = None,
-        /// Whether it was not there before.
+        /// Whether the file is new.
         is_new_file: bool = false,
         /// How often the text was replaced.
         replacements_made: i64 = 0,
@@ -108,7 +108,7 @@ model! {
     ListDirectoryAction: Forbid {
         /// The folder.
         dir_path: Text = Text::from("."),
-        /// Whether to go two levels down.
+        /// Whether to list two levels of folders.
         recursive: bool = false,
     }
     kind "ListDirectoryAction"
@@ -119,7 +119,7 @@ model! {
     FileEntry: Drop {
         /// Its name.
         name: Text,
-        /// Where it is, absolute.
+        /// Its absolute path.
         path: Text,
         /// Whether it is a folder.
         is_directory: bool,
@@ -133,17 +133,17 @@ model! {
 model! {
     /// What is in a folder.
     ListDirectoryObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
         /// The folder.
         dir_path: Option<Text> = None,
-        /// What is in it.
+        /// Its entries.
         entries: Vec<FileEntry> = Vec::new(),
-        /// How many there are.
+        /// The number of entries.
         total_count: i64 = 0,
-        /// Whether these are not all.
+        /// Whether these are only some of the entries.
         is_truncated: bool = false,
     }
     kind "ListDirectoryObservation"
@@ -161,11 +161,11 @@ model! {
 words! {
     /// What a patch does to a file.
     ChangeType {
-        /// It is new.
+        /// The file is added.
         Add = "add",
-        /// It is gone.
+        /// The file is deleted.
         Delete = "delete",
-        /// It has another text.
+        /// The file's text is changed.
         Update = "update",
     }
 }
@@ -173,13 +173,13 @@ words! {
 model! {
     /// What a patch did to one file.
     FileChange: Drop {
-        /// What it did.
+        /// The type of the change.
         change_type @ "type": ChangeType,
         /// The whole text before.
         old_content: Option<Text> = None,
         /// The whole text after.
         new_content: Option<Text> = None,
-        /// Where the file went.
+        /// The new path, if the file was moved.
         move_path: Option<Text> = None,
     }
 }
@@ -187,23 +187,23 @@ model! {
 model! {
     /// What a patch did.
     Commit: Drop {
-        /// By file.
+        /// The changes, by file.
         changes: Map<FileChange> = Map::default(),
     }
 }
 
 model! {
-    /// What became of a patch.
+    /// What happened to a patch.
     ApplyPatchObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
         /// What happened, in short.
         message: Text = Text::from(""),
-        /// How many lines did not quite fit.
+        /// How inexactly the patch matched the files. 0 is an exact match.
         fuzz: i64 = 0,
-        /// What it did.
+        /// What the patch did.
         commit: Option<Commit> = None,
     }
     kind "ApplyPatchObservation"

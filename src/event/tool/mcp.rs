@@ -18,7 +18,7 @@ model! {
 model! {
     /// What the server's tool answered.
     MCPToolObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -29,9 +29,9 @@ model! {
 }
 
 model! {
-    /// The client was told of the call; it does the work.
+    /// The client was notified of the call. It does the work.
     ClientToolObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -39,7 +39,7 @@ model! {
     kind "ClientToolObservation"
 }
 
-/// A server's description of its tool, with the protocol's own spelling whichever way it came.
+/// Reads a server's description of its tool. Names in snake case become the names of the protocol.
 pub(crate) fn read_tool(raw: Raw<'_>, reading: Reading) -> Result<Option<Map<Json>>, DecodeError> {
     let Some(mut tool) = Option::<Map<Json>>::read(raw, reading)? else { return Ok(None) };
     for (key, value) in &mut tool.0 {
@@ -48,9 +48,9 @@ pub(crate) fn read_tool(raw: Raw<'_>, reading: Reading) -> Result<Option<Map<Jso
             *key = new;
         }
         match &**key {
-            "annotations" => respell(value, ANNOTATIONS),
-            "icons" => respell(value, &[("mime_type", "mimeType")]),
-            "execution" => respell(value, &[("task_support", "taskSupport")]),
+            "annotations" => rename_keys(value, ANNOTATIONS),
+            "icons" => rename_keys(value, &[("mime_type", "mimeType")]),
+            "execution" => rename_keys(value, &[("task_support", "taskSupport")]),
             _ => {}
         }
     }
@@ -69,7 +69,7 @@ fn rename(key: &str, names: &[(&str, &'static str)]) -> Option<Text> {
 }
 
 /// Renames the keys of an object, or of each object in a list.
-fn respell(value: &mut Json, names: &[(&str, &'static str)]) {
+fn rename_keys(value: &mut Json, names: &[(&str, &'static str)]) {
     let mut out = Out::default();
     let object = |out: &mut Out, object: Raw<'_>| {
         out.open("{");
@@ -96,7 +96,7 @@ fn respell(value: &mut Json, names: &[(&str, &'static str)]) {
 }
 
 impl MCPToolObservation {
-    /// What `tool_name` answered.
+    /// Makes the answer of the tool `tool_name`.
     #[must_use]
     pub fn new(tool_name: impl Into<Text>, content: Vec<Content>, is_error: bool) -> Self {
         Self { content, is_error, tool_name: tool_name.into(), extra: Extra::default() }

@@ -1,7 +1,7 @@
-//! What an agent can do and what comes of it: the built-in actions and observations, one family a file.
+//! The built-in actions and observations of agents. Each family of tools has its own file.
 //!
-//! Shapes only; nothing here runs a tool. The kinds are those that SDK 1.58 knows once all of its own tools are
-//! loaded (`events_fields.md`).
+//! These are only types of data. Nothing here runs a tool. The kinds are those that SDK 1.58 knows after all of its own
+//! tools are loaded (`docs/reference/fields.md#actions`).
 
 mod browser;
 pub(crate) mod catalogue;
@@ -32,7 +32,7 @@ use super::message::Content;
 use super::model::{Field, Reading, kinds};
 
 kinds! {
-    /// A checked tool call: what is to be done.
+    /// A checked tool call: what the tool must do.
     Action, "action" {
         /// Runs a command, or types into one that is running.
         Terminal(TerminalAction) = "TerminalAction",
@@ -46,7 +46,7 @@ kinds! {
         Finish(FinishAction) = "FinishAction",
         /// Shows or replaces the task list.
         TaskTracker(TaskTrackerAction) = "TaskTrackerAction",
-        /// Calls upon a skill.
+        /// Invokes a skill.
         InvokeSkill(InvokeSkillAction) = "InvokeSkillAction",
         /// Calls a server's tool.
         Mcp(MCPToolAction) = "MCPToolAction",
@@ -64,7 +64,7 @@ kinds! {
         Glob(GlobAction) = "GlobAction",
         /// Finds files by content.
         Grep(GrepAction) = "GrepAction",
-        /// Something in the browser.
+        /// A browser action without members.
         Browser(BrowserAction) = "BrowserAction",
         /// Goes to a page.
         BrowserNavigate(BrowserNavigateAction) = "BrowserNavigateAction",
@@ -90,29 +90,29 @@ kinds! {
         BrowserGetStorage(BrowserGetStorageAction) = "BrowserGetStorageAction",
         /// Sets cookies and local storage.
         BrowserSetStorage(BrowserSetStorageAction) = "BrowserSetStorageAction",
-        /// Begins to record.
+        /// Starts a recording.
         BrowserStartRecording(BrowserStartRecordingAction) = "BrowserStartRecordingAction",
-        /// Stops recording.
+        /// Stops the recording.
         BrowserStopRecording(BrowserStopRecordingAction) = "BrowserStopRecordingAction",
         /// Gives a sub-agent a task.
         Task(TaskAction) = "TaskAction",
         /// Makes sub-agents or gives them work.
         Delegate(DelegateAction) = "DelegateAction",
-        /// Begins a conversation of its own.
+        /// Starts a child conversation.
         StartChildConversation(StartChildConversationAction) = "StartChildConversationAction",
-        /// Runs a script that drives sub-agents.
+        /// Runs a script that controls sub-agents.
         Workflow(WorkflowAction) = "WorkflowAction",
         /// Asks a stronger model.
         AskOracle(AskOracleAction) = "AskOracleAction",
-        /// Goes over to another model.
+        /// Switches to another model.
         SwitchLlm(SwitchLLMAction) = "SwitchLLMAction",
-        /// Has the task judged and the model chosen.
+        /// Classifies the task and switches to the model for its class.
         ClassifyAndSwitchLlm(ClassifyAndSwitchLLMAction) = "ClassifyAndSwitchLLMAction",
-        /// Asks a model that can see about a picture.
+        /// Asks a vision model about a picture.
         VisionInspect(VisionInspectAction) = "VisionInspectAction",
         /// Asks for guidance about the person.
         ConsultTom(ConsultTomAction) = "ConsultTomAction",
-        /// Has past conversations studied.
+        /// Analyzes past conversations.
         SleeptimeCompute(SleeptimeComputeAction) = "SleeptimeComputeAction",
     }
 }
@@ -122,31 +122,31 @@ kinds! {
     Observation, "observation" {
         /// What a command printed.
         Terminal(TerminalObservation) = "TerminalObservation",
-        /// What became of the file.
+        /// What happened to the file.
         FileEditor(FileEditorObservation) = "FileEditorObservation",
-        /// What became of the file or the plan.
+        /// What happened to the file or the plan.
         PlanningFileEditor(PlanningFileEditorObservation) = "PlanningFileEditorObservation",
-        /// The thought was heard.
+        /// The thought was logged.
         Think(ThinkObservation) = "ThinkObservation",
         /// The work is finished.
         Finish(FinishObservation) = "FinishObservation",
         /// The task list.
         TaskTracker(TaskTrackerObservation) = "TaskTrackerObservation",
-        /// What the skill says.
+        /// The content of the skill.
         InvokeSkill(InvokeSkillObservation) = "InvokeSkillObservation",
         /// What the server's tool answered.
         Mcp(MCPToolObservation) = "MCPToolObservation",
-        /// The client was told of the call; it does the work.
+        /// The client was notified of the call. It does the work.
         Client(ClientToolObservation) = "ClientToolObservation",
         /// A file's text.
         ReadFile(ReadFileObservation) = "ReadFileObservation",
-        /// What became of the file.
+        /// What happened to the file.
         WriteFile(WriteFileObservation) = "WriteFileObservation",
-        /// What became of the file.
+        /// What happened to the file.
         Edit(EditObservation) = "EditObservation",
         /// What is in a folder.
         ListDirectory(ListDirectoryObservation) = "ListDirectoryObservation",
-        /// What became of a patch.
+        /// What happened to a patch.
         ApplyPatch(ApplyPatchObservation) = "ApplyPatchObservation",
         /// Files that were found by name.
         Glob(GlobObservation) = "GlobObservation",
@@ -158,27 +158,27 @@ kinds! {
         Task(TaskObservation) = "TaskObservation",
         /// What the sub-agents answered.
         Delegate(DelegateObservation) = "DelegateObservation",
-        /// The conversation that began.
+        /// The child conversation that was started.
         StartChildConversation(StartChildConversationObservation) = "StartChildConversationObservation",
         /// How the script ended.
         Workflow(WorkflowObservation) = "WorkflowObservation",
         /// What the stronger model answered.
         AskOracle(AskOracleObservation) = "AskOracleObservation",
-        /// The model now.
+        /// The model that is now active.
         SwitchLlm(SwitchLLMObservation) = "SwitchLLMObservation",
         /// The model that was chosen.
         ClassifyAndSwitchLlm(ClassifyAndSwitchLLMObservation) = "ClassifyAndSwitchLLMObservation",
-        /// What that model saw.
+        /// The vision model's answer.
         VisionInspect(VisionInspectObservation) = "VisionInspectObservation",
         /// Guidance about the person.
         ConsultTom(ConsultTomObservation) = "ConsultTomObservation",
-        /// What was studied.
+        /// The result of the analysis.
         SleeptimeCompute(SleeptimeComputeObservation) = "SleeptimeComputeObservation",
     }
 }
 
 impl Observation {
-    /// What the tool says, before it is made ready for a model, and whether it failed.
+    /// The tool's content, before it is prepared for a model, and whether the tool failed.
     #[must_use]
     pub fn content(&self) -> (Cow<'_, [Content]>, bool) {
         match self {
@@ -219,14 +219,14 @@ impl Observation {
         }
     }
 
-    /// All of its text, without what stands between the parts.
+    /// All of its text parts, joined without a separator.
     #[must_use]
     pub fn text(&self) -> String {
         self.content().0.iter().filter_map(Content::as_text).collect()
     }
 }
 
-/// A number of seconds: 0 or more.
+/// Reads a number that must be 0 or more.
 fn at_least_zero(raw: Raw<'_>, reading: Reading) -> Result<Option<f64>, DecodeError> {
     match Option::<f64>::read(raw, reading)? {
         Some(number) if number.is_nan() || number < 0.0 => {
@@ -236,7 +236,7 @@ fn at_least_zero(raw: Raw<'_>, reading: Reading) -> Result<Option<f64>, DecodeEr
     }
 }
 
-/// A number of things: 1 or more.
+/// Reads a whole number that must be 1 or more.
 fn at_least_one(raw: Raw<'_>, reading: Reading) -> Result<Option<u64>, DecodeError> {
     match Option::<u64>::read(raw, reading)? {
         Some(0) => Err(DecodeError::new(Mismatch::Bounds { bounds: "1 or more" })),

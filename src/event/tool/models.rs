@@ -1,4 +1,4 @@
-//! Tools about models: going over to another one, pictures for one that cannot see, guidance from a user model.
+//! Tools about models: switching models, pictures for a model without vision, guidance from a model of the user.
 
 use crate::event::decode::{DecodeError, Mismatch};
 use crate::event::json::Raw;
@@ -6,26 +6,26 @@ use crate::event::message::Content;
 use crate::event::model::{Field, Reading, Text, model, take, wire};
 
 model! {
-    /// Goes over to another model.
+    /// Switches to another model.
     SwitchLLMAction: Forbid {
         /// The profile.
         profile_name: Text,
-        /// Why.
+        /// The reason.
         reason: Text,
     }
     kind "SwitchLLMAction"
 }
 
 model! {
-    /// The model now.
+    /// The model that is now active.
     SwitchLLMObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
         /// The profile.
         profile_name: Text,
-        /// Why.
+        /// The reason.
         reason: Option<Text> = None,
         /// The model.
         active_model: Option<Text> = None,
@@ -34,7 +34,7 @@ model! {
 }
 
 model! {
-    /// Has the task judged and the model chosen.
+    /// Classifies the task and switches to the model for its class.
     ClassifyAndSwitchLLMAction: Forbid {}
     kind "ClassifyAndSwitchLLMAction"
 }
@@ -42,51 +42,51 @@ model! {
 model! {
     /// The model that was chosen.
     ClassifyAndSwitchLLMObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
-        /// What the task was judged to be.
+        /// The class of the task.
         chosen_class: Option<Text> = None,
-        /// The model that goes with it.
+        /// The model for that class.
         model: Option<Text> = None,
-        /// The model now.
+        /// The model that is now active.
         active_model: Option<Text> = None,
     }
     kind "ClassifyAndSwitchLLMObservation"
 }
 
 model! {
-    /// Asks a model that can see about a picture.
+    /// Asks a vision model about a picture.
     VisionInspectAction: Forbid {
-        /// Which picture, 0-based.
+        /// The number of the picture, 0-based.
         image_index: u64,
         /// The question.
         question: Text => read_question,
-        /// Which model.
+        /// The profile of the vision model.
         profile_name: Option<Text> = None,
     }
     kind "VisionInspectAction"
 }
 
 model! {
-    /// What that model saw.
+    /// The vision model's answer.
     VisionInspectObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
-        /// Which picture, 0-based.
+        /// The number of the picture, 0-based.
         image_index: i64,
         /// The question.
         question: Text,
-        /// Which model.
+        /// The profile of the vision model.
         profile_name: Option<Text> = None,
         /// The model's name.
         model: Option<Text> = None,
-        /// Where the model is.
+        /// The base URL of the model.
         base_url: Option<Text> = None,
-        /// What it saw.
+        /// The answer.
         answer: Option<Text> = None,
     }
     kind "VisionInspectObservation"
@@ -95,11 +95,11 @@ model! {
 model! {
     /// Asks for guidance about the person.
     ConsultTomAction: Forbid {
-        /// Why.
+        /// The reason.
         reason: Text,
-        /// Whether it is about what the person said.
+        /// Whether to ask about the person's message.
         use_user_message: bool = true,
-        /// What it is about otherwise.
+        /// Otherwise, what to ask about.
         custom_query: Option<Text> = None,
     }
     kind "ConsultTomAction"
@@ -108,36 +108,36 @@ model! {
 model! {
     /// Guidance about the person.
     ConsultTomObservation: Forbid {
-        /// Not what the model is told.
+        /// The content. The model does not read it.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
         /// The guidance.
         suggestions: Text = Text::from(""),
-        /// How sure it is, 0 to 1.
+        /// The confidence in the guidance, 0 to 1.
         confidence: Option<f64> = None,
-        /// Why.
+        /// The reasoning behind the guidance.
         reasoning: Option<Text> = None,
     }
     kind "ConsultTomObservation"
 }
 
 model! {
-    /// Has past conversations studied.
+    /// Analyzes past conversations.
     SleeptimeComputeAction: Forbid {}
     kind "SleeptimeComputeAction"
 }
 
 model! {
-    /// What was studied.
+    /// The result of the analysis.
     SleeptimeComputeObservation: Forbid {
-        /// Not what the model is told.
+        /// The content. The model does not read it.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
-        /// What came of it.
+        /// The result, as text.
         message: Text = Text::from(""),
-        /// How many conversations.
+        /// The number of conversations that were analyzed.
         sessions_processed: i64 = 0,
     }
     kind "SleeptimeComputeObservation"

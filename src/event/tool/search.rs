@@ -8,7 +8,7 @@ model! {
     GlobAction: Forbid {
         /// The pattern.
         pattern: Text,
-        /// Where to look.
+        /// The folder to search.
         path: Option<Text> = None,
     }
     kind "GlobAction"
@@ -17,7 +17,7 @@ model! {
 model! {
     /// Files that were found by name.
     GlobObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -25,9 +25,9 @@ model! {
         files: Vec<Text>,
         /// The pattern.
         pattern: Text,
-        /// Where it looked.
+        /// The folder that was searched.
         search_path: Text,
-        /// Whether these are not all.
+        /// Whether these are only some of the files.
         truncated: bool = false,
     }
     kind "GlobObservation"
@@ -38,9 +38,9 @@ model! {
     GrepAction: Forbid {
         /// The regular expression.
         pattern: Text,
-        /// Where to look.
+        /// The folder to search.
         path: Option<Text> = None,
-        /// Which files to look into.
+        /// A pattern for the files to search.
         include: Option<Text> = None,
     }
     kind "GrepAction"
@@ -49,7 +49,7 @@ model! {
 model! {
     /// Files that were found by content.
     GrepObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -57,11 +57,11 @@ model! {
         matches: Vec<Text>,
         /// The regular expression.
         pattern: Text,
-        /// Where it looked.
+        /// The folder that was searched.
         search_path: Text,
-        /// Which files it looked into.
+        /// The pattern for the files that were searched.
         include_pattern: Option<Text> = None,
-        /// Whether these are not all.
+        /// Whether these are only some of the files.
         truncated: bool = false,
     }
     kind "GrepObservation"

@@ -6,36 +6,36 @@ use crate::event::model::{Extra, Text, model, take, wire};
 model! {
     /// Runs a command, or types into one that is running.
     TerminalAction: Forbid {
-        /// The command; empty asks for more of what the last one prints.
+        /// The command. An empty command asks for more output of the last one.
         command: Text,
-        /// Whether it is typed into the running command.
+        /// Whether the text is typed into the running command.
         is_input: bool = false,
         /// How long to wait, in seconds.
         timeout: Option<f64> => super::at_least_zero = None,
-        /// Whether to begin a new session.
+        /// Whether to start a new session.
         reset: bool = false,
     }
     kind "TerminalAction"
 }
 
 model! {
-    /// What the shell said of a command once it was done.
+    /// What the shell reported after a command.
     CmdOutputMetadata: Drop {
-        /// The exit code; -1 where the command is still running.
+        /// The exit code; -1 if the command is still running.
         exit_code: i64 = -1,
-        /// The process; -1 where nobody knows.
+        /// The process id; -1 if it is not known.
         pid: i64 = -1,
-        /// Who ran it.
+        /// The user who ran it.
         username: Option<Text> = None,
-        /// Where it ran.
+        /// The host that it ran on.
         hostname: Option<Text> = None,
-        /// The folder afterwards.
+        /// The working folder after the command.
         working_dir: Option<Text> = None,
-        /// The Python interpreter afterwards.
+        /// The Python interpreter after the command.
         py_interpreter_path: Option<Text> = None,
-        /// What the model is told before the output.
+        /// The text that the model reads before the output.
         prefix: Text = Text::from(""),
-        /// What the model is told after the output.
+        /// The text that the model reads after the output.
         suffix: Text = Text::from(""),
     }
 }
@@ -47,15 +47,15 @@ model! {
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
-        /// The command; empty where it is an earlier one that goes on.
+        /// The command; empty if an earlier command continues.
         command: Option<Text>,
-        /// The exit code; -1 where the command is still running.
+        /// The exit code; -1 if the command is still running.
         exit_code: Option<i64> = None,
-        /// Whether it took too long.
+        /// Whether the command timed out.
         timeout: bool = false,
-        /// What the shell said of it.
+        /// What the shell reported about it.
         metadata: Box<CmdOutputMetadata> = Box::default(),
-        /// Where output that is too long for a model is kept whole.
+        /// The folder that holds the full output, if it is too long for a model.
         full_output_save_dir: Option<Text> = None,
     }
     kind "TerminalObservation"
@@ -76,7 +76,7 @@ impl TerminalAction {
 }
 
 impl Default for CmdOutputMetadata {
-    /// Nothing is known.
+    /// Makes metadata in which nothing is known.
     fn default() -> Self {
         Self {
             exit_code: -1,
@@ -93,7 +93,7 @@ impl Default for CmdOutputMetadata {
 }
 
 impl TerminalObservation {
-    /// The output of `command`.
+    /// Makes the output of `command`.
     #[must_use]
     pub fn new(command: impl Into<Text>, output: impl Into<Text>, exit_code: i64) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Tools that touch nothing: thinking, finishing, the task list, skills.
+//! Tools that change nothing outside the conversation: thinking, finishing, the task list, skills.
 
 use crate::event::decode::DecodeError;
 use crate::event::json::Raw;
@@ -15,9 +15,9 @@ model! {
 }
 
 model! {
-    /// The thought was heard.
+    /// The thought was logged.
     ThinkObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -28,7 +28,7 @@ model! {
 model! {
     /// Finishes the work.
     FinishAction: Forbid {
-        /// What the agent has to say to the person.
+        /// The agent's message to the person.
         message: Text,
     }
     kind "FinishAction"
@@ -37,7 +37,7 @@ model! {
 model! {
     /// The work is finished.
     FinishObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -56,11 +56,11 @@ words! {
 }
 
 words! {
-    /// How far a task is.
+    /// The status of a task.
     TaskStatus {
-        /// Not begun.
+        /// Not started.
         Todo = "todo",
-        /// Begun.
+        /// Started.
         InProgress = "in_progress",
         /// Done.
         Done = "done",
@@ -70,11 +70,11 @@ words! {
 model! {
     /// One task.
     TaskItem: Drop {
-        /// What is to be done.
+        /// What must be done.
         title: Text,
-        /// More about it.
+        /// More details.
         notes: Text = Text::from(""),
-        /// How far it is.
+        /// Its status.
         status: TaskStatus => read_status = TaskStatus::Todo,
     }
 }
@@ -93,7 +93,7 @@ model! {
 model! {
     /// The task list.
     TaskTrackerObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -106,7 +106,7 @@ model! {
 }
 
 model! {
-    /// Calls upon a skill.
+    /// Invokes a skill.
     InvokeSkillAction: Forbid {
         /// The skill.
         name: Text,
@@ -115,9 +115,9 @@ model! {
 }
 
 model! {
-    /// What the skill says.
+    /// The content of the skill.
     InvokeSkillObservation: Forbid {
-        /// What the model is told.
+        /// The content that the model reads.
         content: Vec<Content> = Vec::new(),
         /// Whether it failed.
         is_error: bool = false,
@@ -127,7 +127,7 @@ model! {
     kind "InvokeSkillObservation"
 }
 
-/// The status under any of the names that models give it.
+/// Reads a status. Accepts all names that models use for it.
 fn read_status(raw: Raw<'_>, reading: Reading) -> Result<TaskStatus, DecodeError> {
     let Some(word) = raw.as_str() else { return TaskStatus::read(raw, reading) };
     let word = word.trim().to_lowercase().replace(['-', ' '], "_");
@@ -139,7 +139,7 @@ fn read_status(raw: Raw<'_>, reading: Reading) -> Result<TaskStatus, DecodeError
 }
 
 impl FinishAction {
-    /// Finishes with `message`.
+    /// Makes an action that finishes with `message`.
     #[must_use]
     pub fn new(message: impl Into<Text>) -> Self {
         Self { message: message.into(), extra: Extra::default() }
@@ -147,7 +147,7 @@ impl FinishAction {
 }
 
 impl FinishObservation {
-    /// The agent's last words, told back to it.
+    /// Makes the answer to a finish: the agent's own last message.
     #[must_use]
     pub fn new(message: impl Into<Text>) -> Self {
         Self { content: vec![Content::text(message)], is_error: false, extra: Extra::default() }
@@ -155,7 +155,7 @@ impl FinishObservation {
 }
 
 impl ThinkAction {
-    /// Thinks `thought`.
+    /// Makes an action with this thought.
     #[must_use]
     pub fn new(thought: impl Into<Text>) -> Self {
         Self { thought: thought.into(), extra: Extra::default() }
@@ -163,7 +163,7 @@ impl ThinkAction {
 }
 
 impl ThinkObservation {
-    /// What the model is told after a thought.
+    /// Makes the answer to a thought, with the text that the model reads.
     #[must_use]
     pub fn new(text: impl Into<Text>) -> Self {
         Self { content: vec![Content::text(text)], is_error: false, extra: Extra::default() }
@@ -171,7 +171,7 @@ impl ThinkObservation {
 }
 
 impl TaskItem {
-    /// A task without notes.
+    /// Makes a task without notes.
     #[must_use]
     pub fn new(title: impl Into<Text>, status: TaskStatus) -> Self {
         Self { title: title.into(), notes: "".into(), status, extra: Extra::default() }

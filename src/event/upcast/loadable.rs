@@ -1,8 +1,8 @@
-//! Events that the reference loads, made from any: for folders that SDK 1.58 is to open.
+//! Makes events that the reference can load, for folders that SDK 1.58 will open.
 //!
-//! One event that the reference does not know makes it refuse the whole conversation. What can be left out is left
-//! out, and an event that cannot be had otherwise travels within one that it does know; [`unpack`] takes it out
-//! again. The log keeps what was written, whatever is exported.
+//! The reference rejects a whole conversation if it does not know one of its events. So unknown members are left out,
+//! and an unknown action or observation becomes one of a server's tool. Any other event is packed into an event of a
+//! known kind; [`unpack`] takes it out again. An export never changes the log.
 
 use crate::event::Event;
 use crate::event::common::{Common, Source};
@@ -11,12 +11,12 @@ use crate::event::draft::{Draft, Members};
 use crate::event::json::Raw;
 use crate::event::telemetry::LLMCompletionLogEvent;
 
-/// What an event had to lose to be loadable.
+/// What an event lost so that the reference can load it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Loss {
-    /// A member that the reference does not know, or a word it does not know, was left out.
+    /// A member was left out, because the reference does not know the member or the word in it.
     Member {
-        /// Where: `observation.new_field`.
+        /// The path of the member: `observation.new_field`.
         path: String,
     },
     /// An action of an unknown kind became a server's tool call with the same members.
@@ -29,34 +29,34 @@ pub enum Loss {
         /// The kind.
         kind: String,
     },
-    /// The event travels within another.
+    /// The event was packed into another event.
     Packed {
         /// The kind.
         kind: String,
     },
 }
 
-/// What the file name of an event that carries another begins with.
+/// The prefix of the file name in an event that carries another event.
 const PACKED: &str = "annals-event-";
 
-/// How many things about one event are mended before it is packed.
-const MENDS_MAX: usize = 64;
+/// The most repairs to one event. An event that needs more is packed.
+const REPAIRS_MAX: usize = 64;
 
-/// The event, or one in its place that SDK 1.58 loads, and what was lost on the way.
+/// Makes an event that SDK 1.58 loads, and lists what was lost. It is the event itself if SDK 1.58 loads that.
 ///
-/// Id, time and parent stay the same, so that the tree does.
+/// The id, the time and the parent stay the same, so the tree stays the same too.
 #[must_use]
 pub fn loadable(event: &Event) -> (Event, Vec<Loss>) {
     let mut text = event.dump();
     let mut losses = Vec::new();
-    for _ in 0..MENDS_MAX {
+    for _ in 0..REPAIRS_MAX {
         let error = match decode(&text, Unfamiliar::Refuse) {
             Ok(event) => return (event, losses),
             Err(error) => error,
         };
-        match mend(&text, &error) {
-            Some((mended, loss)) => {
-                text = mended;
+        match repair(&text, &error) {
+            Some((repaired, loss)) => {
+                text = repaired;
                 losses.push(loss);
             }
             None => break,
@@ -65,14 +65,14 @@ pub fn loadable(event: &Event) -> (Event, Vec<Loss>) {
     (pack(event), vec![Loss::Packed { kind: event.kind().to_owned() }])
 }
 
-/// The event that travels within another, as it was written.
+/// The text of the event that is packed into `event`, as it was written. `None` if there is none.
 #[must_use]
 pub fn unpack(event: &Event) -> Option<&str> {
     let Event::CompletionLog(log) = event else { return None };
     log.filename.starts_with(PACKED).then_some(&*log.log_data)
 }
 
-/// Puts an event into the record of a model call, which is part of the tree and which no model reads.
+/// Packs an event into the record of a model call. Such a record is part of the tree, and no model reads it.
 fn pack(event: &Event) -> Event {
     let common = event.common();
     let source = match &common.source {
@@ -83,13 +83,13 @@ fn pack(event: &Event) -> Event {
     LLMCompletionLogEvent::new(common, format!("{PACKED}{}.json", event.kind()), event.dump()).into()
 }
 
-/// Changes the one thing that `error` complains of; `None` where that cannot be helped.
-fn mend(text: &str, error: &DecodeError) -> Option<(String, Loss)> {
+/// Repairs the member that `error` reports. `None` if it cannot be repaired.
+fn repair(text: &str, error: &DecodeError) -> Option<(String, Loss)> {
     let mut event = Draft::Raw(Raw::parse(text).ok()?);
     let loss = match &error.what {
         Mismatch::Unfamiliar | Mismatch::Word { .. } => {
-            let (around, name) = error.path.rsplit_once('.').unwrap_or(("", &error.path));
-            at(&mut event, around)?.object()?.remove(name)?;
+            let (parent, name) = error.path.rsplit_once('.').unwrap_or(("", &error.path));
+            at(&mut event, parent)?.object()?.remove(name)?;
             Loss::Member { path: error.path.clone() }
         }
         Mismatch::Kind { of: "action", kind } if error.path == "action" => {

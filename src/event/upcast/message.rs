@@ -1,13 +1,13 @@
-//! Steps for what was said, and for what was forgotten.
+//! Steps for messages and for condensations.
 
 use crate::event::draft::{Draft, Members};
 
-/// `activated_microagents` was what `activated_skills` is, until 2025-10-21.
+/// Until 2025-10-21 `activated_skills` was called `activated_microagents`.
 pub(super) fn skills(event: &mut Members<'_>) -> bool {
     is(event, "MessageEvent") && event.rename("activated_microagents", "activated_skills")
 }
 
-/// Some events carried a snapshot of the metrics, from 2025-09-08 to 2025-09-23. The base state has the sums.
+/// From 2025-09-08 to 2025-09-23 some events had a snapshot of the metrics. The base state has the sums.
 pub(super) fn metrics(event: &mut Members<'_>) -> bool {
     let carried = ["MessageEvent", "ActionEvent", "AgentErrorEvent", "Condensation"];
     carried.iter().any(|kind| is(event, kind)) && event.remove("metrics").is_some()
@@ -29,8 +29,8 @@ pub(super) fn error_messages(event: &mut Members<'_>) -> bool {
     true
 }
 
-/// A critic's message may be null and may not be missing; written without nulls, as the reference does to this day, it
-/// is missing.
+/// A critic's message may be null, but it must not be missing. It is missing in events that were written without nulls,
+/// and the reference still writes events in this way.
 pub(super) fn critic_message(event: &mut Members<'_>) -> bool {
     if !is(event, "MessageEvent") && !is(event, "ActionEvent") {
         return false;
@@ -43,8 +43,8 @@ pub(super) fn critic_message(event: &mut Members<'_>) -> bool {
     true
 }
 
-/// Until 2025-10-30 a condensation did not name the reply that it came from; until 2025-09-16 what it forgot could
-/// be null. Nobody knows the reply any more: it is the empty text.
+/// Until 2025-10-30 a condensation did not name the reply that it came from. That reply is no longer known, so the step
+/// adds the empty text. Until 2025-09-16 the list of forgotten events could be null.
 pub(super) fn condensation_reply(event: &mut Members<'_>) -> bool {
     if !is(event, "Condensation") {
         return false;

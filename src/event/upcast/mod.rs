@@ -1,9 +1,10 @@
-//! Yesterday's payloads to today's, on read: the row stays as it was written.
+//! Raises older payloads to today's format when they are read. The stored row stays as it was written.
 //!
-//! A payload that SDK 1.58 loads is today's and goes by untouched. Any other goes through the steps below, one
-//! change of the format each, in the order in which the reference made them. The steps were found in the
-//! reference's history from August 2025 (before 1.0) to 1.43, and by asking 1.58 what it refuses; each says when
-//! the shape that it raises was written. What no step knows stays readable as [`Event::Unknown`].
+//! A payload that SDK 1.58 loads has today's format and is not changed, unless it has an old name of a tool. Any other
+//! payload goes through the steps below. Each step is one change of the format. The steps have the order in which the
+//! reference made these changes. They come from the reference's history from August 2025 (before 1.0) to 1.43, and from
+//! tests of what 1.58 rejects. The comment of each step says when the older shape was written. A payload that no step
+//! can raise stays readable as [`Event::Unknown`].
 
 mod loadable;
 mod message;
@@ -20,43 +21,43 @@ use super::{Event, Unknown, kind};
 
 pub use loadable::{Loss, loadable, unpack};
 
-/// One change of the format that a payload was raised over.
+/// One change of the format that was applied to a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
-    /// What OpenHands V0 called actions and observations becomes an event of a kind.
+    /// An action or observation of OpenHands V0 becomes an event with a kind.
     V0,
-    /// Kinds with the module's path before them lose it, snake-case kinds become class names.
+    /// Kinds lose the path of their module, and snake-case kinds become class names.
     ClassNames,
     /// `activated_microagents` becomes `activated_skills`.
     Skills,
-    /// `metrics` on an event goes; the base state has them.
+    /// `metrics` is removed from an event, because the base state has them.
     Metrics,
-    /// An agent's error without a tool call becomes a message, which it was to the model.
+    /// An agent's error without a tool call becomes a message, because the model read it as a message.
     ErrorMessages,
-    /// A tool call in the words of chat completions becomes a flat one.
+    /// A tool call in the format of chat completions becomes a flat one.
     ToolCalls,
-    /// The `security_risk` within an action becomes the event's.
+    /// The `security_risk` of an action moves to the event.
     ActionRisk,
-    /// `ExecuteBash` and `StrReplaceEditor` become `Terminal` and `FileEditor`, their names with them.
+    /// `ExecuteBash` and `StrReplaceEditor` become `Terminal` and `FileEditor`, and the tools get their new names.
     ToolNames,
     /// An observation's `output`, `message` and `error` become `content` and `is_error`.
     Output,
-    /// An observation's content that is one string becomes a list.
+    /// An observation's content changes from one string to a list.
     ContentList,
-    /// What a search told the model, once made up while reading, becomes content.
+    /// The text of a search result becomes content. It was once generated when the event was read.
     SearchContent,
-    /// A critic who says nothing says the empty text.
+    /// A critic's missing message becomes the empty text.
     CriticMessage,
-    /// A condensation names the model's reply: nobody knows it any more.
+    /// A condensation names the model's reply with the empty text, because the reply is no longer known.
     CondensationReply,
-    /// The tools of a system prompt in the words of chat completions become definitions.
+    /// The tools of a system prompt in the format of chat completions become definitions.
     ToolDefinitions,
-    /// A tool whose class is gone becomes one that a client brings along.
+    /// A tool whose class no longer exists becomes a tool of a client.
     GoneTools,
 }
 
 impl Step {
-    /// Every step, in the order they are taken.
+    /// All steps, in the order in which they are applied.
     pub const ALL: &'static [Self] = &[
         Self::V0,
         Self::ClassNames,
@@ -97,8 +98,8 @@ impl Step {
         }
     }
 
-    /// Takes the step; answers whether there was anything to raise.
-    fn take(self, event: &mut Members<'_>) -> bool {
+    /// Applies the step. Returns whether it changed anything.
+    fn apply(self, event: &mut Members<'_>) -> bool {
         match self {
             Self::V0 => v0::step(event),
             Self::ClassNames => class_names(event),
@@ -124,21 +125,21 @@ impl Step {
 pub struct Upcast {
     /// Today's payload.
     pub payload: String,
-    /// The steps that had something to raise, in order.
+    /// The steps that changed something, in order.
     pub steps: Vec<Step>,
 }
 
 /// Raises a payload to today's format.
 ///
-/// `None` where no step has anything to raise: the payload is today's, or of a kind or shape that no step knows. A
-/// raised payload is one that SDK 1.58 loads, unless something else about it is unfamiliar.
+/// `None` if no step changes anything: the payload has today's format, or a kind or shape that no step knows. SDK 1.58
+/// loads a raised payload, unless something else in it is unknown.
 ///
 /// # Errors
-/// [`DecodeError`] where the text is no JSON object.
+/// [`DecodeError`] if the text is not a JSON object.
 pub fn upcast(payload: &str) -> Result<Option<Upcast>, DecodeError> {
     json::scan(payload, |_, _| ())?;
     Ok(raise(payload).map(|(text, steps)| {
-        // Written as the reference writes it, where it can be read at all.
+        // If the payload can be read, it is written as the reference writes it.
         let payload = match decode_with(&text, Unfamiliar::Keep, &Given::default()) {
             Ok(Event::Unknown(_)) | Err(_) => text,
             Ok(event) => event.dump(),
@@ -147,24 +148,24 @@ pub fn upcast(payload: &str) -> Result<Option<Upcast>, DecodeError> {
     }))
 }
 
-/// An event read from a payload of any age.
+/// An event that was read from a payload of any version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Raised {
     /// The event.
     pub event: Event,
-    /// The steps that its payload was raised over; none for today's.
+    /// The steps that changed its payload. Empty for a payload in today's format.
     pub steps: Vec<Step>,
 }
 
-/// Reads a payload of any age, unfamiliar things kept: the way to read what is stored.
+/// Reads a payload of any version and keeps unknown names. Use it to read stored payloads.
 ///
-/// What no step can raise, and what is malformed, is an [`Event::Unknown`] with the reason.
+/// A payload of an unknown kind becomes an [`Event::Unknown`]. So does a malformed one, with the reason.
 ///
 /// # Errors
-/// [`DecodeError`] where the text is no JSON object, or neither it nor `given` has an id.
+/// [`DecodeError`] if the text is not a JSON object, if its id is invalid, or if neither it nor `given` has an id.
 pub fn read(payload: &str, given: &Given<'_>) -> Result<Raised, DecodeError> {
     match decode_with(payload, Unfamiliar::Refuse, given) {
-        Ok(event) if !is_of_yesterday(&event) => return Ok(Raised { event, steps: Vec::new() }),
+        Ok(event) if !has_old_tool_name(&event) => return Ok(Raised { event, steps: Vec::new() }),
         Err(error) if matches!(error.what, Mismatch::Json(_)) => return Err(error),
         Ok(_) | Err(_) => {}
     }
@@ -180,8 +181,8 @@ pub fn read(payload: &str, given: &Given<'_>) -> Result<Raised, DecodeError> {
     Ok(Raised { event, steps: Vec::new() })
 }
 
-/// Whether a step has something to raise in an event that decodes: the old names of tools.
-fn is_of_yesterday(event: &Event) -> bool {
+/// Whether an event that decodes still needs a step, because it has an old name of a tool.
+fn has_old_tool_name(event: &Event) -> bool {
     let name = match event {
         Event::Action(event) => &event.tool_name,
         Event::Observation(event) => &event.tool_name,
@@ -208,17 +209,17 @@ fn is_of_yesterday(event: &Event) -> bool {
     tool_call::new_name(name).is_some()
 }
 
-/// Takes every step of a checked payload: what comes of it and the steps that had something to raise.
+/// Applies every step to a checked payload. Returns the result and the steps that changed something.
 fn raise(payload: &str) -> Option<(String, Vec<Step>)> {
     let raw = Raw::checked(payload.trim_matches([' ', '\n', '\r', '\t']));
     let mut event = Members::of(raw);
-    let steps: Vec<Step> = Step::ALL.iter().copied().filter(|step| step.take(&mut event)).collect();
+    let steps: Vec<Step> = Step::ALL.iter().copied().filter(|step| step.apply(&mut event)).collect();
     if steps.is_empty() { None } else { Some((event.to_json(), steps)) }
 }
 
-/// Kinds as the reference writes them today.
+/// Changes kinds to the names that the reference writes today.
 ///
-/// Until 2025-09-08 an event said `action` or `agent_error`; until 2025-09-18 every kind had its module's path.
+/// Until 2025-09-08 a kind was `action` or `agent_error`. Until 2025-09-18 every kind had the path of its module.
 fn class_names(event: &mut Members<'_>) -> bool {
     let mut changed = false;
     for inner in ["action", "observation"] {
@@ -230,7 +231,7 @@ fn class_names(event: &mut Members<'_>) -> bool {
     let Some(tag) = event.str("kind").map(std::borrow::Cow::into_owned) else { return changed };
     let class = kind::canonical(&tag);
     if class != tag && Event::KINDS.contains(&class) {
-        // The seed's messages have a wording of their own, which goes by the name and which decoding knows.
+        // The seed's messages have their own format. Decoding recognizes them by their kind, so it stays.
         let seed = matches!(&*tag, "user_message" | "agent_message") && !event.has("llm_message");
         if !seed {
             event.set_text("kind", class);

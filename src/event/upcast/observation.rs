@@ -1,4 +1,4 @@
-//! Steps for what came back.
+//! Steps for observations.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,13 @@ use crate::event::draft::{Draft, Members};
 
 use super::message::is;
 
-/// Until 2025-11-05 each observation had its own members for what it says: `output`, `message`, `error`.
+/// Until 2025-11-05 each observation had its own members for its content: `output`, `message`, `error`.
 ///
-/// An error stood in the place of the output then, and does so now.
+/// An error replaced the output then, and it still does.
 pub(super) fn output(event: &mut Members<'_>) -> bool {
     let Some(inner) = observation(event) else { return false };
     let kind = inner.str("kind").map(Cow::into_owned).unwrap_or_default();
-    let said = match kind.as_str() {
+    let member = match kind.as_str() {
         "TerminalObservation"
         | "FileEditorObservation"
         | "PlanningFileEditorObservation"
@@ -20,10 +20,10 @@ pub(super) fn output(event: &mut Members<'_>) -> bool {
         "FinishObservation" | "DelegateObservation" => "message",
         _ => return false,
     };
-    if inner.has("content") || !(inner.has(said) || inner.has("error")) {
+    if inner.has("content") || !(inner.has(member) || inner.has("error")) {
         return false;
     }
-    let said = inner.remove(said);
+    let output = inner.remove(member);
     let error = inner.remove("error");
     let failed = match &error {
         Some(error) => error.is_true() || error.as_str().is_some_and(|text| !text.is_empty()),
@@ -31,7 +31,7 @@ pub(super) fn output(event: &mut Members<'_>) -> bool {
     };
     let text = match error.as_ref().and_then(Draft::as_str).filter(|text| !text.is_empty()) {
         Some(error) => Some(error.into_owned()),
-        None => said.as_ref().and_then(Draft::as_str).map(Cow::into_owned),
+        None => output.as_ref().and_then(Draft::as_str).map(Cow::into_owned),
     };
     inner.set("content", Draft::Array(text.map(Draft::text_part).into_iter().collect()));
     inner.set("is_error", Draft::json(if failed { "true" } else { "false" }));
@@ -41,7 +41,7 @@ pub(super) fn output(event: &mut Members<'_>) -> bool {
     true
 }
 
-/// The terminal did not always say by itself which command it answers, and told the exit code in the metadata only.
+/// Adds missing members to a terminal's observation: a null `command`, and the `exit_code` from the metadata.
 fn exit_code(terminal: &mut Members<'_>) {
     if terminal.get("command").is_none() {
         terminal.set("command", Draft::json("null"));
@@ -54,7 +54,7 @@ fn exit_code(terminal: &mut Members<'_>) {
     }
 }
 
-/// Until 2025-11-05 the content of a thought's and a task list's observation was one string.
+/// Until 2025-11-05 the content of the observations of a thought and of a task list was one string.
 pub(super) fn content_list(event: &mut Members<'_>) -> bool {
     let Some(inner) = observation(event) else { return false };
     let Some(text) = inner.str("content").map(Cow::into_owned) else { return false };
@@ -62,7 +62,7 @@ pub(super) fn content_list(event: &mut Members<'_>) -> bool {
     true
 }
 
-/// Until 2025-11-05 the words in which a search tells what it found were made up for each message.
+/// Until 2025-11-05 the text of a search result was not stored. It was generated for each message.
 pub(super) fn search_content(event: &mut Members<'_>) -> bool {
     let Some(inner) = observation(event) else { return false };
     let (found, doing) = match inner.str("kind").as_deref() {

@@ -8,9 +8,9 @@ use crate::event::tool::catalogue;
 use super::message::is;
 use super::tool_call::new_name;
 
-/// Until 1.6 the tools were listed in the words of chat completions: `{type: "function", function: {name, ..}}`.
+/// Until 1.6 the tools were listed in the format of chat completions: `{type: "function", function: {name, ..}}`.
 ///
-/// Those that come with the reference become their definition, any other one of a server's tools.
+/// A tool that comes with the reference becomes its definition. Any other tool becomes a tool of a server.
 pub(super) fn tool_definitions(event: &mut Members<'_>) -> bool {
     each_tool(event, |tool| {
         if tool.has("kind") {
@@ -49,8 +49,8 @@ pub(super) fn tool_definitions(event: &mut Members<'_>) -> bool {
     })
 }
 
-/// A tool whose class is gone (`DelegateTool`, until 1.22) is listed as one that a client brings along, which may
-/// bear any name.
+/// A tool whose class no longer exists (`DelegateTool`, until 1.22) becomes a tool of a client, because such a tool may
+/// have any name.
 pub(super) fn gone_tools(event: &mut Members<'_>) -> bool {
     each_tool(event, |tool| {
         let Some(class) = tool.str("kind").map(Cow::into_owned) else { return false };

@@ -1,9 +1,9 @@
-//! Each step on a payload of the shape that it raises, and what comes of it.
+//! Tests each step with a payload of the older shape, and checks the result.
 
 use super::*;
 use crate::event::decode;
 
-/// Raises `payload` and compares steps and outcome; today's reference must load what comes out.
+/// Raises `payload` and compares the steps and the result. The result must decode as today's format.
 fn raised(payload: &str, steps: &[Step], expected: &str) {
     let upcast = upcast(payload).unwrap().unwrap_or_else(|| panic!("nothing was raised in {payload}"));
     assert_eq!(upcast.steps, steps, "{payload}");
@@ -91,7 +91,7 @@ fn an_action_of_september_2025_becomes_one_of_today() {
 }
 
 #[test]
-fn tools_get_their_new_names_where_they_can_only_be_the_old_ones() {
+fn tools_get_their_new_names_if_they_are_certainly_the_old_ones() {
     let refusal = r#"{"kind":"UserRejectObservation","id":"u","timestamp":"t","tool_name":"execute_bash","tool_call_id":"c","action_id":"a"}"#;
     let today = refusal.replace("}", r#","rejection_source":"user"}"#);
     let name = |payload: &str| match read(payload, &Given::default()).unwrap().event {
@@ -121,7 +121,7 @@ fn the_terminals_output_becomes_content() {
 }
 
 #[test]
-fn what_an_observation_said_in_its_own_words_becomes_content() {
+fn the_old_members_of_an_observation_become_content() {
     for (observation, expected) in [
         (
             r#"{"kind":"FileEditorObservation","command":"view","output":"text","path":"/a","prev_exist":true}"#,
@@ -176,7 +176,7 @@ fn what_an_observation_said_in_its_own_words_becomes_content() {
 }
 
 #[test]
-fn a_critic_without_a_message_says_nothing() {
+fn a_critics_missing_message_becomes_the_empty_text() {
     raised(
         r#"{"id":"m","timestamp":"t","source":"agent","llm_message":{"role":"assistant"},"critic_result":{"score":0.5},"kind":"MessageEvent"}"#,
         &[Step::CriticMessage],
@@ -188,7 +188,7 @@ fn a_critic_without_a_message_says_nothing() {
 }
 
 #[test]
-fn a_condensation_without_a_reply_names_none() {
+fn a_condensation_without_a_reply_gets_an_empty_one() {
     raised(
         r#"{"kind":"Condensation","id":"c","timestamp":"t","source":"environment","forgotten_event_ids":null,"summary":"s","summary_offset":4}"#,
         &[Step::CondensationReply],
@@ -215,7 +215,7 @@ fn the_tools_of_a_system_prompt_become_definitions() {
 }
 
 #[test]
-fn a_tool_that_is_gone_is_listed_as_a_clients() {
+fn a_tool_without_a_class_becomes_a_clients_tool() {
     raised(
         r#"{"id":"s","timestamp":"t","source":"agent","system_prompt":{"type":"text","text":"be"},"tools":[{"description":"D",
             "action_type":"DelegateAction","observation_type":"DelegateObservation","annotations":{"title":"delegate"},
@@ -235,7 +235,7 @@ fn a_tool_that_is_gone_is_listed_as_a_clients() {
 }
 
 #[test]
-fn what_no_step_knows_stays_readable() {
+fn a_payload_that_no_step_knows_stays_readable() {
     let future =
         r#"{"id":"f","kind":"FutureEvent","timestamp":"t","source":"moon","parent_id":"p","x":[1.50]}"#;
     let Event::Unknown(unknown) = read(future, &Given::default()).unwrap().event else { panic!() };
@@ -257,7 +257,7 @@ fn what_no_step_knows_stays_readable() {
 }
 
 #[test]
-fn any_event_can_be_made_one_that_the_reference_loads() {
+fn any_event_can_be_made_loadable_for_the_reference() {
     let action = r#"{"id":"a","timestamp":"t","source":"moon","thought":[],"action":{"x":1,"kind":"LaserAction"},
         "tool_name":"laser","tool_call_id":"c","tool_call":{"id":"c","name":"laser","arguments":"{}","origin":"completion"},
         "llm_response_id":"r","security_risk":"EXTREME","new":null,"kind":"ActionEvent"}"#;

@@ -1,10 +1,10 @@
-//! Steps for tool calls: their shape, their risk, and what the tools were called.
+//! Steps for tool calls: their shape, their risk, and the names of the tools.
 
 use crate::event::draft::{Draft, Members};
 
 use super::message::is;
 
-/// Until 2025-10-03 a call was kept in the words of chat completions: `{id, type, index, function: {name, arguments}}`.
+/// Until 2025-10-03 a call had the format of chat completions: `{id, type, index, function: {name, arguments}}`.
 pub(super) fn flat(event: &mut Members<'_>) -> bool {
     let mut changed = false;
     if is(event, "ActionEvent")
@@ -41,7 +41,7 @@ fn flatten(call: &mut Members<'_>) -> bool {
     true
 }
 
-/// Until 2025-09-18 the risk stood in the action itself.
+/// Until 2025-09-18 the risk was a member of the action itself.
 pub(super) fn action_risk(event: &mut Members<'_>) -> bool {
     if !is(event, "ActionEvent") {
         return false;
@@ -55,7 +55,7 @@ pub(super) fn action_risk(event: &mut Members<'_>) -> bool {
     true
 }
 
-/// What a tool that had another name is called today.
+/// Today's name of a tool that had another name. `None` for any other tool.
 ///
 /// The terminal was `execute_bash` and the file editor `str_replace_editor`, both until 2025-11-04.
 pub(super) fn new_name(name: &str) -> Option<&'static str> {
@@ -66,9 +66,9 @@ pub(super) fn new_name(name: &str) -> Option<&'static str> {
     }
 }
 
-/// What the action or observation of a tool that had another name is called today.
+/// Today's kind of an action or observation that had another kind. `None` for any other kind.
 ///
-/// The terminal's were `ExecuteBash..` until 1.4.1, the file editor's `StrReplaceEditor..` until 2025-10-02.
+/// The terminal's were `ExecuteBash..` until 1.4.1. The file editor's were `StrReplaceEditor..` until 2025-10-02.
 fn new_kind(kind: &str) -> Option<&'static str> {
     match kind {
         "ExecuteBashAction" => Some("TerminalAction"),
@@ -79,10 +79,10 @@ fn new_kind(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// New names for the old tools, and for their actions and observations.
+/// Gives the old tools, and their actions and observations, their new names.
 ///
-/// A server's tool may bear an old name today; it is left alone, as is whatever has a member that events have only had since
-/// the tools were renamed.
+/// A server's tool may have an old name today, so it is not changed. An event is not changed either if it has a member
+/// that was added to events after the tools were renamed.
 pub(super) fn names(event: &mut Members<'_>) -> bool {
     let mut changed = false;
     for member in ["action", "observation"] {
@@ -104,12 +104,12 @@ pub(super) fn names(event: &mut Members<'_>) -> bool {
     true
 }
 
-/// Whether the event's tool can only be the one that had another name.
+/// Whether the event's tool is certainly one of those that were renamed.
 fn is_old_tool(event: &mut Members<'_>) -> bool {
-    let ours = ["TerminalAction", "TerminalObservation", "FileEditorAction", "FileEditorObservation"];
+    let renamed = ["TerminalAction", "TerminalObservation", "FileEditorAction", "FileEditorObservation"];
     for member in ["action", "observation"] {
         if let Some(inner) = event.object(member) {
-            return inner.str("kind").is_some_and(|kind| ours.contains(&&*kind));
+            return inner.str("kind").is_some_and(|kind| renamed.contains(&&*kind));
         }
     }
     let newer = ["summary", "classification", "rejection_source", "parent_id"];

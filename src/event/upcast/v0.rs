@@ -1,14 +1,15 @@
-//! The step from OpenHands V0 (until late 2025): events that say `action` or `observation` where today's say `kind`.
+//! The step from OpenHands V0 (until late 2025), whose events have `action` or `observation` instead of `kind`.
 //!
-//! One V0 event is at most one of today's. A call needs its name and the model's reply, which V0 keeps in
-//! `tool_call_metadata`; actions and observations without it, and those of the machinery, stay what they are.
+//! One V0 event becomes at most one of today's events. A tool call needs its name and the model's reply, which V0
+//! stores in `tool_call_metadata`. Most actions and observations without it stay as they are, and so do most events of
+//! the environment.
 //! Source: OpenHands 0.48 (`openhands/events`), sessions and trajectories of 2024 and 2025.
 
 use std::borrow::Cow;
 
 use crate::event::draft::{Draft, Members};
 
-/// The V0 words that today's status has, too.
+/// V0's states that still exist, with the names that they have today.
 const STATUSES: &[(&str, &str)] = &[
     ("running", "running"),
     ("finished", "finished"),
@@ -17,13 +18,13 @@ const STATUSES: &[(&str, &str)] = &[
     ("awaiting_user_confirmation", "waiting_for_confirmation"),
 ];
 
-/// Raises an event of V0; answers whether it has a counterpart.
+/// Raises an event of V0. Returns whether it has a counterpart.
 pub(super) fn step(event: &mut Members<'_>) -> bool {
     if event.has("kind") {
         return false;
     }
     let word = |member: &str| event.str(member).map(Cow::into_owned);
-    // What has no counterpart has to stay as it is.
+    // An event without a counterpart must stay as it is, so this changes a copy.
     let mut old = event.clone();
     let raised = match (word("action"), word("observation")) {
         (Some(action), _) => action_of(&mut old, &action),
@@ -36,7 +37,7 @@ pub(super) fn step(event: &mut Members<'_>) -> bool {
             raised.set(member, value);
         }
     }
-    // V0 counts its events; today's ids are text.
+    // V0's ids are numbers. Today's ids are text.
     if let Some(Draft::Raw(id)) = raised.get("id")
         && let Some(number) = id.as_i64()
     {
@@ -60,15 +61,15 @@ fn action_of<'a>(event: &mut Members<'a>, action: &str) -> Raised<'a> {
             "MessageEvent",
             message("assistant", "agent", texts(&args, &["content"]), images(&mut args)),
         )),
-        // The model read its last call as a message of its own: what it said with it.
+        // The model read its finish call as its own message, with the text that came with the call.
         ("finish", "agent") => {
-            let mut said = texts(&args, &["thought"]);
-            if said.is_empty() {
-                said.extend(reply(event).and_then(|reply| reply.content));
+            let mut parts = texts(&args, &["thought"]);
+            if parts.is_empty() {
+                parts.extend(reply(event).and_then(|reply| reply.content));
             }
-            said.extend(texts(&args, &["final_thought"]));
-            (!said.is_empty())
-                .then(|| ("MessageEvent", message("assistant", "agent", said, Draft::json("[]"))))
+            parts.extend(texts(&args, &["final_thought"]));
+            (!parts.is_empty())
+                .then(|| ("MessageEvent", message("assistant", "agent", parts, Draft::json("[]"))))
         }
         ("system", _) => {
             let mut raised = Members::default();
@@ -86,7 +87,7 @@ fn action_of<'a>(event: &mut Members<'a>, action: &str) -> Raised<'a> {
     }
 }
 
-/// The texts of these members that are not empty.
+/// The non-empty texts of these members.
 fn texts(members: &Members<'_>, names: &[&str]) -> Vec<String> {
     names
         .iter()
@@ -114,7 +115,7 @@ fn message<'a>(role: &str, source: &str, texts: Vec<String>, mut images: Draft<'
     raised
 }
 
-/// What V0 keeps of the model's reply.
+/// The parts of the model's reply that V0 stores.
 struct Reply<'a> {
     id: Option<String>,
     content: Option<String>,
@@ -131,7 +132,7 @@ fn reply<'a>(event: &mut Members<'a>) -> Option<Reply<'a>> {
     Some(Reply { id, content, calls })
 }
 
-/// The names of a call: of the tool, and the model's own.
+/// The name of the called tool, and the model's id of the call.
 fn names(event: &mut Members<'_>) -> Option<(String, String)> {
     let metadata = event.object("tool_call_metadata")?;
     let tool = metadata.str("function_name").map(Cow::into_owned)?;
@@ -142,10 +143,10 @@ fn names(event: &mut Members<'_>) -> Option<(String, String)> {
 fn call<'a>(event: &mut Members<'a>, action: &str, mut args: Members<'a>) -> Raised<'a> {
     let (tool, call) = names(event)?;
     let reply = reply(event)?;
-    let arguments = reply.calls.into_iter().find_map(|mut made| {
-        let made = made.object()?;
-        (made.str("id").as_deref() == Some(&*call)).then_some(())?;
-        made.object("function")?.str("arguments").map(Cow::into_owned)
+    let arguments = reply.calls.into_iter().find_map(|mut candidate| {
+        let candidate = candidate.object()?;
+        (candidate.str("id").as_deref() == Some(&*call)).then_some(())?;
+        candidate.object("function")?.str("arguments").map(Cow::into_owned)
     })?;
     let mut raised = Members::default();
     raised.set_text("source", "agent");
@@ -173,7 +174,7 @@ fn call<'a>(event: &mut Members<'a>, action: &str, mut args: Members<'a>) -> Rai
     Some(("ActionEvent", raised))
 }
 
-/// V0's risks are words, or numbers from -1 (nobody has said) to 2.
+/// V0's risks are words, or numbers from -1 (unknown) to 2.
 fn risk(args: &Members<'_>) -> Option<Draft<'static>> {
     let word = match args.get("security_risk")? {
         Draft::Raw(raw) if raw.as_i64().is_some() => match raw.as_i64()? {
@@ -182,7 +183,7 @@ fn risk(args: &Members<'_>) -> Option<Draft<'static>> {
             2 => "\"HIGH\"",
             _ => return None,
         },
-        told => match told.as_str().as_deref() {
+        other => match other.as_str().as_deref() {
             Some("LOW") => "\"LOW\"",
             Some("MEDIUM") => "\"MEDIUM\"",
             Some("HIGH") => "\"HIGH\"",
@@ -222,7 +223,7 @@ fn condensation<'a>(args: &mut Members<'a>) -> Raised<'a> {
             raised.set(member, value);
         }
     }
-    raised.set_text("llm_response_id", ""); // nobody knows it
+    raised.set_text("llm_response_id", ""); // it is not known
     Some(("Condensation", raised))
 }
 
@@ -238,10 +239,10 @@ fn observation_of<'a>(event: &mut Members<'a>, observation: &str) -> Raised<'a> 
         return Some(("ConversationStateUpdateEvent", raised));
     }
     let Some((tool, call)) = names(event) else {
-        // Said to the model, as it could not be the answer to a call.
+        // It cannot be the answer to a call, so the model read it as a message.
         return (observation == "error").then(|| {
-            let said = texts(event, &["content"]);
-            ("MessageEvent", message("user", "agent", said, Draft::json("[]")))
+            let parts = texts(event, &["content"]);
+            ("MessageEvent", message("user", "agent", parts, Draft::json("[]")))
         });
     };
     let action = match event.get("cause")? {

@@ -1,5 +1,5 @@
-//! Calls of tools in words, for models that have no interface for them: the tools are told in the system prompt, calls
-//! and their answers are texts, and a call is read from what the model says.
+//! Tool calls as text, for models without an interface for them. The system prompt describes the tools, calls and their
+//! answers are texts, and a call is read from the text of the model.
 //!
 //! The form of a call is the reference's (`mixins/fn_call_converter.py` 1.58):
 //!
@@ -18,7 +18,7 @@ pub(super) use read::read;
 use super::ToolSchema;
 use super::body::text_of;
 
-/// Where a model is to stop: at the end of its first call.
+/// The stop word, so that a model stops at the end of its first call.
 pub(super) const STOP: &str = "</function";
 
 const FORM: &str = "To call one, answer in this form and write nothing behind it:\n\n\
@@ -36,12 +36,12 @@ const FORM: &str = "To call one, answer in this form and write nothing behind it
     - Where no function is needed, answer in plain words and do not speak of functions.\n\
     </IMPORTANT>\n";
 
-/// The messages of a chat request with the tools told in them and every call in words.
+/// Returns the messages of a chat request, with the tools described in the system prompt and every call as text.
 pub(super) fn messages(mut messages: Vec<Value>, tools: &[ToolSchema]) -> Vec<Value> {
-    let told = format!("\n\nYou have these functions:\n\n{}\n{FORM}", describe(tools));
+    let description = format!("\n\nYou have these functions:\n\n{}\n{FORM}", describe(tools));
     match messages.first_mut().filter(|first| first["role"] == "system") {
-        Some(system) => append(system, &told),
-        None => messages.insert(0, json!({ "role": "system", "content": told.trim_start() })),
+        Some(system) => append(system, &description),
+        None => messages.insert(0, json!({ "role": "system", "content": description.trim_start() })),
     }
     for message in &mut messages {
         if message["role"] == "assistant" {
@@ -64,7 +64,7 @@ pub(super) fn messages(mut messages: Vec<Value>, tools: &[ToolSchema]) -> Vec<Va
     messages
 }
 
-/// A call in words.
+/// Returns a call as text.
 fn call(call: &Value) -> String {
     let function = &call["function"];
     let arguments: Value =
@@ -78,7 +78,7 @@ fn call(call: &Value) -> String {
     text + "\n</function>"
 }
 
-/// A tool's answer as the user tells it.
+/// Returns a tool's answer as a message of the user.
 fn answer(message: &Value) -> Value {
     let head = format!("EXECUTION RESULT of [{}]:\n", message["name"].as_str().unwrap_or("function"));
     let content = match &message["content"] {
@@ -99,7 +99,7 @@ fn answer(message: &Value) -> Value {
     json!({ "role": "user", "content": content })
 }
 
-/// Adds to the last text of a message.
+/// Appends to the last text of a message.
 fn append(message: &mut Value, more: &str) {
     let content = &mut message["content"];
     if let Value::String(text) = content {
@@ -115,7 +115,7 @@ fn append(message: &mut Value, more: &str) {
     }
 }
 
-/// The tools in words.
+/// Describes the tools as text.
 fn describe(tools: &[ToolSchema]) -> String {
     let mut text = String::new();
     for (number, tool) in tools.iter().enumerate() {
@@ -142,7 +142,7 @@ fn describe(tools: &[ToolSchema]) -> String {
             let status = if required(name) { "required" } else { "optional" };
             let description = string("description").unwrap_or_default();
             text.push_str(&format!("  ({}) {name} ({kind}, {status}): {description}\n", place + 1));
-            // What is built of parts is shown by its schema.
+            // A parameter with parts or fixed values is shown with its schema.
             for member in ["enum", "items", "properties", "anyOf", "oneOf", "allOf"] {
                 if let Some(value) = own.get(member) {
                     text.push_str(&format!("      {member}: {}\n", value.text()));
@@ -169,10 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn tools_calls_and_answers_become_words() {
+    fn tools_calls_and_answers_become_text() {
         let call = json!({ "id": "c", "type": "function", "function": {
             "name": "terminal", "arguments": "{\"command\":\"a\\nb\",\"timeout\":3}" } });
-        let said = messages(
+        let converted = messages(
             vec![
                 json!({ "role": "system", "content": [{ "type": "text", "text": "Help." }] }),
                 json!({ "role": "assistant", "tool_calls": [call] }),
@@ -181,16 +181,16 @@ mod tests {
             ],
             &tools(),
         );
-        let system = said[0]["content"][0]["text"].as_str().unwrap();
+        let system = converted[0]["content"][0]["text"].as_str().unwrap();
         assert!(
             system
                 .starts_with("Help.\n\nYou have these functions:\n\n---- BEGIN FUNCTION #1: terminal ----\n")
         );
         assert!(system.contains("  (1) command (string, required): What to run.\n"), "{system}");
         assert!(system.contains("  (3) mode (string, optional): \n      enum: [\"a\",\"b\"]\n"), "{system}");
-        let spoken = "<function=terminal>\n<parameter=command>\na\nb\n</parameter>\n<parameter=timeout>3</parameter>\n</function>";
-        assert_eq!(said[1], json!({ "role": "assistant", "content": spoken }));
+        let call_text = "<function=terminal>\n<parameter=command>\na\nb\n</parameter>\n<parameter=timeout>3</parameter>\n</function>";
+        assert_eq!(converted[1], json!({ "role": "assistant", "content": call_text }));
         let result = json!({ "type": "text", "text": "EXECUTION RESULT of [terminal]:\ndone", "cache_control": { "type": "ephemeral" } });
-        assert_eq!(said[2], json!({ "role": "user", "content": [result] }));
+        assert_eq!(converted[2], json!({ "role": "user", "content": [result] }));
     }
 }

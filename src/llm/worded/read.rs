@@ -1,4 +1,4 @@
-//! A call read from what a model says.
+//! Reads a call from the text of a model.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::llm::body::text_of;
 use crate::llm::parsed::{CallParts, call, new_id};
 use crate::llm::{LlmError, ToolSchema};
 
-/// Names that models know tools by from elsewhere.
+/// Other names that models use for the tools.
 const ALIASES: &[(&str, &str)] = &[
     ("str_replace_editor", "file_editor"),
     ("str_replace", "file_editor"),
@@ -16,10 +16,10 @@ const ALIASES: &[(&str, &str)] = &[
     ("execute_bash", "terminal"),
 ];
 
-/// The message with the call that its text makes, if it makes one; the text keeps what stands before it.
+/// Returns the message with the call that its text contains, if there is one. Only the text before the call is kept.
 ///
 /// # Errors
-/// [`LlmError::FunctionCall`] for a call that is none; its text is for the model.
+/// [`LlmError::FunctionCall`] if the call is invalid. The text of the error is for the model.
 pub(in crate::llm) fn read(mut message: Message, tools: &[ToolSchema]) -> Result<Message, LlmError> {
     let Some(text) = message.content.iter().find_map(Content::as_text) else { return Ok(message) };
     let Some(start) = text.find("<function=") else { return Ok(message) };
@@ -28,7 +28,7 @@ pub(in crate::llm) fn read(mut message: Message, tools: &[ToolSchema]) -> Result
     let before = before.strip_suffix("</think>").unwrap_or(before).trim();
     let rest = &text[start + "<function=".len()..];
     let Some((name, body)) = rest.split_once('>') else { return Ok(message) };
-    // A model that stops at the end of its call leaves out the end.
+    // A model that stops at the stop word does not write the end of its call.
     let body = body.split("</function").next().unwrap_or(body);
     let tool = tool(name.trim(), tools)?;
     let arguments = arguments(body, tool)?;
@@ -61,7 +61,7 @@ fn arguments(body: &str, tool: &ToolSchema) -> Result<Map<String, Value>, LlmErr
     let mut arguments = Map::new();
     for (name, value) in parameters(body) {
         let own = properties.get(name);
-        // Models give a risk with every call; whoever wants none passes it over.
+        // Models give a security risk with every call. A tool that needs none ignores it.
         if own.is_none() && properties.keys().next().is_some() && name != "security_risk" {
             let allowed: Vec<&str> = properties.keys().collect();
             return refuse(format!(
@@ -94,7 +94,7 @@ fn arguments(body: &str, tool: &ToolSchema) -> Result<Map<String, Value>, LlmErr
     }
 }
 
-/// The value that a text stands for, by what its schema wants.
+/// Converts a text to the type that its schema requires.
 fn typed(name: &str, text: &str, own: Option<Raw<'_>>) -> Result<Value, LlmError> {
     let kind = own.and_then(|own| own.get("type")).and_then(Raw::as_str);
     match kind.as_deref() {
@@ -108,7 +108,7 @@ fn typed(name: &str, text: &str, own: Option<Raw<'_>>) -> Result<Value, LlmError
             list @ Value::Array(_) => Ok(list),
             _ => Err(LlmError::FunctionCall(format!("Parameter '{name}' is expected to be an array."))),
         },
-        // These may also come as texts that are checked later.
+        // These may also be texts, which are checked later.
         Some("number" | "boolean" | "object") => match parsed(text) {
             Value::Null => Ok(text.into()),
             value => Ok(value),
@@ -121,8 +121,8 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// The parameters of a call: `<parameter=name>value</parameter>`, or `<parameter=name=value</parameter>` as some models
-/// write it.
+/// Returns the parameters of a call: `<parameter=name>value</parameter>`, or `<parameter=name=value</parameter>` as
+/// some models write them.
 fn parameters(body: &str) -> impl Iterator<Item = (&str, &str)> {
     body.split("<parameter=").skip(1).filter_map(|part| {
         let (part, _) = part.split_once("</parameter>")?;
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::llm::parsed::assistant;
 
-    fn said(text: &str) -> Result<(Option<String>, Option<String>), String> {
+    fn read_text(text: &str) -> Result<(Option<String>, Option<String>), String> {
         let message =
             read(assistant(vec![Content::text(text)]), &tools()).map_err(|error| error.to_string())?;
         let before = message.content.iter().find_map(Content::as_text).map(str::to_owned);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_read_in_whatever_form_models_give_it() {
+    fn a_call_is_read_in_every_form_that_models_write() {
         let ls = Some(r#"terminal {"command":"ls"}"#.to_owned());
         let thought = Some("I look.".to_owned());
         for text in [
@@ -156,19 +156,19 @@ mod tests {
             "I look.\n<function=execute_bash>\n<parameter=command=ls</parameter>\n</function>",
             "I look.</think>\n<tool_call><function=terminal>\n<parameter=command>ls</parameter>\n</function></tool_call>",
         ] {
-            let (before, call) = said(text).unwrap();
+            let (before, call) = read_text(text).unwrap();
             assert_eq!(call, ls, "{text}");
             assert!(before == thought, "{text}: {before:?}");
         }
-        assert_eq!(said("Just words.").unwrap(), (Some("Just words.".to_owned()), None));
+        assert_eq!(read_text("Just words.").unwrap(), (Some("Just words.".to_owned()), None));
         let typed = "<function=terminal><parameter=command>a = b > c</parameter><parameter=timeout>3</parameter>\
              <parameter=list>[\"x\"]</parameter><parameter=security_risk>LOW</parameter></function>";
         let expected = r#"terminal {"command":"a = b > c","list":["x"],"security_risk":"LOW","timeout":3}"#;
-        assert_eq!(said(typed).unwrap(), (None, Some(expected.to_owned())));
+        assert_eq!(read_text(typed).unwrap(), (None, Some(expected.to_owned())));
     }
 
     #[test]
-    fn what_is_no_call_is_told_to_the_model() {
+    fn an_invalid_call_is_an_error_for_the_model() {
         let call = |inside: &str| format!("<function=terminal>{inside}</function>");
         for (text, error) in [
             (
@@ -187,7 +187,7 @@ mod tests {
             (call("<parameter=list>x</parameter>"), "Parameter 'list' is expected to be an array."),
             (call("<parameter=mode>c</parameter>"), "Parameter 'mode' is expected to be one of [a, b]."),
         ] {
-            assert!(said(&text).unwrap_err().starts_with(error), "{text}: {:?}", said(&text));
+            assert!(read_text(&text).unwrap_err().starts_with(error), "{text}: {:?}", read_text(&text));
         }
     }
 }

@@ -1,9 +1,10 @@
 //! `/api/annals/feed`: every event of the file as it is appended, as server-sent events.
 //!
-//! Each carries its position as its id, so a client that comes back says where it was (`Last-Event-ID`) and goes on
-//! there, without a gap or a repetition. Nobody's place is kept here: a feed reads the log from its own position, and
-//! the hub only says that there is more. What a feed has in memory is bounded in bytes, for each and for all; who takes
-//! nothing for half a minute is left, and comes back to where it was. Source of the format: the HTML standard, section 9.2.
+//! Each event has its position as its id. A client that reconnects sends the last id (`Last-Event-ID`) and continues
+//! there, without a gap or a repetition. The server stores no client's position: a feed reads the log from its own
+//! position, and the hub only notifies it of new events. The memory of each feed and of all feeds together is bounded
+//! in bytes. A client that reads nothing for 30 s is disconnected; it can reconnect and continue. Source of the format:
+//! the HTML standard, section 9.2.
 
 use std::io;
 use std::sync::Arc;
@@ -25,16 +26,16 @@ use crate::server::failure::{Failure, Problem};
 use crate::server::request::Params;
 use crate::store::{FeedEvent, Store};
 
-/// How many events are read at once.
+/// The maximum number of events read at once.
 const PAGE: usize = 100;
 
-/// What stands before a payload at most, as a rule.
-const HEAD_BYTES: usize = 64;
+/// The bytes reserved for the `id:` and `data:` fields of a frame. Usually enough.
+const FRAMING_BYTES: usize = 64;
 
-/// How long nothing may be said: proxies close what is silent for a minute.
+/// The longest time without a write. Proxies close a connection that is silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Follows the file behind `Last-Event-ID`, else behind `after`, else from now on.
+/// Opens a feed of the events after `Last-Event-ID`, else after `after`, else from now on.
 pub(super) async fn open(
     State(app): State<Arc<App>>,
     params: Params,
@@ -49,7 +50,7 @@ pub(super) async fn open(
     let (body, stream) = Stream::new();
     tokio::spawn(async move {
         tokio::select! {
-            // Whoever is gone, or takes nothing, comes back by itself.
+            // A client that is gone, or that reads nothing, can reconnect.
             _gone = follow(&app, after, news, stream) => {}
             () = app.ending().cancelled() => {}
         }
@@ -78,11 +79,12 @@ async fn follow(
     mut news: watch::Receiver<Position>,
     mut stream: Stream,
 ) -> io::Result<()> {
-    // The first event says where it begins: whoever is cut off before the next one knows where to go on.
+    // The first frame has the starting position, so that a client that is cut off before the next one can continue
+    // there.
     let begin = json!({"after": after.0});
     stream.write(format!("retry: 1000\nid: {}\nevent: begin\ndata: {begin}\n\n", after.0).as_bytes()).await?;
     loop {
-        // Marked before reading: what is committed between the two then wakes the wait at once.
+        // Marked before the read, so that an event committed during the read ends the wait at once.
         news.mark_unchanged();
         let from = after;
         let read = move |store: &Store, charge: &mut Charge| {
@@ -112,7 +114,7 @@ async fn follow(
     }
 }
 
-/// An event as one of the stream: its position is its id.
+/// Returns an event as a frame of the stream. Its position is the frame's id.
 fn frame(FeedEvent { conversation, event }: FeedEvent) -> String {
     let head = format!(
         r#"{{"position":{},"conversation":{},"sequence":{},"recorded_at":"{}","event":"#,
@@ -122,9 +124,9 @@ fn frame(FeedEvent { conversation, event }: FeedEvent) -> String {
         event.recorded_at.to_rfc3339(),
     );
     let payload = payload(&event);
-    let mut text = String::with_capacity(payload.len() + head.len() + HEAD_BYTES);
+    let mut text = String::with_capacity(payload.len() + head.len() + FRAMING_BYTES);
     text.push_str(&format!("id: {}\ndata: {head}", event.position.0));
-    // A payload may have line breaks between its members: each line of it is one of the event's.
+    // A payload may have line breaks between its members. Each of its lines becomes a `data:` line of the frame.
     for (number, line) in payload.split(['\n', '\r']).enumerate() {
         text.push_str(if number > 0 { "\ndata: " } else { "" });
         text.push_str(line);
@@ -137,7 +139,7 @@ fn frame(FeedEvent { conversation, event }: FeedEvent) -> String {
 mod tests {
     use super::*;
 
-    fn asked(last: Option<&str>, query: &[(&str, &str)]) -> Result<Option<Position>, Failure> {
+    fn position(last: Option<&str>, query: &[(&str, &str)]) -> Result<Option<Position>, Failure> {
         let mut headers = HeaderMap::new();
         headers.extend(
             last.map(|last| ("last-event-id".parse::<header::HeaderName>().unwrap(), last.parse().unwrap())),
@@ -146,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_comes_back_is_believed_before_its_address() {
-        assert_eq!(asked(Some("7"), &[("after", "3")]), Ok(Some(Position(7))));
-        assert_eq!(asked(None, &[("after", "3")]), Ok(Some(Position(3))));
-        assert_eq!(asked(Some(""), &[]), Ok(None));
+    fn the_last_event_id_takes_precedence_over_the_query() {
+        assert_eq!(position(Some("7"), &[("after", "3")]), Ok(Some(Position(7))));
+        assert_eq!(position(None, &[("after", "3")]), Ok(Some(Position(3))));
+        assert_eq!(position(Some(""), &[]), Ok(None));
         for wrong in ["-1", "x", "99999999999999999999"] {
-            assert!(matches!(asked(None, &[("after", wrong)]), Err(Failure::Schema(_))), "{wrong}");
+            assert!(matches!(position(None, &[("after", wrong)]), Err(Failure::Schema(_))), "{wrong}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How many may ask for something that takes long at once.
+//! Admission of requests that take long: limits how many of them run at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::server::failure::Failure;
 
-/// How many queries, reports and searches may run at once: each has a connection of its own and may use a processor.
+/// The maximum number of concurrent queries, reports and searches. Each has its own connection and may use a whole CPU.
 const QUESTIONS_MAX: usize = 4;
 
-/// How many may wait until a question is answered.
+/// The maximum number of requests that wait for a question to end.
 const WAITING_MAX: usize = 16;
 
-/// How long one waits.
+/// How long a request waits.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many verifications: one reads everything there is.
+/// The maximum number of concurrent verifications. Each reads the whole file.
 const VERIFICATIONS_MAX: usize = 1;
 
-/// How many may follow the whole file.
+/// The maximum number of clients that follow the whole file.
 const FEEDS_MAX: usize = 64;
 
-/// How many may ask for something that takes long at once.
+/// The permits for requests that take long.
 pub(in crate::server) struct Gates {
     questions: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
@@ -44,13 +44,14 @@ impl Default for Gates {
 }
 
 impl Gates {
-    /// The right to ask a question, where there is one soon; 503 otherwise, which says when to ask again.
+    /// Returns a permit to ask a question. Waits for it for at most a second. Otherwise 503, with a time to retry.
     pub(super) async fn question(&self) -> Result<OwnedSemaphorePermit, Failure> {
         if let Ok(permit) = Arc::clone(&self.questions).try_acquire_owned() {
             return Ok(permit);
         }
         let busy =
             || Failure::Later("Too many questions are asked at once. Retry the request later.".to_owned());
+        // Held while this request waits.
         let _waiting = self.waiting.try_acquire().map_err(|_| busy())?;
         match tokio::time::timeout(PATIENCE, Arc::clone(&self.questions).acquire_owned()).await {
             Ok(permit) => permit.map_err(|_| Failure::internal("the server is closing")),
@@ -58,18 +59,18 @@ impl Gates {
         }
     }
 
-    /// The right to verify; 429 while somebody does.
+    /// Returns a permit to verify. 429 if a verification is running.
     pub(super) fn verification(&self) -> Result<OwnedSemaphorePermit, Failure> {
         let text = "A verification is under way. Retry the request later.";
         now(&self.verifications, text)
     }
 
-    /// The right to follow the file; 429 where too many do.
+    /// Returns a permit to follow the file. 429 if too many clients do.
     pub(super) fn feed(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        now(&self.feeds, "Too many follow the feed. Retry the request later.")
+        now(&self.feeds, "Too many clients follow the feed. Retry the request later.")
     }
 
-    /// How many follow the whole file.
+    /// Returns the number of clients that follow the whole file.
     pub fn feeds_open(&self) -> usize {
         FEEDS_MAX - self.feeds.available_permits()
     }

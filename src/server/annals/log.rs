@@ -1,4 +1,4 @@
-//! The log itself: events appended as they are, and read as they are stored.
+//! The log itself: appends events unchanged, and reads them as they are stored.
 
 use std::sync::Arc;
 
@@ -21,20 +21,20 @@ use crate::server::failure::{Failure, Problem};
 use crate::server::request::Params;
 use crate::store::{Append, Appended, EventQuery, Store, StoredEvent};
 
-/// The largest body of an append: any event, and some more.
+/// The largest body of an append, in bytes: enough for the largest event and some more.
 pub(super) const APPEND_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
 
-/// The largest body that is read where it arrives, in microseconds; a larger one is read on a thread that may take its
-/// time.
+/// The largest body that is parsed on the request's own task, which takes microseconds. A larger one is parsed on a
+/// thread that may block.
 const INLINE_BYTES_MAX: usize = 64 << 10;
 
-/// The most events of a page.
+/// The maximum number of events in a page.
 const PAGE_MAX: u64 = 1000;
 
-/// The events of a page where nobody says how many.
+/// The default number of events in a page.
 const PAGE: u64 = 100;
 
-/// Appends one event, or an array of them, all or nothing; `expected` is what the caller believes of the length.
+/// Appends one event, or an array of events, all or none. `expected` is the caller's condition on the length.
 pub(super) async fn append(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -43,7 +43,7 @@ pub(super) async fn append(
 ) -> std::result::Result<Json<Value>, Failure> {
     let expected = expected(&params)?;
     app.touch();
-    // A new conversation has no id to begin with: the whole of it is written.
+    // The id is not resolved from a prefix, because the conversation may be new.
     let conversation = ConversationId::new(&id).map_err(Error::from)?;
     let events = if body.len() <= INLINE_BYTES_MAX {
         events(&body)?
@@ -76,7 +76,7 @@ fn expected(params: &Params) -> std::result::Result<Expected, Failure> {
     }
 }
 
-/// The events of a body, each with the bytes it came with.
+/// Parses the events of a body. Each keeps its original bytes.
 fn events(body: &Bytes) -> std::result::Result<Vec<NewEvent>, Failure> {
     let invalid = |message: String| Failure::from(Problem::new("json_invalid", &["body"], message));
     let text = std::str::from_utf8(body).map_err(|_| invalid("it is not UTF-8".to_owned()))?;
@@ -93,7 +93,7 @@ fn events(body: &Bytes) -> std::result::Result<Vec<NewEvent>, Failure> {
     }
 }
 
-/// A page of the log as it is stored.
+/// Returns a page of the log as it is stored.
 pub(super) async fn page(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -117,7 +117,7 @@ pub(super) async fn page(
         ..EventQuery::default()
     };
     let read = move |store: &Store, charge: &mut Charge| {
-        // What is not there is told by its name.
+        // An unknown conversation is named in the failure.
         Ok(match read_page(store, &id, &query, limit, texts, charge) {
             Ok(Read::Done(page)) => Read::Done(Ok(page)),
             Ok(Read::Short(bytes)) => Read::Short(bytes),
@@ -128,7 +128,7 @@ pub(super) async fn page(
     Ok(held(charge.hold(page?)))
 }
 
-/// The page as JSON text, as far as it has its place.
+/// Reads the page as JSON text. The page ends early if the charge or the page has no room for more.
 fn read_page(
     store: &Store,
     id: &str,
@@ -150,7 +150,8 @@ fn read_page(
     Ok(Read::Done(text))
 }
 
-/// A stored event with its place, its payload byte for byte; or with texts of at most so many characters.
+/// Returns a stored event with its sequence and position. The payload is byte for byte the stored one, unless `texts`
+/// limits the characters of each text.
 fn stored(event: &StoredEvent, texts: Option<usize>) -> String {
     let (payload, cut) = match texts {
         Some(characters) => shorten(payload(event), characters),
@@ -166,7 +167,8 @@ fn stored(event: &StoredEvent, texts: Option<usize>) -> String {
     )
 }
 
-/// The payload; one that an import kept though strict JSON has no word for it (NaN) is a string of its text.
+/// Returns the payload as JSON. An imported payload that is not strict JSON (it may contain NaN) becomes a JSON string
+/// of its text.
 pub(super) fn payload(event: &StoredEvent) -> std::borrow::Cow<'_, str> {
     match serde_json::from_str::<serde::de::IgnoredAny>(&event.payload) {
         Ok(_) => (&*event.payload).into(),

@@ -1,8 +1,8 @@
-//! `/api/annals/`: what Annals adds to the reference's interface.
+//! `/api/annals/`: the routes that Annals adds to the reference's interface.
 //!
-//! Any conversation of the file can be asked for, by its id or the beginning of one, as of any point; payloads are
-//! shown as they are stored. Questions about the whole file are few at a time ([`Gates`]), so that nobody who asks
-//! much keeps the others waiting. Answers have the shapes of `annals --json`.
+//! They show any conversation of the file, named by its id or a prefix of it, at any point. Payloads are shown as they
+//! are stored. Only a few questions about the whole file run at once ([`Gates`]), so that a client with many questions
+//! does not block the others. Responses have the shapes of `annals --json`.
 
 mod catalogue;
 mod feed;
@@ -52,7 +52,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/feed", get(feed::open))
 }
 
-/// Asks the store on a thread that may block; a refusal says what it is that is not there.
+/// Runs `work` on the store, on a thread that may block. The failure for an unknown conversation or event names it.
 async fn ask<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Store) -> Result<T> + Send + 'static,
@@ -60,19 +60,19 @@ async fn ask<T: Send + 'static>(
     app.ask(move |store| Ok(work(store))).await?.map_err(named)
 }
 
-/// Asks a question that may take long: one of few at a time, and ended where nobody waits for its answer any more.
+/// Answers a question that may take long. Only a few run at once. The question is cancelled when its client is gone.
 ///
-/// It keeps its place until it is really over, also where the one who asked has left.
+/// It keeps its permit until it has really ended, also if the client is gone.
 async fn answer<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Store) -> Result<T> + Send + 'static,
 ) -> std::result::Result<T, Failure> {
-    let place = app.annals().question().await?;
+    let permit = app.annals().question().await?;
     let cancel = Cancel::default();
     let governed = cancel.clone();
-    let _unless_left = cancel.clone().drop_guard();
+    let _cancels_if_dropped = cancel.clone().drop_guard();
     let answer = ask(app, move |store| {
-        let _place = place;
+        let _permit = permit;
         governed.govern(|| work(store))
     });
     tokio::pin!(answer);
@@ -85,7 +85,7 @@ async fn answer<T: Send + 'static>(
     }
 }
 
-/// A refusal of the store, which says what it is that is not there.
+/// Makes a failure of the store's error. The one for an unknown conversation or event names it.
 fn named(error: Error) -> Failure {
     match error {
         Error::UnknownConversation { .. } | Error::UnknownEvent { .. } => {
@@ -95,7 +95,7 @@ fn named(error: Error) -> Failure {
     }
 }
 
-/// A parameter that is a word of its own: what form an answer has.
+/// The format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Json,
@@ -104,7 +104,7 @@ enum Form {
 }
 
 impl Form {
-    /// The `format` of a query; JSON where it says nothing.
+    /// Reads the parameter `format`. The default is JSON.
     fn of(params: &Params, known: &[(&str, Self)]) -> std::result::Result<Self, Failure> {
         Ok(params.word("format", known)?.unwrap_or(Self::Json))
     }

@@ -1,5 +1,5 @@
-//! What a conversation was at a point: its state, the model's view, the messages, its branches; and what is different
-//! between two.
+//! A conversation at a point: its state, the model's view, the messages and the branches. Also the differences between
+//! two such moments.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::store::Store;
 
 type Answer = std::result::Result<Json<Value>, Failure>;
 
-/// A conversation of the path at the point that `at` names; its end where it names none.
+/// Answers with the conversation of the path at the point that the parameter `at` names. The default is its end.
 async fn at(
     app: &App,
     id: String,
@@ -44,7 +44,7 @@ pub(super) async fn state(State(app): State<Arc<App>>, Path(id): Path<String>, p
     let answer = move |moment: &Moment<'_>| {
         let mut state = moment.state_value()?;
         if is_brief && let Some(members) = state.as_object_mut() {
-            // As long as the conversation is; `branches` tells it in ranges.
+            // This list is as long as the conversation. `branches` has it as ranges.
             members.remove("active_branch_ids");
         }
         Ok(state)
@@ -70,7 +70,7 @@ pub(super) async fn messages(State(app): State<Arc<App>>, Path(id): Path<String>
     at(&app, id, &params, answer).await
 }
 
-/// Whose words the messages are told in.
+/// Reads the wire format of the messages from the parameters.
 fn wire(params: &Params) -> std::result::Result<json::Wire, Failure> {
     let vision = !params.flag("no_vision")?;
     let flags = ChatFlags {
@@ -93,7 +93,7 @@ pub(super) async fn branches(State(app): State<Arc<App>>, Path(id): Path<String>
     at(&app, id, &params, |moment| Ok(json::branches(moment))).await
 }
 
-/// `left` and `right` are conversations, each with a point behind an `@` where it is not to be their end.
+/// Compares the conversations `left` and `right`. Each may have a point after an `@`; the default is its end.
 pub(super) async fn diff(State(app): State<Arc<App>>, params: Params) -> Answer {
     let (left, right) = (params.required("left")?.to_owned(), params.required("right")?.to_owned());
     let difference = ask(&app, move |store| {

@@ -1,4 +1,4 @@
-//! Questions about the whole file: words in transcripts, SQL over the documented views, named reports.
+//! Questions about the whole file: text search, SQL on the documented views, and named reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::server::failure::{Failure, Problem};
 use crate::server::request::{self, Params};
 use crate::store::{SearchFilter, SqlAnswer, SqlLimits, SqlQuery, SqlValue};
 
-/// The most hits of a page, and how many where nobody says.
+/// The maximum number of hits in a page, and the default.
 const HITS_MAX: u64 = 100;
 const HITS: u64 = 20;
 
-/// The words for the forms of an answer.
+/// The values of `format` that a route accepts.
 const JSON_OR_CSV: [(&str, Form); 2] = [("json", Form::Json), ("csv", Form::Csv)];
 const FORMS: [(&str, Form); 3] = [("json", Form::Json), ("csv", Form::Csv), ("html", Form::Html)];
 const JSON_OR_HTML: [(&str, Form); 2] = [("json", Form::Json), ("html", Form::Html)];
@@ -46,12 +46,12 @@ pub(super) async fn search(State(app): State<Arc<App>>, params: Params) -> Resul
     hits.await.map(Json)
 }
 
-/// What a query may name.
+/// Lists the views that a query may use.
 pub(super) async fn views() -> Json<Value> {
     Json(shape::views())
 }
 
-/// `{"sql": text, "parameters"?: {name: value}, "limits"?: {"rows"?, "bytes"?, "seconds"?}}`.
+/// Runs `{"sql": text, "parameters"?: {name: value}, "limits"?: {"rows"?, "bytes"?, "seconds"?}}`.
 pub(super) async fn query(
     State(app): State<Arc<App>>,
     params: Params,
@@ -106,7 +106,7 @@ fn parameters(members: &Map<String, Value>) -> Result<Vec<(String, SqlValue)>, F
         .collect()
 }
 
-/// The limits of a query: those of the library at most.
+/// Reads the limits of a query. The library's limits are the defaults and the maximum.
 fn limits(members: &Map<String, Value>) -> Result<SqlLimits, Failure> {
     let most = SqlLimits::default();
     let given = match members.get("limits") {
@@ -136,7 +136,8 @@ fn csv(answer: &SqlAnswer) -> Response {
     ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], shape::csv(answer)).into_response()
 }
 
-/// A page that runs nothing and loads nothing: its policy is in its head, and here.
+/// Makes a response of an HTML page. Its content security policy allows no scripts and no loading. The page's head has
+/// a policy too.
 fn html(page: String) -> Response {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
     let headers =
@@ -144,8 +145,8 @@ fn html(page: String) -> Response {
     (headers, page).into_response()
 }
 
-/// Parameters of the query that a report is told.
-fn told(params: &Params) -> Vec<(String, String)> {
+/// Returns the query parameters that are passed to a report: all but `format`.
+fn report_parameters(params: &Params) -> Vec<(String, String)> {
     params
         .pairs()
         .filter(|(name, _)| *name != "format")
@@ -153,14 +154,14 @@ fn told(params: &Params) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Which reports there are; as a page, the answers of the most important ones.
+/// Lists the reports. As HTML, shows the results of the most important ones.
 pub(super) async fn reports(State(app): State<Arc<App>>, params: Params) -> Result<Response, Failure> {
     match Form::of(&params, &JSON_OR_HTML)? {
         Form::Json | Form::Csv => {
             Ok(Json(json!({"reports": REPORTS.iter().map(shape::report).collect::<Value>()})).into_response())
         }
         Form::Html => {
-            let given = told(&params);
+            let given = report_parameters(&params);
             let page =
                 answer(&app, move |store| audit::page(store, &given, SqlLimits::default(), Timestamp::now()));
             page.await.map(html)
@@ -168,7 +169,7 @@ pub(super) async fn reports(State(app): State<Arc<App>>, params: Params) -> Resu
     }
 }
 
-/// One report's answer.
+/// Runs one report.
 pub(super) async fn report(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
@@ -177,7 +178,7 @@ pub(super) async fn report(
     let form = Form::of(&params, &FORMS)?;
     let report =
         audit::report(&name).ok_or_else(|| Failure::not_found(format!("There is no report {name:?}")))?;
-    let given = told(&params);
+    let given = report_parameters(&params);
     let answer = answer(&app, move |store| audit::run(store, report, &given, SqlLimits::default())).await?;
     Ok(match form {
         Form::Json => Json(shape::report_answer(report, &answer)).into_response(),

@@ -1,13 +1,14 @@
-//! Events whose long texts are cut, for whoever only looks: a page of events is then as large as its number says.
+//! Cuts long texts in events, for clients that only display them. The size of a page then depends on its number of
+//! events.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-/// The payload with every text of more than `characters` cut to that many; and for each that was, by its JSON pointer
-/// (RFC 6901), how many characters it has. The payload itself, as it is stored, where nothing was.
+/// Returns the payload with every text cut to at most `characters`, and the original length in characters of each text
+/// that was cut, by its JSON pointer (RFC 6901). If no text is cut, returns the payload as it is stored, and `None`.
 pub(super) fn shorten(payload: Cow<'_, str>, characters: usize) -> (Cow<'_, str>, Option<Value>) {
-    // A character is a byte at least.
+    // Each character takes at least one byte.
     if payload.len() <= characters {
         return (payload, None);
     }
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_texts_are_cut_wherever_they_are_and_told() {
+    fn long_texts_are_cut_at_any_depth_and_reported() {
         let payload = json!({"a/b": ["short", {"~": "ääääää"}], "n": 123_456, "t": "abcdef"}).to_string();
         let (text, cut) = shorten(payload.as_str().into(), 5);
         let shortened = json!({"a/b": ["short", {"~": "äääää"}], "n": 123_456, "t": "abcde"});
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_stays_byte_for_byte() {
+    fn a_short_payload_stays_byte_for_byte() {
         for payload in [r#"{ "z": 1.0, "a": "12345" }"#, "\"no object\"", "{broken"] {
             assert_eq!(shorten(payload.into(), 1000), (payload.into(), None));
             assert_eq!(shorten(payload.into(), 9), (payload.into(), None));

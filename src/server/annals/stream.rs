@@ -1,4 +1,5 @@
-//! Answers that are sent while they are made: little of them is ever in memory, and who does not take them is left.
+//! Response bodies that are sent while they are produced. Only a small part is in memory. A client that does not read
+//! is disconnected.
 
 use std::io;
 use std::time::Duration;
@@ -7,26 +8,26 @@ use axum::body::Body;
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
 use tokio_util::io::ReaderStream;
 
-/// How many bytes wait for the other side.
+/// The number of bytes that are buffered for the client.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How long the other side may take nothing at all.
+/// How long the client may read nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where an answer is written to.
+/// The writer of a response body.
 pub(in crate::server) struct Stream(DuplexStream);
 
 impl Stream {
-    /// A body, and where what it holds is written to. It ends when this is dropped.
+    /// Makes a body and its writer. The body ends when the writer is dropped.
     pub fn new() -> (Body, Self) {
-        let (taken, written) = tokio::io::duplex(BUFFER_BYTES);
-        (Body::from_stream(ReaderStream::with_capacity(taken, BUFFER_BYTES)), Self(written))
+        let (reader, writer) = tokio::io::duplex(BUFFER_BYTES);
+        (Body::from_stream(ReaderStream::with_capacity(reader, BUFFER_BYTES)), Self(writer))
     }
 
-    /// Writes a piece of the answer; waits while the other side is behind.
+    /// Writes a piece of the body. Waits while the buffer is full.
     ///
     /// # Errors
-    /// The other side hung up, or took nothing for 30 s.
+    /// If the client closed the connection, or read nothing for 30 s.
     pub async fn write(&mut self, text: &[u8]) -> io::Result<()> {
         for piece in text.chunks(BUFFER_BYTES) {
             tokio::time::timeout(PATIENCE, self.0.write_all(piece)).await??;

@@ -1,4 +1,4 @@
-//! The file as a whole: its figures, who did what to it, and whether it is as it was written.
+//! The whole file: its figures, its administrative log, and its verification.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,17 +20,17 @@ use crate::server::failure::Failure;
 use crate::server::request::Params;
 use crate::store::{By, Store, Verification, VerifyStep};
 
-/// The most administrative acts of a page, and how many where nobody says.
+/// The maximum number of administrative acts in a page, and the default.
 const ACTS_MAX: u64 = 1000;
 const ACTS: u64 = 100;
 
-/// The least time between two lines of progress.
+/// The minimum time between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
-/// How many lines wait for the other side; further progress is passed over.
+/// The number of progress lines that are buffered for the client. Further ones are dropped.
 const LINES_WAITING: usize = 16;
 
-/// Figures of the file; `by` splits them up.
+/// Returns the figures of the file. `by` splits them up.
 pub(super) async fn stats(
     State(app): State<Arc<App>>,
     params: Params,
@@ -45,7 +45,7 @@ pub(super) async fn stats(
     figures.await.map(Json)
 }
 
-/// Administrative acts behind number `after`, the oldest first.
+/// Returns the administrative acts after number `after`, the oldest first.
 pub(super) async fn admin_log(
     State(app): State<Arc<App>>,
     params: Params,
@@ -69,7 +69,7 @@ pub(super) async fn admin_log(
     acts.await.map(Json)
 }
 
-/// Checks the file, or one conversation, a line of JSON after the other: how far it is, and at the end what was found.
+/// Verifies the file, or one conversation. Sends JSON lines: the progress, and at the end the result.
 pub(super) async fn verify(
     State(app): State<Arc<App>>,
     params: Params,
@@ -79,19 +79,19 @@ pub(super) async fn verify(
         Some(prefix) => Some(ask(&app, move |store| store.resolve(&prefix)).await?),
         None => None,
     };
-    let right = app.annals().verification()?;
+    let permit = app.annals().verification()?;
     let (body, mut stream) = Stream::new();
-    let (tell, mut told) = mpsc::channel::<Value>(LINES_WAITING);
+    let (sender, mut receiver) = mpsc::channel::<Value>(LINES_WAITING);
     let work = tokio::spawn({
         let app = Arc::clone(&app);
         async move {
-            let verified = ask(&app, move |store| check(store, only.as_ref(), quick, &tell)).await;
-            drop(right);
+            let verified = ask(&app, move |store| check(store, only.as_ref(), quick, &sender)).await;
+            drop(permit);
             verified
         }
     });
     tokio::spawn(async move {
-        while let Some(line) = told.recv().await {
+        while let Some(line) = receiver.recv().await {
             if stream.write(format!("{line}\n").as_bytes()).await.is_err() {
                 return;
             }
@@ -101,7 +101,7 @@ pub(super) async fn verify(
             Ok(Err(failure)) => json!({"failed": failure.told()}),
             Err(_) => json!({"failed": "a worker ended unexpectedly"}),
         };
-        // Whoever is gone needs no answer.
+        // A client that is gone needs no result.
         let _gone = stream.write(format!("{last}\n").as_bytes()).await;
     });
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
@@ -111,7 +111,7 @@ fn check(
     store: &Store,
     only: Option<&ConversationId>,
     quick: bool,
-    tell: &mpsc::Sender<Value>,
+    sender: &mpsc::Sender<Value>,
 ) -> Result<Verification> {
     let total = match only {
         Some(id) => store.conversation(id)?.event_count,
@@ -121,8 +121,8 @@ fn check(
     let mut progress = |doing: &str, events: u64, total: u64| {
         if last.elapsed() >= PROGRESS_EVERY {
             last = Instant::now();
-            // A line that nobody has room for is passed over: the next one says more.
-            let _full = tell.try_send(json!({"progress": {"doing": doing, "events": events, "of": total}}));
+            // If the buffer is full, the line is dropped. The next one has newer figures.
+            let _full = sender.try_send(json!({"progress": {"doing": doing, "events": events, "of": total}}));
         }
     };
     if only.is_some() || quick {

@@ -1,4 +1,5 @@
-//! A workspace as one file: its files, or what was changed in its repository (`api.md` section 8.2).
+//! Packs a workspace into one file: an archive of its files, or the changes in its repository
+//! (`docs/reference/workspace.md#archive`).
 
 mod root;
 mod rules;
@@ -23,10 +24,10 @@ use super::private::Private;
 use super::request::Params;
 use super::scope::Scope;
 
-/// How long packing may take.
+/// The maximum time for packing.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How it is packed.
+/// The format of the packed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Delta,
@@ -57,9 +58,9 @@ pub(super) async fn pack(
         Ok(found) if !found.is_dir() => return Err(Failure::bad("Path is not a directory")),
         Ok(_) => {}
     }
-    let asked = tokio::fs::canonicalize(&folder).await.unwrap_or(folder);
+    let requested = tokio::fs::canonicalize(&folder).await.unwrap_or(folder);
     let look = move || {
-        let folder = root::of(&asked);
+        let folder = root::of(&requested);
         let is_repository = root::is_repository(&folder);
         (folder, is_repository)
     };
@@ -90,7 +91,7 @@ pub(super) async fn pack(
         }
     };
     for (name, value) in headers {
-        // A header holds no other letters; what has them is left out.
+        // A value with characters that a header cannot contain is left out.
         if let Ok(value) = HeaderValue::from_str(&value) {
             response.headers_mut().insert(HeaderName::from_static(name), value);
         }
@@ -98,31 +99,31 @@ pub(super) async fn pack(
     Ok(response)
 }
 
-/// The files of a folder, packed into a file that nobody else sees, and read from there.
+/// Packs the files of a folder into a private temporary file, and returns a body that reads it.
 #[cfg(unix)]
 async fn tar(folder: PathBuf, patterns: Vec<String>) -> Result<Body, Failure> {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Ends packing where the caller does not wait for it any more.
-    struct Gone(Arc<AtomicBool>);
+    /// Ends packing if the caller no longer waits for it.
+    struct CancelOnDrop(Arc<AtomicBool>);
 
-    impl Drop for Gone {
+    impl Drop for CancelOnDrop {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Relaxed);
         }
     }
 
     let Some(name) = folder.file_name().map(ToOwned::to_owned) else {
-        return Err(Failure::bad("the root of the file system is too much for one archive"));
+        return Err(Failure::bad("the root of the file system cannot be packed"));
     };
-    let gone = Gone(Arc::default());
-    let until = tarball::Until { deadline: Instant::now() + PATIENCE, gone: gone.0.clone() };
+    let guard = CancelOnDrop(Arc::default());
+    let until = tarball::Until { deadline: Instant::now() + PATIENCE, gone: guard.0.clone() };
     let packed = tokio::task::spawn_blocking(move || {
         let private = Private::new()?;
-        let place = private.path().join("tar.gz");
-        let mut out = std::io::BufWriter::new(std::fs::File::create(&place)?);
+        let path = private.path().join("tar.gz");
+        let mut out = std::io::BufWriter::new(std::fs::File::create(&path)?);
         tarball::write(&folder, &name, &patterns, &until, &mut out)?;
-        std::fs::File::open(&place)
+        std::fs::File::open(&path)
     });
     match packed.await {
         Ok(Ok(file)) => Ok(Body::from_stream(ReaderStream::new(tokio::fs::File::from_std(file)))),
@@ -136,5 +137,5 @@ async fn tar(folder: PathBuf, patterns: Vec<String>) -> Result<Body, Failure> {
 
 #[cfg(not(unix))]
 async fn tar(_: PathBuf, _: Vec<String>) -> Result<Body, Failure> {
-    Err(Failure::bad("this system's folders cannot be packed"))
+    Err(Failure::bad("folders cannot be packed on this operating system"))
 }

@@ -1,29 +1,29 @@
-//! Which folder is packed: the one that was asked for, or the one repository that lies in it.
+//! Chooses the folder to pack: the requested one, or the only repository below it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How far down a repository is looked for. The reference's number.
+/// How many levels below the folder are searched for a repository. The same as the reference's.
 const DEPTH_MAX: usize = 3;
 
-/// How many folders are looked into.
+/// The maximum number of folders that are searched.
 const FOLDERS_MAX: usize = 10_000;
 
-/// Folders with repositories that are not the workspace's own.
+/// Names of folders whose repositories are not the workspace's own.
 const FOREIGN: [&str; 4] = ["node_modules", "venv", "site-packages", "vendor"];
 
-/// The folder to pack for `folder`: itself where it is a repository, or where the folders below it hold none or
-/// several; else the one that they hold. Hidden folders and links are not looked into.
+/// Returns the folder to pack for `folder`. If `folder` is no repository and exactly one repository lies below it, this
+/// is that repository, else `folder` itself. Hidden folders and links are not searched.
 pub(super) fn of(folder: &Path) -> PathBuf {
     if is_repository(folder) {
         return folder.to_owned();
     }
     let mut only = None;
     let mut folders = vec![(folder.to_owned(), 0)];
-    let mut looked_at = 0;
+    let mut n_searched = 0;
     while let Some((folder_now, depth)) = folders.pop() {
-        looked_at += 1;
-        if looked_at > FOLDERS_MAX {
+        n_searched += 1;
+        if n_searched > FOLDERS_MAX {
             return folder.to_owned();
         }
         for child in children(&folder_now) {
@@ -39,22 +39,22 @@ pub(super) fn of(folder: &Path) -> PathBuf {
     only.unwrap_or_else(|| folder.to_owned())
 }
 
-/// Whether a repository begins here.
+/// Returns whether a folder is the root of a repository.
 pub(super) fn is_repository(folder: &Path) -> bool {
     fs::metadata(folder.join(".git")).is_ok()
 }
 
-/// The folders in a folder that may hold the workspace's repository. One that cannot be read holds none.
+/// Returns the folders in a folder that may contain the workspace's repository. None if the folder cannot be read.
 fn children(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let is_one = |entry: &fs::DirEntry| {
+    let is_candidate = |entry: &fs::DirEntry| {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         !name.starts_with('.')
             && !FOREIGN.contains(&name.as_ref())
             && entry.file_type().is_ok_and(|kind| kind.is_dir())
     };
-    entries.filter_map(Result::ok).filter(is_one).map(|entry| entry.path()).collect()
+    entries.filter_map(Result::ok).filter(is_candidate).map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]
@@ -62,22 +62,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_repository_below_a_folder_is_meant() {
+    fn the_only_repository_below_a_folder_is_chosen() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         let make = |name: &str| fs::create_dir_all(at(name)).unwrap();
         make("group/own/src");
-        assert_eq!(of(place.path()), place.path(), "there is none");
+        assert_eq!(of(place.path()), place.path(), "there is no repository");
         for foreign in [".hidden/r", "node_modules/r", "group/vendor/r", "a/b/c/deep"] {
             make(&format!("{foreign}/.git"));
         }
-        assert_eq!(of(place.path()), place.path(), "none of these is the workspace's");
+        assert_eq!(of(place.path()), place.path(), "none of these repositories is the workspace's");
         make("group/own/.git");
         make("group/own/inner/.git");
         assert_eq!(of(place.path()), at("group/own"));
-        assert_eq!(of(&at("group/own/src")), at("group/own/src"), "nothing above is looked at");
+        assert_eq!(of(&at("group/own/src")), at("group/own/src"), "folders above are not searched");
         make("second/.git");
-        assert_eq!(of(place.path()), place.path(), "there are two");
+        assert_eq!(of(place.path()), place.path(), "there are two repositories");
         make(".git");
         assert_eq!(of(place.path()), place.path());
     }

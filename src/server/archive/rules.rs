@@ -1,10 +1,11 @@
-//! What an archive leaves out: patterns as the reference reads them, and places of a repository where tokens stand.
+//! Rules for what an archive leaves out: patterns as the reference reads them, and files of a repository that may
+//! contain tokens.
 
 use std::path::{Component, Path};
 
 use regex::Regex;
 
-/// What is left out unless the caller wants it: what programs make anew. The reference's list.
+/// The default patterns: files that programs generate. The list is the reference's. The caller can turn them off.
 pub(super) const GENERATED: [&str; 13] = [
     ".git/",
     "node_modules/",
@@ -21,21 +22,21 @@ pub(super) const GENERATED: [&str; 13] = [
     "*.pyc",
 ];
 
-/// What is never given away: files within `.git` where addresses with tokens stand.
+/// Files within `.git` that are always left out: they may contain URLs with tokens.
 const CREDENTIALS: [&str; 5] = ["config", "config.worktree", "credentials", ".git-credentials", "FETCH_HEAD"];
 
-/// Patterns of what is left out.
+/// The patterns of what is left out.
 pub(super) struct Rules(Vec<Rule>);
 
-/// One pattern. Each step of a path is compared with one step of it: `*` and `?` do not go beyond a slash.
+/// One pattern. Each step of a path is matched against one step of the pattern: `*` and `?` do not match a slash.
 struct Rule {
     steps: Vec<Regex>,
-    /// It ended in a slash: only a folder, and what is in it.
+    /// Whether the pattern ended in a slash: then it matches only folders and their content.
     folders_only: bool,
 }
 
 impl Rules {
-    /// Patterns as shells have them: `*`, `?`, `[abc]`, `[!abc]`. One of a single step counts at any depth.
+    /// Makes rules from shell patterns: `*`, `?`, `[abc]`, `[!abc]`. A pattern of a single step matches at any depth.
     pub fn new(patterns: &[String]) -> Self {
         let rule = |pattern: &String| {
             let steps = pattern.trim_end_matches('/').split('/').map(step).collect();
@@ -44,26 +45,26 @@ impl Rules {
         Self(patterns.iter().map(rule).collect())
     }
 
-    /// Whether what is at this place below the archive's root is left out.
+    /// Returns whether the file or folder at this path below the archive's root is left out.
     pub fn leave_out(&self, place: &Path, is_folder: bool) -> bool {
         let steps: Vec<_> = place.components().map(|step| step.as_os_str().to_string_lossy()).collect();
-        let holds = |step: &Regex, name: &str| step.is_match(name);
+        let matches = |step: &Regex, name: &str| step.is_match(name);
         holds_credentials(place)
             || self.0.iter().any(|rule| match rule.steps.as_slice() {
                 [only] => {
                     let last = if is_folder || !rule.folders_only { steps.len() } else { steps.len() - 1 };
-                    steps[..last].iter().any(|name| holds(only, name))
+                    steps[..last].iter().any(|name| matches(only, name))
                 }
                 several => {
                     let begins = steps.len() >= several.len()
-                        && several.iter().zip(&steps).all(|(step, name)| holds(step, name));
+                        && several.iter().zip(&steps).all(|(step, name)| matches(step, name));
                     begins && (is_folder || !rule.folders_only || steps.len() > several.len())
                 }
             })
     }
 }
 
-/// Whether a place within any `.git` holds tokens: its settings, what was fetched, every reflog.
+/// Returns whether a path is within a `.git` folder and may contain tokens: settings, `FETCH_HEAD` and reflogs.
 fn holds_credentials(place: &Path) -> bool {
     let mut within = place.components().skip_while(|step| step.as_os_str() != ".git").skip(1).peekable();
     if within.peek().is_none() {
@@ -75,7 +76,7 @@ fn holds_credentials(place: &Path) -> bool {
         || steps.last().is_some_and(|last| CREDENTIALS.iter().any(|name| named(*last, name)))
 }
 
-/// One step of a pattern, as an expression for a whole name.
+/// Translates one step of a pattern into an expression that matches a whole name.
 fn step(pattern: &str) -> Regex {
     let mut expression = String::from("(?s)^");
     let mut rest = pattern.chars();
@@ -94,7 +95,7 @@ fn step(pattern: &str) -> Regex {
         }
     }
     expression.push('$');
-    // A range that goes backwards matches nothing.
+    // A backward range such as `[z-a]` is invalid. It matches nothing.
     Regex::new(&expression).unwrap_or_else(|_| nothing())
 }
 
@@ -103,10 +104,11 @@ fn nothing() -> Regex {
     Regex::new(r"[^\s\S]").expect("it is an expression")
 }
 
-/// The set of letters that begins behind a `[`, and what follows it; `None` where it does not end.
+/// Translates the set of characters that begins after a `[`. Also returns the text after the set. `None` if the set has
+/// no end.
 fn class(text: &str) -> Option<(String, &str)> {
     let (is_not, body) = text.strip_prefix('!').map_or((false, text), |body| (true, body));
-    // A bracket that comes first is one of the letters.
+    // A closing bracket at the beginning is one of the characters.
     let from = usize::from(body.starts_with(']'));
     let end = from + body.get(from..)?.find(']')?;
     let mut set = String::from(if is_not { "[^" } else { "[" });
@@ -128,9 +130,9 @@ mod tests {
         Rules::new(&[pattern.to_owned()]).leave_out(Path::new(place), is_folder)
     }
 
-    /// As `_path_is_excluded` of the reference's `file_router.py` answers them.
+    /// The expected values are those of `_path_is_excluded` in the reference's `file_router.py`.
     #[test]
-    fn patterns_leave_out_what_the_references_do() {
+    fn patterns_leave_out_the_same_as_the_reference() {
         for (pattern, place, is_folder, wanted) in [
             ("build/", "build", true, true),
             ("build/", "build", false, false),
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_matched_by_nothing() {
+    fn the_expression_for_nothing_matches_no_text() {
         assert!(!nothing().is_match("a") && !nothing().is_match(""));
     }
 }

@@ -1,8 +1,8 @@
-//! A folder's files as a gzip-compressed tar archive, with a list of what was packed.
+//! Packs a folder's files into a gzip-compressed tar archive, with a list of the packed files.
 //!
-//! No link is followed, not even one that takes a folder's place meanwhile: each step is opened in the folder that is
-//! open already. Only regular files and folders are packed. A file may change while it is packed: its length is
-//! the one that it had when it was opened, filled with zeroes where it has shrunk.
+//! No link is followed, not even one that replaces a folder during packing: each step of a path is opened relative to
+//! its open parent folder. Only regular files and folders are packed. If a file changes while it is packed, it keeps
+//! the length that it had when it was opened. If it has become shorter, it is filled with zeros.
 
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, Metadata};
@@ -23,20 +23,20 @@ use tar::{Builder, EntryType, Header, HeaderMode};
 
 use super::rules::Rules;
 
-/// The list of what was packed, in the archive's folder.
+/// The name of the list of the packed files, in the archive's folder.
 const MANIFEST: &str = "archive_manifest.json";
 
-/// How many folders may lie within one another: each takes a descriptor.
+/// The maximum depth of nested folders. Each level takes a file descriptor.
 const DEPTH_MAX: usize = 200;
 
-/// How many names of what could not be read are listed.
+/// The maximum number of unreadable files and folders that are listed.
 const UNREAD_MAX: usize = 1000;
 
 /// When packing has to end.
 #[derive(Clone)]
 pub(super) struct Until {
     pub deadline: Instant,
-    /// The caller is gone.
+    /// Set if the caller is gone.
     pub gone: Arc<AtomicBool>,
 }
 
@@ -49,11 +49,11 @@ impl Until {
     }
 }
 
-/// Packs `folder` below `name` into `out`. `patterns` are the rules as they were given.
+/// Packs `folder` into `out`, under the name `name`. `patterns` are the patterns of files to leave out.
 ///
 /// # Errors
-/// What writing meets, and reading of the folder itself; [`io::ErrorKind::TimedOut`] after its time;
-/// [`io::ErrorKind::InvalidInput`] for more than 200 folders within one another.
+/// The errors of writing, and of reading the folder itself; [`io::ErrorKind::TimedOut`] if the time is over or the
+/// caller is gone; [`io::ErrorKind::InvalidInput`] if folders are nested more than 200 deep.
 pub(super) fn write(
     folder: &Path,
     name: &OsStr,
@@ -85,17 +85,17 @@ struct Packing<'a, W: Write> {
     until: &'a Until,
     files: u64,
     bytes: u64,
-    /// What could not be read.
+    /// The paths that could not be read.
     unread: Vec<String>,
-    /// The folder has a file where the list would be.
+    /// Whether the folder has a file with the name of the list.
     has_manifest: bool,
 }
 
 impl<W: Write> Packing<'_, W> {
-    /// A folder that is open, at `place` below the root, and all that is in it by name.
+    /// Packs an open folder, which is at `place` below the root, and its content in the order of the names.
     fn folder(&mut self, folder: OwnedFd, place: &Path, depth: usize) -> io::Result<()> {
         if depth > DEPTH_MAX {
-            let words = format!("there are more than {DEPTH_MAX} folders within one another");
+            let words = format!("the folders are nested more than {DEPTH_MAX} deep");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
         }
         self.until.check()?;
@@ -115,7 +115,7 @@ impl<W: Write> Packing<'_, W> {
         names.sort_unstable();
         for name in names {
             let below = place.join(OsStr::from_bytes(name.to_bytes()));
-            // It may be gone by now, or of another kind.
+            // The entry may have been removed or replaced since the names were read.
             let Ok(found) = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let kind = FileType::from_raw_mode(found.st_mode);
             let is_folder = kind == FileType::Directory;
@@ -159,7 +159,7 @@ impl<W: Write> Packing<'_, W> {
         }
     }
 
-    /// The list, unless the folder has a file of that name: the files count more.
+    /// Writes the list, unless the folder has a file with the same name. The folder's file takes precedence.
     fn manifest(&mut self, patterns: &[String]) -> io::Result<()> {
         if self.has_manifest {
             return Ok(());
@@ -180,13 +180,14 @@ impl<W: Write> Packing<'_, W> {
     }
 }
 
-/// Who owns it, what it allows and when it was changed. The kind stands in a field of its own, not in the mode.
+/// Sets owner, permissions and modification time. The mode has only the permissions, because the header has a separate
+/// field for the file type.
 fn describe(header: &mut Header, metadata: &Metadata) {
     header.set_metadata_in_mode(metadata, HeaderMode::Complete);
     header.set_mode(metadata.mode() & 0o7777);
 }
 
-/// The names in a folder.
+/// Returns the names in a folder.
 fn names(folder: &File) -> io::Result<Vec<std::ffi::CString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -199,12 +200,12 @@ fn names(folder: &File) -> io::Result<Vec<std::ffi::CString>> {
     Ok(names)
 }
 
-/// Exactly as many bytes as a file had.
+/// Reads exactly as many bytes as a file had when it was opened.
 struct Exact<'a> {
     file: &'a File,
     left: u64,
     until: &'a Until,
-    /// It could not be read to its end.
+    /// Whether the file could not be read to its end.
     has_failed: bool,
 }
 

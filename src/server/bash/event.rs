@@ -1,44 +1,44 @@
-//! A command and its outputs, as the interface shows them.
+//! A command and its outputs, as the API shows them.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A command that was asked for.
+/// A command that a client requested.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::server) struct BashCommand {
-    /// Its id.
+    /// The id.
     pub id: Uuid,
-    /// When it was asked for.
+    /// The time of the request.
     pub timestamp: DateTime<Utc>,
-    /// For a shell.
+    /// The command line for the shell.
     pub command: String,
-    /// Where it runs, as it was asked; the server's own folder where it names none.
+    /// The requested folder to run in. `None` for the server's own folder.
     pub cwd: Option<String>,
-    /// How long it may take, in seconds.
+    /// The maximum running time, in seconds.
     pub timeout: u64,
 }
 
-/// A piece of what a command printed; exactly one of a command's pieces has its exit code, the last.
+/// A piece of a command's output. Only the last piece of a command has its exit code.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::server) struct BashOutput {
-    /// Its id.
+    /// The id.
     pub id: Uuid,
-    /// When it was printed.
+    /// The time when the piece was recorded.
     pub timestamp: DateTime<Utc>,
-    /// Whose it is.
+    /// The id of the command.
     pub command_id: Uuid,
-    /// Its place among the command's pieces, from 0.
+    /// The index of the piece among the command's pieces, from 0.
     pub order: u64,
-    /// How the command ended: its code, less than 0 for a signal or a timeout.
+    /// The command's exit code. Negative if a signal or the timeout ended it.
     pub exit_code: Option<i64>,
-    /// What it printed since the last piece.
+    /// The standard output since the previous piece.
     pub stdout: Option<String>,
-    /// What it printed as errors since the last piece.
+    /// The standard error output since the previous piece.
     pub stderr: Option<String>,
 }
 
-/// One of the two.
+/// A command or a piece of its output.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::server) enum BashEvent {
     /// A command.
@@ -76,7 +76,7 @@ impl BashEvent {
         }
     }
 
-    /// Its place among its command's outputs; a command has none.
+    /// Returns the index among the command's outputs. `None` for a command.
     pub fn order(&self) -> Option<u64> {
         match self {
             Self::Command(_) => None,
@@ -84,7 +84,7 @@ impl BashEvent {
         }
     }
 
-    /// How many bytes were asked for, or printed.
+    /// Returns the number of bytes of the command line or of the output.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Command(command) => command.command.len(),

@@ -1,7 +1,7 @@
-//! Commands that a client runs beside conversations, and what they printed (`api.md` section 8.1).
+//! Commands that clients run outside of conversations, and their outputs (`docs/reference/workspace.md#commands`).
 //!
-//! They are no part of any log. [`History`] keeps them in memory while the server runs, bounded: the oldest
-//! finished ones go first.
+//! They are not part of any log. [`History`] keeps them in memory while the server runs. It is bounded: the oldest
+//! events are removed first.
 
 mod event;
 mod histories;

@@ -1,4 +1,4 @@
-//! Running one command to its end.
+//! Runs one command to its end.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -16,20 +16,20 @@ use super::{BashCommand, BashEvent, BashOutput, History};
 use crate::secret::environment;
 use crate::server::failure::Failure;
 
-/// What may gather before it is shown: 1 MiB of one stream.
+/// The bytes of one stream after which a piece is recorded: 1 MiB.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// How much is read of a stream at once: 64 KiB.
+/// The maximum number of bytes read from a stream at once: 64 KiB.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Between the request to end and the end.
+/// The time between the signal to end (SIGTERM) and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Begins a command in a folder, the server's own where there is none; its outputs go to the history. The last of them
-/// is what comes of it here.
+/// Starts a command in a folder, by default the server's own. Its outputs go to the history. Returns a receiver of the
+/// last output.
 ///
 /// # Errors
-/// 429 where as many commands run as may.
+/// 429 if the maximum number of commands is running.
 pub(super) fn start(
     history: &History,
     command: &BashCommand,
@@ -37,17 +37,17 @@ pub(super) fn start(
 ) -> Result<oneshot::Receiver<BashOutput>, Failure> {
     let (history, command) = (history.clone(), command.clone());
     let folder = folder.map(Path::to_path_buf);
-    let told = history.begin(command.id).ok_or_else(|| {
-        let text = "as many commands run as may; stop one, or wait for one to end";
+    let stop_signal = history.begin(command.id).ok_or_else(|| {
+        let text = "the maximum number of commands is running; stop one, or wait for one to end";
         Failure::Refused(StatusCode::TOO_MANY_REQUESTS, text.to_owned())
     })?;
     history.add(BashEvent::Command(command.clone()));
-    let (tell_last, last) = oneshot::channel();
+    let (sender, last) = oneshot::channel();
     tokio::spawn(async move {
         let mut pieces =
-            Pieces { history: history.clone(), command_id: command.id, order: 0, last: Some(tell_last) };
+            Pieces { history: history.clone(), command_id: command.id, order: 0, last: Some(sender) };
         match spawn(&command, folder.as_deref()) {
-            Ok(child) => run(child, &command, told, &mut pieces).await,
+            Ok(child) => run(child, &command, stop_signal, &mut pieces).await,
             Err(error) => {
                 pieces.show(Vec::new(), format!("Error executing command: {error}").into_bytes(), Some(-1));
             }
@@ -69,7 +69,12 @@ fn spawn(command: &BashCommand, folder: Option<&Path>) -> std::io::Result<Child>
     shell.kill_on_drop(true).spawn()
 }
 
-async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<Stop>, pieces: &mut Pieces) {
+async fn run(
+    mut child: Child,
+    command: &BashCommand,
+    mut stop_signal: watch::Receiver<Stop>,
+    pieces: &mut Pieces,
+) {
     let group = child.id();
     let mut streams = (child.stdout.take(), child.stderr.take());
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -91,7 +96,7 @@ async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<
             },
             ended = child.wait(), if status.is_none() => {
                 status = Some(ended);
-                // A child of its own that holds the pipes must not hold the answer.
+                // A child of the command may keep the pipes open. It must not delay the response.
                 kill_at.get_or_insert(tokio::time::Instant::now() + GRACE);
             },
             () = &mut deadline, if kill_at.is_none() => {
@@ -99,7 +104,7 @@ async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<
                 signal(group, Signal::Term);
                 kill_at = Some(tokio::time::Instant::now() + GRACE);
             },
-            () = stop(&mut told), if kill_at.is_none() || !is_stopped => {
+            () = stop(&mut stop_signal), if kill_at.is_none() || !is_stopped => {
                 is_stopped = true;
                 signal(group, Signal::Term);
                 kill_at = Some(tokio::time::Instant::now() + GRACE);
@@ -118,7 +123,7 @@ async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<
         }
     }
     if is_late || is_stopped {
-        // What it left behind, and what does not heed the request.
+        // This kills the processes that the command left behind, and those that ignored the signal to end.
         signal(group, Signal::Kill);
     }
     let code = match status {
@@ -128,7 +133,7 @@ async fn run(mut child: Child, command: &BashCommand, mut told: watch::Receiver<
     pieces.show(stdout, stderr, Some(code));
 }
 
-/// The next bytes; 0 at the end, and where it cannot be read.
+/// Reads the next bytes. Returns 0 at the end, and if the stream cannot be read.
 async fn read(stream: &mut Option<impl AsyncReadExt + Unpin>, buffer: &mut [u8]) -> usize {
     match stream {
         Some(stream) => stream.read(buffer).await.unwrap_or_default(),
@@ -136,8 +141,8 @@ async fn read(stream: &mut Option<impl AsyncReadExt + Unpin>, buffer: &mut [u8])
     }
 }
 
-async fn stop(told: &mut watch::Receiver<Stop>) {
-    if told.wait_for(|stop| *stop == Stop::Yes).await.is_err() {
+async fn stop(signal: &mut watch::Receiver<Stop>) {
+    if signal.wait_for(|stop| *stop == Stop::Yes).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
@@ -169,7 +174,7 @@ fn signal(group: Option<u32>, which: Signal) {
 #[cfg(not(unix))]
 fn signal(_: Option<u32>, _: Signal) {}
 
-/// Its exit code; less than 0 for the signal that ended it.
+/// Returns the exit code: negative if a signal ended the process.
 fn code(status: ExitStatus) -> i64 {
     #[cfg(unix)]
     let signal = std::os::unix::process::ExitStatusExt::signal(&status).map(|signal| -i64::from(signal));
@@ -183,7 +188,7 @@ struct Pieces {
     history: History,
     command_id: Uuid,
     order: u64,
-    /// Who waits for the last of them.
+    /// The sender of the last output.
     last: Option<oneshot::Sender<BashOutput>>,
 }
 
@@ -203,7 +208,7 @@ impl Pieces {
         let copy = last.map(|last| (last, output.clone()));
         self.history.add(BashEvent::Output(output));
         if let Some((last, output)) = copy {
-            let _nobody_waits = last.send(output);
+            let _receiver_gone = last.send(output);
         }
         self.order += 1;
     }

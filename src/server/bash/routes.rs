@@ -25,7 +25,7 @@ use crate::server::scope::Scope;
 
 const TIMEOUT_SECONDS: u64 = 300;
 
-/// How long a request to stop waits for the end.
+/// How long a request to stop a command waits for its end.
 const STOP_PATIENCE: Duration = Duration::from_secs(3);
 
 pub(in crate::server) fn routes() -> Router<Arc<App>> {
@@ -39,7 +39,7 @@ pub(in crate::server) fn routes() -> Router<Arc<App>> {
         .route("/bash_commands/{command_id}/stop", post(stop))
 }
 
-/// The command of a body's members.
+/// Reads a command from a body's members.
 fn command(members: &Map<String, Value>) -> Result<BashCommand, Failure> {
     let timeout = match members.get("timeout") {
         None | Some(Value::Null) => TIMEOUT_SECONDS,
@@ -56,7 +56,8 @@ fn command(members: &Map<String, Value>) -> Result<BashCommand, Failure> {
     })
 }
 
-/// Begins a command of a body, or of a socket's frame; the last of its outputs comes when it has ended.
+/// Starts a command from a body or from a socket's frame. Returns it, and a receiver of its last output, which is sent
+/// when the command has ended.
 pub(in crate::server) async fn begin(
     app: &App,
     scope: &Scope,
@@ -76,7 +77,7 @@ async fn start(State(app): State<Arc<App>>, scope: Scope, body: Bytes) -> Result
 
 async fn execute(State(app): State<Arc<App>>, scope: Scope, body: Bytes) -> Result<Json<Value>, Failure> {
     let (_, last) = begin(&app, &scope, &request::object(&body)?).await?;
-    // It always comes: the task of a command ends with it.
+    // The last output is always sent: the task of a command sends it at its end.
     let last = last.await.map_err(|_| Failure::internal("the command was lost"))?;
     Ok(Json(BashEvent::Output(last).to_json()))
 }
@@ -105,7 +106,7 @@ async fn search(State(app): State<Arc<App>>, scope: Scope, params: Params) -> Re
         let mut door = Door::new(&mut charge, PAGE_BYTES_MAX, true);
         let page = history.page(&wanted, first, limit, |bytes| door.admits(bytes));
         match door.refused() {
-            // Not even the first has its place: it is waited for.
+            // The budget has no room even for the first event: wait for room.
             Some(short) if page.0.is_empty() => {
                 drop(charge);
                 charge = budget.take(short).await?;
@@ -120,21 +121,21 @@ async fn search(State(app): State<Arc<App>>, scope: Scope, params: Params) -> Re
     Ok(held(charge.hold(text)))
 }
 
-/// Several by id; the ids come as a list in the body, as the reference has it, or in the query.
+/// Returns several events by id. The ids are a list in the body, as in the reference, or are in the query.
 async fn batch(
     State(app): State<Arc<App>>,
     scope: Scope,
     params: Params,
     body: Bytes,
 ) -> Result<Json<Value>, Failure> {
-    let listed = match request::json(&body)? {
+    let ids = match request::json(&body)? {
         Some(Value::Array(ids)) => ids,
         Some(_) => return Err(Problem::new("list_type", &["body"], "Input should be a valid list").into()),
         None => params.all("event_ids").map(Value::from).collect(),
     };
     let history = scope.history(&app);
     let find = |id: Value| Uuid::try_parse(id.as_str()?).ok().and_then(|id| history.get(id));
-    let events = listed.into_iter().map(find);
+    let events = ids.into_iter().map(find);
     Ok(Json(events.map(|event| event.map_or(Value::Null, |event| event.to_json())).collect()))
 }
 
@@ -151,7 +152,7 @@ async fn stop(State(app): State<Arc<App>>, scope: Scope, steps: Steps) -> Result
     let id = uuid(steps.get("command_id"), "path", "command_id")?;
     let ending = scope.history(&app).stop(id).ok_or_else(|| Failure::not_found("Command not found"))?;
     if let Some(ending) = ending {
-        // The command's own task lets go of its end when the process is dead.
+        // The command's task drops its receiver when the process has ended.
         let _still_dying = tokio::time::timeout(STOP_PATIENCE, ending.closed()).await;
     }
     Ok(success())

@@ -1,20 +1,20 @@
-//! Which files changed.
+//! The list of changed files.
 
 use serde_json::{Value, json};
 
 use super::base::{EMPTY_TREE, base};
 use super::run::{GitError, Repository};
 
-/// Changed files with what became of them, in git's order.
+/// Changed files with their status, in git's order.
 pub(super) struct Changes(Vec<(&'static str, String)>);
 
 impl Changes {
-    /// As the interface shows them.
+    /// Returns the list in the interface's format.
     pub fn to_json(&self) -> Value {
         self.0.iter().map(|(status, path)| json!({"status": status, "path": path})).collect()
     }
 
-    /// Of `--name-status -z`: a status, then a path, or two where a file was moved or copied.
+    /// Parses the output of `--name-status -z`: a status, then one path, or two if a file was renamed or copied.
     fn parse(output: &[u8]) -> Result<Self, GitError> {
         let output = String::from_utf8_lossy(output);
         let mut fields = output.split('\0').filter(|field| !field.is_empty()).map(str::to_owned);
@@ -30,7 +30,7 @@ impl Changes {
                     changes.push(("ADDED", fields.next().ok_or_else(short)?));
                 }
                 b'C' => changes.push(("ADDED", fields.next().ok_or_else(short)?)),
-                // Modified, another type of file, unmerged.
+                // Modified, another file type, or unmerged.
                 _ => changes.push(("UPDATED", path)),
             }
         }
@@ -38,7 +38,7 @@ impl Changes {
     }
 }
 
-/// What differs from the base, and what git does not know yet; paths from the folder that was asked about.
+/// Returns the files that differ from the base, and the untracked files. Paths are relative to the requested folder.
 pub(super) async fn since(repository: &Repository, named: Option<&str>) -> Result<Changes, GitError> {
     let base = base(repository, named).await?;
     let output = repository.bytes(&["diff", "--name-status", "-z", "--relative", &base]).await?;
@@ -51,7 +51,7 @@ pub(super) async fn since(repository: &Repository, named: Option<&str>) -> Resul
     Ok(changes)
 }
 
-/// What one commit changed.
+/// Returns the files that one commit changed.
 pub(super) async fn of_commit(repository: &Repository, name: &str) -> Result<Changes, GitError> {
     let commit = repository.commit(name).await?.ok_or_else(|| GitError::Reference(name.to_owned()))?;
     let parent = repository.commit(&format!("{commit}^")).await?.unwrap_or_else(|| EMPTY_TREE.to_owned());
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moved_file_went_and_came() {
+    fn a_renamed_file_is_deleted_and_added() {
         let changes = Changes::parse(b"M\0a b\0R100\0old\0new\0A\0x\0D\0y\0T\0l\0").unwrap();
         let expected = [
             ("UPDATED", "a b"),

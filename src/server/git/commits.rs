@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::run::{GitError, Repository};
 
-/// One commit a line, its fields apart by a character that none of them can hold.
+/// One commit per line. Its fields are separated by a character that none of them can contain.
 const FORMAT: &str = "--format=%H%x1f%h%x1f%an%x1f%aI%x1f%s";
 
-/// At most `limit` commits, the newest first, and whether there are more.
+/// Returns at most `limit` commits, the newest first, and whether there are more.
 pub(super) async fn newest(repository: &Repository, limit: usize) -> Result<Value, GitError> {
     let Some(head) = repository.commit("HEAD").await? else {
         return Ok(json!({"commits": [], "has_more": false}));

@@ -1,4 +1,4 @@
-//! What was changed in a folder of a repository, as a patch that git takes in again.
+//! The changes in a folder of a repository, as a patch that git can apply.
 
 use std::path::Path;
 
@@ -6,22 +6,23 @@ use super::base::{self, EMPTY_TREE};
 use super::run::{GitError, Repository};
 use crate::server::private::Private;
 
-/// A patch and what it applies to.
+/// A patch and its base.
 pub(in crate::server) struct Delta {
-    /// The patch, binary files included.
+    /// The patch, including binary files.
     pub patch: Vec<u8>,
-    /// The commit that it applies to; `None` for nothing at all.
+    /// The commit that the patch applies to; `None` for the empty tree.
     pub base: Option<String>,
 }
 
-/// What was changed since a commit, new files included, in an index of its own: the repository's stays as it is.
+/// Returns the changes since a commit, including new files. The repository's own index is not changed, because a
+/// separate index is used.
 pub(super) async fn since(
     folder: &Path,
     named: Option<&str>,
     excluded: &[String],
 ) -> Result<Delta, GitError> {
     let repository = Repository::at(folder).await?;
-    // On a commit that was checked out by itself that one is meant, not where its branch has gone since.
+    // With a detached HEAD, the base is HEAD itself and not the commit that `base` would choose.
     let is_detached = repository.text(&["symbolic-ref", "--quiet", "HEAD"]).await.is_err();
     let base = base::base(&repository, named.or(is_detached.then_some("HEAD"))).await?;
     let place = Private::new().map_err(|error| GitError::Start(error.into()))?;
@@ -45,8 +46,8 @@ async fn patch(repository: &Repository, base: &str, excluded: &[String]) -> Resu
     run(diff).await
 }
 
-/// The pathspecs that leave out what a pattern matches, at any depth where it is one name. One that ends in a slash
-/// leaves out what is in a folder of that name, and no file.
+/// Returns the pathspecs that exclude the matches of a pattern. A single name matches at any depth. A pattern that ends
+/// with a slash excludes the content of a folder of that name, but not a file of that name.
 fn excluding(pattern: &str) -> Vec<String> {
     let name = pattern.trim_end_matches('/');
     if name.is_empty() {

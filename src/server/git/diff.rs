@@ -1,4 +1,4 @@
-//! One file before and after.
+//! One file before and after a change.
 
 use std::path::{Path, PathBuf};
 
@@ -6,16 +6,16 @@ use super::base::base;
 use super::run::{GitError, Repository};
 use crate::untrusted;
 
-/// The largest file that is shown: 1 MiB.
+/// The maximum size of a file that is shown: 1 MiB.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Both texts, their lines joined by `\n` without one at the end; empty where there is no file.
+/// Both texts. Their lines are joined by `\n`, with no `\n` at the end. A text is empty if there is no file.
 pub(super) struct Diff {
     pub modified: String,
     pub original: String,
 }
 
-/// The file now, and as it was at the base.
+/// Returns the file as it is now and as it was at the base.
 pub(super) async fn since(file: &Path, named: Option<&str>) -> Result<Diff, GitError> {
     let (repository, relative) = find(file).await?;
     let now = tokio::fs::metadata(file).await.ok().filter(std::fs::Metadata::is_file);
@@ -26,14 +26,14 @@ pub(super) async fn since(file: &Path, named: Option<&str>) -> Result<Diff, GitE
         let original = original.ok_or_else(|| GitError::NoFile(file.display().to_string()))?;
         return Ok(Diff { modified: String::new(), original });
     };
-    // What is no text is shown as nothing, as the reference does.
+    // A file that is not text is shown as empty, as in the reference.
     let place = file.to_owned();
     let read = tokio::task::spawn_blocking(move || untrusted::read_text(&place, BYTES_MAX)).await;
     let modified = read.ok().and_then(Result::ok).unwrap_or_default();
     Ok(Diff { modified: lines(&modified), original: original.unwrap_or_default() })
 }
 
-/// The file in a commit and in the one before it.
+/// Returns the file in a commit and in the commit's parent.
 pub(super) async fn of_commit(file: &Path, name: &str) -> Result<Diff, GitError> {
     let (repository, relative) = find(file).await?;
     let commit = repository.commit(name).await?.ok_or_else(|| GitError::Reference(name.to_owned()))?;
@@ -48,7 +48,8 @@ pub(super) async fn of_commit(file: &Path, name: &str) -> Result<Diff, GitError>
     Ok(Diff { modified: modified.unwrap_or_default(), original: original.unwrap_or_default() })
 }
 
-/// The repository of a file that may be gone, its folder too, and the file's path from the repository's root.
+/// Returns the repository of a file, and the file's path from the repository's root. The file and its folder may no
+/// longer exist.
 async fn find(file: &Path) -> Result<(Repository, String), GitError> {
     let mut folder = file.parent();
     while let Some(candidate) = folder {
@@ -70,7 +71,7 @@ async fn find(file: &Path) -> Result<(Repository, String), GitError> {
     Ok((Repository::at(&root).await?, relative))
 }
 
-/// The file's text at a commit; `None` where it has none.
+/// Returns the file's text at a commit; `None` if the commit does not contain the file.
 async fn at(repository: &Repository, commit: &str, relative: &str) -> Result<Option<String>, GitError> {
     let place = format!("{commit}:{relative}");
     match repository.text(&["cat-file", "-t", &place]).await {

@@ -1,4 +1,4 @@
-//! What a conversation changed in a repository (`api.md` section 8.3).
+//! The changes of a conversation in a repository (`docs/reference/workspace.md#git`).
 
 mod base;
 mod changes;
@@ -25,7 +25,7 @@ use run::{GitError, Repository};
 const COMMITS_MAX: u64 = 200;
 const COMMITS: u64 = 50;
 
-/// How long the name of a commit may be.
+/// The allowed length of a commit's name.
 const SHA_CHARACTERS: std::ops::RangeInclusive<usize> = 4..=64;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -45,7 +45,7 @@ impl From<GitError> for Failure {
     }
 }
 
-/// What git's routes read; unlike files they may be named by a path that begins at the server's own folder.
+/// Returns the path that a request names. Unlike in the file routes, it may be relative to the server's own folder.
 async fn path(scope: &Scope, params: &Params) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(params.required("path")?);
     let path = std::path::absolute(&path).map_err(|_| Failure::bad("path cannot be read"))?;
@@ -56,7 +56,7 @@ async fn changes(scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
     let folder = path(&scope, &params).await?;
     match Repository::at(&folder).await {
         Ok(repository) => Ok(Json(changes::since(&repository, params.get("ref")).await?.to_json())),
-        // A folder that is no repository has no changes.
+        // A folder outside a repository has no changes.
         Err(GitError::NoRepository(_)) => Ok(Json(json!([]))),
         Err(error) => Err(error.into()),
     }
@@ -79,7 +79,7 @@ async fn commits(scope: Scope, params: Params) -> Result<Json<Value>, Failure> {
     let limit = params.number("limit", 1, COMMITS_MAX, COMMITS)? as usize;
     match Repository::at(&path(&scope, &params).await?).await {
         Ok(repository) => Ok(Json(commits::newest(&repository, limit).await?)),
-        // A folder that is no repository has no commits.
+        // A folder outside a repository has no commits.
         Err(GitError::NoRepository(_)) => Ok(Json(json!({"commits": [], "has_more": false}))),
         Err(error) => Err(error.into()),
     }
@@ -99,23 +99,23 @@ async fn commit_changes(scope: Scope, steps: Steps, params: Params) -> Result<Js
     }
 }
 
-/// Makes a repository of a folder that is in none. Without git, or where it refuses, the folder stays as it is.
+/// Makes a repository of a folder that is in no repository. If git is missing or fails, the folder is not changed.
 pub(super) async fn ensure_repository(folder: &std::path::Path) {
     if let Err(GitError::NoRepository(_)) = Repository::at(folder).await {
-        let _stays_as_it_is = run::init(folder).await;
+        let _unchanged = run::init(folder).await;
     }
 }
 
-/// The top folder of the repository that a folder is in.
+/// Returns the top folder of the repository that a folder is in.
 pub(super) async fn top(folder: &std::path::Path) -> Option<PathBuf> {
     let repository = Repository::at(folder).await.ok()?;
     repository.text(&["rev-parse", "--show-toplevel"]).await.ok().map(PathBuf::from)
 }
 
-/// Adds a worktree at `place`, detached at a commit; HEAD's where none is named. False where there is no commit.
+/// Adds a worktree at `place`, detached at the named commit or at HEAD. Returns false if the repository has no commit.
 ///
 /// # Errors
-/// Git's words.
+/// The text of git's error.
 pub(super) async fn add_worktree(
     top: &std::path::Path,
     place: &std::path::Path,
@@ -137,19 +137,19 @@ pub(super) async fn add_worktree(
     add.await.map_err(|error: GitError| error.to_string())
 }
 
-/// Takes a worktree away with everything in it.
+/// Removes a worktree and everything in it.
 pub(super) async fn remove_worktree(worktree: &std::path::Path) {
     if let Ok(repository) = Repository::at(worktree).await {
-        // What stays is in nobody's way.
-        let _stays =
+        // A worktree that remains does no harm.
+        let _remains =
             repository.bytes(&["worktree", "remove", "--force", "--", &worktree.to_string_lossy()]).await;
     }
 }
 
-/// What was changed in a folder since a commit, as a patch.
+/// Returns the changes in a folder since a commit, as a patch.
 ///
 /// # Errors
-/// 400 where it is in no repository, or there is no such commit.
+/// 400 if the folder is in no repository, or there is no such commit.
 pub(super) async fn delta(
     folder: &std::path::Path,
     base: Option<&str>,
@@ -158,33 +158,33 @@ pub(super) async fn delta(
     Ok(delta::since(folder, base, excluded).await?)
 }
 
-/// Headers that tell where the repository in a folder stands; none where it cannot be looked at.
+/// Returns headers that describe the state of the repository in a folder. There are none if it cannot be read.
 pub(super) async fn described(folder: &std::path::Path) -> Vec<(&'static str, String)> {
     let Ok(repository) = Repository::at(folder).await else { return Vec::new() };
-    let mut told = vec![("x-archive-repo-root", percent::encoded(&folder.to_string_lossy()))];
-    let questions: [(&'static str, &[&str]); 3] = [
+    let mut headers = vec![("x-archive-repo-root", percent::encoded(&folder.to_string_lossy()))];
+    let queries: [(&'static str, &[&str]); 3] = [
         ("x-archive-branch", &["symbolic-ref", "--quiet", "--short", "HEAD"]),
         ("x-archive-head-commit", &["rev-parse", "--verify", "--quiet", "HEAD"]),
         ("x-archive-repo-remote", &["config", "--get", "remote.origin.url"]),
     ];
-    for (name, question) in questions {
-        let answer = repository.text(question).await;
-        // A HEAD that is no branch's is said to be none.
+    for (name, query) in queries {
+        let answer = repository.text(query).await;
+        // If HEAD is detached, the header has the value `DETACHED`.
         let answer = if name == "x-archive-branch" { answer.or(Ok("DETACHED".to_owned())) } else { answer };
         if let Ok::<_, GitError>(answer) = answer {
-            told.push((name, percent::encoded(&without_credentials(&answer))));
+            headers.push((name, percent::encoded(&without_credentials(&answer))));
         }
     }
-    told
+    headers
 }
 
-/// An address without what may stand between its scheme and its host.
+/// Returns an address without the user name and the password before its host, and without its query and fragment.
 fn without_credentials(address: &str) -> String {
     match address.split_once("://") {
         Some((scheme, rest)) => {
             let end = rest.find('/').unwrap_or(rest.len());
             let host = rest[..end].rsplit_once('@').map_or(&rest[..end], |(_, host)| host);
-            // What follows a question mark or a hash can hold a token as well.
+            // The query and the fragment can contain a token, too.
             let path = rest[end..].split(['?', '#']).next().unwrap_or_default();
             format!("{scheme}://{}{path}", host.split(['?', '#']).next().unwrap_or_default())
         }
@@ -197,9 +197,9 @@ mod tests {
     use super::without_credentials;
 
     #[test]
-    fn an_address_is_told_without_its_token() {
-        let told = without_credentials("https://x-access-token:T@github.com/a/b@c.git");
-        assert_eq!(told, "https://github.com/a/b@c.git");
+    fn an_address_is_shown_without_its_token() {
+        let shown = without_credentials("https://x-access-token:T@github.com/a/b@c.git");
+        assert_eq!(shown, "https://github.com/a/b@c.git");
         assert_eq!(without_credentials("git@github.com:a/b.git"), "git@github.com:a/b.git");
         assert_eq!(without_credentials("https://u:p@h"), "https://h");
         assert_eq!(without_credentials("https://h/a.git?token=T"), "https://h/a.git");

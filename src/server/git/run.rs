@@ -1,4 +1,4 @@
-//! Running git, in one repository, without a shell, without a question to anybody, and not for ever.
+//! Runs git in one repository: without a shell, without prompts, and with a timeout.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,42 +11,42 @@ use crate::untrusted;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The most that git may print: the patch of a large workspace.
+/// The maximum output of git; enough for the patch of a large workspace.
 const OUTPUT_BYTES_MAX: u64 = 256 << 20;
 
-/// How much of its complaints is kept.
+/// How much of git's error output is kept.
 const COMPLAINT_BYTES_MAX: u64 = 64 << 10;
 
-/// Why git did not answer.
+/// The reason why git gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GitError {
     /// The folder is in no repository, or there is no such folder.
     #[error("not a git repository: {0}")]
     NoRepository(String),
-    /// What says there which files are left out is no regular file, or too long: git would wait for it.
-    #[error("what git leaves out cannot be read: {0}")]
+    /// A file of git's ignore rules is not a regular file, or is too long. Git could wait for it forever.
+    #[error("git's ignore rules cannot be read: {0}")]
     Rules(String),
-    /// Git refused; its own words.
+    /// Git failed: git's own error text.
     #[error("git failed: {0}")]
     Refused(String),
-    /// What is asked for cannot be a name in git.
+    /// The given text is not the name of a commit.
     #[error("not a valid reference: {0:?}")]
     Reference(String),
-    /// It is not there, neither now nor before.
+    /// The file does not exist, neither now nor before.
     #[error("File does not exist: {0}")]
     NoFile(String),
-    /// It is too large to be shown.
+    /// The file is too large to be shown.
     #[error("File too large for git diff: {bytes} bytes (max: {max} bytes)")]
     TooLarge {
-        /// Its size.
+        /// The size of the file.
         bytes: u64,
-        /// The most that is shown.
+        /// The maximum size of a file that is shown.
         max: u64,
     },
-    /// It prints more than is taken.
+    /// Git printed more than the maximum.
     #[error("git printed more than {OUTPUT_BYTES_MAX} bytes")]
     Long,
-    /// It took too long.
+    /// Git took too long.
     #[error("git did not answer within {} seconds", PATIENCE.as_secs())]
     Late,
     /// Git cannot be started.
@@ -58,12 +58,12 @@ pub(super) enum GitError {
 pub(super) struct Repository {
     folder: PathBuf,
     git: Git,
-    /// Another index than its own.
+    /// The index to use instead of the repository's own.
     index: Option<PathBuf>,
 }
 
 impl Repository {
-    /// The repository that the folder is in.
+    /// Returns the repository that the folder is in.
     pub async fn at(folder: &Path) -> Result<Self, GitError> {
         let none = || GitError::NoRepository(folder.display().to_string());
         if !tokio::fs::metadata(folder).await.is_ok_and(|found| found.is_dir()) {
@@ -87,12 +87,12 @@ impl Repository {
         Ok(Self { folder: folder.to_path_buf(), git, index: None })
     }
 
-    /// The same with another index.
+    /// Returns the same repository with another index.
     pub fn with_index(&self, index: &Path) -> Self {
         Self { folder: self.folder.clone(), git: self.git.clone(), index: Some(index.to_path_buf()) }
     }
 
-    /// What git prints.
+    /// Runs git and returns its output.
     pub async fn bytes(&self, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
         let mut git = self.git.command(&self.folder, arguments);
         git.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -116,12 +116,12 @@ impl Repository {
         Err(GitError::Refused(String::from_utf8_lossy(&complaint).trim().to_owned()))
     }
 
-    /// What git prints, as text without the white space around it.
+    /// Runs git and returns its output as text, without white space at both ends.
     pub async fn text(&self, arguments: &[&str]) -> Result<String, GitError> {
         Ok(String::from_utf8_lossy(&self.bytes(arguments).await?).trim().to_owned())
     }
 
-    /// The commit that a name means; `None` where there is none.
+    /// Returns the commit that a name refers to; `None` if there is no such commit.
     pub async fn commit(&self, name: &str) -> Result<Option<String>, GitError> {
         if name.starts_with('-') || name.is_empty() {
             return Err(GitError::Reference(name.to_owned()));
@@ -134,16 +134,16 @@ impl Repository {
     }
 }
 
-/// Makes a repository in a folder; nothing is committed.
+/// Makes a repository in a folder, without a commit.
 pub(super) async fn init(folder: &Path) -> Result<(), GitError> {
     Repository::of(folder).await?.bytes(&["init", "--quiet"]).await.map(|_| ())
 }
 
-/// What comes, up to the bound and a byte more; then the pipe is closed, and whoever writes to it ends.
+/// Reads a pipe up to the limit and one byte more. The pipe is closed then, which ends a process that writes to it.
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes_max: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
-        // A pipe that breaks has said all it will.
+        // After an error, no more output comes.
         let _broken = pipe.take(bytes_max + 1).read_to_end(&mut bytes).await;
     }
     bytes

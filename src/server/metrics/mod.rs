@@ -1,7 +1,7 @@
-//! What the server counts, and `/metrics`, where Prometheus reads it.
+//! The server's metrics, and `/metrics`, where Prometheus reads them.
 //!
-//! Requests are counted and timed by route, never by path, so that there are as many series as routes. What the file
-//! and this process hold is looked up when somebody asks. Source of the text: Prometheus' exposition format 0.0.4.
+//! Requests are counted and timed by route, never by path, so that the number of series is limited. The values of the
+//! file and of this process are read for each request. Source of the text: Prometheus' exposition format 0.0.4.
 
 mod request;
 mod text;
@@ -22,14 +22,14 @@ use super::auth;
 use super::failure::Failure;
 use crate::store::ConversationFilter;
 
-/// The route under which what no route fits is counted.
+/// The route under which requests are counted that match no route.
 const NO_ROUTE: &str = "none";
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/metrics", get(show))
 }
 
-/// Counts a request and how long it took until its answer began.
+/// Counts a request and measures the time until its answer began.
 pub(super) async fn measure(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = request.method().clone();
@@ -40,8 +40,8 @@ pub(super) async fn measure(State(app): State<Arc<App>>, request: Request, next:
     response
 }
 
-/// Whether a caller may see the figures: as everywhere, or with the key as a bearer's token, which is what Prometheus
-/// has a setting for.
+/// Returns whether a client may read the metrics. The key may be sent as everywhere else, or as a bearer token, because
+/// Prometheus has a setting for that.
 fn may(app: &App, headers: &HeaderMap) -> bool {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
@@ -60,7 +60,7 @@ async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Respons
         .into_response())
 }
 
-/// What the file holds.
+/// Writes the metrics of the file.
 async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
     let (head, conversations, path, log) = app
         .ask(|store| {
@@ -102,7 +102,7 @@ async fn file(app: &App, text: &mut Text) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What this process does.
+/// Writes the metrics of this process.
 fn process(app: &App, text: &mut Text) {
     let counts = app.store().counts();
     text.one(
@@ -114,7 +114,7 @@ fn process(app: &App, text: &mut Text) {
     text.one(
         "annals_commits_total",
         Kind::Counter,
-        "Transactions that took them; several share one.",
+        "Transactions that committed these appends; several appends share one.",
         counts.commits,
     );
     let sessions = app.sessions();
@@ -122,7 +122,7 @@ fn process(app: &App, text: &mut Text) {
     text.one(
         "annals_conversations_open",
         Kind::Gauge,
-        "Conversations that are open here.",
+        "Conversations that are open in this process.",
         sessions.count() as u64,
     );
     text.one("annals_runs", Kind::Gauge, "Conversations that run now.", running as u64);

@@ -1,4 +1,4 @@
-//! Requests by route: how many, how they ended, how long they took.
+//! The number, the statuses and the durations of requests, by route.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use super::text::{Kind, Text};
 /// Upper bounds of the buckets, in seconds.
 const BOUNDS: [f64; 13] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
-/// The methods that are told apart; whatever else somebody makes up is one.
+/// The methods that are counted separately. All other methods are counted as one.
 const METHODS: [&str; 7] = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"];
 const OTHER_METHOD: &str = "OTHER";
 
@@ -23,13 +23,13 @@ pub(in crate::server) struct Metrics(Mutex<BTreeMap<String, BTreeMap<&'static st
 #[derive(Default)]
 struct Series {
     statuses: BTreeMap<u16, u64>,
-    /// One more than there are bounds: what took longer than any.
+    /// One bucket for each bound, and one for requests that took longer than all bounds.
     buckets: [u64; BOUNDS.len() + 1],
     seconds: f64,
 }
 
 impl Metrics {
-    /// Counts a request that was answered.
+    /// Counts an answered request.
     pub fn count(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
         let method = METHODS.into_iter().find(|known| *known == method.as_str()).unwrap_or(OTHER_METHOD);
         let seconds = took.as_secs_f64();
@@ -45,7 +45,7 @@ impl Metrics {
         series.seconds += seconds;
     }
 
-    /// Writes what was counted.
+    /// Writes the counts.
     pub(super) fn write(&self, text: &mut Text) {
         let routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let all = || {
@@ -86,12 +86,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_add_up_and_made_up_methods_are_one() {
+    fn buckets_are_cumulative_and_unknown_methods_are_counted_as_one() {
         let metrics = Metrics::default();
-        let made_up = Method::from_bytes(b"FROBNICATE").unwrap();
+        let unknown = Method::from_bytes(b"FROBNICATE").unwrap();
         metrics.count("/a/{id}", &Method::GET, StatusCode::OK, Duration::from_millis(1));
         metrics.count("/a/{id}", &Method::GET, StatusCode::NOT_FOUND, Duration::from_secs(100));
-        metrics.count("/a/{id}", &made_up, StatusCode::METHOD_NOT_ALLOWED, Duration::ZERO);
+        metrics.count("/a/{id}", &unknown, StatusCode::METHOD_NOT_ALLOWED, Duration::ZERO);
         let mut text = Text::default();
         metrics.write(&mut text);
         let text = text.into_string();
@@ -106,7 +106,7 @@ mod tests {
             r#"annals_http_request_seconds_sum{method="GET",route="/a/{id}"} 100.001"#,
             r#"annals_http_request_seconds_count{method="GET",route="/a/{id}"} 2"#,
         ] {
-            assert!(text.lines().any(|there| there == line), "{line} is not in\n{text}");
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
     }
 }

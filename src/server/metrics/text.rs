@@ -1,24 +1,24 @@
-//! Figures as Prometheus reads them.
+//! Metrics in Prometheus' text format.
 
 use std::fmt::Write as _;
 
-/// What kind of figure one is.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Only grows while the process lives.
+    /// Only grows while the process runs.
     Counter,
     /// Goes up and down.
     Gauge,
-    /// Counts by size.
+    /// Counts values by size.
     Histogram,
 }
 
-/// Figures as Prometheus reads them.
+/// Metrics in Prometheus' text format.
 #[derive(Default)]
 pub(super) struct Text(String);
 
 impl Text {
-    /// What the figure of that name is; its lines follow.
+    /// Writes the description and the kind of a metric. Its lines must follow.
     pub fn head(&mut self, name: &str, kind: Kind, what: &str) {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -28,7 +28,7 @@ impl Text {
         self.put(format_args!("# HELP {name} {what}\n# TYPE {name} {kind}\n"));
     }
 
-    /// A figure under some labels.
+    /// Writes one line of a metric, with its labels.
     pub fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         self.put(format_args!("{name}"));
         for (number, (label, text)) in labels.iter().enumerate() {
@@ -40,18 +40,18 @@ impl Text {
         self.put(format_args!("{end} {value}\n"));
     }
 
-    /// A whole number without labels.
+    /// Writes a metric that is a whole number without labels.
     pub fn one(&mut self, name: &str, kind: Kind, what: &str, value: u64) {
         self.real(name, kind, what, value as f64);
     }
 
-    /// A number without labels.
+    /// Writes a metric that is a number without labels.
     pub fn real(&mut self, name: &str, kind: Kind, what: &str, value: f64) {
         self.head(name, kind, what);
         self.line(name, &[], value);
     }
 
-    /// All of it.
+    /// Returns the whole text.
     pub fn into_string(self) -> String {
         self.0
     }

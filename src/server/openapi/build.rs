@@ -1,4 +1,4 @@
-//! The document, made of the list of operations and the schemas.
+//! Builds the document from the list of operations and the schemas.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ const DESCRIPTION: &str = "Conversations of agents, kept as append-only logs: th
      what Annals adds to it. Live streams are WebSockets: /sockets/events/{conversation_id} and \
      /sockets/session/{conversation_id}?after_seq=n.";
 
-/// The document as the server sends it (OpenAPI 3.1.0).
+/// Returns the document (OpenAPI 3.1.0).
 pub(super) fn document() -> Value {
     let mut paths = Map::new();
     let mut tags: Vec<Value> = Vec::new();
@@ -36,9 +36,9 @@ pub(super) fn document() -> Value {
     })
 }
 
-/// The schemas by name.
+/// Returns the schemas by name.
 pub(super) fn schemas() -> Value {
-    serde_json::from_str(SCHEMAS).expect("a test reads the file")
+    serde_json::from_str(SCHEMAS).expect("a test checks that the file is valid")
 }
 
 fn described(group: &Group, operation: &Operation) -> Value {
@@ -76,17 +76,17 @@ fn described(group: &Group, operation: &Operation) -> Value {
     value
 }
 
-/// Whether a key is asked for where the server has some.
+/// Returns whether the operation needs a key if the server has keys.
 fn needs_key(operation: &Operation) -> bool {
     operation.path.starts_with("/api/") || operation.path == "/metrics"
 }
 
-/// The names in the braces of a path.
+/// Returns the names in the braces of a path.
 fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('{').skip(1).filter_map(|part| part.split('}').next())
 }
 
-/// One word for an operation, for programs that are written from the document.
+/// Returns the identifier of an operation, for programs that are generated from the document.
 fn id(operation: &Operation) -> String {
     let mut id = operation.method.to_lowercase();
     for part in operation.path.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
@@ -134,8 +134,8 @@ fn responses(operation: &Operation) -> Value {
     match operation.answer {
         Answer::Json(schema) => add(200, "Done", &[("application/json", reference(schema))]),
         Answer::Made(schema) => {
-            add(200, "It was there already", &[("application/json", reference(schema))]);
-            add(201, "Made", &[("application/json", reference(schema))]);
+            add(200, "It already existed", &[("application/json", reference(schema))]);
+            add(201, "Created", &[("application/json", reference(schema))]);
         }
         Answer::Or(schema, other) => {
             let content = [("application/json", reference(schema)), ("text/csv", bytes()), (other, bytes())];
@@ -145,13 +145,14 @@ fn responses(operation: &Operation) -> Value {
     }
     let mut refuse = |status: u16| {
         let (what, schema) = match status {
-            400 => ("It cannot be done so", "Refusal"),
+            400 => ("The request cannot be fulfilled in this form", "Refusal"),
             401 => ("The session key is missing or wrong", "Refusal"),
-            404 => ("There is no such thing", "Refusal"),
-            409 => ("Something else is the case", "Refusal"),
-            413 => ("It is too large", "Refusal"),
-            429 => ("Too much is under way", "Refusal"),
-            _ => ("The request does not have the right shape", "Invalid"),
+            404 => ("Not found", "Refusal"),
+            409 => ("The request conflicts with the current state", "Refusal"),
+            413 => ("The request is too large", "Refusal"),
+            429 => ("Too many requests or runs are active", "Refusal"),
+            501 => ("This server does not have the operation", "Refusal"),
+            _ => ("The request does not match its schema", "Invalid"),
         };
         add(status, what, &[("application/json", reference(schema))]);
     };

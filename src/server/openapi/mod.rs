@@ -1,9 +1,9 @@
-//! What the server can be asked: one list of operations, and what is made of it.
+//! The list of the server's operations, and everything that is generated from it.
 //!
-//! The list (`list/`) has every operation of the reference and every one of Annals. Of it are made the document at
-//! `/openapi.json` (which clients of the reference read, too), the page at `/docs`, the answers to what is left out, and
-//! the table in `docs/api.md`. Tests hold it to the router: what is served is in the list, and what the list says to be
-//! served is served.
+//! The list (`list/`) contains every operation of the reference and every operation of Annals. The document at
+//! `/openapi.json` (which clients of the reference also read), the page at `/docs`, the answers for omitted operations
+//! and the table in `docs/api.md` are generated from it. A test compares the list with the router: the list must mark
+//! exactly the served operations as served.
 
 mod absent;
 mod build;
@@ -22,18 +22,18 @@ use axum::routing::get;
 
 use super::App;
 
-/// The document never changes while the program runs.
+/// The document. It never changes while the program runs.
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| build::document().to_string());
 
 const PAGE: &str = include_str!("page.html");
 const PROGRAM: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 
-/// The page may run its own program, look as its own sheet says, and ask this server; nothing else.
+/// The page may only run its own program, use its own style sheet and send requests to this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'";
 
-/// Nobody needs a key for these, as with the reference.
+/// The routes of the document and the page. They need no key, as in the reference.
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/openapi.json", get(|| async { sent("application/json", DOCUMENT.as_str()) }))

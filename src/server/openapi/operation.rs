@@ -1,9 +1,9 @@
-//! What one operation is: its method and path, what it takes, what it answers, and how it stands to the reference.
+//! The description of an operation: its method and path, its input, its answer, and its relation to the reference.
 
 /// An operation of the interface.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operation {
-    /// In capitals.
+    /// In capital letters.
     pub method: &'static str,
     /// With its parameters in braces.
     pub path: &'static str,
@@ -12,7 +12,7 @@ pub(super) struct Operation {
     pub query: &'static [Parameter],
     pub body: Body,
     pub answer: Answer,
-    /// Refusals besides those that all have.
+    /// Statuses of refusals, in addition to those that all operations have.
     pub refusals: &'static [u16],
     pub standing: Standing,
 }
@@ -33,58 +33,58 @@ pub(super) struct Parameter {
     pub is_required: bool,
 }
 
-/// What a parameter may be.
+/// The type of a parameter.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     Text,
-    /// A text; given several times for several.
+    /// A text that may be given several times.
     Texts,
     Flag,
-    /// From, to, and what it is where it is not given.
+    /// A whole number: the minimum, the maximum and the default.
     Number(u64, u64, u64),
     /// A whole number of 0 or more.
     Place,
     Time,
-    /// One of these.
+    /// One of these words.
     Word(&'static [&'static str]),
 }
 
-/// What a request carries: the name of a schema.
+/// The body of a request. The text is the name of a schema.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Body {
     None,
     Json(&'static str),
-    /// It may be left out.
+    /// JSON that may be left out.
     Optional(&'static str),
     /// A form with one file.
     File,
 }
 
-/// What a request is answered with where all is well.
+/// The answer to a successful request.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Answer {
-    /// A schema by name.
+    /// JSON with the named schema.
     Json(&'static str),
-    /// A new thing: 201.
+    /// A new object (201), or the existing one (200).
     Made(&'static str),
-    /// JSON, or a text of another type where it is asked for.
+    /// JSON, or a text of another type if the client asks for it.
     Or(&'static str, &'static str),
-    /// A text, or bytes, of a type.
+    /// A text or bytes of the given type.
     Text(&'static str),
 }
 
-/// How an operation stands to the reference's.
+/// The relation of an operation to the reference's operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// As there.
+    /// The same as in the reference.
     Same,
-    /// As there, and in what it is better.
+    /// The same as in the reference, with the given improvement.
     Better(&'static str),
-    /// Not there: Annals' own.
+    /// Not in the reference: Annals' own.
     Own,
-    /// Not here, and why: 501.
+    /// Not served, for the given reason: 501.
     Absent(&'static str),
-    /// Not here, as the reference has it where it is set up like this server: 404, in which words.
+    /// Answered with 404 and the given text, like a reference server with the same configuration.
     NotFound(&'static str),
 }
 
@@ -166,7 +166,7 @@ impl Operation {
         Self { standing: Standing::NotFound(why), ..self }
     }
 
-    /// The schemas that it names.
+    /// Returns the names of the schemas that it uses.
     #[cfg(test)]
     pub fn schemas(&self) -> impl Iterator<Item = &'static str> {
         let taken = match self.body {
@@ -180,18 +180,18 @@ impl Operation {
         taken.into_iter().chain(answered)
     }
 
-    /// Whether this server has it.
+    /// Returns whether this server has the operation.
     pub const fn is_served(&self) -> bool {
         !matches!(self.standing, Standing::Absent(_) | Standing::NotFound(_))
     }
 }
 
-/// A parameter that may be left out.
+/// Makes an optional parameter.
 pub(super) const fn may(name: &'static str, kind: Kind, what: &'static str) -> Parameter {
     Parameter { name, kind, what, is_required: false }
 }
 
-/// A parameter that has to be there.
+/// Makes a required parameter.
 pub(super) const fn must(name: &'static str, kind: Kind, what: &'static str) -> Parameter {
     Parameter { name, kind, what, is_required: true }
 }

@@ -1,4 +1,4 @@
-//! The list is held to the router, the document to its own schemas, and `docs/api.md` to the list.
+//! Compares the list with the router, the document with its own schemas, and `docs/api.md` with the list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,22 +11,22 @@ use super::{build, list};
 use crate::server::{App, Config, router};
 use crate::store::{Options, Store};
 
-/// The methods and paths of the router. It has no way to be asked for them but what it shows of itself.
+/// Returns the methods and paths of the router. They are read from its debug output, because it has no other way to
+/// list them.
 async fn served() -> BTreeSet<(String, String)> {
     let store = Store::in_memory(&Options::default()).unwrap();
     let app = Arc::new(App::new(store, Config::default()).unwrap());
     let shown = format!("{:?}", router(app));
-    let (routes, paths) =
-        shown.split_once("Node { paths: {").expect("the router shows itself in another way");
+    let (routes, paths) = shown.split_once("Node { paths: {").expect("the router has another debug output");
     let mut by_route = BTreeMap::new();
     for part in paths.split("RouteId(").skip(1) {
         let (id, rest) = part.split_once(')').unwrap();
         if let Some(path) = rest.strip_prefix(": \"") {
-            // The router of the fallback counts from 0 again, behind.
+            // The fallback's router comes later, and counts from 0 again.
             by_route.entry(id.to_owned()).or_insert_with(|| path.split('"').next().unwrap().to_owned());
         }
     }
-    assert!(by_route.len() > 50, "the router shows itself in another way");
+    assert!(by_route.len() > 50, "the router has another debug output");
     let mut served = BTreeSet::new();
     for part in routes.split("RouteId(").skip(1) {
         let Some((id, rest)) = part.split_once("): MethodRouter(MethodRouter { ") else { continue };
@@ -36,11 +36,11 @@ async fn served() -> BTreeSet<(String, String)> {
             }
         }
     }
-    // Sockets are told in words, and what no route fits is no operation.
+    // Sockets are not operations. The document describes them in words.
     served.retain(|(_, path)| !path.starts_with("/sockets/"));
     let mut served: BTreeSet<_> =
         served.into_iter().map(|(method, path)| (method, path.replace("{*", "{"))).collect();
-    // The same with a stroke at the end is the same.
+    // A path with a slash at its end is the same operation as the path without it.
     let all = served.clone();
     served.retain(|(method, path)| {
         path.strip_suffix('/').is_none_or(|path| !all.contains(&(method.clone(), path.to_owned())))
@@ -49,20 +49,20 @@ async fn served() -> BTreeSet<(String, String)> {
 }
 
 #[tokio::test]
-async fn what_is_served_is_told_and_what_is_told_is_served() {
-    let told: BTreeSet<(String, String)> = list::all()
+async fn the_list_and_the_router_have_the_same_operations() {
+    let listed: BTreeSet<(String, String)> = list::all()
         .filter(|(_, operation)| operation.is_served())
         .map(|(_, operation)| (operation.method.to_owned(), operation.path.to_owned()))
         .collect();
     let served = served().await;
-    let untold: Vec<_> = served.difference(&told).collect();
-    assert!(untold.is_empty(), "served, but not so in src/server/openapi/list/: {untold:#?}");
-    let unserved: Vec<_> = told.difference(&served).collect();
+    let unlisted: Vec<_> = served.difference(&listed).collect();
+    assert!(unlisted.is_empty(), "served, but not so in src/server/openapi/list/: {unlisted:#?}");
+    let unserved: Vec<_> = listed.difference(&served).collect();
     assert!(unserved.is_empty(), "in src/server/openapi/list/, but no route: {unserved:#?}");
 }
 
 #[test]
-fn every_operation_is_told_once() {
+fn every_operation_is_listed_once() {
     let mut seen = BTreeSet::new();
     for (_, operation) in list::all() {
         assert!(seen.insert((operation.method, operation.path)), "{} {}", operation.method, operation.path);
@@ -72,7 +72,7 @@ fn every_operation_is_told_once() {
     assert_eq!(reference.count(), 177 + 2);
 }
 
-/// Every schema that a value refers to.
+/// Collects the schemas that a value refers to.
 fn references<'v>(value: &'v Value, found: &mut BTreeSet<&'v str>) {
     match value {
         Value::Object(members) => {
@@ -85,7 +85,7 @@ fn references<'v>(value: &'v Value, found: &mut BTreeSet<&'v str>) {
 }
 
 #[test]
-fn the_document_refers_to_what_it_has_and_names_operations_apart() {
+fn the_document_has_all_schemas_that_it_refers_to_and_unique_operation_ids() {
     let document = build::document();
     let mut found = BTreeSet::new();
     references(&document, &mut found);
@@ -94,7 +94,7 @@ fn the_document_refers_to_what_it_has_and_names_operations_apart() {
         let name = reference.strip_prefix("#/components/schemas/").unwrap();
         assert!(schemas.get(name).is_some(), "there is no schema {name}");
     }
-    // Those of operations that are not served yet, too.
+    // The schemas of operations that are not served must exist, too.
     for (_, operation) in list::all() {
         for name in operation.schemas() {
             assert!(
@@ -116,7 +116,7 @@ fn the_document_refers_to_what_it_has_and_names_operations_apart() {
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "two operations have one id");
 }
 
-/// The table of `docs/api.md`.
+/// Returns the table of `docs/api.md`.
 fn table() -> String {
     let mut text = String::new();
     let mut group_name = "";
@@ -144,9 +144,9 @@ fn table() -> String {
     text
 }
 
-/// `UPDATE_GOLDEN=1 cargo test` writes the table anew; the diff is read in review.
+/// `UPDATE_GOLDEN=1 cargo test` rewrites the table. The difference is checked in the review.
 #[test]
-fn the_documentation_is_what_the_list_says() {
+fn the_documentation_has_the_table_of_the_list() {
     const BEGIN: &str =
         "<!-- Written by the program from src/server/openapi/list: a test holds it to that. -->\n";
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/api.md");
@@ -158,6 +158,6 @@ fn the_documentation_is_what_the_list_says() {
     }
     assert!(
         std::fs::read_to_string(path).unwrap() == wanted,
-        "docs/api.md is not what the list says: UPDATE_GOLDEN=1"
+        "docs/api.md differs from the list: update it with UPDATE_GOLDEN=1"
     );
 }

@@ -1,4 +1,4 @@
-//! The settings as they are kept: `settings.json`, in the reference's shape, secrets sealed where there is a key.
+//! The stored settings: `settings.json`, in the reference's shape. Secrets are sealed if there is a key.
 
 use std::sync::Arc;
 
@@ -16,25 +16,26 @@ use crate::server::shape;
 
 const FILE: &str = "settings.json";
 
-/// The version of the file that is written; the reference's of 1.58.
+/// The version of the written file. The reference's 1.58 writes the same.
 const VERSION: u64 = 1;
-/// The settings, secrets as they are.
+
+/// The settings, with secrets in plain text.
 #[derive(Debug, Clone)]
 pub(in crate::server) struct Document(Map<String, Value>);
 
 impl Document {
-    /// What is kept, or what holds where nothing is.
+    /// Reads the stored settings, with defaults for missing ones.
     ///
     /// # Errors
-    /// 500 where the file cannot be read.
+    /// 500 if the file cannot be read.
     pub async fn load(app: &Arc<App>) -> Result<Self, Failure> {
         Ok(Self::opened(keep::read(app, FILE).await?, app.config().cipher.as_ref()))
     }
 
-    /// Changes what is kept; what it is then.
+    /// Changes the stored settings. Returns the new settings.
     ///
     /// # Errors
-    /// What `change` refuses, and 500 where the file cannot be read or written.
+    /// The errors of `change`; 500 if the file cannot be read or written.
     pub async fn change(
         app: &Arc<App>,
         change: impl FnOnce(&mut Self) -> Result<(), Failure> + Send + 'static,
@@ -62,10 +63,10 @@ impl Document {
             *settings = in_form(settings, Form::Open(cipher));
         }
         if let Some(settings) = members.get_mut("agent_settings") {
-            // What cannot be raised to this version is shown as it is.
-            let mut raised = settings.clone();
-            if launch::check_settings(&mut raised, &["agent_settings"]).is_ok() {
-                *settings = raised;
+            // Settings that cannot be migrated to this version are shown as they are.
+            let mut migrated = settings.clone();
+            if launch::check_settings(&mut migrated, &["agent_settings"]).is_ok() {
+                *settings = migrated;
             }
         }
         if let Some(settings) = members.get_mut("conversation_settings") {
@@ -74,7 +75,7 @@ impl Document {
         Self(members)
     }
 
-    /// The answer of the route.
+    /// Returns the response body of the route.
     pub fn to_json(&self, exposure: Exposure<'_>) -> Value {
         let settings = self.get("agent_settings");
         let shown = match exposure.form(Form::Redacted) {
@@ -94,51 +95,51 @@ impl Document {
         })
     }
 
-    /// The profile that was activated last.
+    /// Returns the profile that was activated last.
     pub fn active_profile(&self) -> Value {
         self.get("active_profile").clone()
     }
 
-    /// Another name for the active profile, where it is that one; none where it is gone.
+    /// Renames the active profile if its name is `old`. If `new` is `None`, no profile is active afterwards.
     ///
     /// # Errors
-    /// None; the shape is that of a change.
+    /// None. It returns a `Result` so that it can be used in [`Document::change`].
     pub fn rename_active(&mut self, old: &str, new: Option<&str>) -> Result<(), Failure> {
-        if self.get("active_profile").as_str() == Some(own_name(old)) {
-            self.0.insert("active_profile".to_owned(), new.map(own_name).into());
+        if self.get("active_profile").as_str() == Some(profile_name(old)) {
+            self.0.insert("active_profile".to_owned(), new.map(profile_name).into());
         }
         Ok(())
     }
 
-    /// Lets a profile's model be the agent's.
+    /// Activates a profile and makes its model the agent's model.
     ///
     /// # Errors
-    /// None; the shape is that of a change.
+    /// None. It returns a `Result` so that it can be used in [`Document::change`].
     pub fn activate(&mut self, profile: &str, llm: Value) -> Result<(), Failure> {
-        self.0.insert("active_profile".to_owned(), own_name(profile).into());
+        self.0.insert("active_profile".to_owned(), profile_name(profile).into());
         if let Some(settings) = self.0.get_mut("agent_settings").and_then(Value::as_object_mut) {
             settings.insert("llm".to_owned(), llm);
         }
         Ok(())
     }
 
-    /// Merges a part with what differs: objects within objects, null takes an entry away. Settings of another kind of
-    /// agent begin afresh, and so do those of another kind of condenser.
+    /// Merges a diff into a part of the settings. Objects are merged recursively; null removes a member. If the kind of
+    /// agent changes, the old agent settings are dropped first. If the kind of condenser changes, its old settings are.
     ///
     /// # Errors
-    /// 422 where what comes of it is no settings.
+    /// 422 if the resulting settings are invalid.
     pub fn merge(&mut self, part: &str, diff: &Value) -> Result<(), Failure> {
         let place = self.0.entry(part).or_insert_with(|| json!({}));
-        let turns = |place: &Value, diff: &Value, name: &str| {
+        let changes_kind = |place: &Value, diff: &Value, name: &str| {
             diff.get(name).is_some_and(|kind| !kind.is_null() && place.get(name) != Some(kind))
         };
         match part {
             "agent_settings" => {
-                if turns(place, diff, "agent_kind") {
+                if changes_kind(place, diff, "agent_kind") {
                     *place = json!({});
                 }
                 if let (Some(before), Some(chosen)) = (place.get_mut("condenser"), diff.get("condenser"))
-                    && turns(before, chosen, "condenser_kind")
+                    && changes_kind(before, chosen, "condenser_kind")
                 {
                     let enabled = before.get("enabled").cloned().unwrap_or(Value::Bool(true));
                     *before = json!({ "enabled": enabled });
@@ -148,7 +149,7 @@ impl Document {
                 launch::check_settings(place, &["body", "agent_settings_diff"]).map_err(invalid)
             }
             "conversation_settings" => {
-                // Of the fields themselves none can be taken away.
+                // The top-level fields cannot be removed.
                 for (name, value) in diff.as_object().into_iter().flatten() {
                     if let Some(members) = place.as_object_mut() {
                         merge_into(members.entry(name.clone()).or_insert(Value::Null), value);
@@ -165,27 +166,27 @@ impl Document {
         }
     }
 
-    /// Sets a pointer; null clears it.
+    /// Sets a pointer, such as `active_profile`. Null clears it.
     pub fn point(&mut self, name: &str, value: &Value) {
         self.0.insert(name.to_owned(), value.clone());
     }
 
-    /// What a pointer points at.
+    /// Returns the value of a pointer; `None` if it is not set.
     pub fn pointer(&self, name: &str) -> Option<&str> {
         self.get(name).as_str()
     }
 
-    /// The settings of agents, secrets as they are.
+    /// Returns the agent settings, with secrets in plain text.
     pub fn agent_settings(&self) -> &Value {
         self.get("agent_settings")
     }
 
-    /// The settings of conversations.
+    /// Returns the conversation settings.
     pub fn conversation_settings(&self) -> &Value {
         self.get("conversation_settings")
     }
 
-    /// Settings of agents as they are where nobody chose any, with the servers that are there.
+    /// Resets the agent settings to the defaults. Keeps the MCP servers.
     pub fn reset_agent(&mut self) {
         let servers = self.agent_settings().get("mcp_config").cloned().unwrap_or_else(|| json!({}));
         let mut fresh = shape::default("OpenHandsAgentSettings");
@@ -198,15 +199,15 @@ impl Document {
     }
 }
 
-/// The reference lets a profile be called by its file.
-fn own_name(profile: &str) -> &str {
+/// Returns the name of a profile. Like the reference, it also accepts the name of the profile's file.
+fn profile_name(profile: &str) -> &str {
     profile.strip_suffix(".json").unwrap_or(profile)
 }
 
 fn in_form(settings: &Value, form: Form<'_>) -> Value {
     let text = settings.to_string();
     let shown = Raw::parse(&text).map(|raw| agent(raw, form));
-    // What was a value a moment ago is JSON.
+    // The text was made from a value, so it is valid JSON.
     shown.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
@@ -225,7 +226,7 @@ fn merge_into(place: &mut Value, diff: &Value) {
     }
 }
 
-/// Blank keys are none.
+/// Replaces blank keys by null.
 fn blank_keys(settings: &mut Value) {
     for name in ["api_key", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"] {
         if let Some(key) = settings.pointer_mut(&format!("/llm/{name}"))
@@ -236,7 +237,7 @@ fn blank_keys(settings: &mut Value) {
     }
 }
 
-/// The reference does not say what is wrong: it could be a secret.
+/// Returns an error without details, as the reference does: the details could contain a secret.
 fn invalid(_: Failure) -> Failure {
     Failure::unprocessable("Settings validation failed")
 }
@@ -261,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_merged_and_null_takes_away_within() {
+    fn a_diff_is_merged_and_null_removes_a_member() {
         let mut document = Document::opened(Map::new(), None);
         let diff = json!({"mcp_config": {"a": {"url": "http://a", "headers": {"X": "1", "Y": "2"}}}});
         document.merge("agent_settings", &diff).unwrap();
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_begins_afresh() {
+    fn a_change_of_kind_drops_the_old_settings() {
         let mut document = Document::opened(Map::new(), None);
         document.merge("agent_settings", &json!({"condenser": {"max_size": 300}})).unwrap();
         document.merge("agent_settings", &json!({"condenser": {"condenser_kind": "no_op"}})).unwrap();
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_shown_to_whoever_asks_for_it_only() {
+    fn a_key_is_shown_only_on_request() {
         let cipher = Cipher::new("key", &[]);
         let mut document = Document::opened(Map::new(), Some(&cipher));
         document.merge("agent_settings", &json!({"llm": {"api_key": "sk-123"}})).unwrap();

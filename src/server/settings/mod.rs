@@ -1,4 +1,4 @@
-//! What people set once for all conversations (`api.md` section 9): settings, and secrets by name.
+//! Settings and named secrets that apply to all conversations (`docs/reference/settings.md#settings`).
 
 mod document;
 pub(super) mod secrets;
@@ -43,7 +43,7 @@ async fn change(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, Failure> {
-    // What is changed is answered without secrets, whatever the header says; a wrong word is still one.
+    // The response to a change never contains secrets. An invalid header is rejected all the same.
     let _checked = Exposure::of(&headers, app.config().cipher.as_ref())?;
     let mut members = Value::Object(request::object(&body)?);
     shape::check("SettingsUpdateRequest", &mut members, &["body"])?;
@@ -74,9 +74,9 @@ async fn change(
     if let Some(name) = named("active_meta_profile") {
         meta_profiles::load(&app, name).await?;
     }
-    // A profile that is named lends its model, unless the request brings one.
-    let brings = diffs.iter().any(|(part, diff)| *part == "agent_settings" && diff.get("llm").is_some());
-    let llm = match named("active_profile").filter(|_| !brings) {
+    // The model of the named profile is used, unless the request contains one.
+    let has_llm = diffs.iter().any(|(part, diff)| *part == "agent_settings" && diff.get("llm").is_some());
+    let llm = match named("active_profile").filter(|_| !has_llm) {
         Some(profile) => {
             let settings = app.profiles()?.load(profile, app.config().cipher.as_ref());
             let settings = settings.map_err(profiles::refused)?;
@@ -97,7 +97,7 @@ async fn change(
     Ok(Json(document.await?.to_json(Exposure::Hidden)))
 }
 
-/// The forms that settings are asked for with; the reference's.
+/// The reference's descriptions of the forms in which a client shows the settings.
 static FORMS: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(include_str!("forms.json")).expect("the forms are JSON: a test reads them")
 });

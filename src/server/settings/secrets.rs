@@ -1,4 +1,4 @@
-//! Secrets by name, for whichever conversation looks them up: `secrets.json`, as the reference keeps it.
+//! Named secrets that every conversation can look up: `secrets.json`, in the reference's format.
 
 use std::path::Path as FilePath;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::server::request::{self, Params};
 
 const FILE: &str = "secrets.json";
 
-/// The member of the file that holds them.
+/// The member of the file that holds the secrets.
 const SECRETS: &str = "custom_secrets";
 
 const NAME_CHARACTERS_MAX: usize = 64;
@@ -29,7 +29,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/secrets", get(list).put(put)).route("/secrets/{name}", get(value).delete(delete))
 }
 
-/// A letter first, then letters, digits and underscores: it becomes the name of a variable.
+/// Checks a name: a letter, then letters, digits and underscores. It becomes the name of an environment variable.
 fn check_name(name: &str) -> Result<(), Failure> {
     let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
     let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -77,12 +77,12 @@ fn value_of(members: &Map<String, Value>, name: &str, cipher: Option<&Cipher>) -
     let text = stored(members)?.get(name)?.get("secret")?.as_str()?;
     match cipher {
         Some(cipher) if Cipher::is_token(text) => cipher.open(text).map(|secret| secret.expose().to_owned()),
-        // A token that nobody can open is no value.
+        // Without a cipher, a sealed value cannot be opened.
         _ => (!Cipher::is_token(text)).then(|| text.to_owned()),
     }
 }
 
-/// The value of a stored secret, read from the folder of the settings; waits for the disk.
+/// Reads the value of a stored secret from the settings folder. Blocks on the disk.
 pub(in crate::server) fn read(folder: &FilePath, name: &str, cipher: Option<&Cipher>) -> Option<String> {
     check_name(name).ok()?;
     value_of(&keep::load(&folder.join(FILE)).ok()?, name, cipher)

@@ -1,4 +1,4 @@
-//! The MCP servers of the settings, one by one (`routes.md`: Settings).
+//! Routes that change one MCP server of the settings (`docs/reference/settings.md#mcp-servers`).
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/mcp/{settings_key}", post(add).patch(change).delete(remove))
 }
 
-/// Whether there has to be one of that name.
+/// Whether a server of that name must exist before the change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
     Absent,
@@ -51,12 +51,12 @@ async fn remove(State(app): State<Arc<App>>, Path(key): Path<String>) -> Result<
 
 async fn merge(app: &Arc<App>, key: String, diff: Value, before: Before) -> Result<Json<Value>, Failure> {
     let document = Document::change(app, move |document| {
-        let is_there = document.agent_settings().get("mcp_config").is_some_and(|all| all.get(&key).is_some());
+        let exists = document.agent_settings().get("mcp_config").is_some_and(|all| all.get(&key).is_some());
         match before {
-            Before::Absent if is_there => {
+            Before::Absent if exists => {
                 return Err(Failure::conflict(format!("MCP server '{key}' already exists")));
             }
-            Before::Present if !is_there => {
+            Before::Present if !exists => {
                 return Err(Failure::not_found(format!("MCP server '{key}' was not found")));
             }
             Before::Absent | Before::Present => {}

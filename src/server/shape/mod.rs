@@ -1,7 +1,7 @@
-//! What requests and settings may hold: the reference's own schemas, checked and written as it does.
+//! Checks requests and settings against the reference's own schemas, as the reference does.
 //!
-//! `contract.json` is made from the reference (`tests/golden/make_contract.py`). A check says everything that is wrong,
-//! in the reference's words, and brings values into the form that they mean: `"0.5"` is a number where one is wanted.
+//! `contract.json` is made from the reference (`tests/golden/make_contract.py`). A check reports all problems, in the
+//! reference's words. It also converts values to the wanted type: `"0.5"` becomes a number if a number is wanted.
 
 mod scalar;
 #[cfg(test)]
@@ -14,20 +14,21 @@ use serde_json::{Map, Value, json};
 use super::failure::{Failure, Problem};
 use crate::secret::is_secret_name;
 
-/// What stands for a secret in what is said of a request.
+/// Replaces a secret in error messages.
 const HIDDEN: &str = "<redacted>";
 
-/// How deep values may lie within each other.
+/// The maximum nesting depth of values.
 const DEPTH_MAX: usize = 64;
 
 static CONTRACT: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("contract.json")).expect("the contract is JSON: a test reads it")
 });
 
-/// Checks a value against a form of the contract, and brings it into the form that it means. `place` is where it lies.
+/// Checks a value against a form (a named schema of the contract), and converts it to the wanted types. `place` is the
+/// location of the value in the request.
 ///
 /// # Errors
-/// 422 with everything that is wrong.
+/// 422 with all problems.
 pub(super) fn check(form: &str, value: &mut Value, place: &[&str]) -> Result<(), Failure> {
     let mut checker = Checker {
         place: place.iter().map(|step| Value::from(*step)).collect(),
@@ -38,21 +39,21 @@ pub(super) fn check(form: &str, value: &mut Value, place: &[&str]) -> Result<(),
     if checker.problems.is_empty() { Ok(()) } else { Err(Failure::Schema(checker.problems)) }
 }
 
-/// Adds the members that a form has and the value has not, with their defaults, at every depth.
+/// Adds the form's default for each missing member, at every depth.
 pub(super) fn complete(form: &str, value: &mut Value) {
     if let Some(schema) = CONTRACT.get(form) {
         fill(schema, value, 0);
     }
 }
 
-/// The value that a form has where nothing is said.
+/// Returns the default value of a form.
 pub(super) fn default(form: &str) -> Value {
     let mut value = json!({});
     complete(form, &mut value);
     value
 }
 
-/// What is said of a value: itself without secrets.
+/// Returns a value for an error message, with its secrets replaced.
 pub(super) fn told(value: &Value) -> Value {
     match value {
         Value::Object(members) => members
@@ -69,7 +70,7 @@ pub(super) fn told(value: &Value) -> Value {
     }
 }
 
-/// The schema that a reference names.
+/// Returns the schema that a `$ref` names. Returns any other schema as it is.
 fn resolved(schema: &Value) -> &Value {
     schema.get("$ref").and_then(Value::as_str).and_then(|name| CONTRACT.get(name)).unwrap_or(schema)
 }
@@ -111,7 +112,7 @@ fn fill(schema: &Value, value: &mut Value, depth: usize) {
     }
 }
 
-/// What tells the branches of a union apart: the name of the member, and its value in each.
+/// Returns the discriminator of a union: the name of the member, and its value in each branch.
 fn tags(branches: &[Value]) -> Option<(&str, Vec<&str>)> {
     let constants = |branch: &'static Value| -> Vec<(&'static str, &'static str)> {
         let properties = branch.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -129,7 +130,10 @@ fn tags(branches: &[Value]) -> Option<(&str, Vec<&str>)> {
     Some((name, words.collect()))
 }
 
-/// The branch of a union that a value is of: the first where it does not say. Otherwise the member and the words for it.
+/// Chooses the branch of a union by the value's discriminator. A value without a discriminator gets the first branch.
+///
+/// # Errors
+/// The discriminator's name and its valid values, if the value's discriminator is invalid.
 fn choose<'b>(branches: &'b [Value], value: &Value) -> Result<(&'b str, &'b Value), (&'b str, Vec<&'b str>)> {
     let Some((name, words)) = tags(branches) else {
         return branches.first().map(|branch| ("", branch)).ok_or(("", Vec::new()));
@@ -144,13 +148,14 @@ fn choose<'b>(branches: &'b [Value], value: &Value) -> Result<(&'b str, &'b Valu
 
 struct Checker {
     place: Vec<Value>,
-    /// How long the place is that the whole value has.
+    /// The number of steps in the place of the whole value.
     from: usize,
     problems: Vec<Problem>,
 }
 
 impl Checker {
-    fn say(&mut self, kind: &'static str, message: impl Into<String>, input: &Value, context: Option<Value>) {
+    /// Adds a problem with the value at the current place.
+    fn add(&mut self, kind: &'static str, message: impl Into<String>, input: &Value, context: Option<Value>) {
         let is_secret = self.place[self.from.saturating_sub(1)..]
             .iter()
             .any(|step| step.as_str().is_some_and(|step| is_secret_name(step) && !step.contains("tokens")));
@@ -164,7 +169,7 @@ impl Checker {
         if self.place.len() <= DEPTH_MAX {
             work(self);
         } else {
-            self.say("recursion_loop", "Input lies too deep", &Value::Null, None);
+            self.add("recursion_loop", "Input is nested too deeply", &Value::Null, None);
         }
         self.place.pop();
     }
@@ -174,16 +179,16 @@ impl Checker {
         if !value.is_object() && schema.get("properties").is_some() {
             if self.place.len() == self.from {
                 let message = "Input should be a valid dictionary or object to extract fields from";
-                self.say("model_attributes_type", message, value, None);
+                self.add("model_attributes_type", message, value, None);
             } else {
                 let message = format!("Input should be a valid dictionary or instance of {form}");
-                self.say("model_type", message, value, Some(json!({ "class_name": form })));
+                self.add("model_type", message, value, Some(json!({ "class_name": form })));
             }
             return;
         }
         if form == "LLM" && value.get("model").is_none_or(|model| model.is_null() || model == "") {
             let error = "model must be specified in LLM";
-            self.say("value_error", format!("Value error, {error}"), value, Some(json!({ "error": error })));
+            self.add("value_error", format!("Value error, {error}"), value, Some(json!({ "error": error })));
             return;
         }
         self.value(schema, value);
@@ -205,7 +210,7 @@ impl Checker {
                 Some("array") => self.array(schema, value),
                 Some(kind) => {
                     if let Err((kind, message, context)) = scalar::check(kind, schema, value) {
-                        self.say(kind, message, value, context);
+                        self.add(kind, message, value, context);
                     }
                 }
                 None => {}
@@ -213,13 +218,14 @@ impl Checker {
         }
     }
 
-    /// One of several: null, or the first that it fits; where it fits none, what is wrong with it as the likeliest.
+    /// Checks a value against alternatives: null, or the first branch that it fits. If it fits none, reports the
+    /// problems of the branch with the deepest problem: the value was most likely meant for that branch.
     fn any(&mut self, branches: &[Value], value: &mut Value) {
         let is_null = |branch: &&Value| branch.get("type") == Some(&json!("null"));
         if value.is_null() && branches.iter().any(|branch| is_null(&branch)) {
             return;
         }
-        let mut first = None;
+        let mut likeliest = None;
         for branch in branches.iter().filter(|branch| !is_null(branch)) {
             let mut trial = Checker { place: self.place.clone(), from: self.from, problems: Vec::new() };
             let mut read = value.clone();
@@ -229,11 +235,11 @@ impl Checker {
                 return;
             }
             let depth = trial.problems.iter().map(|problem| problem.place.len()).max().unwrap_or_default();
-            if first.as_ref().is_none_or(|(known, _)| depth > *known) {
-                first = Some((depth, trial.problems));
+            if likeliest.as_ref().is_none_or(|(known, _)| depth > *known) {
+                likeliest = Some((depth, trial.problems));
             }
         }
-        self.problems.extend(first.into_iter().flat_map(|(_, problems)| problems));
+        self.problems.extend(likeliest.into_iter().flat_map(|(_, problems)| problems));
     }
 
     fn tag(&mut self, name: &str, words: &[&str], value: &Value) {
@@ -245,12 +251,12 @@ impl Checker {
             "Input tag '{tag}' found using '{name}' does not match any of the expected tags: {known}"
         );
         let context = json!({"discriminator": format!("'{name}'"), "tag": tag, "expected_tags": known});
-        self.say("union_tag_invalid", message, value, Some(context));
+        self.add("union_tag_invalid", message, value, Some(context));
     }
 
     fn object(&mut self, schema: &Value, value: &mut Value) {
         let Some(members) = value.as_object_mut() else {
-            return self.say("dict_type", "Input should be a valid dictionary", value, None);
+            return self.add("dict_type", "Input should be a valid dictionary", value, None);
         };
         let none = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
@@ -266,7 +272,7 @@ impl Checker {
             match members.get_mut(name) {
                 Some(member) => self.within(name.as_str(), |inner| inner.value(part, member)),
                 None if required.contains(&name.as_str()) => {
-                    self.within(name.as_str(), |inner| inner.say("missing", "Field required", &whole, None));
+                    self.within(name.as_str(), |inner| inner.add("missing", "Field required", &whole, None));
                 }
                 None => {}
             }
@@ -275,7 +281,7 @@ impl Checker {
         for (name, member) in members.iter_mut().filter(|(name, _)| !properties.contains_key(*name)) {
             match rest {
                 Some(Value::Bool(false)) => self.within(name.as_str(), |inner| {
-                    inner.say("extra_forbidden", "Extra inputs are not permitted", member, None);
+                    inner.add("extra_forbidden", "Extra inputs are not permitted", member, None);
                 }),
                 Some(part @ Value::Object(_)) => {
                     self.within(name.as_str(), |inner| inner.value(part, member))
@@ -287,7 +293,7 @@ impl Checker {
 
     fn array(&mut self, schema: &Value, value: &mut Value) {
         let Some(values) = value.as_array_mut() else {
-            return self.say("list_type", "Input should be a valid list", value, None);
+            return self.add("list_type", "Input should be a valid list", value, None);
         };
         if let Some(part) = schema.get("items") {
             for (at, value) in values.iter_mut().enumerate() {

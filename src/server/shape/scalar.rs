@@ -1,12 +1,12 @@
-//! Texts, numbers and flags, as the reference reads them: a text that is a number is one where a number is wanted.
+//! Checks strings, numbers and flags as the reference does: a string with a number is accepted as a number.
 
 use serde_json::{Value, json};
 
-/// What is wrong: which rule, for people, and the rule's figures.
-type Wrong = (&'static str, String, Option<Value>);
+/// A violation: the kind of rule, the message, and the rule's parameters.
+type Violation = (&'static str, String, Option<Value>);
 
-/// Checks a value of one of JSON's simple kinds, and brings it into that kind.
-pub(super) fn check(kind: &str, schema: &Value, value: &mut Value) -> Result<(), Wrong> {
+/// Checks a value of one of JSON's simple types, and converts it to that type.
+pub(super) fn check(kind: &str, schema: &Value, value: &mut Value) -> Result<(), Violation> {
     if let Some(words) = words(schema) {
         return word(&words, value);
     }
@@ -20,7 +20,7 @@ pub(super) fn check(kind: &str, schema: &Value, value: &mut Value) -> Result<(),
     }
 }
 
-/// The words that are allowed, where only some are.
+/// Returns the allowed words; `None` if the schema does not restrict them.
 fn words(schema: &Value) -> Option<Vec<&str>> {
     match schema.get("const") {
         Some(word) => word.as_str().map(|word| vec![word]),
@@ -28,7 +28,7 @@ fn words(schema: &Value) -> Option<Vec<&str>> {
     }
 }
 
-fn word(words: &[&str], value: &Value) -> Result<(), Wrong> {
+fn word(words: &[&str], value: &Value) -> Result<(), Violation> {
     if value.as_str().is_some_and(|word| words.contains(&word)) {
         return Ok(());
     }
@@ -40,7 +40,7 @@ fn word(words: &[&str], value: &Value) -> Result<(), Wrong> {
     Err(("literal_error", format!("Input should be {known}"), Some(json!({ "expected": known }))))
 }
 
-fn text(schema: &Value, value: &Value) -> Result<(), Wrong> {
+fn text(schema: &Value, value: &Value) -> Result<(), Violation> {
     let Some(text) = value.as_str() else {
         return Err(("string_type", "Input should be a valid string".to_owned(), None));
     };
@@ -63,7 +63,7 @@ fn text(schema: &Value, value: &Value) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn number(value: &mut Value) -> Result<(), Wrong> {
+fn number(value: &mut Value) -> Result<(), Violation> {
     match value {
         Value::Number(_) => return Ok(()),
         Value::Bool(flag) => *value = json!(f64::from(u8::from(*flag))),
@@ -80,7 +80,7 @@ fn number(value: &mut Value) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn integer(value: &mut Value) -> Result<(), Wrong> {
+fn integer(value: &mut Value) -> Result<(), Violation> {
     match value {
         Value::Number(number) if number.is_i64() || number.is_u64() => return Ok(()),
         Value::Number(number) => match number.as_f64() {
@@ -103,7 +103,7 @@ fn integer(value: &mut Value) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn flag(value: &mut Value) -> Result<(), Wrong> {
+fn flag(value: &mut Value) -> Result<(), Violation> {
     let read = match value {
         Value::Bool(_) => return Ok(()),
         Value::Number(number) => match number.as_f64() {
@@ -128,7 +128,7 @@ fn flag(value: &mut Value) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Each bound: its name in the schema, the rule, its short name, its words, and what is beyond it.
+/// A bound: its name in the schema, its rule, the rule's parameter and words, and whether a number is beyond the bound.
 type Bound = (&'static str, &'static str, &'static str, &'static str, fn(f64, f64) -> bool);
 
 const BOUNDS: [Bound; 4] = [
@@ -138,7 +138,7 @@ const BOUNDS: [Bound; 4] = [
     ("exclusiveMaximum", "less_than", "lt", "less than", |number, bound| number >= bound),
 ];
 
-fn bounds(schema: &Value, value: &Value) -> Result<(), Wrong> {
+fn bounds(schema: &Value, value: &Value) -> Result<(), Violation> {
     let Some(number) = value.as_f64() else { return Ok(()) };
     for (member, kind, short, words, is_beyond) in BOUNDS {
         let Some(bound) = schema.get(member).and_then(Value::as_f64) else { continue };

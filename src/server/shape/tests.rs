@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use super::{CONTRACT, check, complete, default};
 use crate::server::failure::Failure;
 
-/// The rule and the place of everything that is wrong.
-fn wrong(form: &str, mut value: Value) -> Vec<(&'static str, String)> {
+/// Returns the rule and the place of every problem.
+fn errors(form: &str, mut value: Value) -> Vec<(&'static str, String)> {
     match check(form, &mut value, &["body"]) {
         Err(Failure::Schema(problems)) => problems
             .iter()
@@ -29,10 +29,10 @@ fn every_reference_of_the_contract_names_a_form() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said() {
+fn all_problems_are_reported() {
     let llm = json!({"model": "m", "temperature": "hot", "top_p": 5, "num_retries": -1, "stream": "maybe", "timeout": 1.5,
         "auth_type": "x", "api_key": ["k"], "extra_headers": {"a": 1}, "bogus": 1});
-    let rules = wrong("Agent", json!({ "llm": llm, "tools": ["terminal", {"name": "a"}] }));
+    let rules = errors("Agent", json!({ "llm": llm, "tools": ["terminal", {"name": "a"}] }));
     let rules: Vec<(&str, &str)> = rules.iter().map(|(kind, place)| (*kind, place.as_str())).collect();
     assert_eq!(
         rules,
@@ -51,27 +51,30 @@ fn everything_that_is_wrong_is_said() {
 }
 
 #[test]
-fn unions_are_told_apart_by_their_words() {
+fn the_discriminator_selects_the_branch_of_a_union() {
     assert_eq!(
-        wrong("AgentSettings", json!({"llm": {"model": "m"}, "condenser": {"condenser_kind": "no_op"}})),
+        errors("AgentSettings", json!({"llm": {"model": "m"}, "condenser": {"condenser_kind": "no_op"}})),
         []
     );
     assert_eq!(
-        wrong("AgentSettings", json!({"agent_kind": "x"})),
+        errors("AgentSettings", json!({"agent_kind": "x"})),
         [("union_tag_invalid", "body".to_owned())]
     );
     let settings = json!({"condenser": {"condenser_kind": "llm_summarizing", "max_size": 1}});
     assert_eq!(
-        wrong("AgentSettings", settings),
+        errors("AgentSettings", settings),
         [("greater_than_equal", "body.condenser.max_size".to_owned())]
     );
     let profile = json!({"name": "a", "agent_kind": "acp", "llm_profile_ref": "x"});
-    assert_eq!(wrong("AgentProfile", profile), [("extra_forbidden", "body.llm_profile_ref".to_owned())]);
-    assert_eq!(wrong("AgentProfile", json!({"name": "a"})), [("missing", "body.llm_profile_ref".to_owned())]);
+    assert_eq!(errors("AgentProfile", profile), [("extra_forbidden", "body.llm_profile_ref".to_owned())]);
+    assert_eq!(
+        errors("AgentProfile", json!({"name": "a"})),
+        [("missing", "body.llm_profile_ref".to_owned())]
+    );
 }
 
 #[test]
-fn values_are_brought_into_the_form_that_they_mean() {
+fn values_are_converted_to_the_wanted_type() {
     let mut llm =
         json!({"model": "m", "temperature": "0.5", "stream": "yes", "num_retries": 3.0, "seed": null});
     check("LLM", &mut llm, &["body"]).unwrap();
@@ -82,14 +85,14 @@ fn values_are_brought_into_the_form_that_they_mean() {
 }
 
 #[test]
-fn no_secret_is_said() {
+fn no_error_contains_a_secret() {
     let mut llm = json!({"api_key": "sk-1", "aws_session_token": "t-1", "max_input_tokens": "many"});
-    let said = check("LLM", &mut llm, &["body"]).unwrap_err();
-    assert!(!format!("{said:?}").contains("sk-1") && !format!("{said:?}").contains("t-1"), "{said:?}");
+    let error = check("LLM", &mut llm, &["body"]).unwrap_err();
+    assert!(!format!("{error:?}").contains("sk-1") && !format!("{error:?}").contains("t-1"), "{error:?}");
     llm["model"] = "m".into();
     llm["api_key"] = json!(["sk-1"]);
-    let said = format!("{:?}", check("LLM", &mut llm, &["body"]).unwrap_err());
-    assert!(!said.contains("sk-1") && said.contains("many"), "{said}");
+    let error = format!("{:?}", check("LLM", &mut llm, &["body"]).unwrap_err());
+    assert!(!error.contains("sk-1") && error.contains("many"), "{error}");
 }
 
 #[test]

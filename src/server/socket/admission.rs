@@ -1,4 +1,4 @@
-//! Who may listen: a key in the query, a header, or the first frame (`api.md` section 5.1).
+//! Authorizes sockets by a key in the query, a header, or the first frame (`docs/reference/sockets.md#admission`).
 
 use std::time::Duration;
 
@@ -15,55 +15,61 @@ use crate::server::failure::Failure;
 use crate::server::gate::Gate;
 use crate::server::request::Params;
 
-/// How long the first frame may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client without a key may take to send its first frame.
+const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest frame that is taken: a message with pictures.
+/// The maximum size of a received frame, which may be a message with pictures.
 const FRAME_BYTES_MAX: usize = 16 << 20;
 
-/// How many may listen to one conversation.
+/// The maximum number of subscribers of one conversation.
 pub(super) const LISTENERS_MAX: usize = 50;
 
-/// Close codes: the key is wrong; there is no such conversation; too much.
+/// Close codes: the key is missing or wrong; there is no such conversation; a limit is exceeded.
 pub(super) const UNAUTHORISED: u16 = 4001;
 pub(super) const UNKNOWN: u16 = 4004;
 pub(super) const OVERLOADED: u16 = 1013;
 
-/// Close code of a server that ends: a clean close would have clients come back without a pause.
+/// The close code when the server ends. After a clean close, clients would reconnect without a pause.
 pub(super) const RESTARTS: u16 = 1012;
 
-/// What whoever has yet to show a key may say, in bytes: a key and what is around it.
-const STRANGER_BYTES_MAX: u64 = 16 << 10;
+/// The number of bytes that a client may send before it has shown a key: enough for a frame with a key.
+const KEYLESS_BYTES_MAX: u64 = 16 << 10;
 
-/// What is known of a caller before the socket opens.
+/// Whether a caller has shown a valid key before the socket opens.
 #[derive(Debug, Clone)]
 pub(super) enum Caller {
-    /// May listen.
+    /// The caller may subscribe.
     Known,
-    /// Has yet to show a key. Until then little is heard of what it says, where its connection has a gate.
+    /// The caller must still show a key. Until then, the gate of its connection, if there is one, limits what it sends.
     Unknown(Option<Gate>),
 }
 
-/// A place among all sockets of the server, for as long as it is held.
+/// Reserves one of the server's sockets until the permit is dropped.
+///
+/// # Errors
+/// 503 if the maximum number of sockets is open.
 pub(super) fn seat(app: &App) -> Result<OwnedSemaphorePermit, Failure> {
     app.socket_seat()
         .ok_or_else(|| Failure::Refused(StatusCode::SERVICE_UNAVAILABLE, "Too many sockets".to_owned()))
 }
 
-/// How long a frame of a caller may be.
+/// Returns the maximum size of a caller's frames. Limits the bytes of an unknown caller if it has a gate.
 pub(super) fn frame_bytes_max(caller: &Caller) -> usize {
     match caller {
         Caller::Known => FRAME_BYTES_MAX,
         Caller::Unknown(Some(gate)) => {
-            gate.narrow(STRANGER_BYTES_MAX);
+            gate.narrow(KEYLESS_BYTES_MAX);
             FRAME_BYTES_MAX
         }
-        // A listener of the host's own: what bounds a stranger bounds it for good.
-        Caller::Unknown(None) => STRANGER_BYTES_MAX as usize,
+        // The host program accepts the connections, so there is no gate. The limit also applies after authorization.
+        Caller::Unknown(None) => KEYLESS_BYTES_MAX as usize,
     }
 }
 
-/// Looks for a key in the query and the headers; a wrong one refuses the handshake.
+/// Checks the key in the query or the headers.
+///
+/// # Errors
+/// 403 if the key is wrong: the handshake is rejected.
 pub(super) fn knock(
     app: &App,
     params: &Params,
@@ -80,13 +86,13 @@ pub(super) fn knock(
     }
 }
 
-/// Lets a caller in, or closes the socket: whoever is unknown has to say a key first.
+/// Authorizes a caller. An unknown caller must send a key first. `None` if it does not; the socket is closed then.
 pub(super) async fn enter(app: &App, caller: Caller, socket: &mut Socket) -> Option<()> {
     let gate = match caller {
         Caller::Known => return Some(()),
         Caller::Unknown(gate) => gate,
     };
-    let first = tokio::time::timeout(PATIENCE, socket.hear()).await;
+    let first = tokio::time::timeout(AUTH_TIMEOUT, socket.hear()).await;
     let key = match first {
         Ok(Said::Text(text)) => auth_frame(text.as_str()).flatten(),
         Ok(Said::Gone | Said::Other) | Err(_) => None,
@@ -101,7 +107,7 @@ pub(super) async fn enter(app: &App, caller: Caller, socket: &mut Socket) -> Opt
     None
 }
 
-/// The key of an authentication frame; `None` for any other frame.
+/// Returns the key of an authentication frame, which may have none. `None` for any other frame.
 pub(super) fn auth_frame(text: &str) -> Option<Option<String>> {
     let frame: Value = serde_json::from_str(text).ok()?;
     let members = frame.as_object()?;
@@ -110,7 +116,7 @@ pub(super) fn auth_frame(text: &str) -> Option<Option<String>> {
     is_one.then(|| members.get("session_api_key").and_then(Value::as_str).map(str::to_owned))
 }
 
-/// The event that tells a caller what is wrong with a frame; it is in no log.
+/// Makes the event that reports a problem with a frame to the caller. It is in no log.
 pub(super) fn server_error(code: &str, detail: &str) -> String {
     json!({
         "id": EventId::mint().as_str(), "timestamp": Timestamp::now().to_naive_local(), "source": "environment",
@@ -119,7 +125,7 @@ pub(super) fn server_error(code: &str, detail: &str) -> String {
     .to_string()
 }
 
-/// Whether one more may listen to a conversation.
+/// Returns whether a conversation may have one more subscriber.
 pub(super) fn has_room(app: &App, conversation: &ConversationId) -> bool {
     app.hub().listeners(conversation) < LISTENERS_MAX
 }

@@ -1,4 +1,4 @@
-//! `/sockets/bash-events`: commands and what they print, as it happens (`api.md` section 5.3).
+//! `/sockets/bash-events`: commands and their output, live (`docs/reference/sockets.md#shell-socket`).
 
 use std::sync::{Arc, Weak};
 
@@ -21,7 +21,7 @@ use crate::server::gate::Gate;
 use crate::server::request::Params;
 use crate::server::scope::Scope;
 
-/// The most that listen to commands at once.
+/// The maximum number of subscribers.
 const LISTENERS_MAX: usize = 50;
 
 pub(super) async fn open(
@@ -56,17 +56,17 @@ async fn serve(app: Arc<App>, caller: Caller, resends: bool, mut socket: Socket)
     let events = history.listen();
     if resends {
         for event in history.all() {
-            if show(&app, &event, &mut socket).await.is_none() {
+            if send(&app, &event, &mut socket).await.is_none() {
                 return;
             }
         }
     }
-    // Whoever is gone needs no answer.
+    // A client that has disconnected needs no answer.
     let _gone = follow(&app, events, &mut socket).await;
 }
 
-/// Shows an event. Where it was forgotten before it could be shown, the other side is too far behind.
-async fn show(app: &App, event: &Weak<BashEvent>, socket: &mut Socket) -> Option<()> {
+/// Sends an event. If it was dropped before it could be sent, the client is too slow, and the socket is closed.
+async fn send(app: &App, event: &Weak<BashEvent>, socket: &mut Socket) -> Option<()> {
     let bytes = event.upgrade().map_or(0, |event| event.bytes());
     let charge = app.budgets().listeners.take(bytes * budget::COPIES).await;
     let (Ok(_charge), Some(event)) = (charge, event.upgrade()) else {
@@ -86,14 +86,14 @@ async fn follow(app: &App, mut events: Receiver<Weak<BashEvent>>, socket: &mut S
                 return None;
             }
             event = events.recv() => match event {
-                Ok(event) => show(app, &event, socket).await?,
+                Ok(event) => send(app, &event, socket).await?,
                 Err(RecvError::Lagged(_)) => {
                     socket.close(OVERLOADED, "slow_consumer").await;
                     return None;
                 }
                 Err(RecvError::Closed) => return None,
             },
-            said = socket.hear() => match said {
+            received = socket.hear() => match received {
                 Said::Text(text) => {
                     if let Err((code, detail)) = run(app, text.as_str()).await {
                         socket.send(error(code, &detail).to_string()).await?;
@@ -106,7 +106,7 @@ async fn follow(app: &App, mut events: Receiver<Weak<BashEvent>>, socket: &mut S
     }
 }
 
-/// Begins the command of a frame. An authentication frame that nobody needs counts for nothing.
+/// Starts the command of a frame. Ignores an authentication frame, because the client is already authorized.
 async fn run(app: &App, text: &str) -> Result<(), (&'static str, String)> {
     if admission::auth_frame(text).is_some() {
         return Ok(());
@@ -119,7 +119,7 @@ async fn run(app: &App, text: &str) -> Result<(), (&'static str, String)> {
     }
 }
 
-/// What tells a caller what is wrong with a frame.
+/// Makes the event that reports a problem with a frame to the caller.
 fn error(code: &str, detail: &str) -> Value {
     json!({
         "id": EventId::mint().as_str(), "timestamp": Timestamp::now().to_rfc3339(),

@@ -20,11 +20,11 @@ use crate::server::request::{Params, PathId};
 use crate::server::session::snapshot;
 use crate::store::EventQuery;
 
-/// What is sent again of what happened before.
+/// The past events that are sent again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Resend {
     Nothing,
-    /// Everything; or everything from this time on, as events write it.
+    /// All events, or all events from a time on. The time is written as in events.
     All {
         since: Option<String>,
     },
@@ -65,13 +65,13 @@ pub(super) async fn open(
 
 async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, resend: Resend, socket: Socket) {
     let Some(mut listener) = Listener::enter(app, id, caller, socket, Events).await else { return };
-    // A caller that is gone needs no answer.
+    // A client that has disconnected needs no answer.
     if begin(&mut listener, resend).await.is_some() {
         let _gone = listener.follow().await;
     }
 }
 
-/// The whole state, then what is to be sent again.
+/// Sends the whole state, then the requested past events.
 async fn begin(listener: &mut Listener<Events>, resend: Resend) -> Option<()> {
     let (state, _) = snapshot(&listener.app, &listener.id).await.ok()?;
     listener.socket.send(state).await?;
@@ -80,7 +80,7 @@ async fn begin(listener: &mut Listener<Events>, resend: Resend) -> Option<()> {
     listener.send_past(EventQuery { to: Some(last), timestamp_from: since, ..EventQuery::default() }).await
 }
 
-/// Every frame is an event, and nothing else.
+/// The format of this socket: every frame is one event.
 struct Events;
 
 impl Wording for Events {

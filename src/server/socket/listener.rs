@@ -1,4 +1,4 @@
-//! What follows a conversation on a socket, whatever its frames look like.
+//! The subscriber of a conversation on a socket, for every format of frames.
 
 use std::sync::Arc;
 
@@ -18,35 +18,35 @@ use crate::server::message;
 use crate::server::session::Busy;
 use crate::store::EventQuery;
 
-/// The frames of a socket: how each kind of thing that happens is written. `None` ends the connection.
+/// The format of a socket's frames, with one method for each kind of content. `None` ends the connection.
 pub(super) trait Wording {
-    /// An event of the log.
+    /// Sends an event of the log.
     async fn durable(&mut self, socket: &mut Socket, sequence: Sequence, text: Utf8Bytes) -> Option<()>;
 
-    /// What is in no log: a state, an error.
+    /// Sends an event that is in no log, such as a snapshot.
     async fn transient(&mut self, socket: &mut Socket, text: Utf8Bytes) -> Option<()>;
 
-    /// A piece of a reply on its way, behind `next` events.
+    /// Sends a piece of a reply that is being generated. It follows the first `next` events of the log.
     async fn piece(&mut self, socket: &mut Socket, piece: &Piece, next: u64) -> Option<()>;
 
-    /// What was wrong with a frame of the other side, told to it alone.
+    /// Reports a problem with a received frame. Only this client is notified.
     async fn refusal(&mut self, socket: &mut Socket, code: &str, detail: &str) -> Option<()>;
 }
 
-/// Who follows a conversation.
+/// A subscriber of a conversation.
 pub(super) struct Listener<W> {
     pub app: Arc<App>,
     pub id: ConversationId,
     pub socket: Socket,
     pub wording: W,
-    /// The next sequence that was not sent.
+    /// The first sequence that has not been sent.
     pub next: u64,
     frames: Receiver<Arc<Heard>>,
 }
 
 impl<W: Wording> Listener<W> {
-    /// Lets the caller in; `None` where there is no room, no such conversation, or no right to it, which the other
-    /// side knows then.
+    /// Authorizes the caller and subscribes it. `None` if it is not authorized, there are too many subscribers, or
+    /// there is no such conversation. The socket has been closed with the reason then.
     pub async fn enter(
         app: Arc<App>,
         id: ConversationId,
@@ -67,7 +67,7 @@ impl<W: Wording> Listener<W> {
         Some(Self { app, id, socket, wording, next, frames })
     }
 
-    /// Sends events of the log, from a first one on: all that the query finds.
+    /// Sends all events of the log that the query finds.
     pub async fn send_past(&mut self, query: EventQuery) -> Option<()> {
         let mut from = Some(query.from.unwrap_or(Sequence(0)));
         while let Some(first) = from {
@@ -81,24 +81,24 @@ impl<W: Wording> Listener<W> {
         Some(())
     }
 
-    /// A step of what was before; who has to wait for it for too long is left.
+    /// Reads one page of past events. If memory for it is not free in time, closes the socket.
     async fn past(&mut self, query: EventQuery) -> Option<Past> {
         match Past::read(&self.app, &self.id, query).await {
             Ok(past) => Some(past),
-            Err(Failure::Later(_)) => self.leave().await,
+            Err(Failure::Later(_)) => self.close_slow().await,
             Err(Failure::Refused(..) | Failure::Schema(_) | Failure::Launch(_) | Failure::Internal(_)) => {
                 None
             }
         }
     }
 
-    /// Closes the socket of a listener that is too far behind.
-    async fn leave<T>(&mut self) -> Option<T> {
+    /// Closes the socket because the client is too slow.
+    async fn close_slow<T>(&mut self) -> Option<T> {
         self.socket.close(OVERLOADED, "slow_consumer").await;
         None
     }
 
-    /// Sends what happens, until one side ends it.
+    /// Sends new frames and handles received ones, until the client or the server ends the connection.
     pub async fn follow(&mut self) -> Option<()> {
         let ending = self.app.ending().clone();
         loop {
@@ -108,13 +108,13 @@ impl<W: Wording> Listener<W> {
                     return None;
                 }
                 frame = self.frames.recv() => match frame {
-                    Ok(heard) => self.tell(heard).await?,
-                    Err(RecvError::Lagged(_)) => return self.leave().await,
+                    Ok(heard) => self.send(heard).await?,
+                    Err(RecvError::Lagged(_)) => return self.close_slow().await,
                     Err(RecvError::Closed) => return None,
                 },
-                said = self.socket.hear() => match said {
+                received = self.socket.hear() => match received {
                     Said::Text(text) => {
-                        if let Err((code, detail)) = hear(&self.app, &self.id, text.as_str()).await {
+                        if let Err((code, detail)) = receive(&self.app, &self.id, text.as_str()).await {
                             self.wording.refusal(&mut self.socket, code, &detail).await?;
                         }
                     }
@@ -125,12 +125,12 @@ impl<W: Wording> Listener<W> {
         }
     }
 
-    async fn tell(&mut self, heard: Arc<Heard>) -> Option<()> {
+    async fn send(&mut self, heard: Arc<Heard>) -> Option<()> {
         if heard.sequence.is_some_and(|sequence| sequence.0 < self.next) {
             return Some(());
         }
         let charge = self.app.budgets().listeners.take(heard.bytes).await;
-        let Ok(charge) = charge else { return self.leave().await };
+        let Ok(charge) = charge else { return self.close_slow().await };
         let (sequence, frame) = (heard.sequence, heard.frame());
         drop(heard);
         match (frame, sequence) {
@@ -145,22 +145,22 @@ impl<W: Wording> Listener<W> {
                 Some(())
             }
             (None, Some(sequence)) => {
-                // It has its own when it is read.
+                // The frame was dropped, but the event is in the log. Reading it takes its own charge.
                 drop(charge);
                 self.next = sequence.0 + 1;
                 self.send_past(EventQuery::only(sequence)).await
             }
-            (None, None) => self.leave().await,
+            (None, None) => self.close_slow().await,
         }
     }
 }
 
-/// Takes in a frame of the other side: a message, by which the agent goes on. An authentication frame that is not
-/// needed counts for nothing.
+/// Handles a received frame: adds its message to the conversation and runs the agent. Ignores an authentication frame,
+/// because the client is already authorized.
 ///
 /// # Errors
-/// What is wrong with it: a code and a text.
-async fn hear(app: &Arc<App>, id: &ConversationId, text: &str) -> Result<(), (&'static str, String)> {
+/// A code and a text that describe the problem.
+async fn receive(app: &Arc<App>, id: &ConversationId, text: &str) -> Result<(), (&'static str, String)> {
     if admission::auth_frame(text).is_some() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! What happens, as it happens, over WebSockets (`api.md` section 5).
+//! Live events over WebSockets (`docs/reference/sockets.md`).
 
 mod admission;
 mod bash;

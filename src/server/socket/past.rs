@@ -1,4 +1,4 @@
-//! What happened before, read from the log a step at a time.
+//! Past events, read from the log page by page.
 
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -10,27 +10,28 @@ use crate::server::failure::Failure;
 use crate::server::wire::{self, Nulls};
 use crate::store::{EventQuery, Store};
 
-/// How many events are read at once.
-const STEP: usize = 200;
+/// The maximum number of events of one page.
+const PAGE: usize = 200;
 
-/// Some events as clients read them; they are charged until this is dropped.
+/// A page of past events in the clients' format. Their memory is charged until this is dropped.
 pub(super) struct Past {
     pub events: Vec<(Sequence, Utf8Bytes)>,
-    /// Where to go on.
+    /// Where the next page begins. `None` if this is the last page.
     pub next: Option<Sequence>,
     charge: Charge,
 }
 
 impl Past {
-    /// A step of what `query` asks for: one event at least, unless there is none.
+    /// Reads one page of the events that `query` finds: at least one event, unless there is none. Events that cannot be
+    /// shown are skipped.
     ///
     /// # Errors
-    /// What reading can meet; 503 where others take all the room there is.
+    /// The errors of reading; 503 if other clients hold the memory for too long.
     pub async fn read(app: &App, id: &ConversationId, query: EventQuery) -> Result<Self, Failure> {
         let id = id.clone();
         let read = move |store: &Store, charge: &mut Charge| {
             let mut door = Door::new(charge, STEP_BYTES_MAX, true);
-            let page = store.events_while(&id, &query, STEP, |bytes| door.admits(bytes))?;
+            let page = store.events_while(&id, &query, PAGE, |bytes| door.admits(bytes))?;
             if let (Some(short), true) = (door.refused(), page.events.is_empty()) {
                 return Ok(Read::Short(short));
             }
@@ -47,7 +48,8 @@ impl Past {
         Ok(Self { events, next, charge })
     }
 
-    /// The events one by one; what was sent is let go of, what all take is charged to the end.
+    /// Returns the events one by one, and the charge for all of them. An event that was sent can be freed before the
+    /// charge is dropped.
     pub fn into_parts(self) -> (impl Iterator<Item = (Sequence, Utf8Bytes)>, Charge) {
         (self.events.into_iter(), self.charge)
     }

@@ -1,4 +1,4 @@
-//! `/sockets/session/{id}`: events with their sequence, from any place on, without a gap or a repetition.
+//! `/sockets/session/{id}`: events with their sequence, from any sequence on, without gaps or repetitions.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::server::request::{Params, PathId};
 use crate::server::session::snapshot;
 use crate::store::EventQuery;
 
-/// The longest event that is copied into its frame: 32 KiB.
+/// The maximum size of an event that is copied into its frame: 32 KiB.
 const WHOLE_BYTES_MAX: usize = 32 << 10;
 
-/// The largest frame: 4 MiB.
+/// The maximum size of a sent frame: 4 MiB.
 const FRAME_BYTES_MAX: usize = 4 << 20;
 
 pub(super) async fn open(
@@ -56,7 +56,7 @@ async fn serve(app: Arc<App>, id: ConversationId, caller: Caller, after: Option<
     }
 }
 
-/// Where it begins and ends, what was before, the whole state.
+/// Sends the range of the past events, then these events, then the whole state.
 async fn begin(listener: &mut Listener<Framed>, after: Option<i64>) -> Option<()> {
     let length = listener.next;
     let from = after.map_or(length, |after| u64::try_from(after + 1).unwrap_or_default()).min(length);
@@ -73,9 +73,9 @@ async fn begin(listener: &mut Listener<Framed>, after: Option<i64>) -> Option<()
     listener.wording.transient(&mut listener.socket, state.into()).await
 }
 
-/// Every frame says what it holds, and an event's where it is in the log.
+/// The format of this socket. Every frame contains its type, and the frame of a logged event also its sequence.
 struct Framed {
-    /// The replies on their way that the other side was told of.
+    /// The ids of replies for which `item_started` was sent.
     items: HashSet<String>,
 }
 
@@ -108,7 +108,7 @@ impl Wording for Framed {
     }
 }
 
-/// An event within a frame; what is small goes in one piece.
+/// Sends an event within a frame. A small event is copied into the frame; a large one is sent in parts.
 async fn framed(socket: &mut Socket, mut head: String, text: Utf8Bytes) -> Option<()> {
     if text.len() <= WHOLE_BYTES_MAX {
         head.push_str(&text);

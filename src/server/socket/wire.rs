@@ -1,7 +1,7 @@
-//! A socket, and how a request becomes one (RFC 6455).
+//! WebSockets, and the upgrade of a request to a WebSocket (RFC 6455).
 //!
-//! A long text goes in fragments: a socket that is read slowly, or that once had much to send, holds one of them and not a
-//! copy of the whole. Clients put them together again; section 5.4 has it so.
+//! A long text is sent in fragments. The write buffer of a socket then holds one fragment and not a copy of the whole
+//! text, even if the client reads slowly. Clients join the fragments again (RFC 6455, section 5.4).
 
 use std::future::Future;
 
@@ -22,19 +22,19 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-/// The longest text that goes in one piece, and the length of a fragment: 64 KiB.
+/// The maximum size of a text that is sent in one frame, and the size of a fragment: 64 KiB.
 const FRAGMENT_BYTES: usize = 64 << 10;
 
-/// How much may wait to be written to one socket: a fragment, and what the protocol says besides.
+/// The maximum size of a socket's write buffer: enough for a fragment and the protocol's own frames.
 const WRITE_BYTES_MAX: usize = 4 * FRAGMENT_BYTES;
 
-/// How much is gathered before it is written: nothing, for a text is whole when it is sent.
+/// The number of bytes that are collected before a write: none, because each text is complete when it is sent.
 const GATHERED_BYTES: usize = 0;
 
-/// How much is read from a socket at once. The library's own default is eight times that, for each of them.
+/// The size of each socket's read buffer. The library's default is eight times as large.
 const READ_BYTES: usize = 16 << 10;
 
-/// A request that asks for a socket.
+/// A request for a WebSocket.
 pub(super) struct Upgrade {
     accept: String,
     stream: OnUpgrade,
@@ -46,9 +46,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Upgrade {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
         let stream = parts.extensions.get::<OnUpgrade>().cloned();
         let key = parts.headers.get(header::SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
-        // It checks all there is to check, in the words that clients know.
+        // Checks the request, with the error messages that clients know.
         let _checked = WebSocketUpgrade::from_request_parts(parts, state).await?;
-        // A request that passed has both.
+        // A request that passed the check has both.
         let (Some(accept), Some(stream)) = (key, stream) else {
             return Err(ConnectionNotUpgradable::default().into());
         };
@@ -57,8 +57,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Upgrade {
 }
 
 impl Upgrade {
-    /// Answers, and serves the socket when the other side has heard it. What it says is taken up to `frame_bytes_max` at
-    /// a time.
+    /// Returns the response, and serves the socket after the response was sent. A received frame may have at most
+    /// `frame_bytes_max` bytes.
     pub fn serve<F>(
         self,
         frame_bytes_max: usize,
@@ -74,7 +74,7 @@ impl Upgrade {
             .max_message_size(Some(frame_bytes_max))
             .max_frame_size(Some(frame_bytes_max));
         tokio::spawn(async move {
-            // Who is gone by then has no socket.
+            // A client that has disconnected by then has no socket.
             if let Ok(stream) = self.stream.await {
                 let stream = TokioIo::new(stream);
                 serve(Socket(WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await))
@@ -86,7 +86,7 @@ impl Upgrade {
         let headers = response.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        // Base64: a header can bear it.
+        // Base64 is a valid header value.
         if let Ok(accept) = HeaderValue::from_str(&self.accept) {
             headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
         }
@@ -94,13 +94,13 @@ impl Upgrade {
     }
 }
 
-/// What the other side says.
+/// A received frame.
 pub(super) enum Said {
     /// A text.
     Text(Utf8Bytes),
-    /// It hangs up, or is gone.
+    /// The client closed the socket or has disconnected.
     Gone,
-    /// Nothing that counts here: bytes, or what the protocol answers by itself.
+    /// A frame to ignore: bytes, or a frame that the protocol answers by itself.
     Other,
 }
 
@@ -108,7 +108,7 @@ pub(super) enum Said {
 pub(super) struct Socket(WebSocketStream<TokioIo<Upgraded>>);
 
 impl Socket {
-    /// What the other side says next.
+    /// Receives the next frame.
     pub async fn hear(&mut self) -> Said {
         match self.0.next().await {
             Some(Ok(Message::Text(text))) => Said::Text(text),
@@ -119,7 +119,7 @@ impl Socket {
         }
     }
 
-    /// Sends a text; `None` where the other side is gone, or takes nothing.
+    /// Sends a text. `None` if the client has disconnected or takes no data.
     pub async fn send(&mut self, text: impl Into<Utf8Bytes>) -> Option<()> {
         let text = text.into();
         if text.len() <= FRAGMENT_BYTES {
@@ -128,7 +128,7 @@ impl Socket {
         self.send_parts([text]).await
     }
 
-    /// Sends one text that is made of several, without putting them together first.
+    /// Sends one text that consists of several parts, without joining them first.
     pub async fn send_parts<const N: usize>(&mut self, parts: [Utf8Bytes; N]) -> Option<()> {
         let mut left = parts.iter().map(|part| part.len()).sum::<usize>();
         let mut kind = Data::Text;
@@ -145,7 +145,7 @@ impl Socket {
         Some(())
     }
 
-    /// Closes with a code; the other side may be gone already.
+    /// Closes the socket with a code. The client may have disconnected already.
     pub async fn close(&mut self, code: u16, reason: &'static str) {
         let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
         let _gone = self.0.send(Message::Close(Some(frame))).await;

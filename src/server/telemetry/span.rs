@@ -1,7 +1,7 @@
-//! An event as spans: what ended with it.
+//! Makes the spans that end with an event.
 //!
-//! A trace is a turn: what a person said and all that came of it. Ids are made from those of events, so that a span can
-//! be told before the one it belongs to has ended, and the same log gives the same ids.
+//! A trace is a turn: a user's message and everything that follows from it. The ids of spans are made from the ids of
+//! events. A span can therefore be exported before its parent has ended, and the same log gives the same ids.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -15,26 +15,27 @@ use crate::error::Result;
 use crate::ids::{ConversationId, EventId, Sequence, Timestamp};
 use crate::store::{EventQuery, FeedEvent, ReplyUsage, Store, StoredEvent};
 
-/// The most conversations whose turn is remembered; what is forgotten is looked up again.
+/// The maximum number of conversations whose turn is in memory. Other turns are looked up in the log again.
 const TURNS_MAX: usize = 4096;
 
-/// The turns that go on.
+/// The newest turn of each conversation.
 #[derive(Default)]
 pub(super) struct Spans(HashMap<ConversationId, Turn>);
 
-/// What a person said, and what came of it until now.
+/// A user's message, and what followed from it so far.
 #[derive(Clone)]
 struct Turn {
-    /// The id of the message.
+    /// The id of the user's message.
     begun_by: String,
     begun: Timestamp,
-    /// The reply that was told last: several events may come from one.
+    /// The last reply that has a span. Several events may come from one reply.
     reply: Option<String>,
     is_over: bool,
 }
 
 impl Spans {
-    /// What ended with this event. Copies of other programs' logs happened elsewhere: they give nothing.
+    /// Returns the spans that end with this event. There are none for imported conversations, because these took place
+    /// elsewhere.
     pub fn of(&mut self, store: &Store, event: &FeedEvent) -> Vec<SpanData> {
         let (conversation, event) = (&event.conversation, &event.event);
         if !matches!(store.origin(conversation), Ok(None)) {
@@ -85,7 +86,7 @@ impl Spans {
         self.0.insert(conversation.clone(), turn);
     }
 
-    /// The turn that goes on; looked up in the log where it began before this server did.
+    /// Returns the newest turn. If it is not in memory, it is looked up in the log.
     fn turn(&mut self, store: &Store, conversation: &ConversationId, at: Sequence) -> Option<&mut Turn> {
         if !self.0.contains_key(conversation) {
             let query = EventQuery {
@@ -102,7 +103,7 @@ impl Spans {
     }
 }
 
-/// The action that an event is the result of.
+/// Returns the action that an event is the result of. `None` if the event is no result.
 fn action(store: &Store, conversation: &ConversationId, event: &StoredEvent) -> Option<Result<StoredEvent>> {
     let is_result =
         matches!(event.kind.as_str(), "ObservationEvent" | "AgentErrorEvent" | "UserRejectObservation");
@@ -110,7 +111,7 @@ fn action(store: &Store, conversation: &ConversationId, event: &StoredEvent) -> 
     Some(EventId::new(id).map_err(Into::into).and_then(|id| store.event(conversation, &id)))
 }
 
-/// How a turn ended, where an event ends it.
+/// Returns the status of a turn that an event ends. `None` if the event does not end a turn.
 fn end(event: &StoredEvent) -> Option<Status> {
     match event.kind.as_str() {
         "MessageEvent" => Some(Status::Ok),
@@ -130,7 +131,7 @@ impl Turn {
         SpanId::from_bytes(first(&["root", &self.begun_by]))
     }
 
-    /// The whole turn.
+    /// Returns the span of the whole turn.
     fn span(&self, conversation: &ConversationId, ended: Timestamp, status: Status) -> SpanData {
         let mut span = self.child(conversation, "", "invoke_agent", time(self.begun), time(ended));
         span.span_context = self.context(self.root());
@@ -140,7 +141,7 @@ impl Turn {
         span
     }
 
-    /// A model's reply: its end is when it was recorded, its beginning so much before as it took.
+    /// Returns the span of a model's reply. It ends when the reply was recorded, and is as long as the reply's latency.
     fn reply_span(
         &self,
         conversation: &ConversationId,
@@ -169,7 +170,7 @@ impl Turn {
         span
     }
 
-    /// A tool call, from its action to what came of it.
+    /// Returns the span of a tool call, from its action to its result.
     fn tool_span(
         &self,
         conversation: &ConversationId,
@@ -195,7 +196,7 @@ impl Turn {
         span
     }
 
-    /// A part of the turn; `seed` tells it from the others.
+    /// Returns the span of a part of the turn. `seed` distinguishes it from the other parts.
     fn child(
         &self,
         conversation: &ConversationId,
@@ -228,7 +229,7 @@ impl Turn {
     }
 }
 
-/// The first bytes of the digest of these texts; the texts hold no zero byte that could join two of them into another.
+/// Returns the first bytes of the digest of these texts. The texts contain no zero byte, so a zero byte separates them.
 fn first<const N: usize>(texts: &[&str]) -> [u8; N] {
     let mut digest = Sha256::new();
     for text in texts {

@@ -1,4 +1,4 @@
-//! One address, told batch after batch.
+//! The delivery of events and conversations to one address.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,59 +16,63 @@ use crate::server::auth;
 use crate::server::budget::{Budget, COPIES};
 use crate::server::events::array;
 
-/// How long a request may take; the reference's figure.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a request may take. It is the reference's limit.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much of an answer is read.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// The maximum number of bytes of a response that are read.
+const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
-/// The most tellings of conversations that wait, and the most bytes of them: 8 MiB.
+/// The maximum number of waiting announcements of conversations, and their maximum size in total: 8 MiB.
 const ANNOUNCEMENTS_MAX: usize = 1000;
 const ANNOUNCEMENTS_BYTES_MAX: usize = 8 << 20;
 
-/// What all batches that are being told to one address may take: 16 MiB. A batch is there twice, as its events and as the
-/// body of its request.
-const TELLING_BYTES_MAX: usize = 16 << 20;
+/// The maximum memory of all batches that are being sent to one address: 16 MiB. A batch is in memory twice: as its
+/// events, and as the body of its request.
+const SENDING_BYTES_MAX: usize = 16 << 20;
 
 /// One address.
 pub(super) struct Delivery {
     spec: WebhookSpec,
     headers: Vec<(String, String)>,
     transport: Transport,
-    /// The server's runtime: events come from a thread outside of it.
+    /// The server's runtime. Events come from a thread outside of it.
     runtime: tokio::runtime::Handle,
     waiting: Mutex<Waiting>,
-    /// The most bytes that wait, of all conversations.
+    /// The maximum number of bytes that wait, for all conversations together.
     bytes_max: usize,
-    /// What is being told.
-    telling: Budget,
-    /// Told when something was queued.
+    /// The memory of the batches that are being sent.
+    sending: Budget,
+    /// Notified when an event was queued.
     changed: Notify,
-    /// Whether the server ends: nothing waits for more.
-    hurries: AtomicBool,
+    /// Whether the server ends. Batches are then sent at once.
+    is_ending: AtomicBool,
 }
 
-/// What is to be told next.
+/// The next batch of a conversation.
 enum Next {
+    /// No events wait.
     Nothing,
+    /// It is due at this time.
     Later(Instant),
-    /// A batch of so many bytes.
+    /// It is due, and has so many bytes.
     Now(usize),
 }
 
 #[derive(Default)]
 struct Waiting {
     events: HashMap<ConversationId, Queue>,
-    /// What all queues have.
+    /// The number of bytes of all queues.
     bytes: usize,
+    /// The announcements of conversations that wait.
     conversations: VecDeque<String>,
     announcements_bytes: usize,
-    /// Whether somebody is telling of conversations.
+    /// Whether a task is sending announcements.
     is_announcing: bool,
 }
 
 impl Waiting {
-    /// Changes the queue of a conversation; then the oldest events of the fullest queues go, where all have too much.
+    /// Changes the queue of a conversation. If all queues together are too large then, drops the oldest events of the
+    /// largest queues.
     fn change<T>(
         &mut self,
         conversation: &ConversationId,
@@ -89,14 +93,14 @@ impl Waiting {
         changed
     }
 
-    /// Forgets a conversation's queue.
+    /// Removes a conversation's queue.
     fn forget(&mut self, conversation: &ConversationId) {
         self.bytes -= self.events.remove(conversation).map_or(0, |queue| queue.bytes());
     }
 }
 
 impl Delivery {
-    /// An address for which no more than so many bytes wait.
+    /// Makes the delivery to an address. At most `bytes_max` bytes of events wait for it.
     pub fn new(spec: WebhookSpec, key: Option<&str>, transport: Transport, bytes_max: usize) -> Self {
         let mut headers = spec.headers.clone();
         headers.extend(key.map(|key| (auth::HEADER.to_owned(), key.to_owned())));
@@ -108,13 +112,13 @@ impl Delivery {
             runtime,
             waiting: Mutex::default(),
             bytes_max,
-            telling: Budget::new(TELLING_BYTES_MAX),
+            sending: Budget::new(SENDING_BYTES_MAX),
             changed: Notify::new(),
-            hurries: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
         }
     }
 
-    /// Has an event told, soon.
+    /// Queues an event, and starts a task that sends the conversation's events unless one runs.
     pub fn event(self: &Arc<Self>, conversation: &ConversationId, event: &Arc<str>) {
         let is_attended = {
             self.lock().change(conversation, self.bytes_max, |queue| {
@@ -125,11 +129,11 @@ impl Delivery {
         self.changed.notify_waiters();
         if !is_attended {
             let (delivery, conversation) = (Arc::clone(self), conversation.clone());
-            self.runtime.spawn(async move { delivery.attend(&conversation).await });
+            self.runtime.spawn(async move { delivery.send_events(&conversation).await });
         }
     }
 
-    /// Has a conversation told, in its turn.
+    /// Queues an announcement of a conversation, and starts a task that sends announcements unless one runs.
     pub fn announce(self: &Arc<Self>, info: String) {
         let mut waiting = self.lock();
         waiting.announcements_bytes += info.len();
@@ -146,9 +150,9 @@ impl Delivery {
         }
     }
 
-    /// Has everything told that waits.
+    /// Sends everything that waits.
     pub async fn flush(&self) {
-        self.hurries.store(true, Ordering::Release);
+        self.is_ending.store(true, Ordering::Release);
         while self.is_waiting() {
             self.changed.notify_waiters();
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -171,18 +175,18 @@ impl Delivery {
                 next
             };
             let Some(info) = next else { return };
-            // Nobody is waited for for ever: the next telling says how it is then.
+            // A failed announcement is dropped. The next one contains the conversation's newest state.
             let _lost = self.post(&url, &info).await;
         }
     }
 
-    /// Tells batch after batch, each when it is time, until nothing waits.
-    async fn attend(&self, conversation: &ConversationId) {
+    /// Sends the batches of a conversation, each when it is due, until no events wait.
+    async fn send_events(&self, conversation: &ConversationId) {
         let url = format!("{}/events/{}", self.spec.base_url, conversation.folder_name());
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // From here on no change is missed.
+            // From here on, no notification is missed.
             changed.as_mut().enable();
             let due = match self.next(conversation) {
                 Next::Nothing => return,
@@ -195,18 +199,18 @@ impl Delivery {
                     continue;
                 }
             };
-            // Until it has its turn the events stay in the queue, and the oldest may still go.
-            let telling = self.telling.wait(due.saturating_mul(COPIES)).await;
+            // The events stay in the queue until there is memory. The oldest may still be dropped.
+            let charge = self.sending.wait(due.saturating_mul(COPIES)).await;
             let batch = self.take(conversation);
             if batch.is_empty() {
                 continue;
             }
             let body = array(batch.iter().map(ToString::to_string));
-            let is_told = self.post(&url, &body).await;
-            drop((body, telling));
-            if !is_told {
+            let is_sent = self.post(&url, &body).await;
+            drop((body, charge));
+            if !is_sent {
                 self.put_back(conversation, batch);
-                if self.hurries.load(Ordering::Acquire) {
+                if self.is_ending.load(Ordering::Acquire) {
                     self.lock().forget(conversation);
                     return;
                 }
@@ -215,7 +219,7 @@ impl Delivery {
         }
     }
 
-    /// What is to be told next of a conversation; it is attended no more where there is nothing.
+    /// Returns the next batch of a conversation. If no events wait, removes the queue; the sending task ends then.
     fn next(&self, conversation: &ConversationId) -> Next {
         let mut waiting = self.lock();
         let Some(queue) = waiting.events.get_mut(conversation) else { return Next::Nothing };
@@ -223,25 +227,25 @@ impl Delivery {
             waiting.forget(conversation);
             return Next::Nothing;
         };
-        if Instant::now() < due && !self.hurries.load(Ordering::Acquire) {
+        if Instant::now() < due && !self.is_ending.load(Ordering::Acquire) {
             return Next::Later(due);
         }
         Next::Now(queue.batch_bytes(&self.spec))
     }
 
-    /// The next batch of a conversation.
+    /// Takes the next batch of a conversation from its queue.
     fn take(&self, conversation: &ConversationId) -> Vec<Arc<str>> {
         self.lock().change(conversation, self.bytes_max, |queue| queue.take(&self.spec, Instant::now()))
     }
 
-    /// Puts a batch back that was not taken.
+    /// Puts a batch that was not accepted back into the queue.
     fn put_back(&self, conversation: &ConversationId, batch: Vec<Arc<str>>) {
         self.lock().change(conversation, self.bytes_max, |queue| {
             queue.put_back(batch, &self.spec, Instant::now());
         });
     }
 
-    /// Posts, as often as it takes and may; whether it was taken.
+    /// Posts a body, and retries as often as the settings allow. Returns whether it was accepted.
     async fn post(&self, url: &str, body: &str) -> bool {
         for attempt in 0..=self.spec.retries {
             if attempt > 0 {
@@ -249,8 +253,8 @@ impl Delivery {
             }
             let plain = Plain {
                 headers: self.headers.clone(),
-                patience: PATIENCE,
-                bytes_max: ANSWER_BYTES_MAX,
+                patience: REQUEST_TIMEOUT,
+                bytes_max: RESPONSE_BYTES_MAX,
                 ..Plain::post(url, body.to_owned())
             };
             if self.transport.send(plain).await.is_ok_and(|answer| (200..300).contains(&answer.status)) {

@@ -1,9 +1,9 @@
-//! Telling others what happens: events and conversations, posted to addresses of the operator's (`api.md` section 10).
+//! Webhooks: events and conversations are posted to the operator's addresses (`docs/reference/server.md#webhooks`).
 //!
-//! What waits is bounded in events and bytes: for each conversation, each address, and all of them; what does not fit
-//! goes, the oldest first. Events of one conversation come in order, a
-//! batch after the other. What fails is tried again, then put back. Addresses come from the operator, never from a
-//! client, and redirections are not followed.
+//! The waiting events are bounded in number and bytes: for each conversation, each address, and in total. If there
+//! are too many, the oldest are dropped first. Events of one conversation are sent in order, batch after batch. A
+//! failed batch is retried, then put back into the queue. Addresses come from the operator, never from a client.
+//! Redirects are not followed.
 
 mod delivery;
 mod queue;
@@ -23,62 +23,62 @@ use crate::ids::ConversationId;
 use crate::llm::Transport;
 use delivery::Delivery;
 
-/// How long the end of the server waits for what is still to be told.
-const FAREWELL: Duration = Duration::from_secs(3);
+/// How long the server waits, when it ends, until the remaining events are sent.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The most bytes of events that wait for one address, and for all of them.
+/// The maximum number of bytes of events that wait for one address, and for all addresses together.
 const ADDRESS_BYTES_MAX: usize = 64 << 20;
 const TOTAL_BYTES_MAX: usize = 128 << 20;
 
-/// All addresses that are told.
+/// All webhooks.
 pub(super) struct Webhooks {
     deliveries: Vec<Arc<Delivery>>,
 }
 
 impl Webhooks {
-    /// Tells these addresses, showing `key` where there is one, from now on.
+    /// Starts to send events to these addresses. Every request contains `key`, if there is one.
     pub fn start(specs: &[WebhookSpec], key: Option<&str>, transport: &Transport, hub: &Hub) -> Self {
         let bytes_max = ADDRESS_BYTES_MAX.min(TOTAL_BYTES_MAX / specs.len().max(1));
         let deliver =
             |spec: &WebhookSpec| Arc::new(Delivery::new(spec.clone(), key, transport.clone(), bytes_max));
         let deliveries: Vec<_> = specs.iter().map(deliver).collect();
         if !deliveries.is_empty() {
-            let told = deliveries.clone();
-            hub.tap(Arc::new(move |conversation, frame| tell(&told, conversation, frame)));
+            let tapped = deliveries.clone();
+            hub.tap(Arc::new(move |conversation, frame| queue_event(&tapped, conversation, frame)));
         }
         Self { deliveries }
     }
 
-    /// Whether anybody is told.
+    /// Returns whether there are no webhooks.
     pub fn is_empty(&self) -> bool {
         self.deliveries.is_empty()
     }
 
-    /// Tells how a conversation is.
+    /// Announces the state of a conversation to all addresses.
     pub fn announce(&self, info: &Value) {
         for delivery in &self.deliveries {
             delivery.announce(info.to_string());
         }
     }
 
-    /// Has everything told that waits, as far as it goes in a short while.
+    /// Sends everything that waits, for at most [`SHUTDOWN_TIMEOUT`].
     pub async fn finish(&self) {
         let mut all = JoinSet::new();
         for delivery in &self.deliveries {
             let delivery = Arc::clone(delivery);
             all.spawn(async move { delivery.flush().await });
         }
-        let _late = tokio::time::timeout(FAREWELL, together::ended(all)).await;
+        let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, together::ended(all)).await;
     }
 }
 
-/// Queues an event: with its nulls, as these have it. Pieces of replies are not told.
-fn tell(deliveries: &[Arc<Delivery>], conversation: &ConversationId, frame: &Frame) {
+/// Queues an event for all addresses. Webhooks contain members that are null. Pieces of replies are not sent.
+fn queue_event(deliveries: &[Arc<Delivery>], conversation: &ConversationId, frame: &Frame) {
     let text = match frame {
         Frame::Durable { text, .. } | Frame::Transient(text) => text.as_str(),
         Frame::Piece(_) | Frame::Bell(_) => return,
     };
-    // What was shown is an event that can be read.
+    // A published frame is always a readable event.
     let Ok(event) = Event::read(text, &Given::default()) else { return };
     let event: Arc<str> = event.dump_with_nulls().into();
     for delivery in deliveries {

@@ -1,4 +1,4 @@
-//! What waits to be told of one conversation, bounded in events and bytes.
+//! The events of one conversation that wait to be sent, bounded in number and bytes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use tokio::time::Instant;
 
 use super::WebhookSpec;
 
-/// What waits to be told of one conversation.
+/// The events of one conversation that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     events: VecDeque<Arc<str>>,
     bytes: usize,
-    /// When the oldest came.
+    /// Since when the oldest event waits, or since when a batch was last taken or put back.
     since: Option<Instant>,
-    /// Whether somebody sees to it that it is told.
+    /// Whether a task sends the events of this queue.
     pub is_attended: bool,
 }
 
 impl Queue {
-    /// Adds an event; the oldest go where there are too many.
+    /// Adds an event. If there are too many, the oldest are dropped.
     pub fn push(&mut self, event: Arc<str>, spec: &WebhookSpec, now: Instant) {
         self.bytes += event.len();
         self.events.push_back(event);
@@ -36,12 +36,12 @@ impl Queue {
         batch
     }
 
-    /// How many bytes the next batch has.
+    /// Returns the number of bytes of the next batch.
     pub fn batch_bytes(&self, spec: &WebhookSpec) -> usize {
         self.batch(spec).1
     }
 
-    /// How many events the next batch has, and how many bytes. A single event that is larger than a batch may be goes
+    /// Returns the number of events and of bytes of the next batch. An event that is larger than a batch may be is sent
     /// alone.
     fn batch(&self, spec: &WebhookSpec) -> (usize, usize) {
         let (mut n_events, mut bytes) = (0, 0);
@@ -55,19 +55,19 @@ impl Queue {
         (n_events, bytes)
     }
 
-    /// How many bytes wait.
+    /// Returns the number of bytes that wait.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Lets go of the oldest event; how many bytes it had.
+    /// Drops the oldest event. Returns its number of bytes.
     pub fn drop_one(&mut self) -> usize {
         let bytes = self.events.pop_front().map_or(0, |event| event.len());
         self.bytes -= bytes;
         bytes
     }
 
-    /// Puts a batch back that nobody took, before what came since.
+    /// Puts back a batch that was not accepted, before the events that were added since.
     pub fn put_back(&mut self, batch: Vec<Arc<str>>, spec: &WebhookSpec, now: Instant) {
         for event in batch.into_iter().rev() {
             self.bytes += event.len();
@@ -77,7 +77,7 @@ impl Queue {
         self.drop_oldest(spec);
     }
 
-    /// When the next batch is to go; `None` where nothing waits.
+    /// Returns when the next batch is due. `None` if no events wait.
     pub fn due(&self, spec: &WebhookSpec) -> Option<Instant> {
         let since = self.since?;
         Some(if self.events.len() >= spec.events_max { since } else { since + spec.flush_delay })
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_where_there_are_too_many() {
+    fn the_oldest_events_are_dropped_if_there_are_too_many() {
         let spec = WebhookSpec { queue_events_max: 3, ..WebhookSpec::new("http://a") };
         let (mut queue, now) = (Queue::default(), Instant::now());
         for event in ["1", "2", "3"] {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_so_many_bytes() {
+    fn the_bytes_of_a_batch_are_bounded() {
         let spec = WebhookSpec { batch_bytes_max: 3, ..WebhookSpec::new("http://a") };
         let (mut queue, now) = (Queue::default(), Instant::now());
         for event in ["11", "22", "333333"] {

@@ -1,43 +1,43 @@
-//! How an address is told, as the reference's `OH_WEBHOOKS` says it.
+//! The settings of a webhook, in the format of the reference's `OH_WEBHOOKS`.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// An address that is told what happens.
+/// The settings of a webhook: an address that events are sent to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WebhookSpec {
-    /// Where to: `/events/{id}` and `/conversations` are added to it.
+    /// The address. `/events/{id}` or `/conversations` is appended to it.
     pub base_url: String,
-    /// What every request bears.
+    /// The headers of every request.
     pub headers: Vec<(String, String)>,
-    /// How many events make a batch.
+    /// A batch is sent at once when so many events wait.
     pub events_max: usize,
-    /// How long an event waits for others.
+    /// How long an event waits for more events.
     pub flush_delay: Duration,
-    /// How often a batch is tried again.
+    /// The number of retries of a request.
     pub retries: u32,
-    /// How long is waited between the tries.
+    /// The delay before a retry.
     pub retry_delay: Duration,
-    /// The most events that wait for one conversation.
+    /// The maximum number of events that wait for one conversation.
     pub queue_events_max: usize,
-    /// The most bytes of one batch.
+    /// The maximum number of bytes of one batch.
     pub batch_bytes_max: usize,
-    /// The most bytes that wait for one conversation.
+    /// The maximum number of bytes that wait for one conversation.
     pub queue_bytes_max: usize,
 }
 
-/// Why a text is no list of addresses.
+/// Why a list of webhooks was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebhookError {
-    /// It is not JSON, or no list of objects.
+    /// It is not a JSON list of objects.
     #[error("webhooks are a JSON list of objects")]
     Shape,
     /// A member is missing or of the wrong kind.
     #[error("webhook {number}: {member} is missing or of the wrong kind")]
     Member {
-        /// Which of them, from 0.
+        /// The number of the webhook, from 0.
         number: usize,
         /// The member.
         member: &'static str,
@@ -45,7 +45,7 @@ pub enum WebhookError {
 }
 
 impl WebhookSpec {
-    /// An address, told with the reference's settings.
+    /// Makes a webhook with the reference's default settings.
     #[must_use]
     pub fn new(base_url: impl Into<String>) -> Self {
         Self {
@@ -61,10 +61,10 @@ impl WebhookSpec {
         }
     }
 
-    /// Reads a list as `OH_WEBHOOKS` has it; members that nobody knows count for nothing.
+    /// Reads a list in the format of `OH_WEBHOOKS`. Ignores unknown members.
     ///
     /// # Errors
-    /// [`WebhookError`].
+    /// [`WebhookError`] if the list is invalid.
     pub fn parse_list(json: &str) -> Result<Vec<Self>, WebhookError> {
         let Ok(Value::Array(list)) = serde_json::from_str(json) else { return Err(WebhookError::Shape) };
         list.iter().enumerate().map(|(number, spec)| Self::read(number, spec)).collect()
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_is_as_the_reference_has_it() {
+    fn missing_settings_have_the_defaults_of_the_reference() {
         let list = WebhookSpec::parse_list(
             r#"[{"base_url":"http://a/","headers":{"X-Foo":"bar"},"flush_delay":0.5,"num_retries":0},{"base_url":"http://b"}]"#,
         )
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn an_error_names_the_webhook_and_the_member() {
         assert_eq!(WebhookSpec::parse_list("{}"), Err(WebhookError::Shape));
         let member = |member| Err(WebhookError::Member { number: 0, member });
         assert_eq!(WebhookSpec::parse_list("[{}]"), member("base_url"));

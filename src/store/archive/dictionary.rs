@@ -1,7 +1,7 @@
-//! Dictionaries: what zstd is taught from payloads, and which conversations taught it.
+//! Dictionaries that zstd is trained with, and the conversations that each was trained on.
 //!
-//! A dictionary holds pieces of what it was taught from. Conversations go on using one that does as well as
-//! a new one would, until so much depends on it that taking one of its teachers away would take long.
+//! A dictionary holds pieces of its samples. Further conversations use an existing dictionary if it is as good as a new
+//! one, unless so many payloads use it that removing one of its sources would take long.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use zstd::bulk::Compressor;
@@ -26,35 +26,35 @@ const UNUSED: &str = "SELECT key FROM archive_dictionary \
      WHERE key NOT IN (SELECT dictionary FROM archived_conversation WHERE dictionary IS NOT NULL)";
 const DROP: &str = "DELETE FROM archive_dictionary WHERE key = ?1";
 
-/// zstd's level: what is archived is written once.
+/// zstd's level. It is high because an archived payload is written once.
 const LEVEL: i32 = 12;
 
-/// The largest dictionary, in bytes: what zstd recommends.
+/// The size of the largest dictionary, in bytes, as zstd recommends.
 const DICTIONARY_BYTES_MAX: usize = 110 << 10;
 
-/// A dictionary smaller than this teaches nothing.
+/// A dictionary smaller than this is of no use.
 const DICTIONARY_BYTES_MIN: usize = 4 << 10;
 
-/// What a dictionary is taught from, in bytes: a hundred times its own size, as zstd recommends.
+/// The most bytes of samples for one dictionary: a hundred times its own size, as zstd recommends.
 const SAMPLES_BYTES_MAX: usize = 100 * DICTIONARY_BYTES_MAX;
 
-/// The most that one conversation teaches, in bytes, so that others are heard too.
-const TAUGHT_BYTES_MAX: usize = SAMPLES_BYTES_MAX / 8;
+/// The most bytes of samples from one conversation. It leaves room for the other conversations.
+const CONVERSATION_BYTES_MAX: usize = SAMPLES_BYTES_MAX / 8;
 
-/// The longest sample, in bytes: longer payloads compress well by themselves.
+/// The longest sample, in bytes. Longer payloads compress well without a dictionary.
 const SAMPLE_BYTES_MAX: usize = 16 << 10;
 
-/// How many bytes of samples a dictionary is tried on.
+/// The number of sample bytes that a dictionary is tried on.
 const TRIAL_BYTES: usize = 1 << 20;
 
-/// So few bytes of samples are little.
-const LITTLE: usize = 2 << 20;
+/// Up to this many bytes of samples, dictionaries of several sizes are tried.
+const FEW_SAMPLES_BYTES: usize = 2 << 20;
 
-/// Payload bytes that one dictionary serves: 256 MiB. When something that it was taught from has to go for
-/// good, so much is compressed anew, which takes some ten seconds.
+/// The payload bytes that one dictionary is used for: 256 MiB. If a conversation that it was trained on must be
+/// removed for good, this many bytes are compressed again, which takes about ten seconds.
 pub(super) const SERVED_BYTES_MAX: u64 = 256 << 20;
 
-/// Gathers samples of payloads.
+/// Collects samples of payloads and trains dictionaries on them.
 #[derive(Default)]
 pub(super) struct Teacher {
     samples: Vec<u8>,
@@ -64,37 +64,38 @@ pub(super) struct Teacher {
 }
 
 impl Teacher {
-    /// Listens to a conversation. Where many are archived together, not all are heard.
+    /// Takes samples of a conversation. If many are archived together, not every conversation is sampled.
     pub(super) fn listen(&mut self, db: &Connection, conversation: i64) -> Result<()> {
         let mut payloads = Payloads::new(db);
-        let mut heard = 0;
+        let mut sampled = 0;
         each(db, conversation, &mut |position, stored| {
             let payload = payloads.payload(position, stored)?;
             self.payload_bytes += payload.len() as u64;
             let sample = payload.as_bytes().get(..SAMPLE_BYTES_MAX).unwrap_or(payload.as_bytes());
-            let room = (TAUGHT_BYTES_MAX - heard).min(SAMPLES_BYTES_MAX - self.samples.len());
+            let room = (CONVERSATION_BYTES_MAX - sampled).min(SAMPLES_BYTES_MAX - self.samples.len());
             if sample.len() <= room {
-                heard += sample.len();
+                sampled += sample.len();
                 self.samples.extend_from_slice(sample);
                 self.sizes.push(sample.len());
             }
             Ok(())
         })?;
-        if heard > 0 {
+        if sampled > 0 {
             self.sources.push(conversation);
         }
         Ok(())
     }
 
-    /// A new dictionary: a tenth of what there is to save at most. Empty where none helps.
+    /// Trains a new dictionary. It is empty if no dictionary helps.
     ///
-    /// Of little, a larger dictionary is not always a better one: there, several are made and one is chosen.
+    /// Its size is at most a tenth of the samples. With few samples, a larger dictionary is not always better. Then
+    /// several are made and the best is returned.
     pub(super) fn teach(&self) -> Result<Vec<u8>> {
         let bytes = DICTIONARY_BYTES_MAX.min(self.samples.len() / 10);
-        let tries = if self.samples.len() <= LITTLE { 3 } else { 1 };
+        let tries = if self.samples.len() <= FEW_SAMPLES_BYTES { 3 } else { 1 };
         let mut best = (self.cost(&[])?, Vec::new());
         for bytes in (0..tries).map(|halved| bytes >> halved).filter(|bytes| *bytes >= DICTIONARY_BYTES_MIN) {
-            // Samples that are all alike teach nothing; zstd says so by an error.
+            // zstd returns an error if the samples are all alike: it can learn nothing from them.
             let Ok(dictionary) = zstd::dict::from_continuous(&self.samples, &self.sizes, bytes) else {
                 break;
             };
@@ -106,7 +107,7 @@ impl Teacher {
         Ok(best.1)
     }
 
-    /// How many bytes the payloads would take with a dictionary, as far as the samples tell.
+    /// Estimates from the samples how many bytes all payloads take with this dictionary.
     fn cost(&self, dictionary: &[u8]) -> Result<u64> {
         let mut compressor = Compressor::with_dictionary(LEVEL, dictionary).map_err(broken)?;
         let (mut tried, mut compressed, mut at) = (0, 0, 0);
@@ -122,26 +123,26 @@ impl Teacher {
         Ok(compressed.saturating_mul(self.payload_bytes) / tried.max(1))
     }
 
-    /// Writes down a dictionary that it has taught; `None` where that is empty.
+    /// Saves a dictionary that was trained on these samples. `None` if the dictionary is empty.
     pub(super) fn save(&self, db: &Connection, dictionary: &[u8]) -> Result<Option<i64>> {
         save(db, dictionary, &self.sources)
     }
 }
 
-/// What was learnt for a group of conversations.
+/// The choice of a dictionary for a group of conversations.
 pub(super) struct Lesson {
-    /// A dictionary that does; where there is none yet, `new` does once it is written down.
+    /// The key of the chosen dictionary. `None` until `new` is saved, if `new` is the choice.
     key: Option<i64>,
-    /// A new one; empty where there was too little to learn from.
+    /// A new dictionary. Empty if none helps.
     new: Vec<u8>,
     sources: Vec<i64>,
-    /// The newest act that took something out, before anything was heard.
+    /// The number of the newest act that removed something, read before any sample was taken.
     last_removal: i64,
     saved_bytes: u64,
 }
 
 impl Lesson {
-    /// Finds out what is best for a group: the newest dictionary that is there, or a new one.
+    /// Chooses the better dictionary for a group: the newest stored one or a new one.
     pub(super) fn learn(db: &Connection, group: &[ConversationId]) -> Result<Self> {
         let last_removal = admin::last_removal(db)?;
         let mut teacher = Teacher::default();
@@ -170,8 +171,9 @@ impl Lesson {
         Ok(Self { key, new, sources: teacher.sources, last_removal, saved_bytes: 0 })
     }
 
-    /// The key of the dictionary, written down if it is new; `None` where none helps. Runs within a write
-    /// transaction.
+    /// Returns the key of the dictionary and saves it if it is new. `None` if no dictionary helps.
+    ///
+    /// Runs within a write transaction.
     pub(super) fn dictionary(&mut self, db: &Connection, group: &[ConversationId]) -> Result<Option<i64>> {
         if let Some(key) = self.key {
             let is_there = db.prepare_cached(IS_FRESH).and_then(|mut statement| statement.exists([key]));
@@ -181,7 +183,7 @@ impl Lesson {
             self.key = None;
         }
         if self.saved_bytes > 0 || self.last_removal != admin::last_removal(db)? {
-            // What was heard may have been redacted or erased since: nothing of it may be written down.
+            // A sample may have been redacted or erased since it was taken. No part of it may be saved.
             *self = Self::learn(db, group)?;
         }
         if self.key.is_none() {
@@ -191,13 +193,13 @@ impl Lesson {
         Ok(self.key)
     }
 
-    /// The size of a dictionary that was written down, in bytes.
+    /// Returns the size of the dictionary that was saved, in bytes.
     pub(super) fn saved_bytes(&self) -> u64 {
         self.saved_bytes
     }
 }
 
-/// Writes a dictionary down.
+/// Saves a dictionary and its sources.
 fn save(db: &Connection, dictionary: &[u8], sources: &[i64]) -> Result<Option<i64>> {
     if dictionary.is_empty() {
         return Ok(None);
@@ -210,7 +212,7 @@ fn save(db: &Connection, dictionary: &[u8], sources: &[i64]) -> Result<Option<i6
     Ok(Some(key))
 }
 
-/// What compresses with a dictionary.
+/// Returns a compressor with this dictionary, or without one.
 pub(super) fn compressor(db: &Connection, dictionary: Option<i64>) -> Result<Compressor<'static>> {
     let content: Vec<u8> = match dictionary {
         None => Vec::new(),
@@ -219,7 +221,7 @@ pub(super) fn compressor(db: &Connection, dictionary: Option<i64>) -> Result<Com
     Compressor::with_dictionary(LEVEL, &content).map_err(broken)
 }
 
-/// Deletes dictionaries that nothing is compressed with.
+/// Deletes the dictionaries that no conversation uses.
 pub(super) fn drop_unused(db: &Connection) -> Result<()> {
     keys(db, UNUSED, [])?.into_iter().try_for_each(|dictionary| drop_one(db, dictionary))
 }

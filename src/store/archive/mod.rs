@@ -1,11 +1,11 @@
-//! Tables `archive_dictionary`, `archive_source`, `archived_conversation` and `archived_payload`: payloads
-//! that nobody is expected to read soon, compressed.
+//! Tables `archive_dictionary`, `archive_source`, `archived_conversation` and `archived_payload`: compressed
+//! payloads that are unlikely to be read soon.
 //!
-//! An archived conversation is listed, counted, searched, verified and exported as before, byte for byte;
-//! every reader of payloads asks [`read::Payloads`]. In the table `event` a stub stands in a payload's place, so
-//! that other programs find JSON there. The dictionary that makes small payloads small holds pieces of those
-//! it was taught from: when one of these has to go for good, what uses the dictionary is compressed anew
-//! with another one.
+//! An archived conversation is listed, counted, searched, verified and exported as before, byte for byte. All
+//! code that reads payloads uses [`read::Payloads`]. In the table `event` a stub replaces the payload, so that
+//! other programs still find JSON there. A dictionary makes small payloads compress well. It holds pieces of the
+//! payloads that it was trained on. If one of these payloads must be removed for good, everything that uses the
+//! dictionary is compressed again with another one.
 
 mod dictionary;
 pub(super) mod read;
@@ -28,13 +28,13 @@ use crate::ids::{ConversationId, Timestamp};
 use dictionary::{Lesson, SERVED_BYTES_MAX};
 use write::{pack, unpack};
 
-/// What stands in the place of an archived payload.
+/// The text that replaces an archived payload.
 pub(super) const STUB: &str = r#"{"annals":"archived"}"#;
 
-/// The function that the views of [`show_whole`] decompress with; no query may call it by itself.
+/// The SQL function that the views of [`show_whole`] decompress with. A query may not call it directly.
 pub(super) const UNARCHIVED: &str = "unarchived_payload";
 
-/// So many payload bytes are archived in one transaction, unless a single conversation has more: 4 MiB.
+/// A transaction ends when it has archived this many payload bytes: 4 MiB.
 const TRANSACTION_BYTES: u64 = 4 << 20;
 
 const DOING: &str = "archiving";
@@ -46,54 +46,55 @@ const LAST_IS_FRESH: &str = "SELECT 1 FROM (SELECT position FROM event WHERE con
 const SIZES: &str = "SELECT count(*), coalesce(sum(p.bytes), 0), coalesce(sum(octet_length(p.content)), 0) \
      FROM archived_payload AS p JOIN event AS e ON e.position = p.position WHERE e.conversation = ?1";
 
-/// What archiving did.
+/// The result of archiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArchiveReport {
-    /// How many conversations were archived; those that were already, whole, are not counted.
+    /// The number of conversations that were archived. A conversation that was fully archived before is not counted.
     pub conversations: u64,
-    /// How many of their events.
+    /// The number of their events that were archived.
     pub events: u64,
-    /// Their payloads' size, in bytes.
+    /// The size of the payloads of these events, in bytes.
     pub payload_bytes: u64,
-    /// The same compressed.
+    /// The compressed size of these payloads, in bytes.
     pub stored_bytes: u64,
-    /// The size of new dictionaries, in bytes; 0 where there was too little to learn from, or one that is
-    /// there already does as well.
+    /// The size of new dictionaries, in bytes. 0 if there were too few samples for one, or if a stored dictionary is
+    /// as good.
     pub dictionary_bytes: u64,
 }
 
-/// What is archived of a conversation.
+/// The archived part of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Archived {
-    /// How many of its events.
+    /// The number of archived events.
     pub events: u64,
-    /// Their payloads' size, in bytes.
+    /// The size of their payloads, in bytes.
     pub payload_bytes: u64,
-    /// The same compressed, without the dictionary.
+    /// The compressed size of these payloads, without the dictionary.
     pub stored_bytes: u64,
 }
 
-/// How far archiving is.
+/// The progress of archiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveProgress {
-    /// Conversations done.
+    /// The number of conversations archived so far.
     pub conversations: u64,
-    /// Payload bytes compressed.
+    /// The number of payload bytes compressed so far.
     pub payload_bytes: u64,
 }
 
 impl Store {
-    /// Compresses the payloads of `conversations`, with a dictionary that is taught from them. They stay
-    /// listed, searchable and exact, and reading them costs the time to decompress. Each is archived in one
-    /// transaction, small ones several together; [`Store::vacuum`] gives the room back.
+    /// Compresses the payloads of `conversations`, with a dictionary that is trained on them.
     ///
-    /// What was appended since a conversation was archived is compressed when it is archived again. To other
-    /// programs an archived payload is a stub: views of what is read from payloads show NULL, the
+    /// The conversations stay listed, searchable and exact, but reading them costs the time to decompress. Each
+    /// conversation is archived in one transaction, and small ones share one. [`Store::vacuum`] frees the space.
+    ///
+    /// Events that were appended after a conversation was archived are compressed when it is archived again. Other
+    /// programs see a stub as an archived payload: views show NULL for values that come from payloads, and the
     /// transcript's text is "".
     ///
     /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation), and what writing can meet. What was
-    /// archived before the failure stays archived.
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), and any error of writing the file.
+    /// Conversations that were archived before the failure stay archived.
     pub fn archive(
         &self,
         conversations: &[ConversationId],
@@ -114,7 +115,7 @@ impl Store {
         Ok(report)
     }
 
-    /// The conversations in groups that one dictionary may serve.
+    /// Splits the conversations into groups that one dictionary may be used for.
     fn groups<'a>(&self, conversations: &'a [ConversationId]) -> Result<Vec<&'a [ConversationId]>> {
         let mut groups = Vec::new();
         let (mut first, mut bytes) = (0, 0);
@@ -141,7 +142,7 @@ impl Store {
         let mut lesson = self.snapshot(|db| Lesson::learn(db, conversations))?;
         let mut left = conversations;
         while !left.is_empty() {
-            // Several small ones in one transaction: the disk is what takes long.
+            // Small conversations share a transaction, because a commit's disk access takes most of the time.
             let done = self.overwrite(|db| {
                 let (mut done, mut bytes) = (Vec::new(), 0);
                 for id in left {
@@ -173,11 +174,10 @@ impl Store {
         Ok(())
     }
 
-    /// Decompresses a conversation's payloads into the log again; answers how many. 0 where it was not
-    /// archived.
+    /// Decompresses a conversation's payloads into the log again. Returns how many: 0 if it was not archived.
     ///
     /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation), and what writing can meet.
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), and any error of writing the file.
     pub fn unarchive(&self, conversation: &ConversationId, reason: Option<&str>) -> Result<u64> {
         self.catch_up()?;
         self.overwrite(|db| {
@@ -190,7 +190,7 @@ impl Store {
         })
     }
 
-    /// Whether a conversation is archived.
+    /// Returns whether a conversation is archived.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -198,7 +198,7 @@ impl Store {
         self.read(|db| is_archived(db, catalogue::key(db, conversation)?))
     }
 
-    /// How much of a conversation is archived.
+    /// Returns how much of a conversation is archived.
     ///
     /// # Errors
     /// [`UnknownConversation`](crate::Error::UnknownConversation).
@@ -224,21 +224,23 @@ impl Store {
     }
 }
 
-/// Whether the conversation is archived.
+/// Returns whether the conversation is archived.
 pub(super) fn is_archived(db: &Connection, conversation: i64) -> Result<bool> {
     db.prepare_cached(IS_ARCHIVED)
         .and_then(|mut statement| statement.exists([conversation]))
         .doing("looking for an archive")
 }
 
-/// Whether the conversation has payloads that are not archived: new ones stand behind those that are.
+/// Returns whether the conversation has payloads that are not archived.
+///
+/// It is enough to check the last event, because new events come after the archived ones.
 fn has_fresh(db: &Connection, conversation: i64) -> Result<bool> {
     db.prepare_cached(LAST_IS_FRESH)
         .and_then(|mut statement| statement.exists([conversation]))
         .doing("looking for an archive")
 }
 
-/// How much of a conversation is archived.
+/// Returns how much of a conversation is archived.
 pub(super) fn sizes(db: &Connection, conversation: i64) -> Result<Archived> {
     db.prepare_cached(SIZES)
         .and_then(|mut statement| {

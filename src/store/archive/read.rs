@@ -1,4 +1,4 @@
-//! Reading payloads, archived or not: everything that reads the log's payloads asks here.
+//! Reads payloads, archived or not. All code that reads the log's payloads uses this module.
 
 use std::borrow::Cow;
 
@@ -18,9 +18,9 @@ const DICTIONARY: &str = "SELECT content FROM archive_dictionary WHERE key = ?1"
 
 const DOING: &str = "reading an archived payload";
 
-/// Reads payloads on one connection; keeps the dictionary it used last.
+/// Reads payloads on one connection. It caches the dictionary that it used last.
 ///
-/// It must be used while the statement that read the row is open, or within the same transaction: only then
+/// The caller must use it while the statement that read the row is open, or within the same transaction. Only then
 /// do both see the same state.
 pub(in super::super) struct Payloads<'a> {
     db: &'a Connection,
@@ -32,7 +32,7 @@ impl<'a> Payloads<'a> {
         Self { db, last: None }
     }
 
-    /// The payload at `position`, of which `stored` is what the log holds.
+    /// Returns the payload at `position`. `stored` is the text in the log, which may be a stub.
     #[inline]
     pub(in super::super) fn payload<'p>(&mut self, position: i64, stored: &'p str) -> Result<Cow<'p, str>> {
         if stored != STUB {
@@ -41,12 +41,12 @@ impl<'a> Payloads<'a> {
         Ok(self.fetch(position)?.map_or(Cow::Borrowed(stored), Cow::Owned))
     }
 
-    /// The archived payload that `stored` is the stub of; `None` where it is none.
+    /// Returns the archived payload that the stub `stored` replaces. `None` if `stored` is not a stub.
     pub(in super::super) fn unpacked(&mut self, position: i64, stored: &[u8]) -> Result<Option<String>> {
         if stored == STUB.as_bytes() { self.fetch(position) } else { Ok(None) }
     }
 
-    /// `event` with its payload, of which it holds what the log does.
+    /// Returns `event` with its payload in place of a stub.
     #[inline]
     pub(in super::super) fn whole(&mut self, mut event: StoredEvent) -> Result<StoredEvent> {
         if event.payload == STUB
@@ -57,7 +57,7 @@ impl<'a> Payloads<'a> {
         Ok(event)
     }
 
-    /// The archived payload at `position`; `None` where there is none.
+    /// Returns the archived payload at `position`. `None` if there is none.
     pub(in super::super) fn fetch(&mut self, position: i64) -> Result<Option<String>> {
         let found: Option<(Vec<u8>, i64, Option<i64>)> = self
             .db
@@ -92,20 +92,20 @@ impl<'a> Payloads<'a> {
     }
 }
 
-/// What decompresses with a dictionary; an empty one is none.
+/// Returns a decompressor with this dictionary. An empty dictionary means no dictionary.
 pub(super) fn decompressor(dictionary: &[u8]) -> Result<Decompressor<'static>> {
     Decompressor::with_dictionary(dictionary)
         .map_err(|_| Error::Corrupt { what: "the dictionary of an archive cannot be read".into() })
 }
 
-/// A payload of so many `bytes`, decompressed; or what is wrong with it.
+/// Decompresses a payload whose length is `bytes`. The error says what is wrong with it.
 pub(super) fn decompress(
     decompressor: &mut Decompressor<'_>,
     content: &[u8],
     bytes: i64,
 ) -> Result<String, &'static str> {
     let damaged = "cannot be decompressed";
-    // Room is made at once: no more than a payload may have, whatever the row says.
+    // The buffer is allocated at once. The check keeps a damaged row from allocating more than a payload may have.
     let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= PAYLOAD_BYTES_MAX).ok_or(damaged)?;
     let payload = decompressor.decompress(content, bytes).map_err(|_| damaged)?;
     if payload.len() != bytes {

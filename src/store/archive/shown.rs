@@ -1,4 +1,4 @@
-//! What the views cannot show of archived payloads, put in for those who ask Annals.
+//! Fills in what the views cannot read from archived payloads, for readers that use Annals.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -31,7 +31,7 @@ impl<'a> Shown<'a> {
         Self { db, conversation, payloads: Payloads::new(db) }
     }
 
-    /// The kind and archived payload of an event; `None` where that is not archived.
+    /// Returns the kind and the archived payload of an event. `None` if the event is not archived.
     fn payload(&mut self, id: &str) -> Result<Option<(String, String)>> {
         let place: Option<(i64, String)> = self
             .db
@@ -45,7 +45,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// A line with its text.
+/// Returns a line with its text.
 pub(in super::super) fn whole_line(
     shown: &mut Shown<'_>,
     mut line: TranscriptLine,
@@ -56,7 +56,7 @@ pub(in super::super) fn whole_line(
     Ok(line)
 }
 
-/// A call with what its payload and that of its answer tell.
+/// Returns a call with the values from its own payload and from its answer's payload.
 pub(in super::super) fn whole_call(shown: &mut Shown<'_>, mut call: ToolCall) -> Result<ToolCall> {
     if let Some((_, payload)) = shown.payload(&call.action_id)? {
         (call.command, call.arguments) = shown

@@ -1,7 +1,7 @@
-//! The documented views with whole payloads, for a connection of one's own.
+//! Makes the documented views show whole payloads, on a connection that runs one query.
 //!
-//! In the file a view shows a stub where a payload is archived. Here each is made once more as a temporary
-//! view, which hides the file's: it reads the same rows, and in the place of a stub what the stub stands for.
+//! A view in the file shows a stub for an archived payload. This module makes each view once more as a temporary
+//! view, which hides the file's. The temporary view reads the same rows, but shows the payload in place of its stub.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,8 +22,9 @@ const VIEWS: &str = "SELECT sql FROM main.sqlite_schema WHERE type = 'view' ORDE
 
 const DOING: &str = "setting up a query";
 
-/// Makes the views whole, where anything is archived. It must be called within the transaction that the
-/// views are then read in: another one may know other dictionaries.
+/// Makes the views show whole payloads, if any conversation is archived.
+///
+/// The caller must read the views in the same transaction: another transaction may see other dictionaries.
 pub(in super::super) fn show_whole(db: &Connection) -> Result<()> {
     if !db.prepare(ARCHIVES).and_then(|mut statement| statement.exists([])).doing(DOING)? {
         return Ok(());
@@ -40,7 +41,7 @@ pub(in super::super) fn show_whole(db: &Connection) -> Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     db.create_scalar_function(UNARCHIVED, 3, flags, move |context| {
-        // One that panicked has left a decompressor that starts afresh with every frame.
+        // A poisoned lock can be used: a decompressor starts afresh with every frame, even after a panic.
         let mut decompressors = decompressors.lock().unwrap_or_else(PoisonError::into_inner);
         guard::leniently(|| unarchived(context, &mut decompressors))
     })
@@ -59,7 +60,7 @@ pub(in super::super) fn show_whole(db: &Connection) -> Result<()> {
     db.execute_batch(&schema).doing(DOING)
 }
 
-/// The payload that `content`, so many `bytes` when decompressed, was made of with a `dictionary`.
+/// Decompresses a payload. The arguments are its compressed `content`, its length in `bytes` and its `dictionary`.
 fn unarchived(
     context: &Context<'_>,
     decompressors: &mut HashMap<Option<i64>, Decompressor<'static>>,
@@ -72,18 +73,18 @@ fn unarchived(
     decompress(decompressor, content, context.get(1)?).map_err(damaged)
 }
 
-/// A view's definition that looks behind stubs: wherever it names the payload of a row of the log.
+/// Returns a view's definition that decompresses stubs wherever it names the payload of a row of the log.
 fn whole(definition: &str) -> String {
     let mut whole = String::with_capacity(definition.len() * 2);
     let mut rest = definition;
     while let Some(at) = rest.find(".payload") {
         let (before, after) = (&rest[..at], &rest[at + ".payload".len()..]);
-        let start = before.rfind(|c: char| !is_of_a_name(c)).map_or(0, |end| end + 1);
+        let start = before.rfind(|c: char| !is_name_character(c)).map_or(0, |end| end + 1);
         let row = &before[start..];
         let names_a_row = definition.contains(&format!(" event AS {row}\n"))
             || definition.contains(&format!(" event AS {row} "));
         whole.push_str(&before[..start]);
-        if names_a_row && !after.starts_with(is_of_a_name) {
+        if names_a_row && !after.starts_with(is_name_character) {
             whole.push_str(&format!(
                 "(CASE WHEN {row}.payload = '{STUB}' THEN (SELECT {UNARCHIVED}(archived_p.content, archived_p.bytes, \
                  archived_c.dictionary) FROM archived_payload AS archived_p JOIN archived_conversation AS archived_c \
@@ -99,7 +100,7 @@ fn whole(definition: &str) -> String {
     whole
 }
 
-fn is_of_a_name(character: char) -> bool {
+fn is_name_character(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 

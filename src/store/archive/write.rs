@@ -1,4 +1,4 @@
-//! Compressing and decompressing conversations, and what a deletion means to archives.
+//! Compresses and decompresses conversations, and removes deleted conversations from archives.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -30,13 +30,13 @@ const END: &str = "DELETE FROM archived_conversation WHERE conversation = ?1";
 const DICTIONARY_OF: &str = "SELECT dictionary FROM archived_conversation WHERE conversation = ?1";
 const SET_DICTIONARY: &str = "UPDATE archived_conversation SET dictionary = ?2 WHERE conversation = ?1";
 const USERS: &str = "SELECT conversation FROM archived_conversation WHERE dictionary = ?1";
-const TAUGHT_BY: &str = "SELECT dictionary FROM archive_source WHERE conversation = ?1";
+const TRAINED_ON: &str = "SELECT dictionary FROM archive_source WHERE conversation = ?1";
 const FORGET_SOURCE: &str = "DELETE FROM archive_source WHERE conversation = ?1";
 const MARK_STALE: &str = "UPDATE archive_dictionary SET is_stale = 1 \
      WHERE key IN (SELECT dictionary FROM archive_source WHERE conversation = ?1)";
 const STALE: &str = "SELECT key FROM archive_dictionary WHERE is_stale = 1";
 
-/// Shows every payload, as the log holds it, with its position.
+/// Calls `visit` with the position and the payload of every event. The payload is as the log holds it.
 pub(super) fn each(
     db: &Connection,
     conversation: i64,
@@ -57,7 +57,7 @@ pub(super) fn each(
     }
 }
 
-/// Compresses what is not compressed yet of a conversation, one of `group`, with what was learnt from that.
+/// Compresses the payloads of a conversation that are not compressed yet, with the dictionary chosen for its `group`.
 pub(super) fn pack(
     db: &Connection,
     conversation: i64,
@@ -74,7 +74,7 @@ pub(super) fn pack(
         Some(None) | None => lesson.dictionary(db, group)?,
     };
     if before == Some(None) && own.is_some() {
-        restore(db, conversation)?; // now there is a dictionary that helps
+        restore(db, conversation)?; // It was archived without a dictionary, and now one helps.
     }
     change::replaced(db, conversation, &[Subject::Archive], || {
         run(db, BEGIN, params![conversation, own, Timestamp::now().0])
@@ -98,7 +98,7 @@ pub(super) fn pack(
     Ok(packed)
 }
 
-/// Decompresses everything of a conversation.
+/// Decompresses all archived payloads of a conversation.
 pub(super) fn unpack(db: &Connection, conversation: i64) -> Result<Archived> {
     let unpacked = sizes(db, conversation)?;
     restore(db, conversation)?;
@@ -106,7 +106,7 @@ pub(super) fn unpack(db: &Connection, conversation: i64) -> Result<Archived> {
     Ok(unpacked)
 }
 
-/// Puts payloads back into the log. Dictionaries stay.
+/// Puts the payloads back into the log. The dictionaries stay.
 fn restore(db: &Connection, conversation: i64) -> Result<()> {
     if !is_archived(db, conversation)? {
         return Ok(());
@@ -123,25 +123,27 @@ fn restore(db: &Connection, conversation: i64) -> Result<()> {
     change::replaced(db, conversation, &[Subject::Archive], || run(db, END, [conversation]))
 }
 
-/// The dictionary of an archived conversation, which may be none; `None` where it is not archived.
+/// Returns the dictionary of an archived conversation: `Some(None)` if it has none, `None` if it is not archived.
 pub(super) fn dictionary_of(db: &Connection, conversation: i64) -> Result<Option<Option<i64>>> {
     db.prepare_cached(DICTIONARY_OF)
         .and_then(|mut statement| statement.query_row([conversation], |row| row.get(0)).optional())
         .doing(DOING)
 }
 
-/// Takes a conversation out of every archive for good: it is decompressed, and nothing that a dictionary was
-/// taught from it stays.
+/// Removes a conversation from every archive for good.
+///
+/// It is decompressed, and every dictionary that was trained on it is replaced.
 pub(in super::super) fn leave(db: &Connection, conversation: i64) -> Result<()> {
     unpack(db, conversation)?;
-    for dictionary in keys(db, TAUGHT_BY, [conversation])? {
+    for dictionary in keys(db, TRAINED_ON, [conversation])? {
         renew(db, dictionary, Some(conversation))?;
     }
     Ok(())
 }
 
-/// Deletes what is archived of a conversation, whose events must still be there. Dictionaries that were
-/// taught from it are stale from then on.
+/// Deletes the archived payloads of a conversation. Its events must still be stored.
+///
+/// From then on, dictionaries that were trained on it are stale.
 pub(in super::super) fn forget(db: &Connection, conversation: i64) -> Result<()> {
     run(db, TAKE, [conversation])?;
     run(db, END, [conversation])?;
@@ -150,7 +152,7 @@ pub(in super::super) fn forget(db: &Connection, conversation: i64) -> Result<()>
     drop_unused(db)
 }
 
-/// Deletes what is archived of the events behind the first `length`, which must still be there.
+/// Deletes the archived payloads of the events from sequence `length` on. These events must still be stored.
 pub(in super::super) fn cut(db: &Connection, conversation: i64, length: u64) -> Result<()> {
     run(db, CUT, params![conversation, length.cast_signed()])
 }
@@ -163,11 +165,11 @@ pub(in super::super) fn renew_stale(db: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Compresses what uses a dictionary anew, with one that is taught from nothing else.
-fn renew(db: &Connection, dictionary: i64, but: Option<i64>) -> Result<()> {
+/// Replaces a dictionary by one that is trained only on its users, without `except`, and compresses the users again.
+fn renew(db: &Connection, dictionary: i64, except: Option<i64>) -> Result<()> {
     let users = keys(db, USERS, [dictionary])?;
     let mut teacher = Teacher::default();
-    for user in users.iter().filter(|user| Some(**user) != but) {
+    for user in users.iter().filter(|user| Some(**user) != except) {
         teacher.listen(db, *user)?;
     }
     let next = teacher.save(db, &teacher.teach()?)?;

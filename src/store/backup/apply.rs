@@ -1,4 +1,4 @@
-//! Bringing a copy of a file up to where a part of the backup leads.
+//! Applies a part of a backup to a copy of the file.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -11,23 +11,24 @@ use crate::ids::ConversationId;
 
 const DOING: &str = "bringing a copy up to date";
 
-/// Which of the conversations that a part says are gone stay nevertheless.
+/// Which of the conversations that a part removes are kept nevertheless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spare<'a> {
     /// None of them.
     None,
     /// All of them.
     All,
-    /// One.
+    /// The one with this id.
     One(&'a ConversationId),
 }
 
-/// Applies the attached `part` to the main database, within a transaction, foreign keys being off. Derived
-/// rows of what is gone go first; what has changed in place lets every projection start afresh. Answers the
-/// ids of conversations that are gone in the part and were spared.
+/// Applies the attached `part` to the main database. Returns the ids of the conversations that `spare` kept.
+///
+/// Runs within a transaction, with foreign keys off. If a conversation is removed or was changed in place, every
+/// projection starts afresh.
 ///
 /// # Errors
-/// [`Error::Corrupt`] where the copy is then not what the part says.
+/// [`Error::Corrupt`] if the copy then differs from what the part records.
 pub(super) fn apply(db: &Connection, spare: Spare<'_>) -> Result<Vec<String>> {
     let all = |sql: &str| db.execute_batch(sql).doing(DOING);
     all("DROP TABLE IF EXISTS temp.gone; DROP TABLE IF EXISTS temp.again; \
@@ -36,14 +37,14 @@ pub(super) fn apply(db: &Connection, spare: Spare<'_>) -> Result<Vec<String>> {
          WHERE m.is_whole")?;
     let spared = spare_some(db, spare)?;
     log::permit(db, "backup")?;
-    take_out(db)?;
-    put_in(db)?;
+    remove_rows(db)?;
+    insert_rows(db)?;
     log::forbid(db)?;
     check(db)?;
     Ok(spared)
 }
 
-/// Takes conversations off the list of those that go, unless another one has their id now.
+/// Keeps the conversations that `spare` names, unless a new conversation has the same id. Returns their ids.
 fn spare_some(db: &Connection, spare: Spare<'_>) -> Result<Vec<String>> {
     let only = match spare {
         Spare::None => return Ok(Vec::new()),
@@ -56,7 +57,7 @@ fn spare_some(db: &Connection, spare: Spare<'_>) -> Result<Vec<String>> {
         .doing(DOING)
 }
 
-fn take_out(db: &Connection) -> Result<()> {
+fn remove_rows(db: &Connection) -> Result<()> {
     let leaving = "SELECT key FROM temp.gone UNION ALL SELECT key FROM temp.again";
     let keys: Vec<i64> = db
         .prepare(leaving)
@@ -81,7 +82,7 @@ fn take_out(db: &Connection) -> Result<()> {
     run(db, "UPDATE main.conversation SET parent = NULL WHERE parent IN (SELECT key FROM temp.gone)")
 }
 
-fn put_in(db: &Connection) -> Result<()> {
+fn insert_rows(db: &Connection) -> Result<()> {
     let insert = |table: &str, order: &str| {
         if !has(db, "part", table)? {
             return Ok(());
@@ -97,7 +98,7 @@ fn put_in(db: &Connection) -> Result<()> {
     }
     for table in tables::OF_CONVERSATIONS {
         let which = match *table {
-            // Nothing of it is ever taken back but with the whole conversation.
+            // Its rows are removed only together with the whole conversation.
             "base_state_change" => None,
             "base_state" => Some("SELECT conversation FROM part.base_state"),
             "attachment" => Some("SELECT key FROM part.mark WHERE is_whole OR known_files <> files"),
@@ -133,7 +134,7 @@ fn put_in(db: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Compares what the copy holds now with what the part says it should.
+/// Compares the marks of the copy with the marks in the part.
 fn check(db: &Connection) -> Result<()> {
     let marks = mark::marks(db, "main", "JOIN part.mark AS wanted ON wanted.key = c.key")?;
     let columns = mark::COLUMNS;
@@ -148,7 +149,7 @@ fn check(db: &Connection) -> Result<()> {
     match differs {
         None => Ok(()),
         Some(id) => {
-            Err(Error::Corrupt { what: format!("conversation {id} is not what the backup says it is") })
+            Err(Error::Corrupt { what: format!("conversation {id} differs from what the backup records") })
         }
     }
 }

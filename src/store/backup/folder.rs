@@ -1,9 +1,9 @@
-//! A folder of backups: files that are written once and never changed, in an order that their names tell.
+//! A folder of backups. Its files are written once and never changed, and their names give their order.
 //!
-//! `000001_2026-01-31T120000.000000Z_1234.full.db` is a whole file, which Annals opens as any other;
-//! `000002_2026-01-31T130000.000000Z_1300.part.db` holds what was new an hour later. The numbers are the
-//! file's place in the folder, the moment it shows, and the newest position by then. A full one begins a
-//! series; each part says what digest the file before it has.
+//! `000001_2026-01-31T120000.000000Z_1234.full.db` is a whole file, which Annals opens like any other.
+//! `000002_2026-01-31T130000.000000Z_1300.part.db` holds what was new an hour later. A name has the file's
+//! number in the folder, the time of the backup and the newest position at that time. A full backup begins a
+//! series. Each part records the digest of the file before it.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -25,22 +25,22 @@ const PART: &str = ".part.db";
 /// A file of a folder of backups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupFile {
-    /// Its place in the folder, 1-based.
+    /// The file's number in the folder, 1-based.
     pub number: u64,
-    /// Whether it holds everything, and not only what was new.
+    /// True if the file is a full backup, false if it holds only what was new.
     pub is_full: bool,
-    /// The moment it shows.
+    /// The time whose state the file holds.
     pub taken_at: Timestamp,
-    /// The newest position by then.
+    /// The newest position at that time.
     pub to: Position,
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its size in bytes.
+    /// The file's size in bytes.
     pub bytes: u64,
 }
 
 impl BackupFile {
-    /// The file that the next backup into `folder` makes.
+    /// Returns the description of the file that the next backup into `folder` makes.
     pub(super) fn next(
         folder: &Path,
         files: &[Self],
@@ -71,7 +71,7 @@ impl BackupFile {
         words.next().is_none().then(|| Self { number, is_full, taken_at, to, path: path.clone(), bytes })
     }
 
-    /// The digest of what it holds.
+    /// Returns the digest of the file's content.
     pub(super) fn digest(&self) -> Result<Digest> {
         let mut hasher = Sha256::new();
         let mut file = File::open(&self.path).map_err(Error::io("reading", &self.path))?;
@@ -86,13 +86,13 @@ impl BackupFile {
         Ok(Digest(hasher.finalize().into()))
     }
 
-    /// Its name, for people.
+    /// Returns the file's name, for messages.
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
-/// The backups in a folder, the oldest first; other files are passed over.
+/// Returns the backups in a folder, the oldest first. Other files are ignored.
 pub(super) fn list(folder: &Path) -> Result<Vec<BackupFile>> {
     let reading = |error| Error::io("reading", folder)(error);
     let mut files = Vec::new();
@@ -109,29 +109,30 @@ pub(super) fn list(folder: &Path) -> Result<Vec<BackupFile>> {
     Ok(files)
 }
 
-/// The newest full backup and the parts that follow it.
+/// Returns the newest full backup and the parts that follow it.
 pub(super) fn last_series(files: &[BackupFile]) -> &[BackupFile] {
     let first = files.iter().rposition(|file| file.is_full).unwrap_or(files.len());
     &files[first..]
 }
 
-/// Deletes all but the newest `keep` series; answers how many files went.
+/// Deletes all but the newest `keep` series. Returns the number of files deleted.
 pub(super) fn prune(folder: &Path, keep: usize) -> Result<usize> {
     let files = list(folder)?;
     let fulls: Vec<usize> = (0..files.len()).filter(|at| files[*at].is_full).collect();
     let Some(first) = fulls.len().checked_sub(keep.max(1)).and_then(|at| fulls.get(at)) else { return Ok(0) };
-    // The newest first: a series that loses its end is still one.
+    // The newest file is deleted first, because a series without its end can still be restored.
     for file in files[..*first].iter().rev() {
         std::fs::remove_file(&file.path).map_err(Error::io("deleting", &file.path))?;
     }
     Ok(*first)
 }
 
-/// Makes the folder and keeps others from writing into it as long as the answer lives; what a killed backup
-/// left half written is deleted.
+/// Makes the folder unless it exists, and locks it until the returned file is dropped.
+///
+/// Unfinished files of a killed backup are deleted.
 pub(super) fn lock(folder: &Path, patience: Duration) -> Result<File> {
     if !folder.is_dir() {
-        // Made as for a database, private.
+        // The folder is private, like the folder of a database.
         let seed = folder.join(LOCK);
         place::prepare(&seed, true)?;
     }

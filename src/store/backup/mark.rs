@@ -1,7 +1,7 @@
-//! What a backup knows of each conversation: enough to tell which have changed since, and from where on.
+//! Marks: what a backup records of each conversation, to find out later which have changed and from where on.
 //!
 //! A mark holds a conversation's length and head hash, the version of its base state, the last act of the
-//! administrative log on it, how it is archived, and digests of its files and of all else that is small.
+//! administrative log on it, how it is archived, and digests of its files and of its other small values.
 
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
@@ -15,8 +15,8 @@ use crate::error::Result;
 /// The columns of a mark.
 pub(super) const COLUMNS: &str = "key, id, event_count, head_hash, state, acts, files, digest";
 
-/// How each table beside the log tells that a conversation's rows in it have changed.
-const TELLING: &[(&str, &str)] = &[
+/// For each table beside the log, an expression whose value changes when a conversation's rows in it change.
+const CHANGE_EXPRESSIONS: &[(&str, &str)] = &[
     ("archive_source", "group_concat(t.dictionary)"),
     ("arrival", "max(t.began_at)"),
     ("change", "max(t.number)"),
@@ -25,14 +25,14 @@ const TELLING: &[(&str, &str)] = &[
     ("problem", "count(*)"),
 ];
 
-/// Names and digests of a conversation's files, in the order of their paths.
+/// The names, digests and reasons of a conversation's files, ordered by path.
 const FILES: &str = "(SELECT group_concat(path || ' ' || hex(digest) || ' ' || coalesce(reason, '')) FROM \
      (SELECT a.path, b.digest, a.reason FROM {schema}.attachment AS a JOIN {schema}.blob AS b ON b.key = a.blob \
      WHERE a.conversation = c.key ORDER BY a.path))";
 
 const DOING: &str = "looking at what a backup holds";
 
-/// Makes known to a connection what statements on marks need.
+/// Registers the SQL function that statements on marks need.
 pub(super) fn set_up(db: &Connection) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     db.create_scalar_function("annals_digest", -1, flags, |values| {
@@ -57,20 +57,21 @@ pub(super) fn set_up(db: &Connection) -> Result<()> {
             hasher.update((bytes.len() as u64).to_be_bytes());
             hasher.update(bytes);
         }
-        // Half of it tells any two apart.
+        // Half of the digest is enough to distinguish any two values.
         Ok(Value::Blob(hasher.finalize()[..16].to_vec()))
     })
     .doing(DOING)
 }
 
-/// The statement that makes the marks of an attached file's conversations; `which` narrows them down, `c` being
-/// the conversation.
+/// Returns the statement that makes the marks of an attached file's conversations.
+///
+/// `which` is appended to the statement to select some of them. In it `c` is the conversation.
 pub(super) fn marks(db: &Connection, schema: &str, which: &str) -> Result<String> {
     let scalar = |select: &str, table: &str, of: &str| {
         format!("(SELECT {select} FROM {schema}.{table} AS t WHERE {of})")
     };
     let of_key = "t.conversation = c.key";
-    // What is changed in place has an act; what is archived may be compressed anew because of another's.
+    // A change in place has an act. An archive may also be compressed again because of another conversation's act.
     let mut acts = String::from("''");
     if has(db, schema, "admin_act")? {
         let archive = "max(t.archived_at) || ' ' || coalesce(max(t.dictionary), 0)";
@@ -81,29 +82,29 @@ pub(super) fn marks(db: &Connection, schema: &str, which: &str) -> Result<String
             acts += &format!(" || coalesce({part}, 0) || '/'");
         }
     }
-    let mut telling = columns(db, schema, "conversation")?
+    let mut digested = columns(db, schema, "conversation")?
         .split(", ")
         .map(|column| format!("c.{column}"))
         .collect::<Vec<_>>();
-    telling.push(acts.clone());
-    telling.push(format!("coalesce({}, -1)", scalar("max(t.version)", "base_state", of_key)));
-    for (table, expression) in TELLING {
+    digested.push(acts.clone());
+    digested.push(format!("coalesce({}, -1)", scalar("max(t.version)", "base_state", of_key)));
+    for (table, expression) in CHANGE_EXPRESSIONS {
         if has(db, schema, table)? {
-            telling.push(scalar(expression, table, of_key));
+            digested.push(scalar(expression, table, of_key));
         }
     }
     let files = FILES.replace("{schema}", schema);
-    telling.push(files.clone());
+    digested.push(files.clone());
     let state = scalar("max(t.version)", "base_state", of_key);
     Ok(format!(
         "SELECT c.key AS key, c.id AS id, c.event_count AS event_count, c.head_hash AS head_hash, \
          coalesce({state}, -1) AS state, {acts} AS acts, annals_digest({files}) AS files, \
          annals_digest({}) AS digest FROM {schema}.conversation AS c {which}",
-        telling.join(", ")
+        digested.join(", ")
     ))
 }
 
-/// How far a file has come where it only grows.
+/// The state of the tables that do not belong to one conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Reach {
     /// The number of the last row of each growing table.
@@ -113,7 +114,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// How far an attached file has come.
+    /// Returns the reach of an attached file.
     pub(super) fn of(db: &Connection, schema: &str) -> Result<Self> {
         let mut reach = Self::default();
         for (table, number) in super::tables::GROWING {
@@ -143,7 +144,13 @@ impl Reach {
 }
 
 impl Reach {
-    /// Writes it down in a part that is being made.
+    /// Returns the number of the last act of the administrative log. 0 if there is none.
+    pub(super) fn acts(&self) -> i64 {
+        let mut growing = super::tables::GROWING.iter().zip(&self.growing);
+        growing.find(|((table, _), _)| *table == "admin_act").map_or(0, |(_, last)| *last)
+    }
+
+    /// Writes the reach to a part that is being made.
     pub(super) fn save(&self, db: &Connection) -> Result<()> {
         for (place, number) in self.growing.iter().enumerate() {
             db.execute("INSERT INTO reach (place, growing) VALUES (?1, ?2)", (place as i64, number))
@@ -156,7 +163,7 @@ impl Reach {
         Ok(())
     }
 
-    /// Reads it from an attached part.
+    /// Reads the reach from an attached part.
     pub(super) fn load(db: &Connection, schema: &str) -> Result<Self> {
         let growing = format!("SELECT growing FROM {schema}.reach WHERE growing IS NOT NULL ORDER BY place");
         let whole = format!("SELECT whole FROM {schema}.reach WHERE whole IS NOT NULL ORDER BY place");

@@ -1,9 +1,9 @@
-//! Copies of the whole file while it is in use: at once, or part by part as it grows; and the way back.
+//! Backs up the file while it is in use, at once or part by part as it grows, and restores it.
 //!
-//! A copy is one moment of the file (`VACUUM INTO`), checked before it gets its name. Later moments cost what
-//! has changed: a part (`part.rs`) holds the rows that are new since, and is applied to a copy (`apply.rs`), or
-//! kept in a folder (`folder.rs`) until someone restores from it (`restore.rs`), to any point (`cut.rs`).
-//! Derived tables are never carried; they are made again from the log.
+//! A copy shows the file at one time (`VACUUM INTO`) and is checked before it gets its name. A later backup writes
+//! only what has changed: a part (`part.rs`) holds the rows that are new. It is applied to a copy (`apply.rs`), or
+//! kept in a folder (`folder.rs`) for a later restore (`restore.rs`), to any point (`cut.rs`).
+//! Derived tables are not backed up. They are rebuilt from the log.
 
 mod apply;
 mod cut;
@@ -27,14 +27,14 @@ pub use folder::BackupFile;
 pub use follow::{BackupFolder, BackupStep, Changes};
 pub use restore::{Moment, Restoration, Restored};
 
-/// What a backup holds.
+/// The content of a backup, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupReport {
-    /// The newest position in it.
+    /// The newest position.
     pub head: Position,
-    /// How many conversations it holds.
+    /// The number of conversations.
     pub conversations: u64,
-    /// How many events.
+    /// The number of events.
     pub events: u64,
     /// The file's size in bytes.
     pub bytes: u64,
@@ -45,15 +45,15 @@ const TORN: &str = "SELECT id FROM conversation AS c WHERE event_count <> 0 AND 
      WHERE conversation = c.key AND sequence = c.event_count - 1 AND hash = c.head_hash) LIMIT 1";
 
 impl Store {
-    /// Copies everything that is committed now to a new file at `to`; writers and readers go on meanwhile.
+    /// Copies everything that is committed now to a new file at `to`. Writers and readers continue meanwhile.
     ///
-    /// The copy is written beside its place, synced, opened and checked (structure, counts and every
-    /// conversation's head hash), and only then given its name. It has no free pages: nothing that was
-    /// deleted is in it.
+    /// The copy is written to a temporary name in the same folder, opened and checked (structure, counts and every
+    /// conversation's head hash) and synced. Only then does it get its name. It has no free pages, so it holds no
+    /// deleted content.
     ///
     /// # Errors
-    /// [`Error::WouldOverwrite`] where something is there, [`Error::CannotOpen`] where it cannot be
-    /// written, [`Error::DiskFull`], [`Error::Corrupt`] where the copy is not what it should be.
+    /// [`Error::WouldOverwrite`] if `to` exists, [`Error::CannotOpen`] if the copy cannot be
+    /// written, [`Error::DiskFull`], [`Error::Corrupt`] if the copy fails its check.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         let mut report = None;
         write_beside(to.as_ref(), |partial| {
@@ -64,7 +64,7 @@ impl Store {
     }
 
     fn copy_to(&self, partial: &Path) -> Result<BackupReport> {
-        // A connection of its own: a copy takes long, and the pool's and the writer's must stay free.
+        // The copy has its own connection, because it takes long and the pool's and the writer's must stay free.
         let to = partial.to_str().unwrap_or_default();
         match &self.0.place {
             Place::File(_) => {
@@ -72,7 +72,7 @@ impl Store {
                 source.execute("VACUUM INTO ?1", [to]).doing("backing up")?;
             }
             memory @ Place::Memory(_) => {
-                // A connection to memory would look for the copy's file in memory too; one beside it does not.
+                // A connection to the memory database would also put the copy's file in memory. This one does not.
                 let source = Connection::open_in_memory().doing("backing up")?;
                 source.execute("ATTACH ?1 AS source", [memory.uri("")]).doing("backing up")?;
                 source.execute("VACUUM source INTO ?1", [to]).doing("backing up")?;
@@ -86,7 +86,7 @@ impl Store {
     }
 }
 
-/// Checks a copy: its structure, its schema, and that every conversation ends where the catalogue says.
+/// Checks a copy: its structure, its schema, and that every conversation ends with the event that the catalogue names.
 fn check(copy: &Connection, path: &Path) -> Result<BackupReport> {
     let doing = "checking the backup";
     let unsound = |what: String| Error::Corrupt { what: format!("the backup is not sound: {what}") };
@@ -112,10 +112,10 @@ fn check(copy: &Connection, path: &Path) -> Result<BackupReport> {
     })
 }
 
-/// Lets `write` fill a private file beside `to`, which is synced and gets its name only when all is well.
+/// Calls `write` to fill a private file beside `to`. If that succeeds, the file is synced and renamed to `to`.
 ///
 /// # Errors
-/// [`Error::WouldOverwrite`] where something is at `to`, [`Error::CannotOpen`], and what `write` meets.
+/// [`Error::WouldOverwrite`] if `to` exists, [`Error::CannotOpen`], and any error of `write`.
 pub(super) fn write_beside(to: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if to.exists() {
         return Err(Error::WouldOverwrite { path: to.to_owned() });
@@ -133,15 +133,15 @@ pub(super) fn write_beside(to: &Path, write: impl FnOnce(&Path) -> Result<()>) -
     done
 }
 
-/// Deletes a file that will never have its name, and what the engine keeps beside it where it was stopped by a failure.
+/// Deletes an unfinished file, and the engine's files beside it that a failure may have left.
 fn discard(partial: &Path) {
     for path in beside(partial).chain([partial.to_owned()]) {
-        // What is not there, or cannot be deleted, is no news beside the failure itself.
+        // The caller reports its own failure. An error of this deletion is ignored.
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// What the engine may keep beside a file.
+/// Returns the paths of the files that the engine may keep beside a file.
 fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
     BESIDE.iter().map(move |ending| {
         let mut path = path.as_os_str().to_owned();
@@ -150,7 +150,7 @@ fn beside(path: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// The name of a file that is still being written, beside the one it will have.
+/// Returns the path of an unfinished file, in the same folder as its final path.
 fn partial(to: &Path) -> Result<PathBuf> {
     let name = to
         .file_name()
@@ -161,24 +161,24 @@ fn partial(to: &Path) -> Result<PathBuf> {
     Ok(to.with_file_name(partial))
 }
 
-/// How the name of a file ends that is still being written.
+/// The end of the name of an unfinished file.
 const PARTIAL: &str = ".partial";
 
-/// How the names of the files end that the engine keeps beside a file.
+/// The ends of the names of the files that the engine keeps beside a file.
 const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// Whether a name is that of a file that was never finished, or of one that the engine kept beside it.
+/// Returns whether this is the name of an unfinished file, or of a file that the engine kept beside one.
 fn is_partial(name: &str) -> bool {
     let of = BESIDE.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
     of.starts_with('.') && of.ends_with(PARTIAL)
 }
 
-/// Gives a file its name, unless something has that name by now: renaming would take its place.
+/// Gives a file its final name, unless a file has that name by now: a plain rename would overwrite it.
 fn give_name(partial: &Path, to: &Path) -> Result<()> {
     match std::fs::hard_link(partial, to) {
         Ok(()) => std::fs::remove_file(partial).map_err(Error::io("naming the backup", to)),
         Err(_) if to.exists() => Err(Error::WouldOverwrite { path: to.to_owned() }),
-        // Not every file system knows a second name for a file.
+        // Some file systems have no hard links.
         Err(_) => std::fs::rename(partial, to).map_err(Error::io("naming the backup", to)),
     }
 }

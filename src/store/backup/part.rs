@@ -1,8 +1,8 @@
-//! A part of a backup: the rows that a file has and a backup has not, and what the file no longer has.
+//! A part of a backup: the rows that a file has and the backup does not have, and what was removed from the file.
 //!
-//! A part is a set of tables in an attached database: `part` (one row, what it is), `mark` (the conversations
-//! that have changed), `removed` (those that are gone), and under their own names the rows of the file's
-//! tables. What has changed in place (redacted, archived) comes whole.
+//! A part is a set of tables in an attached database: `part` (one row that describes the part), `mark` (the
+//! conversations that have changed), `removed` (the conversations that were removed), and the new rows of the file's
+//! tables under the tables' own names. A conversation that was changed in place (redacted, archived) is copied whole.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -12,7 +12,7 @@ use super::tables::{self, has};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 
-/// The tables of a part that are its own.
+/// The rows of the part's tables `mark` and `removed`.
 const MARK: &str = "SELECT p.*, p.changed_in_place OR p.known_count IS NULL AS is_whole FROM \
      (SELECT present.*, known.event_count AS known_count, known.state AS known_state, known.files AS known_files, \
      coalesce(known.acts <> present.acts, 0) AS changed_in_place, known.digest AS known_digest \
@@ -21,27 +21,27 @@ const MARK: &str = "SELECT p.*, p.changed_in_place OR p.known_count IS NULL AS i
 const REMOVED: &str = "SELECT known.key, known.id FROM temp.known LEFT JOIN temp.present \
      ON present.key = known.key AND present.id = known.id WHERE present.key IS NULL";
 
-/// A conversation that a backup has and that did not go on from there.
+/// Finds a conversation that does not continue from its state in the backup.
 const ASTRAY: &str = "SELECT m.id FROM {part}.mark AS m JOIN temp.known AS k ON k.key = m.key AND k.id = m.id \
      WHERE k.event_count > m.event_count OR (k.event_count > 0 AND NOT EXISTS (SELECT 1 FROM source.event AS e \
      WHERE e.conversation = m.key AND e.sequence = k.event_count - 1 AND e.hash = k.head_hash)) LIMIT 1";
 
 const DOING: &str = "collecting what is new";
 
-/// What a part holds.
+/// The content of a part, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Held {
-    /// Conversations that are new or have changed.
+    /// The number of conversations that are new or have changed.
     pub(super) changed: u64,
-    /// Conversations that are gone.
+    /// The number of conversations that were removed.
     pub(super) removed: u64,
-    /// Events that are new, or came again because something was changed in place.
+    /// The number of events that are new, or are copied again because something was changed in place.
     pub(super) events: u64,
-    /// Whether something was erased or redacted since: what came before still holds it.
+    /// True if something was erased or redacted since the last backup. Earlier files still hold it.
     pub(super) is_wiped: bool,
 }
 
-/// Makes the marks of the attached file as they are now, in `temp.present`.
+/// Writes the current marks of the attached file to `temp.present`.
 pub(super) fn note_present(db: &Connection) -> Result<()> {
     let marks = mark::marks(db, "source", "")?;
     db.execute_batch(&format!(
@@ -51,8 +51,9 @@ pub(super) fn note_present(db: &Connection) -> Result<()> {
     .doing(DOING)
 }
 
-/// Collects in `part` what the attached `source` has and `temp.known` and `reach` do not; `None` where there
-/// is nothing new. Reads one moment of the source; runs within a transaction, after [`note_present`].
+/// Collects in `part` what the attached `source` has and `temp.known` and `reach` do not. `None` if nothing is new.
+///
+/// Runs within a transaction, so that it reads one snapshot of the source, and after [`note_present`].
 pub(super) fn collect(db: &Connection, part: &str, reach: &Reach) -> Result<Option<Held>> {
     let all = |sql: String| db.execute_batch(&sql).doing(DOING);
     all(format!("CREATE TABLE {part}.mark AS {MARK}; CREATE TABLE {part}.removed AS {REMOVED};"))?;
@@ -103,21 +104,21 @@ pub(super) fn collect(db: &Connection, part: &str, reach: &Reach) -> Result<Opti
         }
     }
     let events = if has(db, part, "event")? { count(db, part, "event")? } else { 0 };
-    Ok(Some(Held { changed, removed, events, is_wiped: is_wiped(db, reach)? }))
+    Ok(Some(Held { changed, removed, events, is_wiped: last_wipe(db, "source")? > reach.acts() }))
 }
 
-/// Whether the source's administrative log tells of an erasure or a redaction that `reach` does not know.
-fn is_wiped(db: &Connection, reach: &Reach) -> Result<bool> {
-    let known = tables::GROWING.iter().zip(&reach.growing).find(|((table, _), _)| *table == "admin_act");
-    let Some((_, last)) = known.filter(|_| has(db, "source", "admin_act").unwrap_or(false)) else {
-        return Ok(false);
-    };
-    db.prepare("SELECT 1 FROM source.admin_act WHERE number > ?1 AND act IN ('erase', 'redact')")
-        .and_then(|mut statement| statement.exists([last]))
-        .doing(DOING)
+/// Returns the number of the last act of a file's administrative log that erased or redacted something. 0 if there is
+/// none.
+pub(super) fn last_wipe(db: &Connection, schema: &str) -> Result<i64> {
+    if !has(db, schema, "admin_act")? {
+        return Ok(0);
+    }
+    let sql =
+        format!("SELECT coalesce(max(number), 0) FROM {schema}.admin_act WHERE act IN ('erase', 'redact')");
+    db.query_row(&sql, [], |row| row.get(0)).doing(DOING)
 }
 
-/// Makes a table of a part from a statement, where the source has it and there is a row.
+/// Makes a table of a part from a statement, if the source has the table and the statement returns a row.
 fn fill(db: &Connection, part: &str, table: &str, select: &str) -> Result<()> {
     if !has(db, "source", table)? {
         return Ok(());
@@ -129,7 +130,7 @@ fn fill(db: &Connection, part: &str, table: &str, select: &str) -> Result<()> {
     Ok(())
 }
 
-/// How many rows a table has.
+/// Returns the number of rows of a table.
 pub(super) fn count(db: &Connection, schema: &str, table: &str) -> Result<u64> {
     let rows: i64 =
         db.query_row(&format!("SELECT count(*) FROM {schema}.{table}"), [], |row| row.get(0)).doing(DOING)?;

@@ -1,8 +1,8 @@
-//! The way back: a whole file made from a backup, as of its end or of any point before, and verified.
+//! Restores a whole file from a backup, as of the backup's end or of any point before, and verifies it.
 //!
-//! A point within a part is reached by applying all of it and cutting off what came later. What was redacted
-//! or erased by then stays so; conversations that were deleted between that part and the one before are kept,
-//! because nothing tells whether that was before or after the point.
+//! To reach a point within a part, the whole part is applied and everything later is cut off. Redactions and erasures
+//! up to the end of the part stay in effect. Conversations that were deleted between that part and the file before it
+//! are kept, because it is not known whether they were deleted before or after the point.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,73 +22,73 @@ use crate::ids::{ConversationId, Position, Timestamp};
 
 const DOING: &str = "restoring";
 
-/// What a backup is restored to.
+/// The point that a backup is restored to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moment {
-    /// Everything it holds.
+    /// The newest state of the backup.
     Newest,
-    /// As it was once the event at this position had been appended.
+    /// The state right after the event at this position was appended.
     Position(Position),
-    /// As it was at a time, by the clock of the machine that kept the store.
+    /// The state at a time, by the clock of the store's machine.
     Time(Timestamp),
-    /// Everything it holds, and one conversation as it was last, wherever that was deleted since.
+    /// The end of the newest series that has this conversation, which is kept even if a later part removes it.
     Holding(ConversationId),
 }
 
-/// How a backup is restored.
+/// The settings of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restoration {
-    /// To what.
+    /// The point to restore to.
     pub moment: Moment,
-    /// Who does it: what the administrative log of a file says that was cut at a point.
+    /// Who restores. The administrative log of a file that was cut at a point records it.
     pub actor: Actor,
 }
 
 impl From<Moment> for Restoration {
-    /// By nobody in particular.
+    /// Restores to this point, with the default actor.
     fn from(moment: Moment) -> Self {
         Self { moment, actor: Actor::default() }
     }
 }
 
-/// What a restored file holds.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// When the last backup that went into it was taken; `None` where that is not known.
+    /// The time of the last backup file that was used. `None` if it is not known.
     pub taken_at: Option<Timestamp>,
-    /// How many files of the backup went into it.
+    /// The number of backup files that were used.
     pub files: usize,
     /// The newest position.
     pub head: Position,
-    /// How many events were cut off behind the point.
+    /// The number of events after the point that were cut off.
     pub cut: u64,
-    /// Conversations that are in it although the last backup that went into it no longer has them.
+    /// Conversations that were kept although a backup file that was used removes them.
     pub spared: Vec<String>,
-    /// What was seen when all of it was verified.
+    /// The result of verifying the whole file.
     pub verification: Verification,
-    /// Its size in bytes.
+    /// The file's size in bytes.
     pub bytes: u64,
 }
 
 impl Store {
-    /// The backups in a folder, the oldest first.
+    /// Returns the backups in a folder, the oldest first.
     ///
     /// # Errors
-    /// [`Error::Io`] where it cannot be read.
+    /// [`Error::Io`] if the folder cannot be read.
     pub fn backups(folder: impl AsRef<Path>) -> Result<Vec<BackupFile>> {
         folder::list(folder.as_ref())
     }
 
-    /// Makes a file at `to` from a backup: a folder of backups, or a single file. It is verified, every event
-    /// of it, before it gets its name; what that has found is told, and keeps nobody from the file.
+    /// Makes a file at `to` from a backup: a folder of backups, or a single file.
     ///
-    /// A file that was cut at a point is a store of its own, with an id of its own: backups of it do not go
-    /// on from those of the other. Its administrative log says so.
+    /// Every event of the file is verified before the file gets its name. The result has the findings; they do not
+    /// stop the restore. A file that was cut at a point is a new store with a new id, so its backups do not continue
+    /// those of the old store. Its administrative log records this.
     ///
     /// # Errors
-    /// [`Error::WouldOverwrite`] where something is at `to`, [`Error::NotItsBackup`] where there is no backup,
-    /// [`Error::BackupTooShort`], [`Error::Corrupt`] where a file of the backup is missing or not what
-    /// it was, [`Error::UnknownConversation`] where no backup holds it.
+    /// [`Error::WouldOverwrite`] if `to` exists, [`Error::NotItsBackup`] if there is no backup,
+    /// [`Error::BackupTooShort`], [`Error::Corrupt`] if a file of the backup is missing or was changed,
+    /// [`Error::UnknownConversation`] if no backup holds the conversation.
     pub fn restore(
         from: impl AsRef<Path>,
         to: impl AsRef<Path>,
@@ -104,10 +104,11 @@ impl Store {
         restored.ok_or_else(|| Error::Corrupt { what: "nothing was restored".into() })
     }
 
-    /// The only conversation that a backup holds or held whose id is `prefix` or begins with it.
+    /// Returns the only conversation of a backup, removed ones included, whose id is `prefix` or begins with it.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`] for none, [`Error::AmbiguousId`] for several, and what reading can meet.
+    /// [`Error::UnknownConversation`] if there is none, [`Error::AmbiguousId`] if there are several, and any error of
+    /// reading the backup.
     pub fn find_in_backup(from: impl AsRef<Path>, prefix: &str) -> Result<ConversationId> {
         let from = from.as_ref();
         let mut ids = std::collections::BTreeSet::new();
@@ -154,7 +155,7 @@ fn make(
     };
     let actor = how.actor.clone();
     let options = Options { create: false, follow_projections: false, actor, ..Options::default() };
-    // Opened once to bring an older schema up to date before anything is cut.
+    // The first opening brings an older schema up to date before anything is cut.
     let cut = cut_at(&Store::open_with(partial, &options)?, moment)?;
     if built.files > 1 || cut > 0 {
         tidy(partial)?;
@@ -164,7 +165,7 @@ fn make(
     let verification = store.verify(None, progress)?;
     let head = store.head()?;
     drop(store);
-    // The file alone is everything: nothing is left in a write-ahead log beside it.
+    // After this the file is complete by itself, without a write-ahead log beside it.
     settle(partial)?;
     let bytes = std::fs::metadata(partial).map_err(Error::io("reading", partial))?.len();
     let Built { taken_at, files, spared } = built;
@@ -223,26 +224,27 @@ fn from_folder(folder: &Path, partial: &Path, moment: &Moment) -> Result<Built> 
     Ok(Built { taken_at: Some(target.taken_at), files: series.len(), spared })
 }
 
-/// The last file that has to go into what is restored.
+/// Returns the index of the last file that the restore needs.
 fn last_of(files: &[BackupFile], moment: &Moment, folder: &Path) -> Result<usize> {
     let Some(newest) = files.len().checked_sub(1) else {
         return Err(Error::NotItsBackup { path: folder.to_owned(), what: "there is no backup in it".into() });
     };
-    // Back from the end: where a store was put back and went on, its later backups count.
+    // The search goes back from the end: if a store was restored to an earlier point and used again, the backups made
+    // after that count.
     let back = |reaches: &dyn Fn(&BackupFile) -> bool| files.iter().rposition(|file| !reaches(file));
-    let behind = match moment {
+    let last_before = match moment {
         Moment::Newest => return Ok(newest),
         Moment::Position(position) if *position > files[newest].to => {
             return Err(Error::BackupTooShort { position: *position, head: files[newest].to });
         }
         Moment::Position(position) => {
-            let behind = back(&|file| file.to >= *position);
-            let life = first_of_life(files)?;
-            return Ok(behind.map_or(life, |at| (at + 1).clamp(life, newest)));
+            let last_before = back(&|file| file.to >= *position);
+            let history_start = first_of_history(files)?;
+            return Ok(last_before.map_or(history_start, |at| (at + 1).clamp(history_start, newest)));
         }
         Moment::Time(time) => back(&|file| file.taken_at >= *time),
         Moment::Holding(id) => {
-            // The newest series that knows it, to its end.
+            // The last file of the newest series that mentions the conversation.
             let mut newest = newest;
             for (at, file) in files.iter().enumerate().rev() {
                 if files.get(at + 1).is_none_or(|next| next.is_full) {
@@ -255,22 +257,25 @@ fn last_of(files: &[BackupFile], moment: &Moment, folder: &Path) -> Result<usize
             return Err(Error::UnknownConversation { conversation: id.to_string() });
         }
     };
-    Ok(behind.map_or(0, |at| (at + 1).min(newest)))
+    Ok(last_before.map_or(0, |at| (at + 1).min(newest)))
 }
 
-/// The first backup from which the store has gone on to the newest: it may have been put back to an earlier
-/// point, and then other events took the positions of those that were there.
-fn first_of_life(files: &[BackupFile]) -> Result<usize> {
+/// Returns the first backup from which the store continued without a break to the newest backup.
+///
+/// There is a break if the store was restored to an earlier point. Then new events got positions that had been used.
+fn first_of_history(files: &[BackupFile]) -> Result<usize> {
     for (at, pair) in files.windows(2).enumerate().rev() {
-        if pair[1].is_full && !goes_on(&pair[0], &pair[1])? {
+        if pair[1].is_full && !continues(&pair[0], &pair[1])? {
             return Ok(at + 1);
         }
     }
     Ok(0)
 }
 
-/// Whether a full backup has the last event of the one before, or at least none in its place.
-fn goes_on(before: &BackupFile, full: &BackupFile) -> Result<bool> {
+/// Returns whether a full backup continues the backup before it.
+///
+/// It does if it has the last event of that backup, or no event at this position, and does not end earlier.
+fn continues(before: &BackupFile, full: &BackupFile) -> Result<bool> {
     let last = |file: &BackupFile, position: Option<i64>| -> Result<Option<(i64, Vec<u8>)>> {
         let db = open_part(file)?;
         if !super::tables::has(&db, "main", "event")? {
@@ -284,7 +289,7 @@ fn goes_on(before: &BackupFile, full: &BackupFile) -> Result<bool> {
     Ok(same && full.to >= before.to)
 }
 
-/// Whether a file of a folder holds a conversation, or something of it.
+/// Returns whether a file of a folder holds a conversation or changes of it.
 fn mentions(file: &BackupFile, id: &ConversationId) -> Result<bool> {
     let table = if file.is_full { "conversation" } else { "mark" };
     open_part(file)?
@@ -305,7 +310,7 @@ fn holds(db: &Connection, id: &ConversationId) -> Result<bool> {
         .doing(DOING)
 }
 
-/// Opens a file that nobody knows yet, to change it whole: a crash leaves nothing of worth.
+/// Opens an unfinished file, to change it as a whole. It has no journal, because after a crash it is useless.
 fn open(path: &Path) -> Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -316,8 +321,8 @@ fn open(path: &Path) -> Result<Connection> {
     mark::set_up(&db)?;
     let alone = "PRAGMA foreign_keys = OFF; PRAGMA journal_mode = DELETE; PRAGMA journal_mode = OFF; \
          PRAGMA synchronous = OFF";
-    // The connections of whoever had it open just now may still be closing, and a change of the journal's mode does not
-    // wait for them of its own.
+    // Connections that had the file open just now may still be closing, and a change of the journal mode does not wait
+    // for them by itself.
     let since = Instant::now();
     loop {
         match db.execute_batch(alone) {
@@ -332,19 +337,19 @@ fn open(path: &Path) -> Result<Connection> {
     }
 }
 
-/// Leaves nothing of what went in the free pages of the file.
+/// Rewrites the file without its free pages, so that it holds no removed content.
 fn tidy(path: &Path) -> Result<()> {
     let db = open(path)?;
     db.execute_batch("VACUUM").doing(DOING)?;
     db.close().map_err(|(_, error)| error).doing(DOING)
 }
 
-/// Moves what a write-ahead log may hold into the file, and makes sure that the file is whole without another.
+/// Moves the content of the write-ahead log into the file, and checks that the file is complete without it.
 fn settle(path: &Path) -> Result<()> {
     let db = open(path)?;
     db.close().map_err(|(_, error)| error).doing(DOING)?;
     match beside(path).find(|beside| beside.exists()) {
-        // It belongs to the name that the file has now, and would be lost with it.
+        // It belongs to the file's temporary name and would be lost when the file is renamed.
         Some(left) => {
             let source = format!("{} is left", left.display()).into();
             Err(Error::Storage { doing: DOING, source })
@@ -353,7 +358,7 @@ fn settle(path: &Path) -> Result<()> {
     }
 }
 
-/// Applies a part that must be the one right behind `before`; answers who was spared.
+/// Applies a part, which must be the one right after `before`. Returns the ids of the conversations that were kept.
 fn apply_part(
     db: &Connection,
     before: &BackupFile,
@@ -385,11 +390,7 @@ fn apply_part(
         return Err(corrupt(format!("{} follows {name}, which is missing", file.name())));
     }
     if before.digest()?.0 != digest {
-        return Err(corrupt(format!(
-            "{} is not what it was when {} was written",
-            before.name(),
-            file.name()
-        )));
+        return Err(corrupt(format!("{} was changed after {} was written", before.name(), file.name())));
     }
     drop(part);
     let uri = Place::File(file.path.clone()).uri("?mode=ro&immutable=1");
@@ -402,13 +403,13 @@ fn apply_part(
     db.execute_batch("COMMIT; DETACH part").doing(DOING)?;
     let now: (i64, i64) = db.query_row(COUNTS, [], |row| Ok((row.get(0)?, row.get(1)?))).doing(DOING)?;
     if counted && spared.is_empty() && now != counts {
-        let what = format!("{} leads to {} events, not to the {} it says", file.name(), now.1, counts.1);
+        let what = format!("{} results in {} events, but it records {}", file.name(), now.1, counts.1);
         return Err(corrupt(what));
     }
     Ok(spared)
 }
 
-/// Cuts off what came after a moment; answers how many events.
+/// Cuts off everything after a moment. Returns the number of events cut off.
 fn cut_at(store: &Store, moment: &Moment) -> Result<u64> {
     let cut = match moment {
         Moment::Newest | Moment::Holding(_) => return Ok(0),

@@ -1,4 +1,4 @@
-//! Taking a base state with its whole history over into another file.
+//! Copies a base state with its whole history into another file.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use sha2::{Digest as _, Sha256};
@@ -24,7 +24,7 @@ const ADD_HEAD: &str =
 const READING: &str = "reading the history of a base state";
 const CARRYING: &str = "taking a base state over";
 
-/// A base state's row and how often HEAD was moved by itself, as of one moment.
+/// A base state's row and the number of moves of HEAD without an event, as of one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in super::super) struct Carried {
     row: Option<StoredRow>,
@@ -60,21 +60,21 @@ fn change(row: &Row<'_>) -> rusqlite::Result<Change> {
     })
 }
 
-/// How far two histories go together.
+/// How the history there compares with the history here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Histories {
-    /// They are the same.
+    /// The two are the same.
     Same,
-    /// Everything that is here is there, and more is there.
+    /// The history there has everything of the one here, and more.
     Longer,
-    /// Everything that is there is here, and more is here.
+    /// The history here has everything of the one there, and more.
     Shorter,
-    /// Each has something that the other has not.
+    /// Each has something that the other does not have.
     Apart,
 }
 
 impl Histories {
-    /// Both together.
+    /// Returns the result of two comparisons together.
     pub(in super::super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Same, other) | (other, Self::Same) => other,
@@ -84,7 +84,7 @@ impl Histories {
     }
 }
 
-/// What is stored now.
+/// Reads what is stored now.
 pub(in super::super) fn load(db: &Connection, key: i64) -> Result<Carried> {
     let row = db
         .prepare_cached(LOAD)
@@ -107,7 +107,7 @@ pub(in super::super) fn load(db: &Connection, key: i64) -> Result<Carried> {
     Ok(Carried { row, heads })
 }
 
-/// Compares what is `here` with what arrives from `there`.
+/// Compares the base state `here` with the one that is copied from `there`.
 pub(in super::super) fn compare(
     here: (&Connection, i64, &Carried),
     there: (&Connection, i64, &Carried),
@@ -139,7 +139,7 @@ pub(in super::super) fn compare(
     Ok(states.and(heads))
 }
 
-/// The digest of the first document and of every change up to `version`.
+/// Returns the digest of the first document and of every change up to `version`.
 fn history(db: &Connection, key: i64, row: &StoredRow, version: i64) -> Result<Digest> {
     let mut hasher = Sha256::new();
     let mut add = |text: &str| {
@@ -159,7 +159,7 @@ fn history(db: &Connection, key: i64, row: &StoredRow, version: i64) -> Result<D
     Ok(Digest(hasher.finalize().into()))
 }
 
-/// The digest of the first `count` times that HEAD was moved by itself.
+/// Returns the digest of the first `count` moves of HEAD without an event.
 fn head_moves(db: &Connection, key: i64, count: i64) -> Result<Digest> {
     let mut hasher = Sha256::new();
     let mut statement = db.prepare_cached(HEADS).doing(READING)?;
@@ -172,7 +172,7 @@ fn head_moves(db: &Connection, key: i64, count: i64) -> Result<Digest> {
     Ok(Digest(hasher.finalize().into()))
 }
 
-/// Takes over what arrives from `there`: the document and all of the history that is not here yet.
+/// Copies the document from `there`, and all of its history that is not here yet.
 pub(in super::super) fn carry(here: (&Connection, i64), there: (&Connection, i64, &Carried)) -> Result<()> {
     let ((db, key), (from, from_key, theirs)) = (here, there);
     let mine = load(db, key)?;

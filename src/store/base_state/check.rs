@@ -1,4 +1,4 @@
-//! Whether a base state, its history and HEAD agree with one another and with the log.
+//! Checks whether a base state, its history and HEAD agree with one another and with the log.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -14,7 +14,7 @@ const HISTORY: &str = "SELECT count(DISTINCT version), coalesce(max(version), 0)
      min(CASE WHEN sequence NOT BETWEEN -1 AND ?2 - 1 THEN version END) \
      FROM base_state_change WHERE conversation = ?1 AND version > ?3";
 
-/// What contradicts itself in a conversation's base state and its history, where something does.
+/// Returns a contradiction in a conversation's base state and its history. `None` if there is none.
 pub(in super::super) fn broken(db: &Connection, key: i64, event_count: u64) -> Result<Option<String>> {
     let doing = "verifying a base state";
     let stored: Option<(i64, i64, String, Option<String>)> = db
@@ -34,10 +34,11 @@ pub(in super::super) fn broken(db: &Connection, key: i64, event_count: u64) -> R
     };
     let Some((version, document_version, document, first)) = stored else {
         let (changes, ..) = history(0)?;
-        let lost = "there is a history of a base state that is not there";
+        let lost = "the base state is missing, but its history is there";
         return Ok((changes > 0).then(|| lost.to_owned()));
     };
-    // A document from outside may be a version of its own and differ in nothing but its white space.
+    // A document from outside may differ from the version before it only in its white space. Then it is a version
+    // without changes of fields.
     let (_, last, astray) = history(0)?;
     let (since, ..) = history(document_version)?;
     if last > version || (version > document_version && last != version) {
@@ -74,7 +75,7 @@ pub(in super::super) fn broken(db: &Connection, key: i64, event_count: u64) -> R
     Ok(differs.then(|| "the base state does not follow from its first version and its history".to_owned()))
 }
 
-/// The changes that made a version.
+/// Returns the changes that made a version.
 fn changes_of(db: &Connection, key: i64, version: i64) -> Result<Vec<FieldChange>> {
     db.prepare_cached(CHANGES)
         .and_then(|mut statement| {
@@ -84,40 +85,42 @@ fn changes_of(db: &Connection, key: i64, version: i64) -> Result<Vec<FieldChange
         .doing("reading the history of a base state")
 }
 
-/// What the base state says of the status; `None` where it says nothing or there is none.
+/// Returns the status in the base state. `None` if it has no status or if there is no base state.
 pub(in super::super) fn told_status(db: &Connection, key: i64) -> Result<Option<String>> {
     let document = stored_document(db, key)?;
     Ok(document.and_then(|document| {
-        let told = document.field("execution_status")?;
-        Some(told.as_text().map_or_else(|| "idle".to_owned(), std::borrow::Cow::into_owned))
+        let status = document.field("execution_status")?;
+        Some(status.as_text().map_or_else(|| "idle".to_owned(), std::borrow::Cow::into_owned))
     }))
 }
 
-/// Whether HEAD stands where something has put it: the last event that moves it (`moved`, among those that
-/// no import brought), a move by itself, or the base state of an import of so many events.
+/// Returns whether HEAD is where its last move put it.
+///
+/// The last move is an event that moves HEAD (`moved`, without imported events), a move without an event, or the base
+/// state of an import. `imported` is the number of imported events.
 pub(in super::super) fn head_is_told(
     db: &Connection,
     entry: &Entry,
     moved: Option<&(u64, String)>,
     imported: Option<u64>,
 ) -> Result<bool> {
-    let stands = (entry.leaf.as_deref(), entry.head_is_empty);
-    let by_itself = last_head_move(db, entry.key, Sequence(i64::MAX.cast_unsigned()))?;
-    if let Some((behind, leaf)) = &by_itself
+    let head = (entry.leaf.as_deref(), entry.head_is_empty);
+    let direct_move = last_head_move(db, entry.key, Sequence(i64::MAX.cast_unsigned()))?;
+    if let Some((behind, leaf)) = &direct_move
         && moved.is_none_or(|(sequence, _)| *behind >= Some(Sequence(*sequence)))
-        && stands == (leaf.as_deref(), leaf.is_none())
+        && head == (leaf.as_deref(), leaf.is_none())
     {
         return Ok(true);
     }
     if let Some((sequence, id)) = moved {
-        let later = by_itself.as_ref().is_some_and(|(behind, _)| *behind >= Some(Sequence(*sequence)));
-        // An import that has not been finished leaves HEAD unset, which means the same.
-        let unset = by_itself.is_none() && imported.is_none() && stands == (None, false);
-        return Ok(!later && (unset || stands == (Some(id), false)));
+        let later = direct_move.as_ref().is_some_and(|(behind, _)| *behind >= Some(Sequence(*sequence)));
+        // An unfinished import leaves HEAD unset, which means the same.
+        let unset = direct_move.is_none() && imported.is_none() && head == (None, false);
+        return Ok(!later && (unset || head == (Some(id), false)));
     }
     if imported.is_none() {
-        return Ok(by_itself.is_none() && stands == (None, false));
+        return Ok(direct_move.is_none() && head == (None, false));
     }
-    let told = stored_document(db, entry.key)?.map_or((None, false), |document| document.head());
-    Ok(stands == (told.0.as_deref(), told.1))
+    let stored = stored_document(db, entry.key)?.map_or((None, false), |document| document.head());
+    Ok(head == (stored.0.as_deref(), stored.1))
 }

@@ -1,4 +1,4 @@
-//! Putting a base state and HEAD back to where they were when a conversation was shorter.
+//! Puts a base state and HEAD back to their state at an earlier length of the conversation.
 
 use rusqlite::{Connection, params};
 
@@ -25,8 +25,9 @@ const ADD_HEAD: &str =
 
 const DOING: &str = "putting a base state back";
 
-/// Takes back every change that followed a later event than the `length`th or was recorded after `until`;
-/// answers whether there was one.
+/// Undoes every change that followed an event at sequence `length` or later, or was recorded after `until`.
+///
+/// Returns whether there was one.
 pub(in super::super) fn cut(
     db: &Connection,
     key: i64,
@@ -44,7 +45,7 @@ pub(in super::super) fn cut(
     db.execute(CUT, [key, later]).doing(DOING)?;
     let version: i64 = db.query_row(KEPT, [key], |row| row.get(0)).doing(DOING)?;
     if version == 0 && first.as_str() == "{}" {
-        // The first of the changes had made it.
+        // The base state was created by the first of its changes, which was undone.
         db.execute(DROP, [key]).doing(DOING)?;
     } else if document_version <= version {
         db.execute(SHORTEN, [key, version]).doing(DOING)?;
@@ -57,9 +58,11 @@ pub(in super::super) fn cut(
     Ok(true)
 }
 
-/// Puts HEAD where it was once a conversation had `length` events: where it was moved last by an event (`moved`,
-/// behind those that came with an import) or by itself, else where the base state of an import tells it. Where
-/// that is not there any more, it goes to the last event that is, and the move is written down.
+/// Puts HEAD where it was when a conversation had `length` events.
+///
+/// That is where it was last moved by an event (`moved`, without imported events) or without an event. If there was no
+/// such move, it is the leaf in the base state of an import. If that leaf does not exist any more, HEAD moves to the
+/// last event that can be HEAD, and the move is recorded.
 pub(in super::super) fn put_head_back(
     db: &Connection,
     key: i64,
@@ -67,8 +70,8 @@ pub(in super::super) fn put_head_back(
     imported: Option<u64>,
     length: u64,
 ) -> Result<()> {
-    let by_itself = last_head_move(db, key, Sequence(i64::MAX.cast_unsigned()))?;
-    if let Some((behind, leaf)) = by_itself
+    let direct_move = last_head_move(db, key, Sequence(i64::MAX.cast_unsigned()))?;
+    if let Some((behind, leaf)) = direct_move
         && moved.as_ref().is_none_or(|(sequence, _)| behind >= Some(Sequence(*sequence)))
     {
         return catalogue::set_head(db, key, leaf.as_deref(), leaf.is_none());
@@ -80,11 +83,11 @@ pub(in super::super) fn put_head_back(
         return catalogue::set_head(db, key, None, false);
     }
     let (leaf, is_empty) = stored_document(db, key)?.map_or((None, false), |document| document.head());
-    let is_there = match &leaf {
+    let leaf_exists = match &leaf {
         Some(leaf) => super::super::log::has(db, key, leaf)?,
         None => true,
     };
-    if is_there {
+    if leaf_exists {
         return catalogue::set_head(db, key, leaf.as_deref(), is_empty);
     }
     let leaf = last_moving(db, key)?;
@@ -93,7 +96,7 @@ pub(in super::super) fn put_head_back(
     catalogue::set_head(db, key, leaf.as_deref(), leaf.is_none())
 }
 
-/// The last event of a kind that moves HEAD.
+/// Returns the last event of a kind that moves HEAD.
 fn last_moving(db: &Connection, key: i64) -> Result<Option<String>> {
     let mut statement = db.prepare_cached(LAST_MOVING).doing(DOING)?;
     let mut rows = statement.query([key]).doing(DOING)?;

@@ -1,9 +1,9 @@
-//! Taking conversations over from one file into another, row by row as they are.
+//! Copies conversations from one file into another, row by row as they are stored.
 //!
-//! A copy is not an import: nothing is read out of payloads and nothing is tolerated. Every row is taken as
-//! it is stored there, its time of recording with it, and its link of the chain is made anew and compared.
-//! What arrives is what was there at one moment (a [`Parcel`]); whatever is appended there afterwards is not
-//! looked at. Events come first, in bounded transactions; what stands beside them in the last one.
+//! A copy is not an import: it takes no values from payloads and tolerates no faults. Every row is copied as it is
+//! stored, with its time of recording. Its link in the chain is computed again and compared. The copy holds one
+//! snapshot of the source (a [`Parcel`]) and ignores later appends. Events are copied first, in bounded
+//! transactions. The data beside the events is copied in the last transaction.
 
 mod read;
 mod write;
@@ -21,10 +21,10 @@ use crate::ids::{ConversationId, Timestamp};
 pub(crate) use read::Page;
 pub(crate) use write::Step;
 
-/// Everything of a conversation but its events, as it was at one moment.
+/// A snapshot of everything of a conversation except its events.
 #[derive(Debug, Clone)]
 pub(crate) struct Parcel {
-    /// Its id there.
+    /// The conversation's id in the source.
     pub id: ConversationId,
     key: i64,
     whole: Whole,
@@ -32,35 +32,35 @@ pub(crate) struct Parcel {
     origin: Option<Origin>,
     problems: Vec<Problem>,
     attachments: Vec<Attachment>,
-    /// The conversation whose sub-agent it is.
+    /// The parent conversation, if this one is a sub-agent's.
     pub parent: Option<ConversationId>,
-    /// What was taken out of it there, with the receipts.
+    /// The redactions in the source, with their receipts.
     redactions: Vec<(Act, Vec<Receipt>)>,
-    /// The file it is in.
+    /// The store id of the source.
     store: String,
-    /// The import that never ended there.
+    /// The import that did not end in the source.
     unfinished: Option<Unfinished>,
 }
 
 impl Parcel {
-    /// How many events it has.
+    /// Returns the number of events of the conversation.
     pub(crate) fn events(&self) -> u64 {
         self.whole.event_count
     }
 
-    /// Whether its import never ended where it comes from.
+    /// Returns whether the conversation's import did not end in the source.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.unfinished.is_some()
     }
 
-    /// Whether the conversation is as it was when the parcel was made.
+    /// Returns whether the conversation is unchanged since the parcel was made.
     pub(super) fn is_still(&self, db: &Connection, key: i64) -> Result<bool> {
         Ok(catalogue::whole(db, key)? == self.whole
             && base_state::carry::load(db, key)? == self.state
             && attachment::list(db, key)? == self.attachments)
     }
 
-    /// The last link of its chain.
+    /// Returns the last link of the conversation's chain.
     pub(crate) fn head_hash(&self) -> Digest {
         self.whole.head_hash
     }
@@ -82,33 +82,33 @@ pub(super) struct StoredRow {
     pub hash: Digest,
     pub redacted_digest: Option<Digest>,
     pub payload: String,
-    /// Its file, where export would choose another.
+    /// The name of its file, if export would choose another one.
     pub file: Option<String>,
 }
 
-/// How what is here compares with a parcel.
+/// How the data beside a conversation's events compares with a parcel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
-    /// The same stands beside the events.
+    /// The data is the same.
     Same,
-    /// The parcel's goes on from what is here.
+    /// The parcel continues the history that is here.
     Newer,
-    /// What is here goes on from the parcel's.
+    /// The history here continues the parcel's.
     Older,
-    /// The base states, or where HEAD went, have gone different ways.
+    /// The histories of the base states or of HEAD differ.
     States,
-    /// The files beside the events are not the same.
+    /// The files beside the events differ.
     Files,
 }
 
 impl Store {
-    /// Whether `id` here has the title of a parcel, and is a fork of what that is one of.
+    /// Returns whether `id` here has the same title as a parcel and was forked from the same place.
     pub(crate) fn is_named_as(&self, id: &ConversationId, parcel: &Parcel) -> Result<bool> {
         let mine = self.read(|db| catalogue::whole(db, catalogue::key(db, id)?))?;
         Ok(mine.given() == parcel.whole.given())
     }
 
-    /// What stands beside the events of `id` here, beside that of a parcel from `source`.
+    /// Compares the data beside the events of `id` here with a parcel from `source`.
     pub(crate) fn compare_beside(
         &self,
         id: &ConversationId,

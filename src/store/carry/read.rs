@@ -1,4 +1,4 @@
-//! The side that is read: a parcel in one snapshot, rows page by page.
+//! Reads the source of a copy: a parcel in one snapshot, and the rows page by page.
 
 use rusqlite::{OptionalExtension as _, Row, params};
 
@@ -29,19 +29,19 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// How many rows.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> u64 {
         self.rows.len() as u64
     }
 
-    /// Their payloads' size together.
+    /// Returns the size of all payloads, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
 impl Store {
-    /// Everything of a conversation but its events, in one snapshot.
+    /// Reads everything of a conversation except its events, in one snapshot.
     pub(crate) fn parcel(&self, id: &ConversationId) -> Result<Parcel> {
         let unfinished = self.unfinished()?.into_iter().find(|unfinished| unfinished.conversation == *id);
         let parent = self.conversation(id)?.parent.map(|parent| ConversationId::new(&parent)).transpose()?;
@@ -69,7 +69,7 @@ impl Store {
         })
     }
 
-    /// The rows from `from` on, up to `events` of them; fewer where they would have more than `bytes`.
+    /// Reads at most `events` rows from `from` on. It stops after the row that reaches `bytes`.
     pub(crate) fn rows(&self, parcel: &Parcel, from: u64, events: u64, bytes: u64) -> Result<Page> {
         let limit = events.min(parcel.events().saturating_sub(from));
         self.read(|db| {
@@ -97,7 +97,7 @@ impl Store {
         })
     }
 
-    /// The link of the chain at `sequence`; `None` where there is no such event.
+    /// Returns the link of the chain at `sequence`. `None` if there is no such event.
     pub(crate) fn link_at(&self, id: &ConversationId, sequence: u64) -> Result<Option<Digest>> {
         self.read(|db| {
             let key = catalogue::key(db, id)?;
@@ -111,7 +111,7 @@ impl Store {
         })
     }
 
-    /// The sequences of redacted events among the first `count` of a conversation.
+    /// Returns the sequences of the redacted events among the first `count` of a conversation.
     pub(crate) fn redacted(&self, id: &ConversationId, count: u64) -> Result<Vec<u64>> {
         let sequences: Vec<i64> = self.read(|db| {
             let key = catalogue::key(db, id)?;
@@ -122,7 +122,8 @@ impl Store {
         Ok(sequences.into_iter().map(i64::cast_unsigned).collect())
     }
 
-    /// Whether the first `count` events of `id` here have the ids and payloads of a parcel's from `source`.
+    /// Returns whether the first `count` events of `id` here have the same ids and digests as those of a parcel from
+    /// `source`.
     pub(crate) fn has_same_events(
         &self,
         id: &ConversationId,
@@ -145,22 +146,22 @@ impl Store {
         Ok(true)
     }
 
-    /// The file's own name, minted with it and kept by its backups.
+    /// Returns the store id. It is made with the file, and its backups keep it.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any error of reading the file.
     pub fn store_id(&self) -> Result<String> {
         self.read(|db| db.query_row(STORE_ID, [], |row| row.get(0)).doing("reading the file's id"))
     }
 }
 
 impl StoredRow {
-    /// What makes it the same event.
+    /// Returns the values that are compared to find out whether two rows are the same event.
     fn content(&self) -> (&str, Digest) {
         (&self.id, self.digest())
     }
 
-    /// The digest that the chain commits to.
+    /// Returns the digest that is in the chain.
     pub(super) fn digest(&self) -> Digest {
         self.redacted_digest.unwrap_or_else(|| Digest::of(self.payload.as_bytes()))
     }

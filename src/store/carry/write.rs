@@ -1,4 +1,4 @@
-//! The side that is written: rows in bounded steps, then what stands beside them, each step one transaction.
+//! Writes the target of a copy: rows in bounded steps, then the data beside them. Each step is one transaction.
 
 use rusqlite::Connection;
 
@@ -14,12 +14,12 @@ use crate::ids::{ConversationId, EventId, Position, Timestamp};
 use crate::state::status::Effect;
 
 impl Store {
-    /// Appends a page of a parcel's rows to `id`, which has the ones before them, and then, where `rest` says
-    /// so, everything beside them. Until that is done the conversation counts as one on its way in.
+    /// Appends a page of a parcel's rows to `id`, which has the rows before them. If `rest` is set, copies the data
+    /// beside the events, too. Until then the conversation counts as unfinished.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where `id` has not the length it should have, [`Error::Corrupt`] where a row does
-    /// not have the hash that follows, and what writing can meet. Nothing of the step was written then.
+    /// [`Error::Conflict`] if `id` does not have the expected length, [`Error::Corrupt`] if a row's hash does not
+    /// follow from the row before it, and any error of writing the file. After an error nothing of the step is written.
     pub(crate) fn carry(
         &self,
         id: &ConversationId,
@@ -55,19 +55,19 @@ impl Store {
         })
     }
 
-    /// Makes a conversation a sub-agent's of another one that is here.
+    /// Makes `parent`, which is stored here, the parent of a conversation.
     pub(crate) fn link_parent(&self, id: &ConversationId, parent: &ConversationId) -> Result<()> {
         self.write(|db| catalogue::set_parent(db, catalogue::key(db, id)?, parent))
     }
 }
 
-/// One step of taking a conversation over.
+/// One step of copying a conversation.
 pub(crate) struct Step<'a> {
-    /// How many events there are before it.
+    /// The number of events before this step.
     pub from: u64,
-    /// The rows that come next; may be none.
+    /// The next rows. It may be empty.
     pub page: &'a Page,
-    /// Whether these are the last, and what stands beside them comes too.
+    /// True if these rows are the last, so that the data beside them is copied, too.
     pub rest: bool,
 }
 
@@ -101,13 +101,13 @@ fn append(
     Ok(())
 }
 
-/// The event of a row, to count it and to follow its status.
+/// Returns the event of a row, to count it and to apply its effect on the status.
 fn read(row: &StoredRow) -> Result<NewEvent> {
     let id = EventId::new(&*row.id)?;
     Ok(NewEvent::keep(&*row.payload, || id)?)
 }
 
-/// Takes over everything that stands beside the events.
+/// Copies all data beside the events.
 fn finish(db: &Connection, entry: &Entry, from: &Connection, parcel: &Parcel, now: Timestamp) -> Result<()> {
     let key = entry.key;
     base_state::carry::carry((db, key), (from, parcel.key, &parcel.state))?;
@@ -123,14 +123,15 @@ fn finish(db: &Connection, entry: &Entry, from: &Connection, parcel: &Parcel, no
         catalogue::set_parent(db, key, parent)?;
     }
     match &parcel.unfinished {
-        // Its import never ended there either: whoever goes on with it finds where.
+        // Its import did not end in the source either. The row names the import's source, to continue it from there.
         Some(unfinished) => arrival::begin(db, key, &unfinished.source, unfinished.began_at),
         None => arrival::end(db, key),
     }
 }
 
-/// Writes down here what was taken out of a parcel there: the log of acts is what redacted events are verified
-/// against. What is known already, and what is not redacted here, is not written again.
+/// Records the redactions of a parcel here, because redacted events are verified against the administrative log.
+///
+/// A receipt is skipped if it is recorded already, or if its event is not redacted here.
 fn note_redactions(
     db: &Connection,
     actor: &Actor,
@@ -143,8 +144,8 @@ fn note_redactions(
         for receipt in receipts {
             let known = admin::changes(db, id.as_str(), &receipt.part, &receipt.name)?
                 .contains(&(receipt.digest, receipt.new_digest));
-            let stands = receipt.part != "event" || log::is_redacted(db, key, &receipt.name)?;
-            if stands && !known {
+            let applies = receipt.part != "event" || log::is_redacted(db, key, &receipt.name)?;
+            if applies && !known {
                 new.push(receipt.clone());
             }
         }
@@ -157,14 +158,14 @@ fn note_redactions(
             "at": act.at.to_rfc3339(),
             "by": act.actor.user,
         });
-        let told = NewAct {
+        let new_act = NewAct {
             act: ActKind::Redact,
             conversation: Some(id.as_str()),
             reason: act.reason.as_deref(),
             detail,
             receipts: &new,
         };
-        admin::write(db, actor, &told, now)?;
+        admin::write(db, actor, &new_act, now)?;
     }
     Ok(())
 }

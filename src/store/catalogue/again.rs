@@ -1,4 +1,4 @@
-//! A row compared with what the events make of it, and made that again.
+//! Compares a row with the one that its events give, and rebuilds it from them.
 
 use rusqlite::{Connection, params};
 
@@ -11,16 +11,16 @@ use crate::state::ExecutionStatus;
 
 const REST: &str = "SELECT first_message, last_timestamp, updated_at FROM conversation WHERE key = ?1";
 
-/// What is known of a conversation beside its events.
+/// What is known of a conversation from other sources than its events.
 pub(in super::super) struct Told {
-    /// What the base state says of its status; `None` where that cannot be told.
+    /// The status in the base state. `None` if it is not known.
     pub status: Option<String>,
-    /// Whether it was imported: a file beside the events may know better when it began.
+    /// True if it was imported. Then its time of creation may come from a file beside the events.
     pub imported: bool,
 }
 
 impl Entry {
-    /// The row as it was before the first event: taking all of them in again must give the present one.
+    /// Returns the row as it was before the first event. Applying all events to it must give the current row.
     pub(in super::super) fn emptied(&self) -> Self {
         Self {
             key: self.key,
@@ -46,12 +46,12 @@ impl Entry {
         }
     }
 
-    /// The first column of this stored row that is not as `replayed` and `told` say; HEAD is not looked at.
+    /// Returns the first column of this stored row that differs from `replayed` and `known`. HEAD is not compared.
     pub(in super::super) fn first_difference(
         &self,
         db: &Connection,
         replayed: &Self,
-        told: &Told,
+        known: &Told,
     ) -> Result<Option<&'static str>> {
         let (first_message, last_timestamp, updated_at): (Option<String>, Option<String>, i64) = db
             .prepare_cached(REST)
@@ -59,7 +59,7 @@ impl Entry {
             .doing("reading a conversation's row")?;
         let updated = replayed.updated_at.map_or(updated_at, |time| time.0);
         let minute = replayed.updated_at.map_or(0, |time| time.0.div_euclid(60_000_000));
-        let status = match (&told.status, self.has_base_state) {
+        let status = match (&known.status, self.has_base_state) {
             (Some(status), _) => status,
             (None, true) => &self.status,
             (None, false) => &replayed.status,
@@ -71,7 +71,7 @@ impl Entry {
             ("first_message", first_message == replayed.first_message),
             ("first_timestamp", self.first_timestamp == replayed.first_timestamp),
             ("last_timestamp", last_timestamp == replayed.last_timestamp),
-            ("created_at", told.imported || self.created_at == replayed.created_at),
+            ("created_at", known.imported || self.created_at == replayed.created_at),
             ("updated_at", updated_at == updated),
             ("updated_minute", self.updated_minute == minute),
             ("status", self.status == *status),
@@ -80,8 +80,9 @@ impl Entry {
     }
 }
 
-/// Makes the row of `stored` what its events (`replayed`) and its base state say, after some were cut off.
-/// What an import told of its beginning stays.
+/// Rebuilds the row of `stored` from its events (`replayed`) and its base state, after some events were cut off.
+///
+/// A time of creation that an import has set stays.
 pub(in super::super) fn put_back(
     db: &Connection,
     stored: &Entry,
@@ -94,13 +95,13 @@ pub(in super::super) fn put_back(
     }
     match status {
         Some(status) => replayed.status = status,
-        // The base state may have gone with what was cut off: the events say it then.
+        // If the base state was cut off, too, the status comes from the events.
         None if base_state::version(db, stored.key)?.is_some() => replayed.status.clone_from(&stored.status),
         None => {}
     }
     set(db, FORGET, [stored.key])?;
     let now = stored.last_updated_at.unwrap_or(stored.created_at);
-    // HEAD is put back by the base state's own file.
+    // HEAD is restored later, in `base_state/history.rs`.
     replayed.save(db, now)?;
     let minute = replayed.updated_at.map_or(0, |time| time.0.div_euclid(60_000_000));
     set(db, SAVE_TIMES, params![stored.key, replayed.created_at.0, minute])

@@ -1,5 +1,6 @@
-//! Cutting a conversation back to an earlier point: its chain of changes is cut to where it said what stands there
-//! then, as far as there was such a moment.
+//! Cuts a conversation's chain of changes when the conversation is cut back to an earlier point.
+//!
+//! The chain is cut to the row after which it described the data that is left, if there is such a row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +14,11 @@ use crate::error::Result;
 
 const CUT: &str = "DELETE FROM change WHERE conversation = ?1 AND number > ?2";
 
-/// Runs `work`, which takes a conversation back to an earlier point, and takes its chain back as well: to the last row
-/// after which it said just what stands there now. Where it never did, as with a title that has no history, what
-/// changed is written down behind it. The chain of a conversation that was not what its chain said stays as it is.
+/// Runs `work`, which cuts a conversation back to an earlier point, and cuts its chain of changes as well.
+///
+/// The chain is cut after the last row at which it described exactly the data that is there now. If there is no such
+/// row, for example because a title has no history, rows for the changes are appended. If the chain did not describe
+/// the data before `work`, it is not cut, and the contradictions stay visible.
 pub(in super::super) fn taken_back<T>(
     db: &Connection,
     key: i64,
@@ -28,22 +31,22 @@ pub(in super::super) fn taken_back<T>(
         return Ok(value);
     }
     let mut steps = Steps::new(&after);
-    let mut told = Items::new();
+    let mut recorded = Items::new();
     rows(db, key, &mut |change| {
         let Some(subject) = Subject::named(&change.subject) else { return };
         steps.take(subject, &change);
         match change.digest {
-            Some(digest) => told.insert((subject, change.name), digest),
-            None => told.remove(&(subject, change.name)),
+            Some(digest) => recorded.insert((subject, change.name), digest),
+            None => recorded.remove(&(subject, change.name)),
         };
     })?;
     match steps.last {
-        Some(last) if told == before => {
+        Some(last) if recorded == before => {
             log::permit(db, "restore")?;
             db.execute(CUT, params![key, last]).doing("cutting a chain of changes")?;
             log::forbid(db)?;
         }
-        None if told == before => {
+        None if recorded == before => {
             for ((subject, name), digest) in differences(&before, &after) {
                 write(db, key, subject, &name, digest)?;
             }
@@ -53,11 +56,11 @@ pub(in super::super) fn taken_back<T>(
     Ok(value)
 }
 
-/// How what the chain says comes nearer to what stands there, row by row.
+/// Compares the items of the chain with the items that are there now, row by row.
 struct Steps<'a> {
     after: &'a Items,
-    told: BTreeMap<(Subject, String), Digest>,
-    /// Items of which the chain says something else by now.
+    recorded: BTreeMap<(Subject, String), Digest>,
+    /// The items that differ after the rows read so far.
     differing: BTreeSet<(Subject, String)>,
     /// The last row after which nothing differed.
     last: Option<i64>,
@@ -67,16 +70,16 @@ impl<'a> Steps<'a> {
     fn new(after: &'a Items) -> Self {
         let differing: BTreeSet<_> = after.keys().cloned().collect();
         let last = differing.is_empty().then_some(0);
-        Self { after, told: BTreeMap::new(), differing, last }
+        Self { after, recorded: BTreeMap::new(), differing, last }
     }
 
     fn take(&mut self, subject: Subject, change: &Change) {
         let item = (subject, change.name.clone());
         match change.digest {
-            Some(digest) => self.told.insert(item.clone(), digest),
-            None => self.told.remove(&item),
+            Some(digest) => self.recorded.insert(item.clone(), digest),
+            None => self.recorded.remove(&item),
         };
-        if self.told.get(&item) == self.after.get(&item) {
+        if self.recorded.get(&item) == self.after.get(&item) {
             self.differing.remove(&item);
         } else {
             self.differing.insert(item);

@@ -1,10 +1,11 @@
-//! Table `change`: the second chain of a conversation. It says what stands beside the events, and every change of it.
+//! Table `change`: the second chain of a conversation. It records every change of the data beside the events.
 //!
-//! One row for each time that an item ([`Subject`] and name) was set, changed or taken away, with the SHA-256 of what
-//! stood there afterwards; so the newest row of an item says what must stand there now, and `verify` holds the file to
-//! it. Invariants: a row is written in the transaction of what it tells, by whoever writes the item and for that item
-//! alone; what contradicts its newest row before an edit still does afterwards, so that no lawful change hides a forged
-//! one; and what did not change gets no row. Rows are chained like events ([`crate::chain::change_link`]).
+//! There is one row for each time that an item ([`Subject`] and name) was set, changed or removed, with the SHA-256 of
+//! its new value. The newest row of an item has the digest that the item must have now, and `verify` checks that.
+//!
+//! Invariants: the code that writes an item also writes its row, in the same transaction and only for that item. If an
+//! item contradicts its newest row before an edit, it still does so afterwards, so that a legitimate change never hides
+//! a forged one. An unchanged item gets no row. Rows are chained like events ([`crate::chain::change_link`]).
 
 mod cut;
 mod seal;
@@ -23,7 +24,7 @@ pub(super) use cut::taken_back;
 pub(super) use seal::{seal, since};
 pub(super) use subject::{Subject, each};
 
-/// The function with which a connection that writes says who works with it.
+/// The SQL function that returns who uses a connection that writes.
 pub(super) const ACTOR: &str = "annals_actor";
 
 const END: &str = "SELECT c.id, c.event_count, annals_actor(), l.number, l.hash FROM conversation AS c \
@@ -67,7 +68,7 @@ impl Change {
         })
     }
 
-    /// The hash of this row of `conversation` behind the one whose hash is `previous`.
+    /// Returns the hash of this row of `conversation`. `previous` is the hash of the row before it.
     pub(super) fn link(&self, conversation: &str, previous: Digest) -> Digest {
         let place = chain::ChangePlace {
             number: self.number,
@@ -79,28 +80,28 @@ impl Change {
     }
 }
 
-/// Where a chain ends.
+/// The end of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainEnd {
-    /// How many links it has; the number of the last one.
+    /// The number of links, which is the number of the last link.
     pub count: u64,
-    /// The hash of the last one; 32 zero bytes where there is none.
+    /// The hash of the last link. 32 zero bytes if there is none.
     pub hash: Digest,
 }
 
-/// The end of a chain that has no links.
+/// The end of a chain without links.
 impl Default for ChainEnd {
     fn default() -> Self {
         Self { count: 0, hash: Digest::START }
     }
 }
 
-/// What each item has as its digest.
+/// The digest of each item.
 type Items = BTreeMap<(Subject, String), Digest>;
 
-/// Runs `work`, which changes items of these subjects in a conversation, and writes down what it changed.
+/// Runs `work`, which changes items of these subjects in a conversation, and records its changes.
 ///
-/// An item that was not what its newest row says before stays without a row: the contradiction stays to be found.
+/// An item that contradicted its newest row before `work` gets no row, so that the contradiction can still be found.
 pub(super) fn tracked<T>(
     db: &Connection,
     key: i64,
@@ -116,7 +117,7 @@ pub(super) fn tracked<T>(
     Ok(value)
 }
 
-/// The same for a single item of a subject that may have many.
+/// Does the same as `tracked` for one item of a subject that may have many items.
 pub(super) fn tracked_item<T>(
     db: &Connection,
     key: i64,
@@ -136,8 +137,9 @@ pub(super) fn tracked_item<T>(
     Ok(value)
 }
 
-/// Runs `work`, which sets items of these subjects to what somebody just said, whatever stood there: only that they
-/// have changed matters, not what they were.
+/// Runs `work`, which sets items of these subjects to given values, and records its changes.
+///
+/// An item gets its row even if it contradicted its newest row before, because the old value does not matter.
 pub(super) fn replaced<T>(
     db: &Connection,
     key: i64,
@@ -159,8 +161,7 @@ pub(super) fn replaced<T>(
     Ok(value)
 }
 
-/// Writes down all that stands beside a conversation's events and is not in its chain at all: of a subject whose items
-/// may have been there before the conversation was.
+/// Adds all items of a subject to a conversation's chain, which has none of them yet.
 pub(super) fn take_over(db: &Connection, key: i64, subject: Subject) -> Result<()> {
     for ((subject, name), digest) in items(db, key, &[subject], None)? {
         write(db, key, subject, &name, Some(digest))?;
@@ -168,7 +169,8 @@ pub(super) fn take_over(db: &Connection, key: i64, subject: Subject) -> Result<(
     Ok(())
 }
 
-/// Whether the one item of a subject was set `here` to what it never was `there`, or taken away here alone.
+/// Returns whether the only item of a subject was set `here` to a value that it never had `there`, or was removed only
+/// here.
 pub(super) fn is_own(here: (&Connection, i64), there: (&Connection, i64), subject: Subject) -> Result<bool> {
     let now = items(here.0, here.1, &[subject], None)?.into_values().next();
     if now.is_none() && !newest(here.0, here.1)?.contains_key(&(subject, String::new())) {
@@ -191,7 +193,7 @@ fn items(db: &Connection, key: i64, subjects: &[Subject], name: Option<&str>) ->
     Ok(items)
 }
 
-/// Items that are not the same, with what stands there afterwards.
+/// Returns the items that differ, with their new digests. `None` if the item was removed.
 fn differences(before: &Items, after: &Items) -> Vec<((Subject, String), Option<Digest>)> {
     let gone = before.keys().filter(|item| !after.contains_key(item)).map(|item| (item.clone(), None));
     let set = after.iter().filter(|(item, digest)| before.get(item) != Some(digest));
@@ -201,15 +203,15 @@ fn differences(before: &Items, after: &Items) -> Vec<((Subject, String), Option<
 fn write_difference(db: &Connection, key: i64, before: &Items, after: &Items) -> Result<()> {
     let newest = newest(db, key)?;
     for (item, digest) in differences(before, after) {
-        let told = newest.get(&item).copied().flatten();
-        if told == before.get(&item).copied() && told != digest {
+        let recorded = newest.get(&item).copied().flatten();
+        if recorded == before.get(&item).copied() && recorded != digest {
             write(db, key, item.0, &item.1, digest)?;
         }
     }
     Ok(())
 }
 
-/// What the newest row of each item says.
+/// Returns the digest in the newest row of each item.
 fn newest(db: &Connection, key: i64) -> Result<BTreeMap<(Subject, String), Option<Digest>>> {
     let mut newest = BTreeMap::new();
     rows(db, key, &mut |change| {
@@ -220,7 +222,7 @@ fn newest(db: &Connection, key: i64) -> Result<BTreeMap<(Subject, String), Optio
     Ok(newest)
 }
 
-/// Appends a row: what stands there now.
+/// Appends a row with the new digest of an item.
 fn write(db: &Connection, key: i64, subject: Subject, name: &str, digest: Option<Digest>) -> Result<()> {
     type End = (String, i64, String, Option<i64>, Option<[u8; 32]>);
     let end: Option<End> = db
@@ -268,7 +270,7 @@ fn insert(db: &Connection, key: i64, change: &Change) -> Result<()> {
     Ok(())
 }
 
-/// Shows every row of a conversation's chain, in order.
+/// Calls `visit` with every row of a conversation's chain, in order.
 pub(super) fn rows(db: &Connection, key: i64, visit: &mut dyn FnMut(Change)) -> Result<()> {
     let mut statement = db.prepare_cached(ROWS).doing(READING)?;
     let mut rows = statement.query([key]).doing(READING)?;
@@ -278,7 +280,7 @@ pub(super) fn rows(db: &Connection, key: i64, visit: &mut dyn FnMut(Change)) -> 
     Ok(())
 }
 
-/// Where a conversation's chain of changes ends.
+/// Returns the end of a conversation's chain of changes.
 pub(super) fn end(db: &Connection, key: i64) -> Result<ChainEnd> {
     let last: Option<(i64, [u8; 32])> = db
         .prepare_cached(LAST)
@@ -290,7 +292,7 @@ pub(super) fn end(db: &Connection, key: i64) -> Result<ChainEnd> {
     }))
 }
 
-/// The hash of a row; `None` where there is none of that number.
+/// Returns the hash of a row. `None` if there is no row with this number.
 pub(super) fn hash_at(db: &Connection, key: i64, number: u64) -> Result<Option<Digest>> {
     let number = super::engine::place(number);
     let hash: Option<[u8; 32]> = db
@@ -300,14 +302,15 @@ pub(super) fn hash_at(db: &Connection, key: i64, number: u64) -> Result<Option<D
     Ok(hash.map(Digest))
 }
 
-/// Deletes a conversation's chain; between [`permit`](super::log::permit) and [`forbid`](super::log::forbid).
+/// Deletes a conversation's chain. The caller must have called [`permit`](super::log::permit), and calls
+/// [`forbid`](super::log::forbid) afterwards.
 pub(super) fn delete(db: &Connection, key: i64) -> Result<()> {
     db.prepare_cached(DELETE).and_then(|mut statement| statement.execute([key])).doing(WRITING)?;
     Ok(())
 }
 
 impl super::Store {
-    /// Where the chain of what stands beside a conversation's events ends.
+    /// Returns the end of the chain of changes of the data beside a conversation's events.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -315,7 +318,7 @@ impl super::Store {
         self.snapshot(|db| end(db, super::catalogue::key(db, conversation)?))
     }
 
-    /// The hash that stands beside the change of that number; `None` where there is no such change.
+    /// Returns the hash of the change with this number. `None` if there is no such change.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].

@@ -1,4 +1,4 @@
-//! Files that are older than the chains of changes: what stands there when they are upgraded is where the chains begin.
+//! Begins the chains of changes in a file that is older than they are, with its data at the time of the upgrade.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -12,7 +12,7 @@ const SINCE: &str = "SELECT changes_since FROM log";
 
 const DOING: &str = "beginning the chains of changes";
 
-/// Begins the chain of every conversation with what stands beside its events now; runs within a transaction.
+/// Begins the chain of every conversation with the current data beside its events. Runs within a transaction.
 pub(in super::super) fn seal(db: &Connection) -> Result<()> {
     let keys: Vec<i64> = db
         .prepare(KEYS)
@@ -26,7 +26,7 @@ pub(in super::super) fn seal(db: &Connection) -> Result<()> {
     super::super::log::changes_begin(db, Timestamp::now())
 }
 
-/// Since when the chains of changes hold; `None` where it is since the file was made.
+/// Returns the time since which the chains of changes cover the file. `None` if they cover it since it was made.
 pub(in super::super) fn since(db: &Connection) -> Result<Option<Timestamp>> {
     let since: Option<Option<i64>> =
         db.query_row(SINCE, [], |row| row.get(0)).optional().doing("reading the chain of changes")?;

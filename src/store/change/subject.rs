@@ -1,6 +1,6 @@
-//! What stands beside the events of a conversation: one subject a kind, and the digest of an item of each.
+//! The data beside the events of a conversation: its kinds, called subjects, and the digests of their items.
 //!
-//! The text that is hashed is plain, so that anyone can make it again with `sha256sum` (see `docs/format.md`):
+//! The text that is hashed is plain, so that a reader can repeat it with `sha256sum` (see `docs/format.md`):
 //!
 //! ```text
 //! annals-item-v1\n
@@ -8,7 +8,7 @@
 //! <value>\n            one line for each column of each row, in the order of the statement
 //! ```
 //!
-//! where a value is a number in decimal, the SHA-256 of a text in 64 hex digits, or `-` for NULL.
+//! A value is a number in decimal, the SHA-256 of a text in 64 hex digits, or `-` for NULL.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, ToSql};
@@ -18,7 +18,7 @@ use super::super::engine::Doing as _;
 use crate::chain::Digest;
 use crate::error::Result;
 
-/// A kind of thing that stands beside the events.
+/// A kind of data beside the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) enum Subject {
     Title,
@@ -39,11 +39,12 @@ pub(in super::super) enum Subject {
     Repair,
 }
 
-/// How the items of a subject are read: the name of each, then its values; an item may have several rows, which follow
-/// one another. `?1` is the conversation's key.
+/// The statement that reads the items of a subject. `?1` is the conversation's key.
+///
+/// The first column is an item's name, and the others are its values. An item may have several rows, one after another.
 struct Reading {
     select: &'static str,
-    /// What narrows it down to the item called `?2`.
+    /// The condition that selects the item called `?2`.
     one: &'static str,
     order: &'static str,
 }
@@ -68,7 +69,7 @@ impl Subject {
         Self::Repair,
     ];
 
-    /// The name in SQL and in the text that is hashed.
+    /// Returns the name in SQL and in the text that is hashed.
     pub(in super::super) fn as_str(self) -> &'static str {
         match self {
             Self::Title => "title",
@@ -90,12 +91,12 @@ impl Subject {
         }
     }
 
-    /// The subject of this name.
+    /// Returns the subject with this name.
     pub(in super::super) fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|subject| subject.as_str() == name)
     }
 
-    /// What an item is called in a finding.
+    /// Returns the words for an item in a finding.
     pub(in super::super) fn describe(self, name: &str) -> String {
         match self {
             Self::Title => "the title".into(),
@@ -111,8 +112,8 @@ impl Subject {
             Self::Origin => "where it was imported from".into(),
             Self::EventFile => format!("the name of the file of event {name}"),
             Self::Problems => "what the import found wrong".into(),
-            Self::Arrival => "the word that it is on its way in".into(),
-            Self::Archive => "the word that it is archived".into(),
+            Self::Arrival => "the record of its unfinished import".into(),
+            Self::Archive => "the record that it is archived".into(),
             Self::Repair => format!("the receipt of repair {name}"),
         }
     }
@@ -122,7 +123,7 @@ impl Subject {
         match self {
             Self::Title => of_row("SELECT '', title FROM conversation WHERE key = ?1 AND title IS NOT NULL"),
             Self::Tags => of_row("SELECT '', tags FROM conversation WHERE key = ?1 AND tags <> '{}'"),
-            // Where there is no import, the first event says it.
+            // Without an import, the time comes from the first event.
             Self::Created => of_row(
                 "SELECT '', c.created_at FROM conversation AS c JOIN origin AS o ON o.conversation = c.key \
                  WHERE c.key = ?1 AND o.events > 0",
@@ -175,7 +176,7 @@ impl Subject {
                 order: " ORDER BY rowid",
             },
             Self::Arrival => of_row("SELECT '', source, began_at FROM arrival WHERE conversation = ?1"),
-            // Not its dictionary, which is made anew where another conversation has to leave it.
+            // The dictionary is left out, because it is replaced if another conversation must be removed from it.
             Self::Archive => {
                 of_row("SELECT '', archived_at FROM archived_conversation WHERE conversation = ?1")
             }
@@ -190,7 +191,7 @@ impl Subject {
     }
 }
 
-/// Shows every item of a subject that stands beside a conversation's events, or the one called `name`, with its digest.
+/// Calls `visit` with the name and the digest of every item of a subject, or only of the item called `name`.
 pub(in super::super) fn each(
     db: &Connection,
     key: i64,
@@ -235,7 +236,7 @@ fn name(row: &Row<'_>) -> rusqlite::Result<String> {
     })
 }
 
-/// A value as the text that is hashed has it.
+/// Returns a value as it is written in the text that is hashed.
 fn value(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Null => "-".into(),

@@ -1,4 +1,4 @@
-//! What a statement may do: read documented views, call harmless functions, nothing else.
+//! Decides what a statement may do: read documented views and call harmless functions, nothing else.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Instant;
@@ -19,13 +19,13 @@ use crate::error::{Error, Result};
 
 const DOING: &str = "checking a query";
 
-/// Table-valued functions that take JSON apart.
+/// Table-valued functions that split JSON into rows.
 const JSON_TABLES: &[&str] = &["json_each", "json_tree"];
 
-/// Functions a query may call, operators included: they read nothing but their arguments and take time in
-/// proportion to their size. Not among them: what loads or names files, what allocates at will, what the
-/// engine says of itself, and `json_patch`, `json_pretty` and `unhex`, which need time or room in proportion to
-/// the product of their arguments' sizes.
+/// The functions that a query may call, operators included. They read only their arguments, and their time is
+/// proportional to the size of the arguments. The list excludes functions that load or name files, allocate
+/// memory freely, or return information about the engine. It also excludes `json_patch`, `json_pretty` and `unhex`,
+/// whose time or memory is proportional to the product of their arguments' sizes.
 const FUNCTIONS: &[&str] = &[
     "->",
     "->>",
@@ -111,89 +111,89 @@ const FUNCTIONS: &[&str] = &[
     "upper",
 ];
 
-/// Common table expressions of the views' own (`confirmations` in V6): the engine tells one of these names
-/// where it reads a table for it. A statement that takes such a name for itself gains nothing, because the
-/// first door knows no tables.
+/// Common table expressions within the views (`confirmations` in V6). The engine gives such a name to the authorizer
+/// as the accessor if the expression reads a table. A statement that uses such a name itself gains nothing, because
+/// there are no tables at the first door.
 const WITHIN_VIEWS: &[&str] = &["stood", "asked", "earliest", "judged", "decided"];
 
-/// How many SELECTs a statement may come to, once its common table expressions stand in place of their names.
+/// The most SELECTs that a statement may have after its common table expressions are expanded.
 const SELECTS_MAX: u32 = 2_000;
 
-/// The same with those of the views.
+/// The same limit with the SELECTs of the views.
 const SELECTS_MAX_OF_FILE: u32 = 40_000;
 
-/// How much memory reading a statement may take at the first door, in bytes.
-const READING_BYTES_MAX: u64 = 64 << 20;
+/// The most memory for preparing a statement at the first door, in bytes.
+const PREPARE_BYTES_MAX: u64 = 64 << 20;
 
-/// What would be right instead.
-const SMALLER: &str = "let each common table expression read those before it once, or write fewer of them";
+/// The hint for a statement that grows too large.
+const SMALLER: &str =
+    "let each common table expression read each earlier one only once, or write fewer of them";
 
-/// What is wrong with a statement that comes to more.
-const GROWN: &str =
-    "the statement grows too large once its common table expressions stand in place of their names";
+/// The error text for a statement that has too many SELECTs or needs too much memory to prepare.
+const GROWN: &str = "the statement grows too large once its common table expressions are expanded";
 
-/// Whether a query may call a function of this name.
+/// Returns whether a query may call a function of this name.
 pub(super) fn admits_function(name: &str) -> bool {
     FUNCTIONS.iter().any(|function| function.eq_ignore_ascii_case(name))
 }
 
-/// Which of the two doors a statement stands at.
+/// The two checks (doors) that a statement must pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Door {
-    /// A database in memory with the documented names and nothing else.
+    /// The first door: a database in memory that has only the documented names.
     Names,
-    /// The file.
+    /// The second door: the file.
     File,
 }
 
-/// An authorizer for a door, and where it tells what it refused. `modules` are the engine's virtual tables.
+/// Returns an authorizer for a door, and the receiver of its refusals. `modules` are the engine's virtual tables.
 pub(super) fn authorizer(
     door: Door,
     modules: Vec<String>,
 ) -> (impl FnMut(AuthContext<'_>) -> Authorization + Send + 'static, Receiver<String>) {
-    let (tell, refused): (Sender<String>, _) = mpsc::channel();
-    let mut asked = 0_u32;
-    let authorize = move |context: AuthContext<'_>| match count(&mut asked, door, &context)
+    let (report, refused): (Sender<String>, _) = mpsc::channel();
+    let mut selects = 0_u32;
+    let authorize = move |context: AuthContext<'_>| match count(&mut selects, door, &context)
         .and_then(|()| judge(door, &context, &modules))
     {
         Ok(()) => Authorization::Allow,
         Err(what) => {
-            // Nobody listens any more once the statement is prepared, and then nothing is refused either.
-            let _ = tell.send(what);
+            // A failed send needs no handling: the receiver is kept until the statement is prepared.
+            let _ = report.send(what);
             Authorization::Deny
         }
     };
     (authorize, refused)
 }
 
-/// The names of the virtual tables that every database has without creating them.
+/// Returns the names of the virtual tables that every database has without creating them.
 pub(super) fn modules(db: &Connection) -> Result<Vec<String>> {
     db.prepare("SELECT name FROM pragma_module_list")
         .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
         .doing(DOING)
 }
 
-/// Counts what a statement reads once its names stand for what they are, and looks at the clock.
-fn count(asked: &mut u32, door: Door, context: &AuthContext<'_>) -> Result<(), String> {
+/// Counts the SELECTs of a statement after its common table expressions are expanded, and checks the limits.
+fn count(selects: &mut u32, door: Door, context: &AuthContext<'_>) -> Result<(), String> {
     if matches!(context.action, AuthAction::Select) {
-        *asked += 1;
+        *selects += 1;
     }
     let most = match door {
         Door::Names => SELECTS_MAX,
         Door::File => SELECTS_MAX_OF_FILE,
     };
-    if *asked > most {
+    if *selects > most {
         return Err(GROWN.to_owned());
     }
-    // What it is to end for is told by the meter.
-    heap::look().map_or(Ok(()), |_| Err("the limits are met".to_owned()))
+    // The user does not see this text, because the meter knows the reason.
+    heap::look().map_or(Ok(()), |_| Err("a limit was reached".to_owned()))
 }
 
 fn judge(door: Door, context: &AuthContext<'_>, modules: &[String]) -> Result<(), String> {
     match context.action {
         AuthAction::Select | AuthAction::Recursive => Ok(()),
         AuthAction::Function { function_name } if admits_function(function_name) => Ok(()),
-        // No statement that calls it itself comes this far: at the first door there is no such function.
+        // A statement that calls this function itself was already rejected: the first door has no such function.
         AuthAction::Function { function_name }
             if door == Door::File && function_name == archive::UNARCHIVED =>
         {
@@ -207,14 +207,14 @@ fn judge(door: Door, context: &AuthContext<'_>, modules: &[String]) -> Result<()
             if view(table_name).is_some() || is_json {
                 return Ok(());
             }
-            let beneath = context.accessor.is_some_and(|reader| {
+            let is_read_by_view = context.accessor.is_some_and(|reader| {
                 view(reader).is_some() || WITHIN_VIEWS.iter().any(|name| name.eq_ignore_ascii_case(reader))
             });
-            // Of a table of which no column is read the engine asks with an empty name, and does not say that
-            // a view reads it where it merged the view into the query. At the first door such a table can only
-            // be one of the statement's own (WITH), unless the engine itself brings it along.
+            // If no column of a table is read, the engine passes an empty column name. If it merged a view into the
+            // query, it does not pass the view as the accessor. At the first door such a table can only be a common
+            // table expression of the statement (WITH) or a table of the engine.
             let reads_nothing = column_name.is_empty() && !is_of_the_engine(table_name, modules);
-            if reads_nothing || (door == Door::File && beneath) {
+            if reads_nothing || (door == Door::File && is_read_by_view) {
                 return Ok(());
             }
             Err(format!("a query may not read {table_name}"))
@@ -224,27 +224,27 @@ fn judge(door: Door, context: &AuthContext<'_>, modules: &[String]) -> Result<()
             Err("a query may not open or close files (ATTACH, DETACH, VACUUM INTO)".into())
         }
         AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => {
-            Err("a query is one transaction by itself; leave BEGIN, COMMIT and SAVEPOINT out".into())
+            Err("a query is one transaction by itself; leave out BEGIN, COMMIT and SAVEPOINT".into())
         }
         _ => Err("a query may only read: SELECT, or WITH … SELECT".into()),
     }
 }
 
-/// Whether a table is there without anyone having made it.
+/// Returns whether a table belongs to the engine, so that it exists without being created.
 fn is_of_the_engine(table: &str, modules: &[String]) -> bool {
     let table = table.to_ascii_lowercase();
     table.starts_with("sqlite_") || table.starts_with("pragma_") || modules.contains(&table)
 }
 
-/// Prepares `sql` at the first door; answers the names of its parameters, without their colon.
+/// Prepares `sql` at the first door. Returns the names of its parameters, without the colon.
 ///
 /// # Errors
-/// [`Error::QueryRefused`], which says what would be right, and [`Error::QueryTooLong`] where reading it takes as
-/// long as it may take altogether.
+/// [`Error::QueryRefused`] with a hint, [`Error::QueryTooLong`] if preparing takes longer than the query's time
+/// limit.
 pub(super) fn check(sql: &str, limits: SqlLimits) -> Result<Vec<String>> {
     let refuse = |what: &str, hint: &str| Error::QueryRefused { what: what.into(), hint: Some(hint.into()) };
     if sql.len() > SQL_BYTES_MAX {
-        let what = format!("the statement has {} bytes, {SQL_BYTES_MAX} are allowed", sql.len());
+        let what = format!("the statement has {} bytes, but at most {SQL_BYTES_MAX} are allowed", sql.len());
         return Err(Error::QueryRefused { what, hint: None });
     }
     if sql.contains('\0') {
@@ -253,16 +253,13 @@ pub(super) fn check(sql: &str, limits: SqlLimits) -> Result<Vec<String>> {
     let db = names_only()?;
     let (authorize, refused) = authorizer(Door::Names, modules(&db)?);
     db.authorizer(Some(authorize)).doing(DOING)?;
-    let memory_bytes_max = limits.memory_bytes_max.min(READING_BYTES_MAX);
+    let memory_bytes_max = limits.memory_bytes_max.min(PREPARE_BYTES_MAX);
     let deadline = Instant::now() + limits.time_max.min(PATIENCE_MAX);
     let meter = run::watch(&db, Bounds { deadline, memory_bytes_max })?;
-    let told = |error: &rusqlite::Error| match meter.why() {
-        Some(Why::Large) => refuse(
-            GROWN,
-            "let each common table expression read those before it once, or write fewer of them",
-        ),
+    let explain = |error: &rusqlite::Error| match meter.why() {
+        Some(Why::Large) => refuse(GROWN, SMALLER),
         Some(why) => run::ended(why, limits),
-        // A program of too many instructions, or a machine without memory.
+        // The statement compiles to too many instructions, or the machine has no memory left.
         None if stop(error) == Some(Stop::NoMemory) => refuse(GROWN, SMALLER),
         None => teach::refusal(sql, error, refused.try_iter().next()),
     };
@@ -271,7 +268,7 @@ pub(super) fn check(sql: &str, limits: SqlLimits) -> Result<Vec<String>> {
     let statement = match meter.strictly(|| batch.next()) {
         Ok(Some(statement)) => statement,
         Ok(None) => return Err(refuse("there is no statement", one)),
-        Err(error) => return Err(told(&error)),
+        Err(error) => return Err(explain(&error)),
     };
     if statement.is_explain() != 0 {
         return Err(refuse("a query may not be an EXPLAIN", one));
@@ -290,7 +287,7 @@ pub(super) fn check(sql: &str, limits: SqlLimits) -> Result<Vec<String>> {
         .collect()
 }
 
-/// An empty database with the documented views, and no table beneath them.
+/// Creates an empty database with the documented views and no tables.
 fn names_only() -> Result<Connection> {
     let db = Connection::open_in_memory().doing(DOING)?;
     let mut schema = String::new();
@@ -303,12 +300,12 @@ fn names_only() -> Result<Connection> {
     Ok(db)
 }
 
-/// Takes from a connection what no query needs: other statements' limits, and the ways out of it.
+/// Restricts a connection to what queries need: sets limits and disables unsafe features.
 pub(super) fn confine(db: &Connection, value_bytes_max: usize) -> Result<()> {
     let length = i32::try_from(value_bytes_max).unwrap_or(i32::MAX);
     for (limit, value) in [
         (Limit::SQLITE_LIMIT_LENGTH, length),
-        // And the word EXPLAIN.
+        // Room for the word EXPLAIN.
         (Limit::SQLITE_LIMIT_SQL_LENGTH, SQL_BYTES_MAX as i32 + 16),
         (Limit::SQLITE_LIMIT_COLUMN, 200),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
@@ -345,8 +342,8 @@ mod tests {
         let document = include_str!("../../../docs/query.md");
         let section = document.split("\n## ").find(|section| section.starts_with("Functions")).unwrap();
         let list = section.split("\n\n").nth(1).unwrap();
-        let told: Vec<&str> = list.split_whitespace().map(|word| word.trim_matches('`')).collect();
-        assert_eq!(told, FUNCTIONS);
+        let documented: Vec<&str> = list.split_whitespace().map(|word| word.trim_matches('`')).collect();
+        assert_eq!(documented, FUNCTIONS);
     }
 
     #[test]

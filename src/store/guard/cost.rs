@@ -1,32 +1,32 @@
-//! How large a single value may be in a statement: as large as the limits say, unless the statement is so long that
-//! it could not be ended in time.
+//! Computes how large a single value may be in a statement: as large as the limits say, unless the statement is so
+//! long that it could not be ended in time.
 //!
-//! The engine looks at the clock at some jumps of a program, and where it takes memory. In between stand instructions
-//! that read a value from end to end and take nothing: comparing it, reading a number from it. Thousands of those in
-//! a row over a large value would go on for minutes. So the instructions of the program are counted, each by what it
-//! takes at the most for a byte (measured, on one slow core), and values are held to a size at which all of them
-//! together take [`UNSEEN_NS`].
+//! The engine checks the clock at some jumps of a program and when it allocates memory. Between these points there
+//! are instructions that read a whole value and allocate nothing: comparing it, reading a number from it. Thousands
+//! of them in a row over a large value would run for minutes. So this module adds up the highest cost per byte of
+//! all instructions (measured on one slow core). It limits the size of values so that all instructions together
+//! take at most [`UNCHECKED_NS`].
 
 use rusqlite::Connection;
 
 use super::heap;
 
-/// How long a program may go on unseen, in nanoseconds.
-const UNSEEN_NS: u64 = 1_500_000_000;
+/// The longest time that a program may run without a check, in nanoseconds.
+const UNCHECKED_NS: u64 = 1_500_000_000;
 
-/// Values of this size are always admitted: a statement may say as much by itself.
+/// Values of this size are always allowed, because the text of a statement may contain values nearly as large.
 const VALUE_BYTES_MIN: usize = 128 << 10;
 
-/// What comparing takes for a byte, in tenths of a nanosecond.
-const COMPARES: u64 = 2;
+/// The cost of comparing a value, in tenths of a nanosecond per byte.
+const COMPARE_COST: u64 = 2;
 
-/// What reading a number takes for a byte, in tenths of a nanosecond.
-const READS_A_NUMBER: u64 = 10;
+/// The cost of reading a number from a value, in tenths of a nanosecond per byte.
+const NUMBER_COST: u64 = 10;
 
-/// What finding a place that is counted in characters takes for a byte, in tenths of a nanosecond.
-const COUNTS_CHARACTERS: u64 = 30;
+/// The cost of finding an offset that is given in characters, in tenths of a nanosecond per byte.
+const CHARACTER_COST: u64 = 30;
 
-/// The largest value, in bytes, with which `sql` can be ended in time; `most` at the most.
+/// Returns the largest value, in bytes, with which `sql` can be ended in time, but at most `most`.
 pub(super) fn value_bytes_max(
     db: &Connection,
     sql: &str,
@@ -35,38 +35,38 @@ pub(super) fn value_bytes_max(
 ) -> rusqlite::Result<usize> {
     let mut statement = db.prepare(&format!("EXPLAIN {sql}"))?;
     let mut rows = statement.raw_query();
-    let (mut tenths, mut takers) = (0, 0);
+    let (mut tenths, mut allocating) = (0, 0);
     while let Some(row) = rows.next()? {
         let (instruction, detail): (String, Option<String>) = (row.get(1)?, row.get(5)?);
-        tenths += slowness(&instruction, detail.as_deref().unwrap_or_default());
-        takers += u64::from(matches!(&*instruction, "Function" | "PureFunc" | "Concat" | "AggFinal"));
+        tenths += cost_per_byte(&instruction, detail.as_deref().unwrap_or_default());
+        allocating += u64::from(matches!(&*instruction, "Function" | "PureFunc" | "Concat" | "AggFinal"));
     }
-    let seen = usize::try_from(UNSEEN_NS * 10 / tenths.max(1)).unwrap_or(usize::MAX);
-    let held = if heap::is_installed() {
+    let for_time = usize::try_from(UNCHECKED_NS * 10 / tenths.max(1)).unwrap_or(usize::MAX);
+    let for_memory = if heap::is_installed() {
         usize::MAX
     } else {
-        // Nothing refuses memory to a program that goes straight on, so all that it makes has to fit together.
-        usize::try_from(memory_bytes_max / takers.max(1)).unwrap_or(usize::MAX)
+        // Between jumps no allocation is refused, so all values that the program creates must fit together.
+        usize::try_from(memory_bytes_max / allocating.max(1)).unwrap_or(usize::MAX)
     };
-    Ok(most.min(seen.min(held).max(VALUE_BYTES_MIN)))
+    Ok(most.min(for_time.min(for_memory).max(VALUE_BYTES_MIN)))
 }
 
-/// What an instruction takes for a byte of its values at the most, in tenths of a nanosecond; 0 for one that takes
-/// as much memory, and so is seen, or looks at the clock itself.
-fn slowness(instruction: &str, detail: &str) -> u64 {
+/// Returns the highest cost of an instruction, in tenths of a nanosecond per byte of its values. 0 if the instruction
+/// allocates as many bytes, which triggers a check, or checks the clock itself.
+fn cost_per_byte(instruction: &str, detail: &str) -> u64 {
     match instruction {
-        "Eq" | "Ne" | "Lt" | "Le" | "Gt" | "Ge" | "Compare" => COMPARES,
-        "If" | "IfNot" | "IsTrue" | "Not" | "And" | "Or" => READS_A_NUMBER / 2,
+        "Eq" | "Ne" | "Lt" | "Le" | "Gt" | "Ge" | "Compare" => COMPARE_COST,
+        "If" | "IfNot" | "IsTrue" | "Not" | "And" | "Or" => NUMBER_COST / 2,
         "Add" | "Subtract" | "Multiply" | "Divide" | "Remainder" | "BitAnd" | "BitOr" | "BitNot"
         | "ShiftLeft" | "ShiftRight" | "Cast" | "RealAffinity" | "Affinity" | "MustBeInt" | "AggStep"
-        | "AggStep1" | "AggInverse" => READS_A_NUMBER,
+        | "AggStep1" | "AggInverse" => NUMBER_COST,
         "Function" | "PureFunc" => {
             let (name, count) = detail.split_once('(').unwrap_or((detail, "1)"));
             let arguments = count.trim_end_matches(')').parse().unwrap_or(12);
             match name {
-                "substr" | "substring" => COUNTS_CHARACTERS,
+                "substr" | "substring" => CHARACTER_COST,
                 "abs" | "round" | "sign" | "max" | "min" | "nullif" | "char" | "printf" | "format" => {
-                    READS_A_NUMBER * arguments
+                    NUMBER_COST * arguments
                 }
                 _ => 0,
             }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_program_that_goes_on_unseen_holds_its_values_smaller() {
+    fn only_a_program_with_unchecked_work_gets_smaller_values() {
         assert_eq!(
             allowed("SELECT a, upper(b), b LIKE '%x%' FROM t WHERE a > 5 AND length(b) > 5"),
             65 << 20

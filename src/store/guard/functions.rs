@@ -1,8 +1,9 @@
-//! LIKE, GLOB, instr, length, replace and trim again, with the same results and a look at the clock.
+//! Replaces SQLite's LIKE, GLOB, instr, length, replace and trim by functions with the same results that check the
+//! clock.
 //!
-//! SQLite's own take time in proportion to the product of their arguments' sizes, and a call cannot be
+//! The time of SQLite's own functions is proportional to the product of their arguments' sizes, and a call cannot be
 //! interrupted: `instr` over two texts of some megabytes would keep a processor busy for hours. `length` and `trim`
-//! take no memory for which they could be refused it (`heap.rs`).
+//! allocate no memory, so they cannot be ended by a refused allocation either (`heap.rs`).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -21,12 +22,12 @@ use crate::error::Result;
 /// The longest pattern of LIKE and GLOB, in bytes.
 const PATTERN_BYTES_MAX: usize = 1_000;
 
-/// After how many characters the clock is looked at.
-const LOOK_EVERY: usize = 1 << 16;
+/// The number of characters between two checks of the clock.
+const CHECK_EVERY: usize = 1 << 16;
 
-/// Why a function gives up.
+/// Why a function fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-enum GivesUp {
+enum Failure {
     #[error("interrupted")]
     Late,
     #[error("string or blob too big")]
@@ -37,11 +38,11 @@ enum GivesUp {
     Escape,
 }
 
-fn gives_up(why: GivesUp) -> rusqlite::Error {
+fn failure(why: Failure) -> rusqlite::Error {
     rusqlite::Error::UserFunctionError(Box::new(why))
 }
 
-/// Puts them in the place of SQLite's own on a connection for queries.
+/// Replaces SQLite's own functions by these on a connection for queries.
 pub(super) fn replace_slow_ones(db: &Connection, value_bytes_max: usize) -> Result<()> {
     let made = || -> rusqlite::Result<()> {
         for arguments in [2, 3] {
@@ -61,7 +62,7 @@ pub(super) fn replace_slow_ones(db: &Connection, value_bytes_max: usize) -> Resu
     made().doing("setting up a query")
 }
 
-/// Makes one of them: it begins with a look at the clock.
+/// Registers one function. Each call begins with a check of the clock.
 fn make<T: ToSql>(
     db: &Connection,
     name: &str,
@@ -71,16 +72,16 @@ fn make<T: ToSql>(
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     db.create_scalar_function(name, arguments, flags, move |context| {
-        heap::leniently(|| tick().map_err(gives_up).and_then(|()| function(context)))
+        heap::leniently(|| tick().map_err(failure).and_then(|()| function(context)))
     })
 }
 
-/// Gives up where the statement has to end.
-fn tick() -> Result<(), GivesUp> {
-    heap::look().map_or(Ok(()), |_| Err(GivesUp::Late))
+/// Fails if the statement has to end.
+fn tick() -> Result<(), Failure> {
+    heap::look().map_or(Ok(()), |_| Err(Failure::Late))
 }
 
-/// An argument as text, as SQLite makes text of it; `None` for NULL.
+/// Returns an argument as text, converted as SQLite converts it. `None` for NULL.
 fn text<'a>(context: &'a Context<'_>, index: usize) -> Option<Cow<'a, [u8]>> {
     match context.get_raw(index) {
         ValueRef::Null => None,
@@ -91,7 +92,7 @@ fn text<'a>(context: &'a Context<'_>, index: usize) -> Option<Cow<'a, [u8]>> {
     }
 }
 
-/// A number as SQLite writes it: with a point, at most 15 digits.
+/// Formats a number as SQLite does: with a decimal point and at most 15 digits.
 fn real(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "Inf".into() } else { "-Inf".into() };
@@ -109,7 +110,7 @@ fn real(number: f64) -> String {
     }
 }
 
-/// A text as those functions of SQLite see it that read up to a NUL.
+/// Returns a text up to its first NUL, because some of SQLite's functions read no further.
 fn until_nul(text: &[u8]) -> &[u8] {
     &text[..memchr::memchr(0, text).unwrap_or(text.len())]
 }
@@ -119,35 +120,35 @@ fn like(context: &Context<'_>) -> rusqlite::Result<Option<bool>> {
     let (pattern, subject) = (until_nul(&pattern), until_nul(&subject));
     let mut escape = None;
     if context.len() == 3 {
-        let Some(told) = text(context, 2) else { return Ok(None) };
-        let told = String::from_utf8_lossy(&told).into_owned();
-        let mut characters = told.chars();
+        let Some(given) = text(context, 2) else { return Ok(None) };
+        let given = String::from_utf8_lossy(&given).into_owned();
+        let mut characters = given.chars();
         escape = characters.next();
         if escape.is_none() || characters.next().is_some() {
-            return Err(gives_up(GivesUp::Escape));
+            return Err(failure(Failure::Escape));
         }
     }
     let pattern = compiled(context, pattern, |text| Pattern::like(text, escape))?;
-    pattern.matches(subject, tick).map(Some).map_err(gives_up)
+    pattern.matches(subject, tick).map(Some).map_err(failure)
 }
 
 fn glob(context: &Context<'_>) -> rusqlite::Result<Option<bool>> {
     let (Some(pattern), Some(subject)) = (text(context, 0), text(context, 1)) else { return Ok(None) };
     let (pattern, subject) = (until_nul(&pattern), until_nul(&subject));
     let pattern = compiled(context, pattern, Pattern::glob)?;
-    pattern.matches(subject, tick).map(Some).map_err(gives_up)
+    pattern.matches(subject, tick).map(Some).map_err(failure)
 }
 
-/// The pattern taken apart: once for a statement in which it stays the same.
+/// Returns the parsed pattern. SQLite caches it while the pattern of a statement stays the same.
 fn compiled(
     context: &Context<'_>,
     text: &[u8],
     compile: impl FnOnce(&str) -> Pattern,
 ) -> rusqlite::Result<Arc<Pattern>> {
     if text.len() > PATTERN_BYTES_MAX {
-        return Err(gives_up(GivesUp::Pattern));
+        return Err(failure(Failure::Pattern));
     }
-    context.get_or_create_aux(0, |_| Ok::<_, GivesUp>(compile(&String::from_utf8_lossy(text))))
+    context.get_or_create_aux(0, |_| Ok::<_, Failure>(compile(&String::from_utf8_lossy(text))))
 }
 
 fn instr(context: &Context<'_>) -> rusqlite::Result<Option<i64>> {
@@ -155,7 +156,7 @@ fn instr(context: &Context<'_>) -> rusqlite::Result<Option<i64>> {
         matches!((context.get_raw(0), context.get_raw(1)), (ValueRef::Blob(_), ValueRef::Blob(_)));
     let (Some(subject), Some(wanted)) = (text(context, 0), text(context, 1)) else { return Ok(None) };
     let Some(at) = memmem::find(&subject, &wanted) else { return Ok(Some(0)) };
-    // A place is counted in characters, but in bytes where both are bytes.
+    // The offset is in characters, but in bytes if both arguments are blobs.
     let before = &subject[..at];
     let characters = before.iter().filter(|byte| both_blobs || **byte & 0xc0 != 0x80).count();
     Ok(Some(characters as i64 + 1))
@@ -168,7 +169,7 @@ fn replace(context: &Context<'_>, bytes_max: usize) -> rusqlite::Result<Option<S
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     };
     if until_nul(&old).is_empty() {
-        return Ok(Some(owned(subject.into_owned()))); // whatever stands for it
+        return Ok(Some(owned(subject.into_owned()))); // the third argument does not matter
     }
     let Some(new) = text(context, 2) else { return Ok(None) };
     let mut out = Vec::new();
@@ -178,14 +179,14 @@ fn replace(context: &Context<'_>, bytes_max: usize) -> rusqlite::Result<Option<S
         out.extend_from_slice(&new);
         rest = at + old.len();
         if out.len() > bytes_max {
-            return Err(gives_up(GivesUp::TooBig));
+            return Err(failure(Failure::TooBig));
         }
     }
     out.extend_from_slice(&subject[rest..]);
     Ok(Some(owned(out)))
 }
 
-/// Characters of a text up to a NUL, digits of a number, bytes of a blob.
+/// The number of characters of a text up to a NUL, of characters of a number, or of bytes of a blob.
 fn length(context: &Context<'_>) -> rusqlite::Result<Option<i64>> {
     if let ValueRef::Blob(bytes) = context.get_raw(0) {
         return Ok(Some(bytes.len() as i64));
@@ -202,18 +203,18 @@ fn trim(context: &Context<'_>, start: bool, end: bool) -> rusqlite::Result<Optio
         (String::from_utf8_lossy(&subject), String::from_utf8_lossy(until_nul(&unwanted)));
     let mut trimmed = subject.as_ref();
     if start {
-        let bytes = run(trimmed.chars(), &unwanted)?;
+        let bytes = leading_bytes(trimmed.chars(), &unwanted)?;
         trimmed = &trimmed[bytes..];
     }
     if end {
-        let bytes = run(trimmed.chars().rev(), &unwanted)?;
+        let bytes = leading_bytes(trimmed.chars().rev(), &unwanted)?;
         trimmed = &trimmed[..trimmed.len() - bytes];
     }
     Ok(Some(trimmed.to_owned()))
 }
 
-/// How many bytes the first of these characters have that are all among `wanted`.
-fn run(characters: impl Iterator<Item = char>, wanted: &str) -> rusqlite::Result<usize> {
+/// Returns the size in bytes of the leading characters that are all in `wanted`.
+fn leading_bytes(characters: impl Iterator<Item = char>, wanted: &str) -> rusqlite::Result<usize> {
     let one = wanted.chars().next().filter(|one| one.len_utf8() == wanted.len());
     let many: HashSet<char> = if one.is_some() { HashSet::new() } else { wanted.chars().collect() };
     let mut bytes = 0;
@@ -222,8 +223,8 @@ fn run(characters: impl Iterator<Item = char>, wanted: &str) -> rusqlite::Result
             break;
         }
         bytes += character.len_utf8();
-        if number % LOOK_EVERY == 0 {
-            tick().map_err(gives_up)?;
+        if number % CHECK_EVERY == 0 {
+            tick().map_err(failure)?;
         }
     }
     Ok(bytes)
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_take_hours_takes_moments() {
+    fn calls_on_large_texts_end_quickly() {
         let sql = "WITH long(text) AS (SELECT printf('%.*c', 1000000, 'x'))
              SELECT instr(text, substr(text, 1, 400000) || 'y'), length(trim(text, 'abcx')) FROM long";
         let found: (i64, i64) = guarded().query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();

@@ -1,16 +1,16 @@
-//! What a statement takes, looked at wherever the engine asks for memory.
+//! Checks the memory and time of a statement whenever the engine allocates memory.
 //!
-//! The engine calls a progress handler at some jumps of a running program and hardly ever while it prepares one.
-//! Between those calls it can fill gigabytes: fifty columns of large texts, or names that stand for names. But it
-//! cannot do so without asking for memory. So [`install`] puts a counter before its allocator, once a process and
-//! before the engine is first used, and a thread that works on a statement has a [`Meter`]: what this thread takes
-//! while the meter runs is counted, and refused beyond its bound, after its deadline, and once it is cancelled. The
-//! engine takes a refusal for a lack of memory, ends the statement, and gives everything back. A thread without a
-//! meter is asked nothing.
+//! The engine calls a progress handler at some jumps of a running program, and hardly ever while it prepares one.
+//! Between those calls it can allocate gigabytes, for example for fifty columns of large texts or for nested common
+//! table expressions. So [`install`] puts a counter before its allocator, once per process and before the engine is
+//! first used. A thread that works on a statement has a [`Meter`]. While the meter runs, the allocations of this
+//! thread are counted. They are refused beyond the memory limit, after the deadline, and once the statement is
+//! cancelled. The engine treats a refusal as a lack of memory: it ends the statement and frees everything.
+//! Allocations of a thread without a meter are neither counted nor refused.
 //!
-//! A program that used SQLite before it opened its first store keeps the engine's own allocator. The bound is then
-//! looked at by the progress handler and by functions only, as the memory of the whole process, and single values
-//! are made smaller (`cost.rs`).
+//! A program that used SQLite before it opened its first store keeps the engine's own allocator. Then only the
+//! progress handler and our functions check the limit, they compare it with the memory of the whole process, and
+//! single values must be smaller (`cost.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
@@ -22,48 +22,48 @@ use rusqlite::ffi;
 
 use super::super::engine;
 
-/// Up to this many bytes the clock is not looked at for each piece.
-const SMALL_BYTES: i64 = 64 << 10;
+/// An allocation of this many bytes or more always checks the clock.
+const LARGE_BYTES: i64 = 64 << 10;
 
-/// For how many small pieces the clock is looked at once.
-const PIECES: u32 = 64;
+/// The clock is checked once in this many allocations.
+const ALLOCATIONS_PER_CHECK: u32 = 64;
 
-/// Why a statement is to end.
+/// Why a statement has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    /// Its time is over.
+    /// Its deadline has passed.
     Late,
-    /// It takes more memory than it may.
+    /// It needs more memory than allowed.
     Large,
     /// It was cancelled.
     Cancelled,
 }
 
-/// What a statement may take.
+/// The limits of a statement.
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
     pub(super) deadline: Instant,
     pub(super) memory_bytes_max: u64,
 }
 
-/// Ends what a thread asks, from another thread.
+/// Cancels the queries of a thread from another thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cancel(Arc<AtomicBool>);
 
 #[cfg(feature = "server")]
 impl Cancel {
-    /// Ends it, now and whatever follows.
+    /// Cancels the running query and all later ones.
     pub(crate) fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Cancels it when the guard is dropped.
+    /// Returns a guard that cancels when it is dropped.
     #[cfg(feature = "server")]
     pub(crate) fn drop_guard(self) -> CancelOnDrop {
         CancelOnDrop(self)
     }
 
-    /// Runs `work`; its queries end when this is cancelled.
+    /// Runs `work`. Its queries end when this is cancelled.
     pub(crate) fn govern<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = CANCEL.replace(Some(self.clone()));
         let _put_back = PutBack(before);
@@ -71,7 +71,7 @@ impl Cancel {
     }
 }
 
-/// Cancels when it is dropped.
+/// Cancels queries when it is dropped.
 #[cfg(feature = "server")]
 pub(crate) struct CancelOnDrop(Cancel);
 
@@ -82,7 +82,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Puts back what could cancel this thread before.
+/// Restores the previous [`Cancel`] of this thread when it is dropped.
 #[cfg(feature = "server")]
 struct PutBack(Option<Cancel>);
 
@@ -96,24 +96,25 @@ impl Drop for PutBack {
 struct State {
     bounds: Bounds,
     cancel: Option<Cancel>,
-    /// Taken since it began, less what was given back.
+    /// The bytes allocated since the meter began, less those that were freed.
     bytes: i64,
-    /// What the whole process had when it began.
+    /// The engine's memory in the whole process when the meter began.
     process_bytes: u64,
-    pieces: u32,
+    /// The number of allocations so far.
+    allocations: u32,
     why: Option<Why>,
 }
 
 thread_local! {
     static CANCEL: RefCell<Option<Cancel>> = const { RefCell::new(None) };
-    /// Whether this thread has a meter: asked at every piece of memory of every thread.
+    /// Whether this thread has a meter. A separate flag, because every allocation of every thread reads it.
     static COUNTS: Cell<bool> = const { Cell::new(false) };
-    /// Whether it refuses, too.
+    /// Whether the meter also refuses allocations.
     static REFUSES: Cell<bool> = const { Cell::new(false) };
     static STATE: RefCell<Option<State>> = const { RefCell::new(None) };
 }
 
-/// Counts and bounds what this thread takes of the engine until it is dropped.
+/// Counts and limits the engine's allocations on this thread until it is dropped.
 pub(super) struct Meter(());
 
 impl Meter {
@@ -121,18 +122,18 @@ impl Meter {
     pub(super) fn begin(bounds: Bounds) -> Self {
         let cancel = CANCEL.with_borrow(Clone::clone);
         let process_bytes = engine::memory_bytes();
-        let state = State { bounds, cancel, bytes: 0, process_bytes, pieces: 0, why: None };
+        let state = State { bounds, cancel, bytes: 0, process_bytes, allocations: 0, why: None };
         STATE.set(Some(state));
         COUNTS.set(true);
         Self(())
     }
 
-    /// Runs `work` and refuses it memory beyond the bounds.
+    /// Runs `work` and refuses its allocations beyond the limits.
     pub(super) fn strictly<T>(&self, work: impl FnOnce() -> T) -> T {
         with_refusal(true, work)
     }
 
-    /// Why the statement had to end, if it had to.
+    /// Returns why the statement had to end. `None` if it did not have to end.
     pub(super) fn why(&self) -> Option<Why> {
         STATE.with_borrow(|state| state.as_ref().and_then(|state| state.why))
     }
@@ -146,8 +147,8 @@ impl Drop for Meter {
     }
 }
 
-/// Runs a function of ours within a statement: it may have its arguments whole, which the engine gives to it, and
-/// they are counted.
+/// Runs one of our SQL functions within a statement. Its allocations are counted but not refused, so that it receives
+/// its arguments whole.
 pub(in super::super) fn leniently<T>(work: impl FnOnce() -> T) -> T {
     with_refusal(false, work)
 }
@@ -163,17 +164,17 @@ fn with_refusal<T>(refuses: bool, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Looks at the clock and the memory; why the statement of this thread has to end, if it has to.
+/// Checks the clock and the memory. Returns why the statement of this thread has to end; `None` if it may go on.
 pub(super) fn look() -> Option<Why> {
     STATE.with_borrow_mut(|state| {
         let state = state.as_mut()?;
         if state.why.is_none() {
-            let taken = if is_installed() {
+            let allocated = if is_installed() {
                 state.bytes
             } else {
                 engine::memory_bytes().saturating_sub(state.process_bytes).cast_signed()
             };
-            state.why = if exceeds(taken, &state.bounds) { Some(Why::Large) } else { state.clock() };
+            state.why = if exceeds(allocated, &state.bounds) { Some(Why::Large) } else { state.clock() };
         }
         state.why
     })
@@ -192,13 +193,13 @@ impl State {
         }
     }
 
-    /// Whether a piece of this size may be taken.
+    /// Returns whether an allocation of this size is allowed, and counts it.
     fn admits(&mut self, bytes: i64, refuses: bool) -> bool {
         if refuses && self.why.is_none() {
-            self.pieces = self.pieces.wrapping_add(1);
+            self.allocations = self.allocations.wrapping_add(1);
             if exceeds(self.bytes + bytes, &self.bounds) {
                 self.why = Some(Why::Large);
-            } else if bytes >= SMALL_BYTES || self.pieces.is_multiple_of(PIECES) {
+            } else if bytes >= LARGE_BYTES || self.allocations.is_multiple_of(ALLOCATIONS_PER_CHECK) {
                 self.why = self.clock();
             }
         }
@@ -210,18 +211,19 @@ impl State {
     }
 }
 
-/// Asks this thread's meter for a piece; without one it may be taken.
+/// Returns whether this thread's meter allows an allocation. True if the thread has no meter.
 fn admits(bytes: c_int) -> bool {
     let refuses = REFUSES.get();
-    // What is counted here asks the engine for nothing, so it is not borrowed already; a thread that ends has none.
-    let asked = STATE.try_with(|state| match state.try_borrow_mut() {
+    // The code that borrows STATE does not allocate from the engine, so STATE is not borrowed twice. A thread that
+    // ends has no STATE.
+    let admitted = STATE.try_with(|state| match state.try_borrow_mut() {
         Ok(mut state) => state.as_mut().is_none_or(|state| state.admits(bytes.into(), refuses)),
         Err(_) => true,
     });
-    asked.unwrap_or(true)
+    admitted.unwrap_or(true)
 }
 
-fn given_back(bytes: c_int) {
+fn subtract_freed(bytes: c_int) {
     let _a_thread_that_ends_has_none = STATE.try_with(|state| {
         if let Ok(mut state) = state.try_borrow_mut()
             && let Some(state) = state.as_mut()
@@ -233,21 +235,21 @@ fn given_back(bytes: c_int) {
 
 /// The engine's own allocator.
 struct Plain {
-    take: unsafe extern "C" fn(c_int) -> *mut c_void,
-    give_back: unsafe extern "C" fn(*mut c_void),
-    change: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
+    allocate: unsafe extern "C" fn(c_int) -> *mut c_void,
+    free: unsafe extern "C" fn(*mut c_void),
+    reallocate: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
     size: unsafe extern "C" fn(*mut c_void) -> c_int,
 }
 
 static PLAIN: OnceLock<Plain> = OnceLock::new();
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the engine asks here before it takes memory.
+/// Returns whether the engine's allocations pass through the counter.
 pub(super) fn is_installed() -> bool {
     INSTALLED.load(Ordering::Relaxed)
 }
 
-/// Puts the counter before the engine's allocator, the first time, unless the engine is in use already.
+/// Puts the counter before the engine's allocator on the first call, unless the engine is already in use.
 #[expect(unsafe_code, reason = "the engine takes an allocator by a call without a safe wrapper")]
 pub(in super::super) fn install() {
     static ONCE: Once = Once::new();
@@ -262,69 +264,69 @@ pub(in super::super) fn install() {
             xShutdown: None,
             pAppData: std::ptr::null_mut(),
         };
-        // SAFETY: the engine writes the methods of its allocator to a place made for them, or refuses.
-        let told = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, &raw mut methods) };
-        let (Some(take), Some(give_back), Some(change), Some(size)) =
+        // SAFETY: the engine writes the methods of its allocator into a struct of that type, or returns an error.
+        let status = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, &raw mut methods) };
+        let (Some(allocate), Some(free), Some(reallocate), Some(size)) =
             (methods.xMalloc, methods.xFree, methods.xRealloc, methods.xSize)
         else {
             return;
         };
-        if told != ffi::SQLITE_OK || PLAIN.set(Plain { take, give_back, change, size }).is_err() {
+        if status != ffi::SQLITE_OK || PLAIN.set(Plain { allocate, free, reallocate, size }).is_err() {
             return;
         }
-        methods.xMalloc = Some(counted_take);
-        methods.xFree = Some(counted_give_back);
-        methods.xRealloc = Some(counted_change);
-        // SAFETY: the engine copies the methods. Each answers what the engine's own does, on the same memory, so it
-        // does not matter which of the two took a piece; and it refuses to change them once it is in use.
+        methods.xMalloc = Some(counted_allocate);
+        methods.xFree = Some(counted_free);
+        methods.xRealloc = Some(counted_reallocate);
+        // SAFETY: the engine copies the methods. Each calls the engine's own method on the same memory, so it does
+        // not matter which of the two allocated a block. The engine rejects new methods once it is in use.
         let done = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) };
         INSTALLED.store(done == ffi::SQLITE_OK, Ordering::Relaxed);
         if is_installed() {
-            // SAFETY: the engine takes one integer with this option, and is not in use yet. Its own count of all
-            // threads' memory is behind one lock, which every piece of every connection would wait for.
-            let _it_only_costs_where_it_stays_on =
+            // SAFETY: the engine takes one integer with this option, and is not in use yet. Its own memory count of
+            // all threads is behind one lock, for which every allocation of every connection would wait.
+            let _a_failure_only_costs_time =
                 unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int) };
         }
     });
 }
 
 #[expect(unsafe_code, reason = "called by the engine, and calls its own allocator")]
-unsafe extern "C" fn counted_take(bytes: c_int) -> *mut c_void {
+unsafe extern "C" fn counted_allocate(bytes: c_int) -> *mut c_void {
     let Some(plain) = PLAIN.get() else { return std::ptr::null_mut() };
     if COUNTS.get() && !admits(bytes) {
         return std::ptr::null_mut();
     }
-    // SAFETY: what the engine asks of this is what it asked of its own.
-    unsafe { (plain.take)(bytes) }
+    // SAFETY: the engine calls this as it would call its own method.
+    unsafe { (plain.allocate)(bytes) }
 }
 
 #[expect(unsafe_code, reason = "called by the engine, and calls its own allocator")]
-unsafe extern "C" fn counted_give_back(piece: *mut c_void) {
+unsafe extern "C" fn counted_free(block: *mut c_void) {
     let Some(plain) = PLAIN.get() else { return };
     if COUNTS.get() {
-        // SAFETY: a piece that the engine took of its own allocator.
-        given_back(unsafe { (plain.size)(piece) });
+        // SAFETY: the block is from the engine's own allocator.
+        subtract_freed(unsafe { (plain.size)(block) });
     }
     // SAFETY: as above.
-    unsafe { (plain.give_back)(piece) }
+    unsafe { (plain.free)(block) }
 }
 
 #[expect(unsafe_code, reason = "called by the engine, and calls its own allocator")]
-unsafe extern "C" fn counted_change(piece: *mut c_void, bytes: c_int) -> *mut c_void {
+unsafe extern "C" fn counted_reallocate(block: *mut c_void, bytes: c_int) -> *mut c_void {
     let Some(plain) = PLAIN.get() else { return std::ptr::null_mut() };
     if !COUNTS.get() {
-        // SAFETY: a piece that the engine took of its own allocator.
-        return unsafe { (plain.change)(piece, bytes) };
+        // SAFETY: the block is from the engine's own allocator.
+        return unsafe { (plain.reallocate)(block, bytes) };
     }
     // SAFETY: as above.
-    let before = unsafe { (plain.size)(piece) };
+    let before = unsafe { (plain.size)(block) };
     if bytes > before && !admits(bytes - before) {
         return std::ptr::null_mut();
     }
     // SAFETY: as above.
-    let changed = unsafe { (plain.change)(piece, bytes) };
+    let changed = unsafe { (plain.reallocate)(block, bytes) };
     if bytes < before || changed.is_null() {
-        given_back((before - bytes).abs());
+        subtract_freed((before - bytes).abs());
     }
     changed
 }

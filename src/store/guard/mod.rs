@@ -1,17 +1,17 @@
-//! SQL from outside: one SELECT over the documented views, on a connection that can do nothing else.
+//! Runs SQL of untrusted callers: one SELECT over the documented views, on a connection that can do nothing else.
 //!
-//! A statement passes two doors. At the first one it is prepared against an empty database in memory that
-//! has the documented views and no table at all, so a name that is not documented does not exist there, and
-//! nothing it calls itself (a common table expression named like a view, say) can borrow a view's rights.
-//! At the second one it is prepared on a read-only connection of its own to the file, whose authorizer
-//! admits views, and tables only beneath a view. Then it runs against limits of rows and bytes.
+//! A statement must pass two checks, called doors. At the first door it is prepared against an empty database in
+//! memory that has the documented views and no tables. So an undocumented name does not exist there, and a name that
+//! the statement defines (such as a common table expression named like a view) cannot gain a view's rights. At the
+//! second door it is prepared on a read-only connection of its own to the file. The authorizer of that connection
+//! allows views, and allows a table only if a view reads it. Then the statement runs with limits of rows and bytes.
 //!
-//! A deadline and a memory limit hold at both doors and while it runs: the engine looks at them at jumps of the
-//! program and at every piece of memory that it takes (`heap.rs`), functions that could keep the processor busy
-//! within a single call are replaced by ones that look at the clock (`functions.rs`), and in a program that could
-//! go on unseen for long values have to be smaller (`cost.rs`).
+//! A deadline and a memory limit hold at both doors and while the statement runs. The engine checks them at jumps of
+//! the program and at every allocation (`heap.rs`). Functions that could keep the processor busy within a single call
+//! are replaced by functions that check the clock (`functions.rs`). If a program could run for long without a check,
+//! its values must be smaller (`cost.rs`).
 //!
-//! Nothing is written anywhere: sorting happens in memory, within the limit.
+//! A query writes nothing: sorting happens in memory, within the limit.
 
 mod admission;
 mod cost;
@@ -37,7 +37,7 @@ use crate::event::PAYLOAD_BYTES_MAX;
 /// The longest statement, in bytes.
 pub const SQL_BYTES_MAX: usize = 100_000;
 
-/// The largest value a query may touch, in bytes, unless its limits say less: any payload, and some more.
+/// The largest value that a query may use, in bytes, unless its limits are lower: the largest payload plus 1 MiB.
 pub const VALUE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (1 << 20);
 
 /// A value in an answer, or bound to a parameter.
@@ -49,7 +49,7 @@ pub enum SqlValue {
     Integer(i64),
     /// Any other number.
     Real(f64),
-    /// Text; what is not UTF-8 in it is replaced.
+    /// Text. Bytes that are not UTF-8 are replaced.
     Text(String),
     /// Bytes.
     Blob(Vec<u8>),
@@ -67,24 +67,24 @@ impl From<i64> for SqlValue {
     }
 }
 
-/// How much a query may take.
+/// The limits of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SqlLimits {
-    /// Rows after which the answer is cut. Default 10,000.
+    /// The most rows of the answer; further rows are cut off. Default 10,000.
     pub rows_max: usize,
-    /// Bytes of values after which the answer is cut. Default 64 MiB.
+    /// The most bytes of values in the answer; further rows are cut off. Default 64 MiB.
     pub bytes_max: usize,
-    /// How long it may run. Default 30 s.
+    /// The most time that the query may run. Default 30 s.
     pub time_max: Duration,
-    /// How much memory the statement may take, in bytes: all of its values, sorting, grouping and its own
-    /// preparing together. What it would take beyond that is refused to it; only the functions that Annals has
-    /// replaced can go beyond it, by their own arguments and result. Default 256 MiB.
+    /// The most memory of the statement, in bytes: its values, sorting, grouping and preparation together. Further
+    /// allocations are refused. Only the functions that Annals has replaced can exceed the limit, by the size of
+    /// their own arguments and result. Default 256 MiB.
     ///
-    /// Where a program used SQLite before it opened its first store, memory is only looked at every few steps,
-    /// what other connections take meanwhile counts too, and single values have to be smaller.
+    /// If a program used SQLite before it opened its first store, memory is only checked every few steps, the memory
+    /// that other connections allocate meanwhile counts too, and single values must be smaller.
     pub memory_bytes_max: u64,
-    /// The largest single value, in bytes. Default 65 MiB, so that every payload can be read. In a statement of
-    /// very many operations it is less, so that it can be ended in time.
+    /// The largest single value, in bytes. Default 65 MiB, so that every payload can be read. It is less for a
+    /// statement of very many operations, so that the statement can be ended in time.
     pub value_bytes_max: usize,
 }
 
@@ -100,18 +100,18 @@ impl Default for SqlLimits {
     }
 }
 
-/// A statement and what it needs.
+/// A statement with its parameters and limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SqlQuery<'a> {
     /// One SELECT.
     pub sql: &'a str,
     /// A value for each `:name` in it, without the colon.
     pub parameters: &'a [(String, SqlValue)],
-    /// How much it may take.
+    /// The limits of the query.
     pub limits: SqlLimits,
 }
 
-/// Why an answer is not whole.
+/// Why an answer is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Truncation {
     /// There were more rows than [`SqlLimits::rows_max`].
@@ -120,22 +120,22 @@ pub enum Truncation {
     Bytes,
 }
 
-/// What a query answered.
+/// The answer of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SqlAnswer {
-    /// The columns' names, in order; two may be the same.
+    /// The names of the columns, in order. A name may occur twice.
     pub columns: Vec<String>,
     /// A value for each column, in each row.
     pub rows: Vec<Vec<SqlValue>>,
-    /// Why there is more than this; `None` where this is all.
+    /// Why rows are missing. `None` if the answer is complete.
     pub truncated: Option<Truncation>,
 }
 
 impl Store {
-    /// Answers one SELECT over the documented [`VIEWS`].
+    /// Runs one SELECT over the documented [`VIEWS`].
     ///
-    /// It reads one snapshot, on a connection of its own, and can neither change anything nor read what the
-    /// views do not show. Projections are caught up first, where the store may be written.
+    /// The query reads one snapshot, on a connection of its own. It cannot change anything and reads only what the
+    /// views show. Before it, the projections are brought up to date if the store is writable.
     ///
     /// ```
     /// use annals::store::{SqlLimits, SqlQuery, SqlValue};
@@ -152,9 +152,9 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`QueryRefused`](crate::Error::QueryRefused) with what is wrong and what would be right,
-    /// [`QueryTooLong`](crate::Error::QueryTooLong) and [`QueryTooLarge`](crate::Error::QueryTooLarge) where
-    /// a limit was met, and what reading can meet.
+    /// [`QueryRefused`](crate::Error::QueryRefused) with what is wrong and a hint,
+    /// [`QueryTooLong`](crate::Error::QueryTooLong) and [`QueryTooLarge`](crate::Error::QueryTooLarge) if a limit was
+    /// exceeded, and any read error.
     pub fn query(&self, query: &SqlQuery<'_>) -> Result<SqlAnswer> {
         let began = Instant::now();
         let names = admission::check(query.sql, query.limits)?;

@@ -1,13 +1,13 @@
-//! LIKE and GLOB, as SQLite defines them, looking at the clock.
+//! LIKE and GLOB as SQLite defines them, with checks of the clock.
 //!
-//! SQLite's own can be busy with a single long text and a hostile pattern for minutes, and nothing can stop
-//! it meanwhile. Source of the rules: `patternCompare` in SQLite's `func.c`, <https://sqlite.org/lang_expr.html>.
+//! SQLite's own functions can be busy for minutes with a long text and a hostile pattern, and cannot be stopped
+//! meanwhile. Source of the rules: `patternCompare` in SQLite's `func.c`, <https://sqlite.org/lang_expr.html>.
 
-/// A pattern, taken apart.
+/// A parsed pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
     parts: Vec<Part>,
-    /// LIKE takes ASCII letters of both cases for the same.
+    /// Whether ASCII letters match in both cases, as in LIKE.
     folds_case: bool,
 }
 
@@ -17,16 +17,16 @@ enum Part {
     Literal(Vec<u8>),
     /// Any one character.
     One,
-    /// Any characters, or none.
+    /// Any number of characters, also zero.
     Any,
-    /// One character within these ranges, or outside of them.
+    /// One character within these ranges; if `inverted`, one outside of them.
     Set { ranges: Vec<(char, char)>, inverted: bool },
-    /// Nothing matches: the pattern is torn.
+    /// Matches nothing, because the pattern is incomplete.
     Never,
 }
 
 impl Pattern {
-    /// A LIKE pattern: `%` is any text, `_` any character, `escape` takes the meaning from what follows it.
+    /// Parses a LIKE pattern: `%` is any text, `_` is any character, and the character after `escape` is literal.
     pub(super) fn like(text: &str, escape: Option<char>) -> Self {
         let mut parts = Vec::new();
         let mut characters = text.chars();
@@ -47,7 +47,8 @@ impl Pattern {
         Self { parts, folds_case: true }
     }
 
-    /// A GLOB pattern: `*` is any text, `?` any character, `[a-z]` one of these, `[^a-z]` one that is none.
+    /// Parses a GLOB pattern: `*` is any text, `?` is any character, `[a-z]` is one of these characters, and `[^a-z]`
+    /// is one other character.
     pub(super) fn glob(text: &str) -> Self {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -72,10 +73,10 @@ impl Pattern {
         Self { parts, folds_case: false }
     }
 
-    /// Whether all of `text` matches. `tick` is asked every few thousand steps and ends it with its error.
+    /// Returns whether all of `text` matches. `tick` is called every 1024 retries; its error ends the matching.
     pub(super) fn matches<E>(&self, text: &[u8], mut tick: impl FnMut() -> Result<(), E>) -> Result<bool, E> {
         let (mut at, mut part) = (0, 0);
-        // Behind the last `Any`: the part to go on with, and how far the text goes that it has swallowed.
+        // After the last `Any`: the part to continue with, and the end of the text that the `Any` has matched.
         let mut retry: Option<(usize, usize)> = None;
         let mut steps = 0_u32;
         loop {
@@ -90,7 +91,7 @@ impl Pattern {
                 }
                 Some(Part::Never) => return Ok(false),
                 Some(one) => {
-                    if let Some(bytes) = self.taken(one, &text[at..]) {
+                    if let Some(bytes) = self.matched_bytes(one, &text[at..]) {
                         at += bytes;
                         part += 1;
                         continue;
@@ -99,14 +100,14 @@ impl Pattern {
                 None if at == text.len() => return Ok(true),
                 None => {}
             }
-            let Some((behind, swallowed)) = retry else { return Ok(false) };
-            if swallowed >= text.len() {
+            let Some((after_any, matched)) = retry else { return Ok(false) };
+            if matched >= text.len() {
                 return Ok(false);
             }
-            let next = swallowed + character_bytes(&text[swallowed..]);
-            let Some(next) = self.candidate(behind, text, next) else { return Ok(false) };
-            retry = Some((behind, next));
-            (at, part) = (next, behind);
+            let next = matched + character_bytes(&text[matched..]);
+            let Some(next) = self.candidate(after_any, text, next) else { return Ok(false) };
+            retry = Some((after_any, next));
+            (at, part) = (next, after_any);
             steps = steps.wrapping_add(1);
             if steps.is_multiple_of(1024) {
                 tick()?;
@@ -114,12 +115,12 @@ impl Pattern {
         }
     }
 
-    /// How many bytes at the start of `text` a part takes; `None` where it does not match.
-    fn taken(&self, part: &Part, text: &[u8]) -> Option<usize> {
+    /// Returns how many bytes at the start of `text` a part matches. `None` if it does not match.
+    fn matched_bytes(&self, part: &Part, text: &[u8]) -> Option<usize> {
         match part {
             Part::Literal(bytes) => {
-                let there = text.get(..bytes.len())?;
-                let same = if self.folds_case { there.eq_ignore_ascii_case(bytes) } else { there == bytes };
+                let start = text.get(..bytes.len())?;
+                let same = if self.folds_case { start.eq_ignore_ascii_case(bytes) } else { start == bytes };
                 same.then_some(bytes.len())
             }
             Part::One => (!text.is_empty()).then(|| character_bytes(text)),
@@ -134,9 +135,9 @@ impl Pattern {
         }
     }
 
-    /// The next place from `from` on at which the part could match; `None` where there is none.
+    /// Returns the next offset from `from` on at which the part could match. `None` if there is none.
     ///
-    /// It looks for the next literal, which is what a text without a match is left by soonest.
+    /// It searches for the literal that follows, because this is the fastest way to reject a text without a match.
     fn candidate(&self, part: usize, text: &[u8], from: usize) -> Option<usize> {
         let singles =
             self.parts[part..].iter().take_while(|part| matches!(part, Part::One | Part::Set { .. })).count();
@@ -163,7 +164,7 @@ impl Pattern {
     }
 }
 
-/// Adds a character to the literal at the end.
+/// Appends a character to the last literal, or adds a new literal.
 fn literal(parts: &mut Vec<Part>, character: char) {
     let mut buffer = [0; 4];
     let bytes = character.encode_utf8(&mut buffer).as_bytes();
@@ -173,7 +174,7 @@ fn literal(parts: &mut Vec<Part>, character: char) {
     }
 }
 
-/// Reads a set behind its `[`; answers it and what follows its `]`, or `None` where that is missing.
+/// Parses a set, starting after its `[`. Returns the set and the text after its `]`, or `None` if there is no `]`.
 fn set(text: &str) -> Option<(Part, &str)> {
     let (inverted, text) = match text.strip_prefix('^') {
         Some(rest) => (true, rest),
@@ -188,7 +189,7 @@ fn set(text: &str) -> Option<(Part, &str)> {
         rest = &rest[character.len_utf8()..];
         match character {
             ']' if !first => return Some((Part::Set { ranges, inverted }, rest)),
-            // A minus between two characters is a range; anywhere else it is itself.
+            // A minus between two characters makes a range; anywhere else it is a literal minus.
             '-' if previous.is_some() && !rest.starts_with(']') && !rest.is_empty() => {
                 let last = rest.chars().next()?;
                 rest = &rest[last.len_utf8()..];
@@ -196,7 +197,7 @@ fn set(text: &str) -> Option<(Part, &str)> {
             }
             other => {
                 ranges.push((other, other));
-                // The engine begins no range with a bracket that stands first.
+                // In the engine, a `]` at the start of a set cannot begin a range.
                 previous = (!first || other != ']').then_some(other);
             }
         }
@@ -204,7 +205,8 @@ fn set(text: &str) -> Option<(Part, &str)> {
     }
 }
 
-/// The bytes of the first character of a text that is not empty; 1 where it is none.
+/// Returns the size in bytes of the first character of `text`, which must not be empty. 1 if the first byte does not
+/// start a character of several bytes.
 fn character_bytes(text: &[u8]) -> usize {
     let continuation = text.iter().skip(1).take_while(|byte| **byte & 0xc0 == 0x80).count();
     if text[0] >= 0xc0 { 1 + continuation } else { 1 }

@@ -1,4 +1,4 @@
-//! Running an admitted statement against its limits.
+//! Runs an admitted statement within its limits.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,13 @@ use crate::error::{Error, Result};
 
 const DOING: &str = "running a query";
 
-/// After how many steps of the engine the clock and the memory are looked at.
+/// The number of engine steps between two checks of the clock and the memory.
 const STEPS: i32 = 50;
 
-/// The values of the parameters `names`, in their order.
+/// Returns the values of the parameters `names`, in the order of `names`.
 ///
 /// # Errors
-/// [`Error::QueryRefused`] where one is missing or there is one too many.
+/// [`Error::QueryRefused`] if a value is missing or a value has no parameter.
 pub(super) fn values(names: &[String], given: &[(String, SqlValue)]) -> Result<Vec<SqlValue>> {
     let refuse = |what: String| {
         let needed: Vec<String> = names.iter().map(|name| format!(":{name}")).collect();
@@ -57,7 +57,7 @@ impl ToSql for SqlValue {
     }
 }
 
-/// Runs a statement that passed the first door; `spent` of its time is over.
+/// Runs a statement that passed the first door. `spent` is the time already used.
 pub(super) fn run(
     store: &Store,
     query: &SqlQuery<'_>,
@@ -71,10 +71,10 @@ pub(super) fn run(
     database::set_up_reader(&mut db, &store.0.options).doing(DOING)?;
     db.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096").doing(DOING)?;
     if matches!(store.0.place, Place::Memory(_)) {
-        // Committing to a database in memory waits for its readers, which do not wait for long either.
+        // A commit to a database in memory waits for its readers, so a reader must not wait for long either.
         db.busy_timeout(time_max).doing(DOING)?;
     }
-    // What the views need of archives and what they then show is one snapshot.
+    // The archives and the views are read from one snapshot.
     db.execute_batch("BEGIN").doing(DOING)?;
     archive::show_whole(&db)?;
     let modules = admission::modules(&db)?;
@@ -87,16 +87,16 @@ pub(super) fn run(
     answer(&db, query, values, &meter, &mut value_bytes_max).map_err(|failure| match failure {
         Failure::Engine(error) => {
             let limits = SqlLimits { value_bytes_max, ..limits };
-            tell(query.sql, error, meter.why(), limits, refused.try_iter().next())
+            explain(query.sql, error, meter.why(), limits, refused.try_iter().next())
         }
         Failure::Ours(error) => error,
     })
 }
 
-/// Lets the engine look at the clock and the memory.
+/// Makes the engine check the clock and the memory.
 pub(super) fn watch(db: &Connection, bounds: Bounds) -> Result<Meter> {
     if !heap::is_installed() && engine::memory_bytes() == 0 {
-        // A connection is open, so this engine does not count what it uses, and neither do we.
+        // A connection is open and yet the count is 0, so neither the engine nor Annals counts its memory.
         let what =
             "the memory of a query cannot be limited here: SQLite keeps no memory statistics".to_owned();
         let hint = Some("compile it without SQLITE_DEFAULT_MEMSTATUS=0".to_owned());
@@ -141,7 +141,7 @@ fn answer(
     let mut answer = SqlAnswer { columns, rows: Vec::new(), truncated: None };
     let mut bytes = 0;
     let mut rows = statement.raw_query();
-    // Reading a value of a row takes memory without a way to say that there is none: only the steps are strict.
+    // Reading a column's value may allocate but cannot report a failure, so only steps refuse allocations.
     while let Some(row) = meter.strictly(|| rows.next())? {
         if answer.rows.len() == query.limits.rows_max {
             answer.truncated = Some(Truncation::Rows);
@@ -173,8 +173,8 @@ fn value(value: ValueRef<'_>) -> SqlValue {
     }
 }
 
-/// Tells what stopped a statement in words that help.
-fn tell(
+/// Returns the error that explains what stopped a statement.
+fn explain(
     sql: &str,
     error: rusqlite::Error,
     why: Option<Why>,
@@ -194,7 +194,7 @@ fn tell(
     }
 }
 
-/// Why a statement had to end, for the one who asked.
+/// Returns the error for a statement that had to end.
 pub(super) fn ended(why: Why, limits: SqlLimits) -> Error {
     match why {
         Why::Late => {

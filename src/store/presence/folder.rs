@@ -1,8 +1,8 @@
-//! When the names in a folder were changed last: one look at it instead of one at each of three names in it.
+//! Reads when the names in a folder last changed: one check of the folder instead of one check of each of three files.
 //!
-//! A folder's own times change with each name that comes, goes or is put in another's place. What is changed a moment
-//! after a look may get the time that this look saw, since many systems count in steps of some milliseconds; so
-//! a folder is trusted only once its times are a while ago.
+//! A folder's own times change whenever a name in it is added, removed or replaced. On many systems these times advance
+//! in steps of some milliseconds, so a change right after a check may get the same time as before it. So a folder is
+//! trusted only if its times are a while ago.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::Stamp;
@@ -16,20 +16,20 @@ mod linux {
 
     use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp, statx};
 
-    /// How long ago a folder has to have been changed: the steps of no file system's times are longer than 2 s.
+    /// The minimum time since the last change of a trusted folder. No file system has time steps longer than 2 s.
     const SETTLED: Duration = Duration::from_secs(3);
 
-    /// Which folder it is, and when names in it were changed last.
+    /// The identity of a folder, and when it last changed.
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub(in super::super) struct Stamp {
         device: (u32, u32),
         number: u64,
-        /// Nanoseconds since 1970: the names', and those of whatever else the system notes.
+        /// The modification time and the status change time, in nanoseconds since 1970.
         times: [i128; 2],
     }
 
     impl Stamp {
-        /// Of the folder that a file is in, by its name; `None` where it cannot be looked at.
+        /// Returns the stamp of the folder that `file` is in. `None` if the folder cannot be read.
         pub(in super::super) fn of(file: &Path) -> Option<Self> {
             let wanted = StatxFlags::INO | StatxFlags::MTIME | StatxFlags::CTIME;
             let found = statx(CWD, file.parent()?, AtFlags::empty(), wanted).ok()?;
@@ -41,20 +41,19 @@ mod linux {
             })
         }
 
-        /// Whether nothing can happen to these names that the folder's times would not show.
+        /// Returns whether the folder's times would show every change of these names.
         pub(in super::super) fn vouches_for(&self, files: &[PathBuf]) -> bool {
             let now =
                 SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().cast_signed();
             self.has_settled(now) && self.has_their_own(files)
         }
 
-        /// A clock that was set back makes it wait longer.
+        /// Returns whether the folder's times are old enough at `now`. If the clock was set back, it takes longer.
         pub(in super::super) fn has_settled(&self, now: i128) -> bool {
             self.times.iter().all(|time| now - time > SETTLED.as_nanos().cast_signed())
         }
 
-        /// Whether each name stands for a file on the folder's own device: not for a link that leads elsewhere, and
-        /// not for what is mounted over it.
+        /// Returns whether each name is a regular file on the folder's own device: not a link, and not a mounted file.
         pub(in super::super) fn has_their_own(&self, files: &[PathBuf]) -> bool {
             files.iter().all(|file| {
                 let found = statx(CWD, file, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE | StatxFlags::INO);
@@ -79,7 +78,7 @@ mod linux {
 mod other {
     use std::path::{Path, PathBuf};
 
-    /// Elsewhere every name is looked at each time.
+    /// On other systems there is no stamp, so every file is checked each time.
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub(in super::super) struct Stamp(());
 

@@ -1,9 +1,9 @@
-//! The catalogue's rows as a projection: what the log, the base state and its history make of each.
+//! The catalogue as a projection: each row is derived from the log, the base state and its history.
 //!
-//! Every append moves a row in its own transaction, so none ever lags; here one is compared with the log and made
-//! again. What only a person or an import gave (title, tags, whose sub-agent or fork it is) is not derived and
-//! stays. A row that is made again leaves a receipt with what it said before: otherwise a log whose end was cut
-//! off would look sound from then on.
+//! Every append updates the row in its own transaction, so no row is ever out of date. This module compares a row with
+//! the log and rebuilds it. Data that only a person or an import gave (title, tags, parent, fork) is not derived and
+//! stays. Rebuilding a row stores a receipt with the difference that was found: otherwise a log whose end was cut off
+//! would look correct from then on.
 
 use rusqlite::{Connection, params};
 
@@ -19,7 +19,7 @@ use crate::event::{Envelope, kind};
 use crate::ids::{ConversationId, Position, Timestamp};
 use crate::state::status::Effect;
 
-/// What `annals rebuild` calls it.
+/// The name of this projection in `annals rebuild`.
 pub(in super::super) const NAME: &str = "catalogue";
 
 const EVENTS: &str = "SELECT sequence, id, hash, recorded_at, payload, position FROM event WHERE conversation = ?1 \
@@ -28,16 +28,16 @@ const NEXT: &str = "SELECT key, id FROM conversation WHERE key > ?1 ORDER BY key
 
 const DOING: &str = "making the catalogue again";
 
-/// What the log makes of a conversation's row.
+/// A conversation's row as computed from the log.
 pub(in super::super) struct Replayed {
     pub entry: Entry,
-    /// The last event behind those of an import that moved HEAD.
+    /// The last event that moved HEAD, not counting imported events.
     pub moved: Option<(u64, String)>,
-    /// How many events an import brought.
+    /// The number of imported events. `None` if the conversation was not imported.
     pub imported: Option<u64>,
 }
 
-/// The row of `stored` as its events make it, however damaged they are: one that cannot be read counts, and adds
+/// Computes the row of `stored` from its events, even if they are damaged. An unreadable event is counted, but adds
 /// nothing else.
 pub(in super::super) fn replay(db: &Connection, stored: &Entry) -> Result<Replayed> {
     let imported = origin::load(db, stored.key)?.map(|origin| origin.events);
@@ -73,7 +73,7 @@ pub(in super::super) fn replay(db: &Connection, stored: &Entry) -> Result<Replay
                     replayed.moved = Some((last.cast_unsigned(), id));
                 }
             }
-            // The next sequence follows the last one, also where some before it are lost.
+            // The count follows from the last sequence, even if earlier events are lost.
             replayed.entry.event_count = last.cast_unsigned() + 1;
             replayed.entry.head_hash = hash;
         }
@@ -83,12 +83,12 @@ pub(in super::super) fn replay(db: &Connection, stored: &Entry) -> Result<Replay
     }
 }
 
-/// What is known of a conversation's row beside its events.
+/// Returns what is known about a conversation's row from other sources than its events.
 pub(in super::super) fn told(db: &Connection, key: i64, imported: bool) -> Result<Told> {
     Ok(Told { status: base_state::told_status(db, key)?, imported })
 }
 
-/// What a row says that the log does not, in words; `None` where they agree.
+/// Returns the difference between a row and the log, in words. `None` if they agree.
 fn difference(db: &Connection, stored: &Entry, replayed: &Replayed) -> Result<Option<String>> {
     let (was, is) = (stored, &replayed.entry);
     if (was.event_count, was.head_hash) != (is.event_count, is.head_hash) {
@@ -98,7 +98,7 @@ fn difference(db: &Connection, stored: &Entry, replayed: &Replayed) -> Result<Op
         )));
     }
     if base_state::broken(db, stored.key, is.event_count)?.is_some() {
-        return Ok(None); // what would follow from it is not known
+        return Ok(None); // the base state is damaged, so the rest of the row cannot be derived
     }
     let told = told(db, stored.key, replayed.imported.is_some())?;
     if let Some(column) = stored.first_difference(db, &replayed.entry, &told)? {
@@ -110,11 +110,11 @@ fn difference(db: &Connection, stored: &Entry, replayed: &Replayed) -> Result<Op
 }
 
 impl Store {
-    /// What the catalogue's row of a conversation says otherwise than its log, its base state and their history,
-    /// in words; `None` where they agree. Reads every event of the conversation.
+    /// Compares the catalogue's row of a conversation with its log, its base state and their history. Returns the
+    /// difference in words; `None` if they agree. Reads every event of the conversation.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], and what reading can meet.
+    /// [`Error::UnknownConversation`], and any read error.
     pub fn check_catalogue(&self, conversation: &ConversationId) -> Result<Option<String>> {
         self.snapshot(|db| {
             let stored = load(db, conversation)?;
@@ -122,12 +122,11 @@ impl Store {
         })
     }
 
-    /// Makes the catalogue's row of a conversation again from its log, its base state and their history, and
-    /// leaves a receipt with what it said before; `None` where it says what they do. Title, tags and whose
-    /// sub-agent or fork it is stay.
+    /// Rebuilds the catalogue's row of a conversation from its log, its base state and their history. Stores and
+    /// returns a receipt with the difference; `None` if the row was already correct. Title, tags, parent and fork stay.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], and what writing can meet.
+    /// [`Error::UnknownConversation`], and any write error.
     pub fn remake_catalogue(&self, conversation: &ConversationId) -> Result<Option<Repair>> {
         self.write(|db| {
             let stored = load(db, conversation)?;
@@ -144,7 +143,7 @@ impl Store {
                 base_state::history::put_head_back(db, stored.key, moved, imported, length)?;
             }
             let after = load(db, conversation)?;
-            let why = Mending { finding: NAME, found, done: "made its row again from the log".into() };
+            let why = Mending { finding: NAME, found, done: "rebuilt its row from the log".into() };
             let mut receipt = repair::blank(Some(conversation), &why);
             if (&stored.leaf, stored.head_is_empty) != (&after.leaf, after.head_is_empty) {
                 receipt.head_before = Some(stored.leaf.unwrap_or_default());
@@ -155,17 +154,17 @@ impl Store {
         })
     }
 
-    /// Makes every row again that is not what the log says; answers the receipts. One that cannot be made again
-    /// does not keep the others from it: its error is answered at the end.
+    /// Rebuilds every row that differs from the log and returns the receipts. If a row cannot be rebuilt, the others
+    /// still are; the first error is returned at the end.
     pub(in super::super) fn remake_catalogues(
         &self,
         progress: &mut dyn FnMut(RebuildProgress),
     ) -> Result<Vec<Repair>> {
         let (mut key, mut events, mut receipts, mut failed) = (0, 0, Vec::new(), None);
-        while let Some((next, id)) = self.read(|db| following(db, key))? {
+        while let Some((next, id)) = self.read(|db| next_conversation(db, key))? {
             key = next;
             let conversation = ConversationId::new(&id)?;
-            // Most rows are right: only one that is not takes the lock.
+            // Most rows are correct: only a wrong row needs the write lock.
             let made = self.check_catalogue(&conversation).and_then(|found| match found {
                 Some(_) => self.remake_catalogue(&conversation),
                 None => Ok(None),
@@ -191,7 +190,7 @@ fn load(db: &Connection, conversation: &ConversationId) -> Result<Entry> {
         .ok_or_else(|| Error::UnknownConversation { conversation: conversation.to_string() })
 }
 
-fn following(db: &Connection, key: i64) -> Result<Option<(i64, String)>> {
+fn next_conversation(db: &Connection, key: i64) -> Result<Option<(i64, String)>> {
     use rusqlite::OptionalExtension as _;
     db.prepare_cached(NEXT)
         .and_then(|mut statement| statement.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional())

@@ -1,6 +1,6 @@
-//! Whether projections say what the log says: made again in temporary tables and compared row by row.
+//! Compares projections with the log: rebuilds them in temporary tables and compares the tables row by row.
 //!
-//! Works on a connection of its own that may only read the file, so it changes nothing and disturbs nobody.
+//! Works on its own connection, which only reads the file. So it changes nothing and blocks no other connection.
 
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Rows};
@@ -13,26 +13,27 @@ use crate::error::Result;
 
 const DOING: &str = "comparing projections with the log";
 
-/// The first row of a projection that is not what the log makes it.
+/// The first row in which a projection differs from the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Drift {
     pub projection: &'static str,
-    /// The place of the event it belongs to.
+    /// The position of the event that the row belongs to.
     pub position: Option<i64>,
-    /// The conversation's key, where no event is known.
+    /// The key of the conversation that the row belongs to.
     pub conversation: Option<i64>,
+    /// The difference, in words.
     pub what: String,
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in super::super) struct Comparison {
     pub drifts: Vec<Drift>,
-    /// Projections that have not read the whole log yet and were not compared.
+    /// Projections that were not compared because they have not read the whole log yet.
     pub lagging: Vec<&'static str>,
 }
 
-/// Makes every projection again beside the file and compares.
+/// Rebuilds every projection in temporary tables and compares them with the file.
 pub(in super::super) fn compare(
     db: &Connection,
     progress: &mut dyn FnMut(RebuildProgress),
@@ -45,7 +46,7 @@ pub(in super::super) fn compare(
         standing.push((Box::new(search::Words), 0));
     }
     loop {
-        // One transaction a step, so that no reader keeps the write-ahead log from being emptied for long.
+        // One transaction per step: a long read transaction would keep the write-ahead log from being emptied.
         db.execute_batch("BEGIN").doing(DOING)?;
         let more = advance(db, &mut standing, progress);
         db.execute_batch("COMMIT").doing(DOING)?;
@@ -53,7 +54,7 @@ pub(in super::super) fn compare(
             break;
         }
     }
-    // What was appended meanwhile, and the comparison itself, in one snapshot.
+    // One snapshot: reads the events appended meanwhile, then compares.
     db.execute_batch("BEGIN").doing(DOING)?;
     let compared = compare_snapshot(db, &mut standing, progress);
     db.execute_batch("ROLLBACK").doing(DOING)?;
@@ -93,7 +94,7 @@ fn compare_snapshot(
     Ok(comparison)
 }
 
-/// What the search index has too many, or else what it lacks.
+/// Returns a difference of the search index: its extra rows or, if it has none, its missing rows.
 fn search_drift(db: &Connection) -> Result<Option<Drift>> {
     let (too_many, lacking) = search::astray(db, None)?;
     let drift = |position, what| Drift { projection: search::NAME, position, conversation: None, what };
@@ -104,7 +105,7 @@ fn search_drift(db: &Connection) -> Result<Option<Drift>> {
     })
 }
 
-/// The first row in which the file's table is not the one made from the log.
+/// Returns the first row in which the file's table differs from the table made from the log.
 fn first_drift(db: &Connection, projection: &'static str, table: &str, order: &str) -> Result<Option<Drift>> {
     let select = |schema: &str| db.prepare(&format!("SELECT * FROM {schema}.{table} ORDER BY {order}"));
     let (mut stored, mut made) = (select("main").doing(DOING)?, select("temp").doing(DOING)?);
@@ -125,13 +126,15 @@ fn first_drift(db: &Connection, projection: &'static str, table: &str, order: &s
                 _ => None,
             }
         };
-        let (ours, theirs) = (number(&left, "position"), number(&right, "position"));
-        // Of two rows of different places the first has no counterpart.
+        let (stored_position, made_position) = (number(&left, "position"), number(&right, "position"));
+        // If the two rows have different positions, the one with the lower position has no counterpart.
         let (row, what) = match (&left, &right) {
-            (Some(_), Some(_)) if ours < theirs && ours.is_some() => {
+            (Some(_), Some(_)) if stored_position < made_position && stored_position.is_some() => {
                 (&left, "a row that the log does not make".into())
             }
-            (Some(_), Some(_)) if ours > theirs && theirs.is_some() => (&right, "a row is missing".into()),
+            (Some(_), Some(_)) if stored_position > made_position && made_position.is_some() => {
+                (&right, "a row is missing".into())
+            }
             (Some(stored), Some(made)) => {
                 let differs = columns.iter().zip(stored.iter().zip(made)).find(|(_, (l, r))| l != r);
                 let column = differs.map_or("a row", |(column, _)| column);
@@ -151,7 +154,7 @@ fn next(rows: &mut Rows<'_>, columns: usize) -> Result<Option<Vec<Value>>> {
     (0..columns).map(value).collect::<rusqlite::Result<_>>().doing(DOING).map(Some)
 }
 
-/// A value of its own; text that is not UTF-8 is kept apart from every text that is.
+/// Copies a value. Text that is not UTF-8 becomes a blob, so that it never equals valid text.
 fn owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {

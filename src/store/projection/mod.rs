@@ -1,15 +1,15 @@
-//! Derived tables: what anyone may read with plain SQL, caught up from the log and rebuilt at will.
+//! Derived tables: any program may read them with plain SQL. They follow the log and can be rebuilt at any time.
 //!
-//! A projection is a fold from events to rows with a name, a version and a checkpoint: the position up
-//! to which it has read. [`catch_up`] moves all of them on, a bounded step at a time, each step one
-//! transaction. [`rebuild`](rebuild::rebuild) makes one again from position 0 beside the old one and
-//! swaps. Invariants: a projection holds nothing that the log and the base states do not; rebuilt equals
-//! incremental; nobody outside this room writes its tables; a checkpoint that cannot be, or rows ahead of it, let
-//! a projection start afresh.
+//! A projection is a fold from events to rows with a name, a version and a checkpoint: the position up to which it
+//! has read. `Store::catch_up` moves all projections forward in steps of bounded size, each step one transaction.
+//! [`rebuild`](rebuild::rebuild) rebuilds a projection from position 0 in temporary tables and then swaps the rows.
+//! Invariants: a projection holds only data of the log and the base states; rebuilding gives the same rows as
+//! following; only this module writes its tables; a projection with an impossible checkpoint, or with rows ahead of
+//! its checkpoint, starts again from position 0.
 //!
-//! A new projection is one file and one line in [`all`]: what its tables are to everything else stands in
-//! [`Table`], what they are to the engine in a migration. The catalogue (`conversation`) is the one that is moved
-//! inline, by every append; see `catalogue.rs` here for how it is made again.
+//! A new projection needs one file and one line in [`all`]. [`Table`] describes its tables to the rest of the code, a
+//! migration creates them. The catalogue (`conversation`) is the only projection that every append updates itself;
+//! `catalogue.rs` rebuilds it.
 
 pub(super) mod catalogue;
 pub(super) mod compare;
@@ -34,7 +34,7 @@ use crate::error::Result;
 use crate::event::json::Object;
 use crate::ids::Position;
 
-/// The table of the checkpoints.
+/// The name of the table of checkpoints.
 const CHECKPOINTS: &str = "projection";
 const CHECKPOINT: &str = "SELECT version, position FROM projection WHERE name = ?1";
 const SAVE: &str = "INSERT INTO projection (name, version, position) VALUES (?1, ?2, ?3) \
@@ -49,10 +49,10 @@ const EVENTS: &str = "SELECT position, conversation, id, kind, timestamp, tool_c
 const EVENTS_OF: &str = "SELECT position, conversation, id, kind, timestamp, tool_call_id, action_id, tool_name, \
      source, payload FROM event WHERE conversation = ?1 AND sequence >= ?2 ORDER BY sequence LIMIT ?3";
 
-/// The most events one step takes.
+/// The most events in one step.
 const STEP_EVENTS_MAX: i64 = 1000;
 
-/// The most payload bytes one step takes, unless a single event has more: 8 MiB.
+/// The most payload bytes in one step, unless a single event has more: 8 MiB.
 const STEP_BYTES_MAX: usize = 8 << 20;
 
 /// One event as a projection sees it.
@@ -73,31 +73,32 @@ pub(super) struct LogEvent<'a> {
 
 /// A fold from events to rows.
 pub(super) trait Projection {
-    /// Its name: the key of its checkpoint and what `annals rebuild` calls it.
+    /// Returns its name: the key of its checkpoint and the name for `annals rebuild`.
     fn name(&self) -> &'static str;
 
-    /// Raised whenever the same log would give other rows; a stored lower one is rebuilt.
+    /// Returns its version, which is raised if the same log would give other rows. A projection that was filled by
+    /// another version is rebuilt.
     fn version(&self) -> i64;
 
-    /// The tables it fills, all of them its own.
+    /// Returns the tables that it fills. No other projection writes them.
     fn tables(&self) -> &'static [Table];
 
-    /// Called when it begins at position 0 again, in the transaction that makes it the current one.
+    /// Called if the projection starts again from position 0, in the same transaction.
     fn restarted(&self, _db: &Connection) -> Result<()> {
         Ok(())
     }
 
-    /// Takes in the next event.
+    /// Applies the next event.
     fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()>;
 
-    /// Writes what it has held back; called at the end of every step, with nothing held across steps.
+    /// Writes the rows that it has buffered. Called at the end of every step; no row stays buffered after it.
     fn flush(&mut self, db: &Connection) -> Result<()>;
 
-    /// A statement that answers no row when its tables are as they should be.
+    /// Returns a statement that finds no row if its tables are correct.
     fn check(&self) -> &'static str;
 }
 
-/// The projections that follow every log. Full-text search follows only once someone has asked for it.
+/// Returns the projections that follow every log. Full-text search follows only after the first search.
 pub(super) fn all() -> Vec<Box<dyn Projection + Send>> {
     vec![
         Box::new(transcript::Transcript),
@@ -107,20 +108,20 @@ pub(super) fn all() -> Vec<Box<dyn Projection + Send>> {
     ]
 }
 
-/// Where a projection stands.
+/// How far a projection has read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectionStatus {
     /// Its name.
     pub name: &'static str,
-    /// It has read the log up to here.
+    /// The position up to which it has read the log.
     pub position: Position,
     /// The newest position of the log.
     pub head: Position,
-    /// False where another version of Annals filled it, a table is lost, or it was never filled.
+    /// False if another version of Annals filled it, if a table is lost, or if it was never filled.
     pub current: bool,
 }
 
-/// Where each projection stands.
+/// Returns how far each projection has read.
 pub(super) fn status(db: &Connection) -> Result<Vec<ProjectionStatus>> {
     let head = log::head(db)?;
     let mut found = Vec::new();
@@ -131,7 +132,7 @@ pub(super) fn status(db: &Connection) -> Result<Vec<ProjectionStatus>> {
     found.push((search::NAME, search::VERSION, search::checkpoint(db)?));
     let mut statuses = Vec::new();
     for (name, version, current) in found {
-        // One that is ahead of the log is no place to go on from, and is told all the same.
+        // A checkpoint ahead of the log is not usable, but it is reported.
         let stored = stored_checkpoint(db, name)?.filter(|(stored, _)| *stored == version);
         let position = current.or(stored.map(|(_, position)| position.max(0))).unwrap_or(0);
         let position = Position(position.cast_unsigned());
@@ -140,7 +141,7 @@ pub(super) fn status(db: &Connection) -> Result<Vec<ProjectionStatus>> {
     Ok(statuses)
 }
 
-/// Whether there is something to catch up with; cheap enough to ask before every read.
+/// Returns whether a projection is behind the log. Cheap enough to call before every read.
 pub(super) fn lags(db: &Connection) -> Result<bool> {
     let head = log::head(db)?.0.cast_signed();
     for projection in all() {
@@ -153,9 +154,10 @@ pub(super) fn lags(db: &Connection) -> Result<bool> {
     usage::has_stale(db)
 }
 
-/// Takes one step: up to [`STEP_EVENTS_MAX`] events into every projection that has not read them.
-/// Answers whether there is more. Runs within a write transaction. One whose tables already hold something of
-/// what comes now, as far as `look` sees it, starts afresh.
+/// Takes one step: applies up to [`STEP_EVENTS_MAX`] events to every projection that has not read them.
+///
+/// Returns whether there are more events. Runs within a write transaction. A projection that already has rows of later
+/// events, as far as `look` checks, starts again from position 0.
 pub(super) fn step(db: &Connection, look: Look) -> Result<bool> {
     let mut projections = Vec::new();
     for projection in all() {
@@ -182,16 +184,16 @@ pub(super) fn step(db: &Connection, look: Look) -> Result<bool> {
     Ok(more)
 }
 
-/// How thoroughly rows ahead of a checkpoint are looked for.
+/// How thoroughly the tables are searched for rows ahead of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// At the keys of rows that are an event's: a look-up each.
+    /// Checks only tables whose key is the position of an event: one look-up per table.
     AtKeys,
-    /// At everything that names a position: through whole tables, once when a file is loaded.
+    /// Checks every column with a position: scans whole tables, once after a file is opened.
     AtEverything,
 }
 
-/// Whether a projection's tables hold something of an event behind its checkpoint.
+/// Returns whether a projection's tables have rows of an event after its checkpoint.
 fn is_ahead(db: &Connection, projection: &dyn Projection, checkpoint: i64, look: Look) -> Result<bool> {
     for table in projection.tables() {
         if table.is_ahead(db, checkpoint, look == Look::AtEverything)? {
@@ -205,16 +207,17 @@ fn empty(db: &Connection, projection: &dyn Projection) -> Result<()> {
     projection.tables().iter().try_for_each(|table| table.empty(db))
 }
 
-/// A projection and the position it has read up to.
+/// A projection and the position up to which it has read.
 type Standing = (Box<dyn Projection + Send>, i64);
 
-/// Takes a conversation out of every projection and reads its events into them again, each as far as it
-/// has read the log. The search index is not among them. Runs within a write transaction.
+/// Removes a conversation from every projection and applies its events again, up to each projection's checkpoint.
+///
+/// The search index is not included. Runs within a write transaction.
 pub(super) fn again(db: &Connection, conversation: i64) -> Result<()> {
     delete_rows(db, conversation)?;
     let mut projections = Vec::new();
     for projection in all() {
-        // One without a checkpoint starts afresh anyway.
+        // A projection without a checkpoint starts from position 0 anyway.
         if let Some(position) = checkpoint(db, projection.as_ref())? {
             projections.push((projection, position));
         }
@@ -240,7 +243,7 @@ pub(super) fn again(db: &Connection, conversation: i64) -> Result<()> {
     usage::renew_one(db, conversation)
 }
 
-/// Feeds a step's events to `projections`; answers the last position read and whether there is more.
+/// Applies a step's events to `projections`. Returns the last position read and whether there are more events.
 fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64, bool)> {
     let doing = "catching projections up";
     let mut statement = db.prepare_cached(EVENTS).doing(doing)?;
@@ -253,20 +256,20 @@ fn feed(db: &Connection, projections: &mut [Standing], from: i64) -> Result<(i64
     if step.more {
         return Ok((reached, true));
     }
-    // Behind the last event may be positions whose events were deleted.
+    // After the last event there may be positions whose events were deleted.
     Ok((reached.max(log::head(db)?.0.cast_signed()), false))
 }
 
-/// What one step has read.
+/// The events that one step has read.
 struct Step {
     /// The last event's position.
     reached: Option<i64>,
     events: i64,
-    /// Whether there may be more.
+    /// Whether there may be more events.
     more: bool,
 }
 
-/// Shows a step's events to `apply`.
+/// Calls `apply` with each event of a step.
 fn each(
     db: &Connection,
     mut rows: rusqlite::Rows<'_>,
@@ -306,8 +309,8 @@ fn each(
     Ok(step)
 }
 
-/// How far a projection has read; `None` where it must start afresh: another version filled it, or the
-/// checkpoint is one that no log like this one has.
+/// Returns how far a projection has read. `None` if it must start from position 0: another version filled it, or its
+/// checkpoint is impossible in this log.
 fn checkpoint(db: &Connection, projection: &dyn Projection) -> Result<Option<i64>> {
     let head = log::head(db)?.0.cast_signed();
     let stored = stored_checkpoint(db, projection.name())?;
@@ -329,27 +332,28 @@ fn save(db: &Connection, name: &str, version: i64, position: i64) -> Result<()> 
     Ok(())
 }
 
-/// Whether a checkpoint is one that no log like this one has. As the log grows it may become possible, and hide
-/// what was never read.
+/// Returns whether a checkpoint is impossible in this log. If the log grows past it, it looks possible, and events
+/// that were never read are not noticed.
 pub(super) fn has_impossible(db: &Connection) -> Result<bool> {
     let head = log::head(db)?.0.cast_signed();
     db.prepare_cached(IMPOSSIBLE).and_then(|mut s| s.exists([head])).doing("looking at checkpoints")
 }
 
-/// Lets projections with an impossible checkpoint start afresh. Runs within a write transaction.
+/// Makes projections with an impossible checkpoint start from position 0. Runs within a write transaction.
 pub(super) fn forget_impossible(db: &Connection) -> Result<()> {
     let head = log::head(db)?.0.cast_signed();
-    db.execute(FORGET_IMPOSSIBLE, [head]).doing("mending a projection")?;
+    db.execute(FORGET_IMPOSSIBLE, [head]).doing("resetting a projection")?;
     Ok(())
 }
 
-/// Lets every projection start afresh, in a file of whichever schema.
+/// Makes every projection start from position 0. Works in a file of any schema version.
 pub(super) fn forget_all(db: &Connection) -> Result<()> {
-    db.execute(FORGET_ALL, []).doing("starting projections over")?;
+    db.execute(FORGET_ALL, []).doing("resetting projections")?;
     Ok(())
 }
 
-/// Whether a table of this name is derived: a projection's, the search index's or that of the checkpoints.
+/// Returns whether a table of this name is derived: a table of a projection or of the search index, or the table of
+/// checkpoints.
 pub(super) fn owns(table: &str) -> bool {
     table == CHECKPOINTS
         || table == search::TABLE
@@ -357,13 +361,14 @@ pub(super) fn owns(table: &str) -> bool {
         || all().iter().any(|projection| projection.tables().iter().any(|own| own.name == table))
 }
 
-/// Lets what fills `tables`, which were just made again and are empty, start afresh at the next step; the search
-/// index where it was in use. Runs within a write transaction.
+/// Makes the projections of `tables`, which were just recreated and are empty, start from position 0 at the next step.
+///
+/// The search index starts only if it was in use (`searched`). Runs within a write transaction.
 pub(super) fn remade(db: &Connection, tables: &[&str], searched: bool) -> Result<()> {
     for projection in all() {
         if projection.tables().iter().any(|table| tables.contains(&table.name)) {
             empty(db, projection.as_ref())?;
-            db.execute(FORGET, [projection.name()]).doing("mending a projection")?;
+            db.execute(FORGET, [projection.name()]).doing("resetting a projection")?;
         }
     }
     if !tables.contains(&search::TABLE) {
@@ -372,25 +377,25 @@ pub(super) fn remade(db: &Connection, tables: &[&str], searched: bool) -> Result
     if searched {
         return search::restarted(db);
     }
-    db.execute(FORGET, [search::NAME]).doing("mending the search index")?;
+    db.execute(FORGET, [search::NAME]).doing("resetting the search index")?;
     Ok(())
 }
 
-/// What is not as it should be among the derived tables, where something is not; guards and views aside.
+/// Returns a derived table that is missing or altered, in words. Ignores views, indexes and guards.
 pub(super) fn torn(differences: &[Difference]) -> Option<String> {
-    let torn = differences.iter().find(|difference| {
+    let difference = differences.iter().find(|difference| {
         let object = &difference.object;
         difference.state != State::Strange
             && object.kind == ObjectKind::Table
             && object.role() == Role::Derived
     });
-    torn.map(|difference| format!("table {}", difference.object.name))
+    difference.map(|difference| format!("table {}", difference.object.name))
 }
 
-/// Lets every projection, and the search index where it is in use, start afresh at the next step.
+/// Makes every projection start from position 0 at the next step, and the search index if it is in use.
 pub(super) fn start_over(db: &Connection) -> Result<()> {
     for projection in all() {
-        db.execute(FORGET, [projection.name()]).doing("starting projections over")?;
+        db.execute(FORGET, [projection.name()]).doing("resetting projections")?;
     }
     match search::checkpoint(db)? {
         Some(_) => search::restart(db),
@@ -398,24 +403,24 @@ pub(super) fn start_over(db: &Connection) -> Result<()> {
     }
 }
 
-/// The names of everything that can be made again from the log.
+/// Returns the names of everything that can be rebuilt from the log.
 pub(super) fn names() -> Vec<&'static str> {
     let names = all().into_iter().map(|projection| projection.name());
     names.chain([search::NAME, catalogue::NAME]).collect()
 }
 
-/// The tables of every projection.
+/// Returns the tables of every projection.
 pub(super) fn tables() -> impl Iterator<Item = &'static Table> {
     all().into_iter().flat_map(|projection| projection.tables())
 }
 
-/// Deletes every row of a conversation; its events must still be there.
+/// Deletes every row of a conversation. Its events must not be deleted yet.
 pub(super) fn delete(db: &Connection, conversation: i64) -> Result<()> {
     search::forget(db, conversation)?;
     delete_rows(db, conversation)
 }
 
-/// Deletes every row of a conversation but those of the search index.
+/// Deletes every row of a conversation, except in the search index.
 fn delete_rows(db: &Connection, conversation: i64) -> Result<()> {
     tables().try_for_each(|table| table.delete_rows(db, conversation))
 }
@@ -429,7 +434,7 @@ mod tests {
     use super::*;
     use crate::store::database;
 
-    /// Tables beside those of projections that hold what nothing else knows, or what runs the file.
+    /// Returns whether a table is a projection's, the search index's, or the table of checkpoints.
     fn is_declared(object: &schema::Object) -> bool {
         tables().any(|table| table.name == object.name)
             || object.name == CHECKPOINTS
@@ -438,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_projection_needs_to_be_known_elsewhere_is_told_by_its_table() {
+    fn every_projection_table_is_described_completely() {
         let db = database::open_fresh().unwrap();
         for table in tables() {
             let name = table.name;
@@ -467,22 +472,22 @@ mod tests {
                 db.prepare(&format!("SELECT 1 FROM {name} ORDER BY {order}")).unwrap();
             }
             let columns = db.prepare(&format!("SELECT * FROM {name}")).unwrap();
-            let dated = columns.column_names().contains(&"position");
-            assert!(!dated || table.places.contains(&"position"), "{name}: rows ahead would not be seen");
+            let has_place = columns.column_names().contains(&"position");
+            assert!(!has_place || table.places.contains(&"position"), "{name}: rows ahead would not be seen");
         }
         let names: Vec<_> = names();
         assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len());
     }
 
     #[test]
-    fn a_table_is_derived_where_a_projection_says_so_and_truth_otherwise() {
+    fn a_table_is_derived_only_if_a_projection_owns_it() {
         for object in schema::wanted().unwrap().iter().filter(|object| object.kind == ObjectKind::Table) {
             assert_eq!(object.role() == Role::Derived, is_declared(object), "{}", object.name);
         }
     }
 
     #[test]
-    fn a_table_beside_another_is_the_same_in_every_column_and_index() {
+    fn a_shadow_table_has_the_same_columns_and_indexes() {
         let db = database::open_fresh().unwrap();
         let count = |schema: &str, name: &str| -> (i64, i64) {
             let sql = format!(

@@ -1,5 +1,6 @@
-//! Whether the derived tables say of one conversation what its log says: it is made again in temporary tables,
-//! as [`compare`](super::compare) does with all of them, and its rows are counted. A sample costs what it holds.
+//! Compares the derived rows of one conversation with its log. Its rows are rebuilt in temporary tables, as
+//! [`compare`](super::compare) does for all conversations, and the differences are counted. The cost depends only on
+//! the size of this conversation.
 
 use rusqlite::{Connection, params};
 
@@ -14,24 +15,24 @@ const COLUMNS: &str =
     "SELECT group_concat(name, ', '), max(name = 'conversation') FROM pragma_table_info(?1)";
 const LAST: &str = "SELECT coalesce(max(position), 0) FROM event WHERE conversation = ?1";
 
-/// A derived table that does not hold what the log says.
+/// A projection whose rows differ from the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Drifted {
     /// The projection.
     pub(crate) projection: &'static str,
-    /// Rows it has that the log does not give.
+    /// The number of its rows that do not follow from the log.
     pub(crate) too_many: u64,
-    /// Rows that the log gives and it does not have.
+    /// The number of rows that follow from the log and are missing.
     pub(crate) missing: u64,
 }
 
-/// Compares conversations one after the other on a connection of its own.
+/// Compares conversations one after the other on its own connection.
 pub(crate) struct Comparer {
     db: Connection,
 }
 
 impl Store {
-    /// Makes ready to compare projections with the log.
+    /// Prepares a comparison of projections with the log.
     pub(crate) fn comparer(&self) -> Result<Comparer> {
         let db = self.0.watch.connect().doing(DOING)?;
         db.busy_timeout(self.0.options.busy_timeout).doing(DOING)?;
@@ -43,11 +44,11 @@ impl Store {
 }
 
 impl Comparer {
-    /// What the projections do not tell of a conversation as the log does. A projection that has not read
-    /// the whole conversation yet is passed over.
+    /// Returns the projections that differ from the log for a conversation. Skips a projection that has not read the
+    /// whole conversation yet.
     ///
     /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation), and what reading can meet.
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), and any read error.
     pub(crate) fn compare(&self, conversation: &ConversationId) -> Result<Vec<Drifted>> {
         self.db.execute_batch("BEGIN").doing(DOING)?;
         let drifts = self.compare_in_snapshot(conversation);
@@ -90,7 +91,7 @@ impl Comparer {
     }
 }
 
-/// Fills the temporary tables with what the log says of one conversation.
+/// Fills the temporary tables with the rows of one conversation, as computed from the log.
 fn fill(db: &Connection, key: i64, standing: &mut [Standing]) -> Result<()> {
     let mut next = 0;
     loop {
@@ -118,7 +119,7 @@ fn fill(db: &Connection, key: i64, standing: &mut [Standing]) -> Result<()> {
     Ok(())
 }
 
-/// How many rows of a conversation only the file has, and how many only the temporary table.
+/// Counts the rows of a conversation that only the file has, and those that only the temporary table has.
 fn differences(db: &Connection, table: &str, key: i64) -> Result<(u64, u64)> {
     let (columns, names_conversation): (String, bool) = db
         .prepare_cached(COLUMNS)
@@ -129,7 +130,7 @@ fn differences(db: &Connection, table: &str, key: i64) -> Result<(u64, u64)> {
     } else {
         "position IN (SELECT position FROM event WHERE conversation = ?1)"
     };
-    // Grouped and counted: a table without a key may hold the same row twice.
+    // Grouped and counted, because a table without a key may have the same row twice.
     let rows = |schema: &str| {
         format!("SELECT {columns}, count(*) FROM {schema}.{table} WHERE {own} GROUP BY {columns}")
     };

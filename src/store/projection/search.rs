@@ -1,9 +1,9 @@
-//! Table `transcript_search`: words of the transcript to positions (FTS5, contentless).
+//! Table `transcript_search`: maps the words of the transcript to positions (FTS5, contentless).
 //!
-//! Filled from the first search on: an index costs about as much time and a third as much room as the
-//! text it covers, and many stores are never searched. From then on it follows like the others, and it
-//! never keeps text that the log does not show: what is deleted is taken out first, while its words can
-//! still be read, because a contentless index forgets a row only when it is told the words again.
+//! The index is filled from the first search on: it costs about as much time as writing the text and a third of its
+//! room, and many stores are never searched. From then on it follows the log like the projections. It never contains
+//! text that is not in the log. To delete a row from a contentless index, its words must be given again, so an event's
+//! words are removed from the index before the event is deleted.
 
 use rusqlite::{Connection, params};
 
@@ -19,11 +19,11 @@ use crate::event::transcript::Line;
 pub(in super::super) const NAME: &str = "search";
 pub(super) const VERSION: i64 = 1;
 
-/// The index.
+/// The name of the index.
 pub(in super::super) const TABLE: &str = "transcript_search";
 
-/// The tables that the engine keeps it in.
-const BENEATH: [&str; 4] = [
+/// The tables in which the engine stores the index.
+const INTERNAL_TABLES: [&str; 4] = [
     "transcript_search_config",
     "transcript_search_data",
     "transcript_search_docsize",
@@ -48,23 +48,23 @@ const DELETE: &str =
     "INSERT INTO transcript_search (transcript_search, rowid, text) VALUES ('delete', ?1, ?2)";
 const EVENTS_OF: &str = "SELECT position, kind, payload FROM event \
      WHERE conversation = ?1 AND position <= ?2";
-/// Merges the index into one piece: only then are the words of rows that were taken out really gone.
+/// Merges the index into one piece. Only this removes the words of deleted rows for good.
 const MERGE: &str = "INSERT INTO transcript_search (transcript_search) VALUES ('optimize')";
 const CLEAR: &str = "DROP TABLE IF EXISTS transcript_search";
 
-/// The most events and payload bytes of one step.
+/// The most events, and the most payload bytes, in one step.
 const STEP_EVENTS_MAX: i64 = 500;
 const STEP_BYTES_MAX: usize = 4 << 20;
 
 const DOING: &str = "indexing the transcript";
 
-/// Whether the engine keeps the index in a table of this name.
+/// Returns whether a table of this name is one in which the engine stores the index.
 pub(in super::super) fn is_beneath(table: &str) -> bool {
-    BENEATH.contains(&table)
+    INTERNAL_TABLES.contains(&table)
 }
 
-/// How far the index reaches; `None` where nobody has searched yet, another version made it, it is lost, or no
-/// log like this one has such a checkpoint.
+/// Returns the position up to which the index has read. `None` if there was no search yet, if another version made the
+/// index, if it is lost, or if its checkpoint is impossible in this log.
 pub(in super::super) fn checkpoint(db: &Connection) -> Result<Option<i64>> {
     let head = log::head(db)?.0.cast_signed();
     let stored = super::stored_checkpoint(db, NAME)?;
@@ -75,22 +75,22 @@ pub(in super::super) fn checkpoint(db: &Connection) -> Result<Option<i64>> {
     }
 }
 
-/// Whether none of its tables is lost.
+/// Returns whether all its tables exist.
 fn is_whole(db: &Connection) -> Result<bool> {
     let tables: i64 = db
         .prepare_cached(TABLES)
         .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
         .doing(DOING)?;
-    Ok(tables == BENEATH.len() as i64 + 1)
+    Ok(tables == INTERNAL_TABLES.len() as i64 + 1)
 }
 
-/// The newest position that it has words of.
+/// Returns the newest position in the index.
 fn newest(db: &Connection) -> Result<Option<i64>> {
     db.prepare_cached(NEWEST).and_then(|mut statement| statement.query_row([], |row| row.get(0))).doing(DOING)
 }
 
-/// The checkpoint, where the index can go on from there: it holds nothing behind it, and something before it
-/// where there is something to hold.
+/// Returns the checkpoint if the index can continue from there: it has no rows after the checkpoint, and it has rows
+/// before it if there is text before it.
 fn sound_checkpoint(db: &Connection) -> Result<Option<i64>> {
     let Some(position) = checkpoint(db)? else { return Ok(None) };
     let has_text =
@@ -102,10 +102,10 @@ fn sound_checkpoint(db: &Connection) -> Result<Option<i64>> {
     Ok(Some(position).filter(|_| is_sound))
 }
 
-/// Whether the index is in use and is behind, ahead or emptied, or holds something and nobody knows how far.
+/// Returns whether the index is in use and is behind, ahead or emptied, or has rows but no checkpoint.
 pub(in super::super) fn lags(db: &Connection) -> Result<bool> {
     if !is_whole(db)? {
-        return Ok(false); // made again with the schema, or by the next search
+        return Ok(false); // it is recreated with the schema, or by the next search
     }
     match sound_checkpoint(db)? {
         Some(position) => Ok(position < log::head(db)?.0.cast_signed()),
@@ -113,10 +113,10 @@ pub(in super::super) fn lags(db: &Connection) -> Result<bool> {
     }
 }
 
-/// Whether the index was in use, as far as what is left of it and of its checkpoint tells.
+/// Returns whether the index was in use. It was if its checkpoint or one of its rows is left.
 pub(in super::super) fn was_used(db: &Connection) -> Result<bool> {
     for sql in ["SELECT 1 FROM projection WHERE name = 'search'", "SELECT 1 FROM transcript_search_docsize"] {
-        // What is lost tells nothing.
+        // A lost table gives no evidence.
         let Ok(mut statement) = db.prepare(sql) else { continue };
         if statement.exists([]).doing(DOING)? {
             return Ok(true);
@@ -125,7 +125,7 @@ pub(in super::super) fn was_used(db: &Connection) -> Result<bool> {
     Ok(false)
 }
 
-/// Indexes the next events; answers whether there are more. Begins the index where there is none.
+/// Indexes the next events. Returns whether there are more. Starts the index if there is none.
 pub(in super::super) fn step(db: &Connection) -> Result<bool> {
     let from = match sound_checkpoint(db)? {
         Some(position) => position,
@@ -154,13 +154,13 @@ pub(in super::super) fn step(db: &Connection) -> Result<bool> {
     }
     let more = events == STEP_EVENTS_MAX || bytes >= STEP_BYTES_MAX;
     if !more {
-        reached = log::head(db)?.0.cast_signed(); // behind the last event may be deleted ones
+        reached = log::head(db)?.0.cast_signed(); // after the last event there may be deleted ones
     }
     super::save(db, NAME, VERSION, reached)?;
     Ok(more)
 }
 
-/// Empties the index and lets it begin again at position 0.
+/// Recreates the index, empty, to start from position 0.
 pub(in super::super) fn restart(db: &Connection) -> Result<()> {
     db.execute_batch(CLEAR).doing(DOING)?;
     drop_beneath(db)?;
@@ -170,47 +170,47 @@ pub(in super::super) fn restart(db: &Connection) -> Result<()> {
     restarted(db)
 }
 
-/// Drops what is left of the tables beneath an index that is gone.
+/// Drops the remaining internal tables of an index that is gone.
 pub(in super::super) fn drop_beneath(db: &Connection) -> Result<()> {
-    for beneath in BENEATH {
-        // Another file that is attached may have the same.
+    for beneath in INTERNAL_TABLES {
+        // With `main`, because an attached file may have tables of the same names.
         db.execute_batch(&format!("DROP TABLE IF EXISTS main.{beneath}")).doing(DOING)?;
     }
     Ok(())
 }
 
-/// Gives a damaged index the settings without which the engine does not even drop it.
+/// Recreates the settings table of a damaged index. Without it, the engine cannot drop the index.
 pub(in super::super) fn make_droppable(db: &Connection) -> Result<()> {
     db.execute_batch("DROP TABLE IF EXISTS main.transcript_search_config").doing(DOING)?;
-    for settings in schema::wanted()?.iter().filter(|object| object.name == BENEATH[0]) {
+    for settings in schema::wanted()?.iter().filter(|object| object.name == INTERNAL_TABLES[0]) {
         db.execute_batch(&settings.sql).doing(DOING)?;
     }
     db.execute_batch("INSERT INTO transcript_search_config (k, v) VALUES ('version', 4)").doing(DOING)
 }
 
-/// Lets the index, which is empty, begin again at position 0.
+/// Makes an empty index start from position 0.
 pub(in super::super) fn restarted(db: &Connection) -> Result<()> {
     super::save(db, NAME, VERSION, 0)
 }
 
-/// Takes a conversation out of the index; its events must still be there as they were indexed.
+/// Removes a conversation from the index. Its events must still be as they were when they were indexed.
 ///
-/// An index of which nobody knows what it holds is emptied: it begins again.
+/// If the index has rows but no usable checkpoint, the whole index is emptied and starts again.
 pub(in super::super) fn forget(db: &Connection, conversation: i64) -> Result<()> {
     if is_whole(db)? && sound_checkpoint(db)?.is_none() && newest(db)?.is_some() {
         return restart(db);
     }
-    tell(db, conversation, DELETE)
+    update(db, conversation, DELETE)
 }
 
-/// Puts a conversation back into the index, as far as that has read the log, and sees to it that nothing
-/// is left of words that were taken out before.
+/// Adds a conversation to the index again, up to the index's checkpoint, and removes all words of deleted rows for
+/// good.
 pub(in super::super) fn remember(db: &Connection, conversation: i64) -> Result<()> {
-    tell(db, conversation, INSERT)?;
+    update(db, conversation, INSERT)?;
     merge(db)
 }
 
-/// Sees to it that nothing is left of words that were taken out.
+/// Removes the words of deleted rows for good.
 pub(in super::super) fn merge(db: &Connection) -> Result<()> {
     if checkpoint(db)?.is_some() {
         db.execute(MERGE, []).doing(DOING)?;
@@ -218,9 +218,9 @@ pub(in super::super) fn merge(db: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Tells the index the words of a conversation's events, by the statement `sql`.
-fn tell(db: &Connection, conversation: i64, sql: &str) -> Result<()> {
-    let doing = "telling the index a conversation's words";
+/// Runs the statement `sql` with the words of each event of a conversation.
+fn update(db: &Connection, conversation: i64, sql: &str) -> Result<()> {
+    let doing = "updating the search index";
     let Some(position) = checkpoint(db)? else { return Ok(()) };
     let mut statement = db.prepare_cached(EVENTS_OF).doing(doing)?;
     let mut rows = statement.query(params![conversation, position]).doing(doing)?;
@@ -237,17 +237,17 @@ fn tell(db: &Connection, conversation: i64, sql: &str) -> Result<()> {
     Ok(())
 }
 
-/// The words of an event; `None` where it has none.
+/// Returns the words of an event. `None` if it has none.
 fn text(kind: &str, payload: &str) -> Option<String> {
     let text = Line::read(kind, &Object::of(payload)).to_text();
     (!text.is_empty()).then(|| terms::spread(&text))
 }
 
-/// The rows that the index should have, beside the file: the index itself holds no text to compare.
+/// Collects the rows that the index should have in a temporary table. The index itself has no text to compare.
 pub(super) struct Words;
 
 impl Words {
-    /// Makes ready to collect them.
+    /// Makes the empty temporary table.
     pub(super) fn begin(db: &Connection) -> Result<()> {
         db.execute_batch(MAKE_ROWS).doing(DOING)
     }
@@ -282,13 +282,14 @@ impl Projection for Words {
     }
 }
 
-/// Rows that are too many or lacking, and the first position of them.
+/// The number of extra or missing rows, and the first of their positions.
 pub(super) struct Astray {
     pub rows: u64,
     pub first: Option<i64>,
 }
 
-/// What the index has too many and what it lacks, of one conversation or of all, against the collected rows.
+/// Compares the index with the collected rows, for one conversation or for all. Returns its extra rows and its missing
+/// rows.
 pub(super) fn astray(db: &Connection, conversation: Option<i64>) -> Result<(Astray, Astray)> {
     let count = |sql: &str, parameters: &[&dyn rusqlite::ToSql]| {
         let read = |row: &rusqlite::Row<'_>| {

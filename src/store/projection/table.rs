@@ -1,5 +1,6 @@
-//! What a projected table is to the code around it: how its rows are deleted, ordered and dated. Whatever
-//! works on all projections asks here, so that a new one is one file and one line.
+//! Describes a table of a projection to the rest of the code: how its rows are deleted and ordered, and which events
+//! they come from. Code that works on all projections uses this description, so a new projection needs only one file
+//! and one line.
 
 use rusqlite::Connection;
 
@@ -10,7 +11,7 @@ use crate::error::Result;
 /// How the rows of a conversation are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Key {
-    /// By column `position`, the row's own key: they are those of the conversation's events.
+    /// By column `position`, the row's key. The rows are those of the conversation's events.
     Position,
     /// By column `conversation`.
     Conversation,
@@ -21,17 +22,17 @@ pub(in super::super) enum Key {
 pub(in super::super) struct Table {
     pub name: &'static str,
     pub key: Key,
-    /// What puts its rows in an order of their own, to compare two of its kind row by row; `None` where its
-    /// rows only say what is still to be done.
+    /// The columns that give its rows a fixed order, to compare two such tables row by row. `None` if its rows are only
+    /// a list of pending work.
     pub order: Option<&'static str>,
-    /// What tells the position of an event that a row comes from: none is behind the checkpoint.
+    /// Expressions for the positions of the events that a row comes from. None is greater than the checkpoint.
     pub places: &'static [&'static str],
     /// The documented view that shows it.
     pub view: &'static str,
 }
 
 impl Table {
-    /// Deletes the rows of one conversation, whose events must still be there.
+    /// Deletes the rows of one conversation. Its events must not be deleted yet.
     pub(super) fn delete_rows(&self, db: &Connection, conversation: i64) -> Result<()> {
         let own = match self.key {
             Key::Position => "position IN (SELECT position FROM event WHERE conversation = ?1)",
@@ -42,8 +43,8 @@ impl Table {
         Ok(())
     }
 
-    /// Deletes the rows of events and conversations that are gone: while tables are made again beside the
-    /// present ones, a conversation may be deleted that was already read.
+    /// Deletes the rows of events and conversations that no longer exist: during a rebuild, a conversation may be
+    /// deleted after it was read.
     pub(super) fn prune(&self, db: &Connection) -> Result<()> {
         let gone = match self.key {
             Key::Position => "position NOT IN (SELECT position FROM event)",
@@ -60,11 +61,11 @@ impl Table {
         Ok(())
     }
 
-    /// Whether it holds something of an event behind `checkpoint`; looks at its key alone where it is not to
-    /// be `thorough`.
+    /// Returns whether it has a row of an event after `checkpoint`. Checks only the key `position`, if it has that key,
+    /// unless `thorough`.
     pub(super) fn is_ahead(&self, db: &Connection, checkpoint: i64, thorough: bool) -> Result<bool> {
-        let cheap = usize::from(self.key == Key::Position);
-        let places = if thorough { self.places } else { &self.places[..cheap.min(self.places.len())] };
+        let key_places = usize::from(self.key == Key::Position);
+        let places = if thorough { self.places } else { &self.places[..key_places.min(self.places.len())] };
         for place in places {
             let sql = format!("SELECT 1 FROM {} WHERE {place} > ?1 LIMIT 1", self.name);
             let found = db.prepare_cached(&sql).and_then(|mut statement| statement.exists([checkpoint]));
@@ -75,16 +76,16 @@ impl Table {
         Ok(false)
     }
 
-    /// Makes an empty temporary table, with its indexes, that stands before the file's own of the same name.
+    /// Makes an empty temporary table of the same name, with its indexes. It hides the file's table.
     pub(super) fn make_shadow(&self, db: &Connection) -> Result<()> {
         for object in schema::statements(self.name)? {
             let (table, index) = ("CREATE TABLE ", "CREATE INDEX ");
-            // Temporary tables cannot refer to the file's; the swap's own tables check the references.
+            // A temporary table cannot refer to tables of the file, so the callers turn foreign keys off.
             let sql = match object.sql.strip_prefix(table) {
                 Some(rest) => format!("CREATE TEMP TABLE {rest}"),
                 None => object.sql.replacen(index, "CREATE INDEX temp.", 1),
             };
-            db.execute_batch(&sql).doing("making a table beside another")?;
+            db.execute_batch(&sql).doing("making a temporary table")?;
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ const INSERT: &str = "INSERT INTO task (conversation, place, title, notes, statu
 
 #[derive(Default)]
 pub(super) struct Tasks {
-    /// The newest list of each conversation in this step, with the event that told it.
+    /// The newest list of each conversation in this step, with the position of its event.
     lists: BTreeMap<i64, (i64, Vec<Task>)>,
 }
 

@@ -1,9 +1,9 @@
-//! Table `tool_call`, read through the view `tool_calls`: what was asked of tools and what became of it.
+//! Table `tool_call`, read through the view `tool_calls`: the calls of tools and their outcomes.
 //!
-//! A call is keyed by its action. The first event that answers it decides: an observation names the
-//! action, an error names the call (`events.md` section 6), which is then the newest pending one of that
-//! name, as a model may use a name again. An observation that says `is_error`, or an error, makes the
-//! outcome `error`; the exit code of a command stands beside it and does not change it.
+//! The key of a call is its action. The first event that answers a call decides its outcome. An observation names the
+//! action. An error names the tool call id (`docs/reference/events.md#open-actions`) and answers the newest pending
+//! call with this id, because a model may use an id again. An observation with `is_error`, or an error, makes the
+//! outcome `error`. The exit code of a command is stored as well, but does not change the outcome.
 
 use std::collections::HashMap;
 
@@ -25,12 +25,12 @@ const BY_CALL: &str = "SELECT e.position FROM (SELECT position FROM tool_call \
      WHERE conversation = ?1 AND outcome = 'pending' ORDER BY position DESC LIMIT ?3) AS t \
      JOIN event AS e ON e.position = t.position WHERE e.tool_call_id = ?2 ORDER BY e.position DESC LIMIT 1";
 
-/// Errors follow their calls closely; only this many of the newest pending ones are looked through.
+/// The number of newest pending calls that are searched for the call of an error. Errors follow their calls closely.
 const PENDING_MAX: usize = 1000;
 
 const DOING: &str = "projecting tool calls";
 
-/// What OpenHands V0 calls actions that are no tool calls.
+/// The V0 actions of OpenHands that are not tool calls.
 const V0_NOT_TOOLS: &[&str] = &[
     "action:message",
     "action:system",
@@ -43,7 +43,7 @@ const V0_NOT_TOOLS: &[&str] = &[
 
 #[derive(Default)]
 pub(super) struct ToolCalls {
-    /// The calls of this step, in order, written at its end with whatever answered them until then.
+    /// The calls of this step, in order. They are written at its end, with their answers so far.
     calls: Vec<Call>,
     by_action: HashMap<(i64, String), usize>,
 }
@@ -58,11 +58,11 @@ struct Call {
     answer: Option<Answer>,
 }
 
-/// Where a call is.
+/// The place of a call.
 enum Place {
-    /// Among the calls of this step.
+    /// The index among the calls of this step.
     Held(usize),
-    /// In the table, at this position.
+    /// The position of the call in the table.
     Written(i64),
 }
 
@@ -172,9 +172,9 @@ impl Projection for ToolCalls {
 impl ToolCalls {
     fn call(&mut self, event: &LogEvent<'_>, arguments: Option<Raw<'_>>, answer: Option<Answer>) {
         let index = self.calls.len();
-        // Other agents call it otherwise.
-        let named = |name| arguments.and_then(|arguments| arguments.get(name)).and_then(Raw::as_text);
-        let path = ["path", "file_path", "notebook_path"].into_iter().find_map(named);
+        // Other agents use other names for this argument.
+        let argument = |name| arguments.and_then(|arguments| arguments.get(name)).and_then(Raw::as_text);
+        let path = ["path", "file_path", "notebook_path"].into_iter().find_map(argument);
         self.calls.push(Call {
             position: event.position,
             conversation: event.conversation,
@@ -187,7 +187,7 @@ impl ToolCalls {
         self.by_action.insert((event.conversation, event.id.to_owned()), index);
     }
 
-    /// Gives `answer` to the call of `action`, or else to that of the event's `tool_call_id`.
+    /// Records `answer` for the call of `action`. If there is none, for the call with the event's `tool_call_id`.
     fn answer(
         &mut self,
         db: &Connection,
@@ -222,7 +222,7 @@ impl ToolCalls {
         Ok(())
     }
 
-    /// The call that `action` made.
+    /// Returns the call that `action` made.
     fn by_action(&self, db: &Connection, conversation: i64, action: String) -> Result<Option<Place>> {
         let key = (conversation, action);
         if let Some(index) = self.by_action.get(&key) {
@@ -235,7 +235,7 @@ impl ToolCalls {
         Ok(position.map(Place::Written))
     }
 
-    /// The newest pending call that is called `call`.
+    /// Returns the newest pending call with the tool call id `call`.
     fn by_call(&self, db: &Connection, conversation: i64, call: &str) -> Result<Option<Place>> {
         let held = self.calls.iter().enumerate().rev();
         let pending = held.filter(|(_, held)| held.conversation == conversation && held.answer.is_none());
@@ -256,22 +256,24 @@ impl ToolCalls {
     }
 }
 
-/// What the tool is called: its name, an external agent's kind of tool, or what V0 called the action.
+/// Returns the tool's name, an external agent's kind of tool, or the V0 name of the action.
 fn tool(event: &LogEvent<'_>) -> String {
     if let Some(name) = event.tool_name {
         return name.to_owned();
     }
-    let told = event.members.text("tool_kind").map(Into::into);
-    told.unwrap_or_else(|| event.kind.strip_prefix("action:").unwrap_or_default().to_owned())
+    let tool_kind = event.members.text("tool_kind").map(Into::into);
+    tool_kind.unwrap_or_else(|| event.kind.strip_prefix("action:").unwrap_or_default().to_owned())
 }
 
-/// The exit code of a command: the metadata's, else the observation's own; -1 while it still runs.
+/// Returns the exit code of a command from the metadata or, if it has none, from the observation itself. It is -1 while
+/// the command still runs.
 fn exit_code(observation: &Object<'_>) -> Option<i64> {
     let metadata = observation.get("metadata").and_then(|metadata| metadata.get("exit_code"));
     metadata.and_then(Raw::as_i64).or_else(|| observation.get("exit_code").and_then(Raw::as_i64))
 }
 
-/// An external agent's tool call is told once it is over, together with its result.
+/// Returns the answer in an external agent's tool call: its event is recorded when the call is over and has the result.
+/// `None` if the call has not ended.
 fn acp_answer(event: &LogEvent<'_>) -> Option<Answer> {
     let status = event.members.text("status");
     let failed = event.members.get("is_error").is_some_and(|flag| flag.text() == "true");

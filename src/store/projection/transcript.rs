@@ -1,5 +1,5 @@
-//! Table `transcript_line`, read through the view `transcript`: one row an event, who speaks and where in
-//! the payload the text is. The text itself stays where it is.
+//! Table `transcript_line`, read through the view `transcript`: one row per event, with the role of the speaker and
+//! the places of the text in the payload. The text itself is not copied.
 
 use std::fmt::Write as _;
 

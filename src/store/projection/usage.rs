@@ -1,11 +1,10 @@
 //! Tables `usage_entry`, `usage_total` and `usage_stale`, read through the view `usage`: tokens and cost.
 //!
-//! Rows add up. A base state knows every call (`runtime.md` section 11), so where one tells figures they
-//! are the whole truth of that conversation; what its lists leave unexplained becomes one more row.
-//! Otherwise the cumulative snapshots that state updates carry are taken apart: a row is what a snapshot
-//! says beyond the one before it, so a repeated snapshot adds nothing. Where a base state ceases to tell
-//! figures, the snapshots count again. A copy of another program's log has a row for each record that tells what
-//! a call took.
+//! Totals are sums of rows. A base state has every call (`docs/reference/metrics.md#stored-form`), so if it has
+//! figures, they are complete for its conversation; the difference between its totals and its lists becomes one more
+//! row. Otherwise the rows are computed from the cumulative snapshots in state updates: a row is the difference to the
+//! snapshot before, so a repeated snapshot adds nothing. If a base state no longer has figures, the snapshots count
+//! again. A copy of another program's log has one row for each record with the usage of a call.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,11 +35,11 @@ const TABLES: &[Table] = &[
         name: "usage_total",
         key: Key::Conversation,
         order: Some("conversation, usage_id"),
-        // Figures that cannot be read are ahead of everything: they are made again.
+        // Unreadable figures count as ahead of every checkpoint, so they are rebuilt.
         places: &["iif(json_valid(figures), json_extract(figures, '$[6]'), 9223372036854775807)"],
         view: "usage",
     },
-    // Conversations whose base state tells figures that were not read yet.
+    // Conversations whose base state changed and whose figures were not read since.
     Table { name: "usage_stale", key: Key::Conversation, order: None, places: &[], view: "usage" },
 ];
 
@@ -56,7 +55,7 @@ const STALE: &str = "SELECT conversation FROM usage_stale ORDER BY conversation 
 const RENEWED: &str = "DELETE FROM usage_stale WHERE conversation = ?1";
 const CLEAR: &str = "DELETE FROM usage_entry WHERE conversation = ?1";
 const CLEAR_TOTALS: &str = "DELETE FROM usage_total WHERE conversation = ?1";
-/// The first condition lets the partial index of rare kinds serve.
+/// The first condition makes the partial index of rare kinds usable.
 const UPDATES: &str = "SELECT position, timestamp, payload FROM event WHERE conversation = ?1 \
      AND kind NOT IN ('ActionEvent', 'ObservationEvent') \
      AND kind IN ('ConversationStateUpdateEvent', 'conversation_state_update', 'state_update') \
@@ -69,7 +68,7 @@ const DOING: &str = "projecting usage";
 
 #[derive(Default)]
 pub(super) struct Usage {
-    /// The newest of this step, each with the position of the event that told it.
+    /// The newest figures of this step, each with the position of its event.
     totals: BTreeMap<(i64, String), (Figures, i64)>,
 }
 
@@ -119,14 +118,14 @@ impl Figures {
         self.less(Self::default().less(other))
     }
 
-    /// What came on top of `before`; everything where the figures were set back in between.
+    /// Returns the increase since `before`. If the figures were reset in between, returns all of them.
     fn since(self, before: Self) -> Self {
         let step = self.less(before);
         if step.prompt < 0 || step.completion < 0 || step.cost < -1e-9 { self } else { step }
     }
 
-    /// Whether nothing worth a row is left; costs are sums of doubles and never exact.
-    fn is_nothing(self) -> bool {
+    /// Returns whether the figures need no row. Tiny costs count as 0, because sums of doubles are not exact.
+    fn is_zero(self) -> bool {
         let tokens = [self.prompt, self.completion, self.cache_read, self.cache_write, self.reasoning];
         tokens.iter().all(|count| *count == 0) && self.cost.abs() < 1e-9
     }
@@ -163,12 +162,15 @@ impl Projection for Usage {
 
     fn apply(&mut self, db: &Connection, event: &LogEvent<'_>) -> Result<()> {
         if kind::canonical(event.kind) != kind::STATE_UPDATE {
-            return spent(db, event);
+            return insert_foreign(db, event);
         }
-        let Some(usages) = told_usages(event.members) else { return Ok(()) };
-        let told =
-            Told { conversation: event.conversation, position: event.position, timestamp: event.timestamp };
-        self.take(db, &told, usages)
+        let Some(usages) = cumulative_usages(event.members) else { return Ok(()) };
+        let update = StateUpdate {
+            conversation: event.conversation,
+            position: event.position,
+            timestamp: event.timestamp,
+        };
+        self.apply_update(db, &update, usages)
     }
 
     fn flush(&mut self, db: &Connection) -> Result<()> {
@@ -194,15 +196,15 @@ impl Projection for Usage {
     }
 }
 
-/// A state update that carries figures.
-struct Told<'a> {
+/// A state update with figures.
+struct StateUpdate<'a> {
     conversation: i64,
     position: i64,
     timestamp: Option<&'a str>,
 }
 
-/// The cumulative figures that a state update carries, by usage id.
-fn told_usages<'a>(members: &Object<'a>) -> Option<Raw<'a>> {
+/// Returns the cumulative figures in a state update, by usage id.
+fn cumulative_usages<'a>(members: &Object<'a>) -> Option<Raw<'a>> {
     let value = members.get("value");
     let stats = match members.text("key").as_deref() {
         Some("stats") => value,
@@ -212,8 +214,9 @@ fn told_usages<'a>(members: &Object<'a>) -> Option<Raw<'a>> {
     stats.and_then(|stats| stats.get("usage_to_metrics"))
 }
 
-/// Writes what another program's record says of a call: beyond what records before it said, as it came in.
-fn spent(db: &Connection, event: &LogEvent<'_>) -> Result<()> {
+/// Writes the usage in another program's record as one row. The import has already subtracted the figures of earlier
+/// records.
+fn insert_foreign(db: &Connection, event: &LogEvent<'_>) -> Result<()> {
     let Some((format, usage)) = event.members.get("provenance").and_then(ForeignUsage::of) else {
         return Ok(());
     };
@@ -237,27 +240,27 @@ fn spent(db: &Connection, event: &LogEvent<'_>) -> Result<()> {
 }
 
 impl Usage {
-    /// Takes cumulative figures apart: what they say beyond those before is one more row, unless the base
-    /// state tells the figures of this conversation.
-    fn take(&mut self, db: &Connection, told: &Told<'_>, usages: Raw<'_>) -> Result<()> {
-        let counts = !exists(db, FROM_BASE_STATE, told.conversation)?;
+    /// Applies cumulative figures: their increase is one more row, unless the rows of this conversation come from its
+    /// base state.
+    fn apply_update(&mut self, db: &Connection, update: &StateUpdate<'_>, usages: Raw<'_>) -> Result<()> {
+        let counts = !exists(db, FROM_BASE_STATE, update.conversation)?;
         for (usage_id, metrics) in usages.members() {
             let metrics = metrics.to_object();
             let now = Figures::accumulated(&metrics);
-            let step = now.since(self.total(db, told.conversation, &usage_id)?);
-            if counts && !step.is_nothing() {
+            let step = now.since(self.total(db, update.conversation, &usage_id)?);
+            if counts && !step.is_zero() {
                 let entry = Entry {
                     usage_id: &usage_id,
                     model: &metrics.text("model_name").unwrap_or_default(),
                     response_id: None,
-                    position: Some(told.position),
-                    at: told.timestamp.and_then(Timestamp::parse),
+                    position: Some(update.position),
+                    at: update.timestamp.and_then(Timestamp::parse),
                     figures: step,
                     latency: None,
                 };
-                insert(db, told.conversation, &entry)?;
+                insert(db, update.conversation, &entry)?;
             }
-            self.totals.insert((told.conversation, usage_id.into_owned()), (now, told.position));
+            self.totals.insert((update.conversation, usage_id.into_owned()), (now, update.position));
         }
         Ok(())
     }
@@ -278,18 +281,18 @@ impl Usage {
     }
 }
 
-/// Whether base states tell figures that were not read yet.
+/// Returns whether there are base states whose figures were not read since they changed.
 pub(super) fn has_stale(db: &Connection) -> Result<bool> {
     db.prepare_cached(STALE).and_then(|mut statement| statement.exists([])).doing(DOING)
 }
 
-/// Reads the figures of one base state anew.
+/// Reads the figures of one base state again.
 pub(super) fn renew_one(db: &Connection, conversation: i64) -> Result<()> {
     renew(db, conversation)?;
     clear(db, RENEWED, conversation)
 }
 
-/// Reads the figures of every base state that changed.
+/// Reads the figures of every base state that changed since the last read.
 pub(super) fn renew_stale(db: &Connection) -> Result<()> {
     loop {
         let stale: Option<i64> = db
@@ -302,7 +305,7 @@ pub(super) fn renew_stale(db: &Connection) -> Result<()> {
     }
 }
 
-/// Writes the rows of a conversation from the figures of its base state, where that tells any.
+/// Writes the rows of a conversation from the figures of its base state, if it has any.
 pub(super) fn renew(db: &Connection, conversation: i64) -> Result<()> {
     let Some(state) = base_state::load(db, conversation)? else { return Ok(()) };
     let usages = state.document.field("stats").and_then(|stats| stats.get("usage_to_metrics"));
@@ -320,7 +323,7 @@ pub(super) fn renew(db: &Connection, conversation: i64) -> Result<()> {
     Ok(())
 }
 
-/// Makes the rows of a conversation from its state updates, as if no base state had ever told figures.
+/// Makes the rows of a conversation from its state updates, as if no base state had ever had figures.
 fn fold_again(db: &Connection, conversation: i64) -> Result<()> {
     clear(db, CLEAR, conversation)?;
     clear(db, CLEAR_TOTALS, conversation)?;
@@ -333,8 +336,9 @@ fn fold_again(db: &Connection, conversation: i64) -> Result<()> {
         let timestamp: Option<String> = row.get(1).doing(DOING)?;
         let position = row.get(0).doing(DOING)?;
         let payload = payloads.payload(position, log::text(row, 2).doing(DOING)?)?;
-        if let Some(usages) = told_usages(&Object::of(&payload)) {
-            usage.take(db, &Told { conversation, position, timestamp: timestamp.as_deref() }, usages)?;
+        if let Some(usages) = cumulative_usages(&Object::of(&payload)) {
+            let update = StateUpdate { conversation, position, timestamp: timestamp.as_deref() };
+            usage.apply_update(db, &update, usages)?;
         }
     }
     usage.flush(db)
@@ -345,7 +349,7 @@ fn clear(db: &Connection, sql: &str, conversation: i64) -> Result<()> {
     Ok(())
 }
 
-/// Writes one row a call, and one for what the calls do not explain.
+/// Writes one row per call, and one row for the rest of the totals.
 fn renew_usage(db: &Connection, conversation: i64, usage_id: &str, metrics: &Object<'_>) -> Result<()> {
     let list =
         |member| metrics.get(member).map(|list| list.elements().collect::<Vec<_>>()).unwrap_or_default();
@@ -390,7 +394,7 @@ fn renew_usage(db: &Connection, conversation: i64, usage_id: &str, metrics: &Obj
         insert(db, conversation, &entry)?;
     }
     let rest = Figures::accumulated(metrics).less(explained);
-    if rest.is_nothing() && !calls.is_empty() {
+    if rest.is_zero() && !calls.is_empty() {
         return Ok(());
     }
     let entry = Entry {
@@ -405,7 +409,7 @@ fn renew_usage(db: &Connection, conversation: i64, usage_id: &str, metrics: &Obj
     insert(db, conversation, &entry)
 }
 
-/// Seconds since 1970, as the reference writes the time of a cost.
+/// Reads the time of a cost. The reference writes it as seconds since 1970.
 fn time(seconds: Raw<'_>) -> Option<Timestamp> {
     seconds.as_f64().map(|seconds| Timestamp((seconds * 1e6) as i64))
 }

@@ -1,4 +1,4 @@
-//! Making again what is derived, with exactly the statements of the migrations, within a write transaction.
+//! Recreates derived objects and guards with exactly the statements of the migrations, within a write transaction.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,15 @@ use crate::error::{Error, Result};
 
 const DOING: &str = "making derived objects again";
 
-/// What was made again, in words; empty where nothing had to be.
+/// The objects that were recreated, in words.
 type Made = Vec<String>;
 
-/// Makes every derived object again that is missing or is not what the migrations make: tables come back
-/// empty and are filled by the next step. Guards and strangers' objects stay as they are.
+/// Recreates every derived object that is missing or altered. Guards and other programs' objects stay.
+///
+/// Recreated tables are empty. The next step fills them.
 ///
 /// # Errors
-/// [`Error::LostTable`] where a table is gone that holds what nothing else knows. Nothing was changed then.
+/// [`Error::LostTable`] if a table with primary data is lost. Then nothing was changed.
 pub(in super::super) fn mend(db: &Connection) -> Result<Made> {
     let wanted = wanted()?;
     let found = read(db)?;
@@ -36,7 +37,7 @@ pub(in super::super) fn mend(db: &Connection) -> Result<Made> {
     let is_search = |name: &str| name == projection::search::TABLE || projection::search::is_beneath(name);
     let searched = again.iter().any(|name| is_search(name)) && projection::search::was_used(db)?;
     if again.iter().any(|name| is_search(name)) {
-        // Its tables are made and lost together, by the engine.
+        // The engine creates and drops the tables of the search index together.
         again.extend(wanted.iter().map(|object| object.name.as_str()).filter(|name| is_search(name)));
     }
     let tables: Vec<&str> = wanted
@@ -44,20 +45,20 @@ pub(in super::super) fn mend(db: &Connection) -> Result<Made> {
         .filter(|object| object.kind == ObjectKind::Table && again.contains(object.name.as_str()))
         .map(|object| object.name.as_str())
         .collect();
-    // An index goes and comes with its table.
+    // Dropping a table also drops its indexes, so they are recreated with it.
     let with_table = wanted.iter().filter(|object| object.kind == ObjectKind::Index);
     again.extend(
         with_table.filter(|object| tables.contains(&&*object.table)).map(|object| object.name.as_str()),
     );
-    let mut work = Work { db, found: &found, wanted, theirs: Vec::new() };
+    let mut work = Work { db, found: &found, wanted, foreign: Vec::new() };
     work.clear(&again)?;
     let mut made = work.make(&again)?;
     projection::remade(db, &tables, searched)?;
-    made.extend(work.put_theirs_back());
+    made.extend(work.restore_foreign());
     Ok(made)
 }
 
-/// Makes guards again that are missing or are not what they were, and lets nothing pass them any more.
+/// Recreates guards that are missing or altered, and ends any permission to bypass them.
 pub(in super::super) fn mend_guards(db: &Connection) -> Result<Made> {
     let found = read(db)?;
     let wanted = wanted()?;
@@ -68,8 +69,8 @@ pub(in super::super) fn mend_guards(db: &Connection) -> Result<Made> {
         .filter(|difference| difference.state != State::Strange && difference.object.role() == Role::Guard);
     let mut made = Vec::new();
     for Difference { object, .. } in broken {
-        let stands = found.iter().find(|other| other.id() == object.id());
-        if let Some(other) = stands {
+        let existing = found.iter().find(|other| other.id() == object.id());
+        if let Some(other) = existing {
             drop_object(db, other)?;
         }
         db.execute_batch(&object.sql).doing(DOING)?;
@@ -79,7 +80,7 @@ pub(in super::super) fn mend_guards(db: &Connection) -> Result<Made> {
     Ok(made)
 }
 
-/// Refuses a file in which something is gone that cannot be made again.
+/// Rejects a file that has lost a table with primary data.
 pub(super) fn refuse_lost_truth(differences: &[Difference]) -> Result<()> {
     let lost = differences
         .iter()
@@ -94,19 +95,19 @@ struct Work<'a> {
     db: &'a Connection,
     found: &'a [Object],
     wanted: &'static [Object],
-    /// Other programs' triggers and indexes on what is made again.
-    theirs: Vec<&'a Object>,
+    /// Other programs' triggers and indexes on the objects that are recreated.
+    foreign: Vec<&'a Object>,
 }
 
 impl<'a> Work<'a> {
-    /// Takes away what stands where the objects called `again` belong.
+    /// Makes the names `again` free: drops the objects that have them, but renames other programs' tables.
     fn clear(&mut self, again: &HashSet<&str>) -> Result<()> {
         let found = self.found;
         let in_the_way = |object: &&Object| {
             object.kind != ObjectKind::Trigger
                 && again.iter().any(|name| name.eq_ignore_ascii_case(&object.name))
         };
-        // Indexes first: they may stand on a table that stays.
+        // Indexes first: the table of an index may stay.
         let mut objects: Vec<&Object> = found.iter().filter(in_the_way).collect();
         objects.sort_by_key(|object| object.kind != ObjectKind::Index);
         let (beneath, objects): (Vec<&Object>, Vec<&Object>) =
@@ -120,14 +121,14 @@ impl<'a> Work<'a> {
         for object in objects {
             let name = object.name.to_ascii_lowercase();
             let ours = self.wanted.iter().find(|wanted| wanted.id() == (false, name.clone()));
-            let is_theirs =
+            let is_foreign =
                 object.kind == ObjectKind::Table && ours.is_some_and(|ours| ours.kind != ObjectKind::Table);
-            if is_theirs {
-                // Another program's table may hold something: it goes aside.
-                self.put_aside(object)?;
+            if is_foreign {
+                // Another program's table may have data, so it is renamed, not dropped.
+                self.rename_aside(object)?;
                 continue;
             }
-            self.theirs.extend(found.iter().filter(|other| {
+            self.foreign.extend(found.iter().filter(|other| {
                 matches!(other.kind, ObjectKind::Trigger | ObjectKind::Index)
                     && other.name != object.name
                     && other.table.eq_ignore_ascii_case(&object.name)
@@ -136,18 +137,18 @@ impl<'a> Work<'a> {
             drop_object(self.db, object)?;
         }
         if again.contains(projection::search::TABLE) {
-            // What is left of it, where the table itself was gone.
+            // If the index itself was lost, some of its internal tables may be left.
             projection::search::drop_beneath(self.db)?;
         }
         Ok(())
     }
 
-    /// Gives a table that has the name of one of ours another one.
-    fn put_aside(&self, object: &Object) -> Result<()> {
+    /// Gives a new name to another program's table that has the name of one of our objects.
+    fn rename_aside(&self, object: &Object) -> Result<()> {
         let taken = |name: &str| self.found.iter().any(|other| other.name.eq_ignore_ascii_case(name));
         let name = (1..).map(|number| format!("{}_aside_{number}", object.name)).find(|name| !taken(name));
         let name = name.unwrap_or_else(|| format!("{}_aside", object.name));
-        // Otherwise the engine would look through every view, some of which may be broken just now.
+        // `legacy_alter_table`: otherwise the engine would check every view, and some may be broken now.
         self.db
             .execute_batch(&format!(
                 "PRAGMA legacy_alter_table = ON; ALTER TABLE {} RENAME TO {}; PRAGMA legacy_alter_table = OFF;",
@@ -157,7 +158,7 @@ impl<'a> Work<'a> {
             .doing(DOING)
     }
 
-    /// Makes the objects called `again`, in the order of the migrations.
+    /// Makes the objects with the names `again`, in the order of the migrations. Returns them in words.
     fn make(&self, again: &HashSet<&str>) -> Result<Made> {
         let mut made = Vec::new();
         for object in self.wanted {
@@ -173,22 +174,19 @@ impl<'a> Work<'a> {
         Ok(made)
     }
 
-    /// Puts other programs' triggers and indexes back; names those that do not fit any more.
-    fn put_theirs_back(&self) -> Made {
-        let refused = self.theirs.iter().filter_map(|object| {
+    /// Restores other programs' triggers and indexes. Returns those that could not be restored.
+    fn restore_foreign(&self) -> Made {
+        let refused = self.foreign.iter().filter_map(|object| {
             let error = self.db.execute_batch(&object.sql).err()?;
             let kind = object.kind.as_str();
-            Some(format!(
-                "without another program's {kind} {}, which does not fit any more: {error}",
-                object.name
-            ))
+            Some(format!("but not another program's {kind} {}, which no longer fits: {error}", object.name))
         });
         refused.collect()
     }
 }
 
 pub(super) fn drop_object(db: &Connection, object: &Object) -> Result<()> {
-    // Temporary triggers of the same names guard this connection.
+    // With `main`, because this connection is guarded by temporary triggers of the same names.
     db.execute_batch(&format!("DROP {} main.{}", object.kind.as_str(), quoted(&object.name))).doing(DOING)
 }
 

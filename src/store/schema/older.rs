@@ -1,5 +1,5 @@
-//! Making a file of an older schema what its migrations left, before further ones run: they take views away by name, and
-//! would fail for ever where another program has dropped one.
+//! Repairs the derived objects of a file of an older schema before further migrations run. Those drop views by name,
+//! and would always fail if another program has dropped one.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -11,12 +11,14 @@ use crate::error::{Error, Result};
 
 const DOING: &str = "upgrading the schema";
 
-/// Makes derived tables, indexes and views again that the first `schema` migrations made and that are missing or altered.
-/// Tables come back empty, and every projection starts afresh. The search index waits until the file is up to date.
+/// Recreates missing and altered derived objects of the first `schema` migrations: tables, indexes and views.
+///
+/// Recreated tables are empty; then every projection starts from position 0. The search index is recreated later, after
+/// the upgrade.
 ///
 /// # Errors
-/// [`Error::LostTable`] where a table is gone that nothing else can make again, [`Error::NameTaken`] where another
-/// program's object stands where a later migration makes one. Nothing was changed then.
+/// [`Error::LostTable`] if a table is lost that cannot be recreated. [`Error::NameTaken`] if another program's object
+/// has a name that Annals needs. Then nothing was changed.
 pub(in super::super) fn make_whole(db: &Connection, schema: u32) -> Result<()> {
     let then = read(&database::open_fresh_at(schema)?)?;
     let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate).doing(DOING)?;
@@ -39,7 +41,7 @@ pub(in super::super) fn make_whole(db: &Connection, schema: u32) -> Result<()> {
         }
     }
     let is_table = |name: &str| lost.iter().any(|lost| lost.kind == ObjectKind::Table && lost.name == name);
-    // An index goes and comes with its table.
+    // Dropping a table also drops its indexes, so they are recreated with it.
     for object in then
         .iter()
         .filter(|object| lost.iter().any(|lost| lost.id() == object.id()) || is_table(&object.table))
@@ -54,8 +56,8 @@ pub(in super::super) fn make_whole(db: &Connection, schema: u32) -> Result<()> {
     transaction.commit().doing(DOING)
 }
 
-/// Refuses a file in which another program's object has the name of one that a later migration makes, or of a view or an
-/// index where it is a table, which may hold something.
+/// Rejects a file in which another program's object has the name of an object that a later migration makes, or in which
+/// another program's table, which may have data, has the name of a view or an index.
 fn refuse_taken_names(then: &[Object], found: &[Object]) -> Result<()> {
     let strangers = compare(then, found).into_iter().filter(|difference| difference.state == State::Strange);
     let later = strangers.map(|difference| difference.object);

@@ -1,6 +1,6 @@
-//! One conversation: its chain, event by event, what the catalogue makes of them, and what stands beside them.
+//! Verifies one conversation: its chain of events, its row in the catalogue, and the data stored beside the events.
 //!
-//! Damage does not end it: an event that cannot be read is a finding, and the next one is looked at.
+//! Damage does not end the check: an event that cannot be read is a finding, and the check continues with the next one.
 
 use std::collections::VecDeque;
 
@@ -25,23 +25,23 @@ const EVENTS: &str = "SELECT sequence, id, hash, redacted_digest, payload, kind,
      tool_call_id, action_id, llm_response_id, tool_name, position, recorded_at FROM event \
      WHERE conversation = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3";
 
-/// Needs nothing but the index.
+/// Reads only the index.
 const NEXT: &str = "SELECT min(sequence) FROM event WHERE conversation = ?1 AND sequence > ?2";
 
 const PLACE: &str = "SELECT position FROM event WHERE conversation = ?1 AND id = ?2";
 
-/// How many ids are kept to find parents among.
+/// The number of recent ids that are kept in memory to find parents.
 const RECENT: usize = 16;
 
-/// How many events one read transaction covers.
+/// The most events that one read transaction covers.
 const PAGE: i64 = 1000;
 
-/// After this many findings the rest of a conversation is not told any more.
+/// The most findings that are reported for one conversation.
 const FINDINGS_MAX: usize = 100;
 
 const DOING: &str = "verifying events";
 
-/// Checks a conversation from its first event to the catalogue's row.
+/// Checks a conversation from its first event to its row in the catalogue.
 pub(super) fn verify(
     store: &Store,
     key: i64,
@@ -59,7 +59,7 @@ pub(super) fn verify(
         Ok(Some((entry, is_lost, imported))) => {
             let mut walk = Walk::new(key, id, entry.emptied(), imported);
             if is_lost {
-                walk.find(None, LOST.into());
+                walk.add_finding(None, LOST.into());
             }
             walk
         }
@@ -73,7 +73,7 @@ pub(super) fn verify(
         Err(error) => return Err(error),
     };
     loop {
-        // The last page and what it is compared with are read in one snapshot: there may be appends meanwhile.
+        // One snapshot for the last page and the data compared with it, because there may be appends meanwhile.
         let (read, is_last) = store.snapshot(|db| {
             let page = walk.page(db)?;
             if page.1 {
@@ -100,10 +100,11 @@ pub(super) fn verify(
     Ok(())
 }
 
-/// What is wrong where a conversation is in the table and looked for by its id it is not.
-const LOST: &str = "looked for by its id it is not there: the catalogue's index does not have it";
+/// The finding if a conversation is in the table, but is not found by its id.
+const LOST: &str = "it is not found by its id: the catalogue's index does not have it";
 
-/// The row of a conversation that was listed, and whether its index has lost it; `None` where it is gone.
+/// Returns the row of a listed conversation, and whether it is missing from the index. `None` if the conversation was
+/// deleted.
 fn row_of(db: &Connection, key: i64, id: &ConversationId) -> Result<Option<(Entry, bool)>> {
     if let Some(entry) = Entry::load(db, id)? {
         return Ok(Some((entry, false)));
@@ -112,7 +113,7 @@ fn row_of(db: &Connection, key: i64, id: &ConversationId) -> Result<Option<(Entr
     Ok(lost.map(|entry| (entry, true)))
 }
 
-/// Where the check of a conversation stands.
+/// The state of a conversation's check.
 struct Walk<'a> {
     key: i64,
     id: &'a ConversationId,
@@ -122,27 +123,28 @@ struct Walk<'a> {
     hash: Digest,
     payload_bytes: u64,
     redacted: u64,
-    /// The catalogue's row as the events make it.
+    /// The catalogue's row as computed from the events.
     replayed: Entry,
-    /// How many events an import brought; it may have put HEAD elsewhere.
+    /// The number of imported events. `None` if there was no import. An import may put HEAD anywhere.
     imported: Option<u64>,
-    /// The last event behind those that moved HEAD.
+    /// The last event that moved HEAD, not counting imported events.
     moved: Option<(u64, String)>,
-    /// The event before, where its hash is wrong and nobody knows yet why.
+    /// The event before, if its hash is wrong and the cause is not known yet.
     suspect: Option<Suspect>,
-    /// How far behind their first places events stand, where some were taken out or put in before them.
+    /// The number of events removed before this place, less those inserted: an event's original sequence is its present
+    /// one plus this.
     shift: i64,
-    /// Ids of the events just before: most parents are among them.
+    /// The ids of the events just before. Most parents are among them.
     recent: VecDeque<String>,
-    /// Whether the event before could not be read: nothing tells what the next one follows.
+    /// Whether the event before could not be read. Then the hash before the next one is unknown.
     is_torn: bool,
     /// Whether the end of the conversation could not be read.
     is_cut: bool,
     /// Whether the conversation was deleted meanwhile.
     is_gone: bool,
-    /// Where its chain of changes ends.
+    /// The end of its chain of changes.
     changes: ChainEnd,
-    /// How many findings are damage.
+    /// The number of findings that are damage.
     damaged: u64,
     findings: Vec<Finding>,
     notes: Vec<Finding>,
@@ -152,7 +154,7 @@ struct Walk<'a> {
 struct Suspect {
     link: Link,
     previous: Digest,
-    /// Its place among the findings; `None` where there were too many already.
+    /// Its index among the findings. `None` if there were already too many.
     finding: Option<usize>,
 }
 
@@ -182,19 +184,19 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The sequence that the next event should have.
+    /// Returns the sequence that the next event should have.
     fn next(&self) -> i64 {
         self.last.max(-1).saturating_add(1)
     }
 
-    fn find(&mut self, sequence: Option<i64>, what: String) {
+    fn add_finding(&mut self, sequence: Option<i64>, what: String) {
         if self.findings.len() < FINDINGS_MAX {
             let sequence = sequence.map(|sequence| Sequence(sequence.cast_unsigned()));
             self.findings.push(Finding { conversation: Some(self.id.clone()), sequence, what });
         }
     }
 
-    /// Checks up to [`PAGE`] events; answers how many it read, and whether they are the last.
+    /// Checks up to [`PAGE`] events. Returns how many were read, and whether they are the last.
     fn page(&mut self, db: &Connection) -> Result<(i64, bool)> {
         let mut read = 0;
         match self.rows(db, &mut read) {
@@ -213,10 +215,8 @@ impl<'a> Walk<'a> {
             *read += 1;
             match self.parent(db, row).doing(DOING) {
                 Err(error) if is_damage(&error) => {
-                    self.damage(
-                        Some(self.last),
-                        format!("its parent cannot be looked for: {}", told(&error)),
-                    );
+                    let what = format!("its parent cannot be looked up: {}", told(&error));
+                    self.add_damage(Some(self.last), what);
                 }
                 other => other?,
             }
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Goes on behind an event that cannot be read; false where there is no going on.
+    /// Skips an event that cannot be read. Returns whether the check can continue after it.
     fn skip(&mut self, db: &Connection, error: &Error) -> Result<bool> {
         self.resolve(None);
         let next: Result<Option<i64>> = db
@@ -233,7 +233,7 @@ impl<'a> Walk<'a> {
             .doing(DOING);
         match next {
             Ok(Some(next)) if self.findings.len() < FINDINGS_MAX => {
-                self.damage(Some(next), format!("it cannot be read: {}", told(error)));
+                self.add_damage(Some(next), format!("it cannot be read: {}", told(error)));
                 self.last = next;
                 self.is_torn = true;
                 return Ok(true);
@@ -243,22 +243,22 @@ impl<'a> Walk<'a> {
         }
         self.is_cut = true;
         let from = self.next();
-        self.damage(None, format!("its events from {from} on cannot be read: {}", told(error)));
+        self.add_damage(None, format!("its events from {from} on cannot be read: {}", told(error)));
         Ok(false)
     }
 
     /// Adds a finding that is damage.
-    fn damage(&mut self, sequence: Option<i64>, what: String) {
+    fn add_damage(&mut self, sequence: Option<i64>, what: String) {
         self.damaged += 1;
-        self.find(sequence, what);
+        self.add_finding(sequence, what);
     }
 
-    /// Compares what was read with what stands beside it, once there are no more events.
+    /// Compares the events with the data stored beside them, after the last event.
     fn end(&mut self, db: &Connection) -> Result<()> {
         match self.close(db) {
             Err(error) if is_damage(&error) => {
-                let what = format!("what is kept beside its events cannot be read: {}", told(&error));
-                self.damage(None, what);
+                let what = format!("the data stored beside its events cannot be read: {}", told(&error));
+                self.add_damage(None, what);
             }
             other => other?,
         }
@@ -266,19 +266,19 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         for (at, found) in repair::of_kind(db, self.id, projection::catalogue::NAME)? {
-            // From then on a log whose end was cut off looks sound.
+            // The receipt matters: after such a repair, a log whose end was cut off looks correct.
             let what = format!("its row in the catalogue was made again from the log at {at}: {found}");
             self.notes.push(Finding { conversation: Some(self.id.clone()), sequence: None, what });
         }
-        let mut whats = Vec::new();
-        self.changes = changes::verify(db, self.key, self.id, &mut |what| whats.push(what))?;
-        for what in whats {
-            self.find(None, what);
+        let mut found = Vec::new();
+        self.changes = changes::verify(db, self.key, self.id, &mut |what| found.push(what))?;
+        for what in found {
+            self.add_finding(None, what);
         }
         Ok(())
     }
 
-    /// The inner result is that of looking into the administrative log.
+    /// Checks one event. The inner result is an error of reading a payload or the administrative log.
     fn event(
         &mut self,
         db: &Connection,
@@ -295,7 +295,7 @@ impl<'a> Walk<'a> {
             Ok(unpacked) => unpacked,
             Err(error) if is_damage(&error) => {
                 self.resolve(None);
-                self.damage(Some(sequence), format!("it cannot be read: {}", told(&error)));
+                self.add_damage(Some(sequence), format!("it cannot be read: {}", told(&error)));
                 self.hash = Digest::from_bytes(stored).unwrap_or(self.hash);
                 self.last = sequence;
                 return Ok(Ok(()));
@@ -322,12 +322,12 @@ impl<'a> Walk<'a> {
                 Err(error) => return Ok(Err(error)),
             }
         {
-            self.find(Some(sequence), what.into());
+            self.add_finding(Some(sequence), what.into());
         } else if let Some(column) = wrong_column(row, envelope.as_ref())? {
             let what = format!("column {column} does not say what the payload says; rebuild cannot mend it");
-            self.find(Some(sequence), what);
+            self.add_finding(Some(sequence), what);
         }
-        // Go on from what is stored, so that one changed event is one finding and not all that follow.
+        // Continues from the stored hash, so that one changed event does not make a finding of every later event.
         if follows {
             self.hash = Digest::from_bytes(stored).unwrap_or(hash);
         }
@@ -345,7 +345,7 @@ impl<'a> Walk<'a> {
         Ok(Ok(()))
     }
 
-    /// Notes where an event's parent is not one of the events before it.
+    /// Adds a note if an event's parent is not one of the events before it.
     fn parent(&mut self, db: &Connection, row: &Row<'_>) -> rusqlite::Result<()> {
         let text = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null().ok().flatten());
         let (id, parent): (_, Option<&str>) = (text(1)?.unwrap_or_default(), text(8)?);
@@ -377,11 +377,11 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Notes an event whose hash is wrong.
+    /// Adds a finding for an event whose hash is wrong.
     fn suspect(&mut self, sequence: i64, link: Link, stored: &[u8]) {
         let what = "its hash does not follow from its payload, id, place and the event before: ";
         let finding = (self.findings.len() < FINDINGS_MAX).then_some(self.findings.len());
-        self.find(Some(sequence), what.into());
+        self.add_finding(Some(sequence), what.into());
         let previous = self.hash;
         if stored.len() == 32 {
             self.suspect = Some(Suspect { link, previous, finding });
@@ -390,8 +390,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Tells what happened to the event before, where its hash was wrong, now that the next one is known.
-    /// Answers whether the next one is to be checked against it as usual.
+    /// Adds the cause to the finding of the suspect event, if there is one, now that the next event is known.
+    ///
+    /// Returns whether the next event is to be checked against it as usual.
     fn resolve(&mut self, next: Option<&Link>) -> bool {
         let Some(Suspect { link, previous, finding }) = self.suspect.take() else { return true };
         let damage = diagnose(self.id.as_str(), previous, &link, next);
@@ -415,24 +416,24 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// Checks that an event stands right behind the one before; answers whether there is a gap between them.
+    /// Checks that an event directly follows the one before. Returns whether there is a gap between them.
     fn place(&mut self, sequence: i64, position: i64) -> bool {
         let next = self.next();
         if sequence < 0 {
-            self.find(None, format!("an event stands at sequence {sequence}, before the first"));
+            self.add_finding(None, format!("an event stands at sequence {sequence}, before the first"));
         } else if sequence == next.saturating_add(1) && sequence > next {
-            self.find(Some(next), format!("event {next} is missing"));
+            self.add_finding(Some(next), format!("event {next} is missing"));
         } else if sequence > next {
-            self.find(Some(next), format!("events {next} to {} are missing", sequence - 1));
+            self.add_finding(Some(next), format!("events {next} to {} are missing", sequence - 1));
         }
         if position <= self.position {
-            self.find(Some(sequence), "its position is not behind that of the event before".into());
+            self.add_finding(Some(sequence), "its position is not behind that of the event before".into());
         }
         self.position = position;
         sequence > next
     }
 
-    /// Compares what was read with the catalogue, HEAD and the base state.
+    /// Compares the events with the catalogue, HEAD and the base state.
     fn close(&mut self, db: &Connection) -> Result<()> {
         self.resolve(None);
         let Some((stored, _)) = row_of(db, self.key, self.id)? else {
@@ -448,27 +449,27 @@ impl<'a> Walk<'a> {
         if length != stored.event_count {
             let what =
                 format!("the catalogue says {} events, the log ends after {length}", stored.event_count);
-            self.find(None, what);
+            self.add_finding(None, what);
         } else if stored.head_hash != self.hash {
             let what =
                 "the head hash is not that of the last event: the end of the log, or its record, was changed";
-            self.find(None, what.into());
+            self.add_finding(None, what.into());
         }
         let broken = base_state::broken(db, self.key, stored.event_count)?;
         let is_broken = broken.is_some();
         if let Some(what) = broken {
-            self.find(None, what);
+            self.add_finding(None, what);
         }
         if is_broken || !self.findings.is_empty() {
-            return Ok(()); // what follows from them would only be told twice
+            return Ok(()); // further findings would only be consequences of these
         }
-        let told = projection::catalogue::told(db, self.key, self.imported.is_some())?;
-        if let Some(column) = stored.first_difference(db, &self.replayed, &told)? {
-            self.find(None, format!("the catalogue's {column} is not what the events say"));
+        let known = projection::catalogue::told(db, self.key, self.imported.is_some())?;
+        if let Some(column) = stored.first_difference(db, &self.replayed, &known)? {
+            self.add_finding(None, format!("the catalogue's {column} is not what the events say"));
         }
         if !base_state::head_is_told(db, &stored, self.moved.as_ref(), self.imported)? {
             let what = "HEAD is not where an event, a navigation or the base state has put it";
-            self.find(None, what.into());
+            self.add_finding(None, what.into());
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! What stands beside a conversation's events, held to its chain of changes: the newest row of each item says what must
-//! be there.
+//! Compares the data stored beside a conversation's events with its chain of changes. For each item, the newest row of
+//! the chain decides.
 //!
-//! In memory are the items' names and digests, some hundred bytes each, of one conversation at a time.
+//! The names and digests of one conversation's items are in memory, a few hundred bytes for each item.
 
 use std::collections::BTreeMap;
 
@@ -13,33 +13,33 @@ use crate::chain::Digest;
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 
-/// What the newest row of an item says.
+/// The content of an item's newest row.
 struct Newest {
     number: i64,
     digest: Option<Digest>,
 }
 
-/// Checks a conversation's chain of changes and what it speaks of; tells what is wrong. Runs within one snapshot.
+/// Checks a conversation's chain of changes and its items. Calls `report` with each finding. Runs within one snapshot.
 pub(super) fn verify(
     db: &Connection,
     key: i64,
     id: &ConversationId,
-    find: &mut dyn FnMut(String),
+    report: &mut dyn FnMut(String),
 ) -> Result<ChainEnd> {
-    let mut chain = Chain { id, end: ChainEnd::default(), newest: BTreeMap::new(), find };
+    let mut chain = Chain { id, end: ChainEnd::default(), newest: BTreeMap::new(), report };
     let read = change::rows(db, key, &mut |change| chain.take(change));
-    chain.bear(read, "its chain of changes")?;
+    chain.report_damage(read, "its chain of changes")?;
     for subject in Subject::ALL {
         chain.compare(db, key, *subject)?;
     }
-    let Chain { end, newest, find, .. } = chain;
+    let Chain { end, newest, report, .. } = chain;
     for ((subject, name), Newest { number, digest }) in newest {
         if digest.is_some() {
             let what = match Subject::named(&subject) {
                 Some(subject) => subject.describe(&name),
                 None => format!("{subject} {name}"),
             };
-            find(format!("{what} is gone, and change {number} says that it is there: it was taken away"));
+            report(format!("{what} is gone, and change {number} says that it is there: it was taken away"));
         }
     }
     Ok(end)
@@ -50,7 +50,7 @@ struct Chain<'a> {
     id: &'a ConversationId,
     end: ChainEnd,
     newest: BTreeMap<(String, String), Newest>,
-    find: &'a mut dyn FnMut(String),
+    report: &'a mut dyn FnMut(String),
 }
 
 impl Chain<'_> {
@@ -63,9 +63,9 @@ impl Chain<'_> {
             } else {
                 format!("changes {next} to {last} are")
             };
-            (self.find)(format!("{which} missing from what is kept of the things beside its events"));
+            (self.report)(format!("{which} missing from its chain of changes"));
         } else if change.link(self.id.as_str(), self.end.hash) != change.hash {
-            (self.find)(format!(
+            (self.report)(format!(
                 "change {} ({} {:?}) does not follow from what it says and the change before: one of them was changed",
                 change.number, change.subject, change.name
             ));
@@ -75,23 +75,25 @@ impl Chain<'_> {
         self.newest.insert((change.subject, change.name), newest);
     }
 
-    /// Compares the items of a subject that stand there with what the chain says, and forgets these.
+    /// Compares the stored items of a subject with their newest rows, and removes these rows from `newest`.
     fn compare(&mut self, db: &Connection, key: i64, subject: Subject) -> Result<()> {
-        let Self { newest, find, .. } = self;
+        let Self { newest, report, .. } = self;
         let read = change::each(db, key, subject, None, &mut |name, digest| {
-            let told = newest.remove(&(subject.as_str().to_owned(), name.to_owned()));
-            match told {
-                Some(Newest { digest: Some(told), .. }) if told == digest => {}
+            let row = newest.remove(&(subject.as_str().to_owned(), name.to_owned()));
+            match row {
+                Some(Newest { digest: Some(known), .. }) if known == digest => {}
                 Some(Newest { digest: Some(_), number }) => {
                     let what = subject.describe(name);
-                    find(format!("{what} is not what change {number} says: it was changed"));
+                    report(format!("{what} is not what change {number} says: it was changed"));
                 }
                 Some(Newest { digest: None, number }) => {
                     let what = subject.describe(name);
-                    find(format!("{what} is there, and change {number} says that it is gone: it was put in"));
+                    report(format!(
+                        "{what} is there, and change {number} says that it is gone: it was put in"
+                    ));
                 }
                 None => {
-                    find(format!(
+                    report(format!(
                         "{} is there, and no change says so: it was put in",
                         subject.describe(name)
                     ));
@@ -99,18 +101,18 @@ impl Chain<'_> {
             }
         });
         let is_damaged = read.is_err();
-        self.bear(read, &subject.describe(""))?;
+        self.report_damage(read, &subject.describe(""))?;
         if is_damaged {
-            self.newest.retain(|(of, _), _| of != subject.as_str()); // nothing is known of the rest
+            self.newest.retain(|(of, _), _| of != subject.as_str()); // its other items could not be read
         }
         Ok(())
     }
 
-    /// Makes a finding of damage that was met, and goes on.
-    fn bear(&mut self, read: Result<()>, what: &str) -> Result<()> {
+    /// Reports an error of damage as a finding. Returns any other error.
+    fn report_damage(&mut self, read: Result<()>, what: &str) -> Result<()> {
         match read {
             Err(error) if is_damage(&error) => {
-                (self.find)(format!("{what} cannot be read to the end: {}", told(&error)));
+                (self.report)(format!("{what} cannot be read to the end: {}", told(&error)));
                 Ok(())
             }
             other => other,
@@ -118,7 +120,7 @@ impl Chain<'_> {
     }
 }
 
-/// An error with what it came from, in one line.
+/// Returns an error and its source, in one line.
 pub(super) fn told(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),

@@ -1,7 +1,7 @@
-//! What happened to an event whose hash is wrong: tried out on the event behind it. Pure arithmetic.
+//! Finds the cause of an event's wrong hash by trying the possible causes on the event after it. Pure computation.
 //!
-//! A hash says that something is wrong, not what. But whoever changed the log left the other hashes as they
-//! were, so each way of changing it leaves a pattern of its own in the two events at the place.
+//! A hash shows that something is wrong, but not what. A change that leaves the other hashes as they were leaves a
+//! pattern in the event and the next one. Each kind of change has its own pattern.
 
 use std::fmt;
 
@@ -10,32 +10,32 @@ use crate::chain::{self, Digest};
 /// An event as the chain sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
-    /// Its place when it was written, as far as that is known.
+    /// Its sequence when it was written, as far as known.
     pub sequence: u64,
     pub id: String,
     pub payload: Digest,
-    /// The hash that stands beside it.
+    /// Its stored hash.
     pub hash: Digest,
 }
 
-/// What happened.
+/// The cause of a wrong hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Damage {
-    /// Its payload or its id is another; what follows was not touched.
+    /// Its payload or its id was changed. The events after it are as they were.
     Changed,
-    /// Only the hash beside it is another.
+    /// Only its stored hash was changed.
     HashChanged,
-    /// It and the next one stand in each other's place.
+    /// The event and the next one have changed places.
     PlacesSwapped,
-    /// It and the next one keep their places and have each other's contents.
+    /// The event and the next one kept their places, but have each other's contents.
     ContentsSwapped,
-    /// It was put in: the next one follows the one before it.
+    /// The event was inserted: the next one follows the one before it.
     PutIn,
-    /// Before it this many were taken out, and those behind were moved up.
+    /// This many events before it were removed, and the later ones were moved up.
     TakenOut(u64),
-    /// Neither it nor the next one follows from what is there.
+    /// Neither the event nor the next one follows from the log.
     Several,
-    /// There is no next one to try it out on.
+    /// There is no next event, so the cause cannot be determined.
     Last,
 }
 
@@ -61,10 +61,10 @@ impl fmt::Display for Damage {
     }
 }
 
-/// At most this many events taken out are told by their number.
+/// The most removed events that can be recognized.
 const TAKEN_OUT_MAX: u64 = 1000;
 
-/// What happened to `bad`, whose hash does not follow from `previous`, seen from the event behind it.
+/// Returns what happened to `bad`, whose hash does not follow from `previous`. `next` is the event after it.
 pub(super) fn diagnose(conversation: &str, previous: Digest, bad: &Link, next: Option<&Link>) -> Damage {
     let Some(next) = next else { return Damage::Last };
     let link = |sequence, content: &Link, before| {
@@ -100,7 +100,7 @@ mod tests {
 
     const ID: &str = "talk";
 
-    /// Seven events in order, and the hash before the third.
+    /// Makes seven events in order. Also returns the hash before the third.
     fn chain() -> (Vec<Link>, Digest) {
         let mut previous = Digest::START;
         let mut links = Vec::new();
@@ -119,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_changing_a_log_is_told_from_the_others() {
+    fn each_kind_of_change_has_its_own_diagnosis() {
         let change = |work: &dyn Fn(&mut Vec<Link>)| {
             let (mut links, before) = chain();
             work(&mut links);
             for (sequence, link) in links.iter_mut().enumerate() {
-                link.sequence = sequence as u64; // whoever changes a log keeps it dense
+                link.sequence = sequence as u64; // an attacker keeps the sequences dense
             }
             of(&links, before)
         };

@@ -1,4 +1,4 @@
-//! Is the log what it was? The chain, the sequences, the columns, the catalogue and the attachments.
+//! Verifies that the log is as it was written: its chains, sequences, columns, catalogue and attachments.
 
 mod chain;
 mod changes;
@@ -31,63 +31,64 @@ const LOST_BLOBS: &str = "SELECT c.id, a.path FROM attachment AS a JOIN conversa
 
 const NEXT_BLOB: &str = "SELECT min(blob) FROM attachment WHERE blob > ?1";
 
-/// Rows that belong to nothing, which nobody reads and nobody should have written.
+/// Checks for stray rows, which no code reads and no code should have written: statements that count them, and texts
+/// for the findings.
 const STRAY: &[(&str, &str)] = &[
-    ("SELECT count(*) FROM log WHERE one <> 1", "rows of the file's own table are not its own"),
+    ("SELECT count(*) FROM log WHERE one <> 1", "rows of the table log do not belong there"),
     (
         "SELECT count(*) FROM (SELECT act FROM admin_receipt GROUP BY act HAVING max(place) <> count(*) - 1)",
-        "acts of the administrative log have receipts that are not in their places",
+        "acts of the administrative log have missing or wrongly numbered receipts",
     ),
     (
         "SELECT count(*) FROM event_file WHERE position NOT IN (SELECT position FROM event)",
-        "names of files are of events that are not there",
+        "file names belong to events that do not exist",
     ),
     (
         "SELECT count(*) FROM archived_payload AS p WHERE NOT EXISTS (SELECT 1 FROM event AS e \
          WHERE e.position = p.position AND e.payload = '{\"annals\":\"archived\"}')",
-        "archived payloads are of events that are not archived",
+        "archived payloads belong to events that are not archived",
     ),
 ];
 
-/// Something that is not as it was written.
+/// A difference from what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The conversation, where it concerns one.
+    /// The conversation. `None` if the finding concerns the whole file.
     pub conversation: Option<ConversationId>,
-    /// The event, where it concerns one.
+    /// The event. `None` if the finding does not concern a single event.
     pub sequence: Option<Sequence>,
-    /// What was found, and what that means.
+    /// The finding and its meaning, in words.
     pub what: String,
 }
 
-/// What a verification saw.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verification {
-    /// How many conversations.
+    /// The number of checked conversations.
     pub conversations: u64,
-    /// How many events.
+    /// The number of checked events.
     pub events: u64,
-    /// How many payload bytes.
+    /// The number of checked payload bytes.
     pub payload_bytes: u64,
-    /// How many events are redacted: their digests stand for what they were.
+    /// The number of redacted events. Their stored digests stand for the original payloads.
     pub redacted: u64,
-    /// How many changes of what stands beside the events.
+    /// The number of checked changes of the data beside the events.
     pub changes: u64,
-    /// Since when the chains of changes hold, where the file is older than they are.
+    /// The time since which the chains of changes cover the file. `None` if they cover it since it was made.
     pub changes_since: Option<Timestamp>,
-    /// How many contents of attachments; one that several share counts once.
+    /// The number of checked contents of attachments. A content that several attachments share counts once.
     pub attachments: u64,
-    /// How many of the findings are damage: something cannot be read, or the structure of the file is torn.
+    /// The number of findings that are damage: data cannot be read, or the structure of the file is damaged.
     pub damaged: u64,
-    /// What is not as it was written; empty where all is well.
+    /// The differences from what was written. Empty if there are none.
     pub findings: Vec<Finding>,
-    /// What is as it was written and yet not as it should be, such as an event whose parent is missing: an
-    /// import takes damaged conversations as they are.
+    /// Data that is as it was written, but is not correct, such as an event whose parent is missing. An import accepts
+    /// damaged conversations as they are.
     pub notes: Vec<Finding>,
 }
 
 impl Verification {
-    /// Adds what was seen elsewhere.
+    /// Adds the result of another part of the verification.
     fn add(&mut self, part: Self) {
         self.conversations += part.conversations;
         self.events += part.events;
@@ -100,11 +101,12 @@ impl Verification {
         self.notes.extend(part.notes);
     }
 
+    /// Adds a finding about the whole file.
     fn of_the_file(&mut self, what: String) {
         self.findings.push(Finding { conversation: None, sequence: None, what });
     }
 
-    /// Makes a finding of damage that was met while `what` was read; `None` then.
+    /// Returns the value that was read. If reading `what` met damage, adds a finding and returns `None`.
     fn bear<T>(&mut self, what: &str, read: Result<T>) -> Result<Option<T>> {
         match read {
             Ok(value) => Ok(Some(value)),
@@ -118,7 +120,7 @@ impl Verification {
     }
 }
 
-/// How far a verification is.
+/// The progress of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerifyProgress {
     /// Events checked so far.
@@ -128,21 +130,22 @@ pub struct VerifyProgress {
 }
 
 impl Store {
-    /// Checks one conversation or all: that each event's hash follows from its payload and the one before,
-    /// that sequences are dense and positions ascend, that columns say what payloads say, that the catalogue
-    /// and HEAD are what the events, the base state and its history make of them, that what stands beside the
-    /// events is what its chain of changes says, and that attachments have
-    /// their digests. Checking all, also that the log's guards are there, that no event is of an unknown
-    /// conversation, and that no projection is ahead of the log. Conversations are shared out among at most
-    /// four threads; findings are told in the catalogue's order.
+    /// Checks one conversation or all of them.
     ///
-    /// The chains prove that nothing within them was changed by anyone who did not also rewrite everything
-    /// after it; what they cannot prove is told in `docs/tamper-evidence.md`. The engine's own check and the
-    /// comparison of what is derived are [`Store::verify_whole`]'s.
+    /// Checks that each event's hash follows from its payload and the hash before, that sequences are dense and
+    /// positions ascend, that columns agree with payloads, that the catalogue and HEAD follow from the events, the base
+    /// state and its history, that the data beside the events agrees with its chain of changes, and that attachments
+    /// match their digests. For all conversations, it also checks that the log's guards exist, that no event belongs to
+    /// an unknown conversation, and that no projection is ahead of the log. At most four threads check conversations.
+    /// Findings are in the catalogue's order.
+    ///
+    /// The chains prove that none of their entries was changed, unless everything after it was rewritten too.
+    /// `docs/tamper-evidence.md` describes what they cannot prove. [`Store::verify_whole`] also runs the engine's own
+    /// check and compares derived data.
     ///
     /// # Errors
-    /// [`UnknownConversation`](crate::Error::UnknownConversation), and what reading can meet. Damage is
-    /// no error but a [`Finding`].
+    /// [`UnknownConversation`](crate::Error::UnknownConversation), and any read error. Damage is not an error, but a
+    /// [`Finding`].
     pub fn verify(
         &self,
         conversation: Option<&ConversationId>,
@@ -158,7 +161,9 @@ impl Store {
         for (key, id) in seen.bear("the catalogue", listed)?.unwrap_or_default() {
             match ConversationId::new(&id) {
                 Ok(id) => conversations.push((key, id)),
-                Err(fault) => seen.of_the_file(format!("the conversation of key {key} has no id: {fault}")),
+                Err(fault) => {
+                    seen.of_the_file(format!("the conversation with key {key} has no valid id: {fault}"))
+                }
             }
         }
         for part in workers::verify(self, &conversations, progress)? {
@@ -168,8 +173,8 @@ impl Store {
         let since = self.read(change::since);
         seen.changes_since = seen.bear("the row of the file", since)?.flatten();
         if only.is_none() {
-            let whats = self.snapshot(verify_file);
-            for what in seen.bear("the tables of the file", whats)?.unwrap_or_default() {
+            let problems = self.snapshot(verify_file);
+            for what in seen.bear("the tables of the file", problems)?.unwrap_or_default() {
                 seen.of_the_file(what);
             }
             let schema = self.snapshot(schema::verify);
@@ -224,33 +229,33 @@ fn lost_blobs(db: &Connection, only: Option<&str>) -> Result<Vec<(String, String
         .doing("verifying attachments")
 }
 
-/// The key of the first content behind `after` that a conversation has; needs nothing but an index.
+/// Returns the key of the first content after `after` that belongs to a conversation. Reads only an index.
 fn next_key(db: &Connection, after: i64) -> Result<Option<i64>> {
     db.prepare_cached(NEXT_BLOB)
         .and_then(|mut statement| statement.query_row([after], |row| row.get(0)))
         .doing("verifying attachments")
 }
 
-/// What is wrong with the file as a whole.
+/// Returns the problems of the file as a whole.
 fn verify_file(db: &Connection) -> Result<Vec<String>> {
-    let mut whats = log::changed_guards(db)?;
+    let mut problems = log::changed_guards(db)?;
     for key in log::unknown_conversations(db)? {
-        whats.push(format!(
+        problems.push(format!(
             "the log has events of a conversation that the catalogue does not know (key {key})"
         ));
     }
     let head = log::head(db)?;
     for status in projection::status(db)?.into_iter().filter(|status| status.position > head) {
-        whats.push(format!("projection {} is ahead of the log; rebuild it", status.name));
+        problems.push(format!("projection {} is ahead of the log; rebuild it", status.name));
     }
-    whats.extend(admin::verify(db)?);
+    problems.extend(admin::verify(db)?);
     for (sql, what) in STRAY {
         let count: i64 = db.query_row(sql, [], |row| row.get(0)).doing("looking for stray rows")?;
         if count > 0 {
-            whats.push(format!("{count} {what}"));
+            problems.push(format!("{count} {what}"));
         }
     }
-    Ok(whats)
+    Ok(problems)
 }
 
 fn conversations(db: &Connection, only: Option<&str>) -> Result<Vec<(i64, String)>> {
@@ -276,7 +281,7 @@ fn next_blob(db: &Connection, after: i64, only: Option<&str>) -> Result<Option<(
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
-        // What reads a content is the engine, which wraps its error in one of the system's.
+        // The engine reads the content and wraps its own error in an I/O error.
         let bytes = blob.read(&mut buffer).map_err(|error| match error.downcast() {
             Ok(engine) => translate(engine, doing),
             Err(error) => crate::Error::io(doing, "an attachment")(error),

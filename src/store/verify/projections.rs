@@ -1,4 +1,4 @@
-//! Whether what is derived from the log still says what the log says.
+//! Verifies that derived data still agrees with the log.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -17,22 +17,21 @@ const CONVERSATION: &str = "SELECT id, NULL FROM conversation WHERE key = ?1";
 const DOING: &str = "comparing projections with the log";
 
 impl Store {
-    /// Makes every projection again from the log, beside the file, and compares: transcript, tool calls,
-    /// usage and tasks, and for which events the search index has words. Takes as long as [`Store::rebuild`] and
-    /// changes nothing.
+    /// Rebuilds every projection from the log in temporary tables and compares: transcript, tool calls, usage and
+    /// tasks, and which events the search index has. Takes as long as [`Store::rebuild`], but changes nothing in the
+    /// file.
     ///
-    /// Only the first difference of each is a finding. A projection that has not read the whole log, on a
-    /// store that may only be read, is a note. The words in the search index cannot be compared: it holds no text.
+    /// Only the first difference of each table is a finding. In a read-only store, a projection that has not read the
+    /// whole log is a note. The words in the search index cannot be compared, because it has no text.
     ///
     /// # Errors
-    /// What reading can meet, and [`DiskFull`](crate::Error::DiskFull): the copies need room for temporary
-    /// files.
+    /// Any read error, and [`DiskFull`](crate::Error::DiskFull): the copies need room for temporary files.
     pub fn verify_projections(&self, progress: &mut dyn FnMut(RebuildProgress)) -> Result<Verification> {
         let mut seen = Verification::default();
         let of_the_file = |what| Finding { conversation: None, sequence: None, what };
         match self.catch_up() {
             Ok(()) => {}
-            // What could not be looked at just now is no finding.
+            // An error that may go away is not a finding.
             Err(error) if error.is_transient() => return Err(error),
             Err(error @ Error::Storage { .. }) if !is_damage(&error) => return Err(error),
             Err(error) => {

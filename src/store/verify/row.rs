@@ -1,4 +1,4 @@
-//! One event's row: whether a redacted one is what the administrative log says, and its columns what its payload says.
+//! Checks one event's row: a redacted payload against the administrative log, and the columns against the payload.
 
 use rusqlite::{Connection, Row};
 
@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::event::Envelope;
 use crate::ids::ConversationId;
 
-/// What is wrong with a redacted event, of which the chain no longer says what it holds: the administrative
-/// log does. `first` is the digest of what it held at first.
+/// Returns what is wrong with a redacted event. The chain has only the digest of its original payload, `first`; the
+/// administrative log has the digest of the present one.
 pub(super) fn redacted_otherwise(
     db: &Connection,
     conversation: &ConversationId,
@@ -19,15 +19,17 @@ pub(super) fn redacted_otherwise(
 ) -> Result<Option<&'static str>> {
     let changes = admin::changes(db, conversation.as_str(), "event", id)?;
     let Some((_, newest)) = changes.last() else {
-        return Ok(Some("it says that it is redacted, and the administrative log does not: it was changed"));
+        return Ok(Some(
+            "it is marked as redacted, but the administrative log has no receipt: it was changed",
+        ));
     };
     if !changes.iter().any(|(old, _)| *old == Some(first)) || *newest != Some(Digest::of(payload)) {
-        return Ok(Some("it was changed after it was redacted: the administrative log knows another digest"));
+        return Ok(Some("it was changed after it was redacted: the administrative log has another digest"));
     }
     Ok(None)
 }
 
-/// The first extracted column that differs from the payload.
+/// Returns the first extracted column that differs from the payload.
 pub(super) fn wrong_column(
     row: &Row<'_>,
     envelope: Option<&Envelope>,

@@ -1,4 +1,4 @@
-//! Whether the file's views, tables and triggers are those of this version.
+//! Verifies that the file's tables, indexes, views and triggers are those of this version.
 
 use rusqlite::Connection;
 
@@ -7,10 +7,10 @@ use super::super::{Store, log};
 use crate::error::Result;
 
 impl Store {
-    /// What of the log's guards is missing, altered or held open, in words; empty where all is well.
+    /// Returns in words which of the log's guards are missing, altered or switched off. Empty if all are intact.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any read error.
     pub fn changed_guards(&self) -> Result<Vec<String>> {
         self.snapshot(|db| {
             let mut changed = log::changed_guards(db)?;
@@ -26,10 +26,10 @@ impl Store {
         })
     }
 
-    /// The triggers that are not of Annals' making, each with its table.
+    /// Returns the triggers that Annals did not make, each with its table.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any read error.
     pub fn strange_triggers(&self) -> Result<Vec<(String, String)>> {
         let differences = self.snapshot(differences)?.into_iter();
         let strange = differences.filter(|difference| {
@@ -39,12 +39,12 @@ impl Store {
     }
 }
 
-/// What is wrong with the schema, and what is merely not of Annals' making.
+/// Returns the findings about the schema, and notes about harmless objects that Annals did not make.
 pub(super) fn verify(db: &Connection) -> Result<(Vec<String>, Vec<String>)> {
     let (mut findings, mut notes) = (Vec::new(), Vec::new());
     for Difference { object, state } in differences(db)? {
         let (kind, name) = (object.kind.as_str(), &object.name);
-        let is_told = object.kind == ObjectKind::Trigger && log::is_guard(name);
+        let is_reported_elsewhere = object.kind == ObjectKind::Trigger && log::is_guard(name);
         let what = match state {
             State::Strange if object.kind == ObjectKind::Trigger => {
                 findings.push(format!(
@@ -57,7 +57,7 @@ pub(super) fn verify(db: &Connection) -> Result<(Vec<String>, Vec<String>)> {
                 notes.push(format!("the {kind} {name} is not of Annals' making"));
                 continue;
             }
-            _ if is_told => continue,
+            _ if is_reported_elsewhere => continue,
             State::Missing => "is missing",
             State::Changed => "is not that of this version",
         };

@@ -1,4 +1,4 @@
-//! Everything that can be checked of a file: the chains, the engine's own check, and what is derived.
+//! Runs all checks of a file: the chains, the engine's own check, and the comparison of derived data.
 
 use rusqlite::Connection;
 
@@ -8,40 +8,40 @@ use super::{Finding, Verification, VerifyProgress};
 use crate::error::Result;
 use crate::store::RebuildProgress;
 
-/// Each page is looked at, each index held to its table, each constraint to its rows.
+/// Checks every page, each index against its table, and each constraint against its rows.
 const INTEGRITY: &str = "PRAGMA integrity_check(100)";
 const REFERENCES: &str =
     "SELECT \"table\", count(*) FROM pragma_foreign_key_check GROUP BY 1 ORDER BY 1 LIMIT 100";
 
 const DOING: &str = "checking the structure of the file";
 
-/// How far the verification of a whole file is.
+/// The progress of the verification of a whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VerifyStep {
-    /// Events and what stands beside them are checked.
+    /// Checks events and the data beside them.
     Checking(VerifyProgress),
-    /// The engine checks pages and indexes; it does not say how far it is.
+    /// The engine checks pages and indexes. It does not report its progress.
     Structure,
-    /// What is derived is made again and compared.
+    /// Rebuilds derived data and compares it.
     Comparing(RebuildProgress),
 }
 
 impl Store {
-    /// Checks the whole file: [`Store::verify`], then the engine's own integrity check, which finds rows that no index
-    /// has and entries of indexes without a row, then [`Store::verify_projections`]. Whatever is damaged is a finding,
-    /// and the next check is made all the same.
+    /// Checks the whole file: [`Store::verify`], then the engine's own integrity check, then
+    /// [`Store::verify_projections`]. The integrity check finds rows that are missing from an index, and index entries
+    /// without a row. Damage is a finding, and the next check runs anyway.
     ///
     /// # Errors
-    /// What reading can meet, but for damage.
+    /// Any read error, except damage.
     pub fn verify_whole(&self, progress: &mut dyn FnMut(VerifyStep)) -> Result<Verification> {
         let mut seen = self.verify(None, &mut |now| progress(VerifyStep::Checking(now)))?;
         seen.add(self.verify_structure(&mut || progress(VerifyStep::Structure))?);
         let compared = self.verify_projections(&mut |now| progress(VerifyStep::Comparing(now)));
-        if let Some(mut compared) = seen.bear("what is derived from the log", compared)? {
+        if let Some(mut compared) = seen.bear("the derived data", compared)? {
             for drift in &mut compared.findings {
-                let is_told = |finding: &Finding| finding.conversation == drift.conversation;
-                if drift.conversation.is_some() && seen.findings.iter().any(is_told) {
-                    take_back_advice(drift);
+                let has_finding = |finding: &Finding| finding.conversation == drift.conversation;
+                if drift.conversation.is_some() && seen.findings.iter().any(has_finding) {
+                    remove_advice(drift);
                 }
             }
             seen.add(compared);
@@ -49,11 +49,12 @@ impl Store {
         Ok(seen)
     }
 
-    /// Has the engine check the structure of the file: pages, indexes, constraints, rows that refer to nothing. Reads
-    /// all of it; `progress` is called now and then.
+    /// Makes the engine check the structure of the file: pages, indexes, constraints, and references to missing rows.
+    ///
+    /// Reads the whole file. Calls `progress` before, between and after the checks.
     ///
     /// # Errors
-    /// What reading can meet, but for damage.
+    /// Any read error, except damage.
     pub fn verify_structure(&self, progress: &mut dyn FnMut()) -> Result<Verification> {
         let mut seen = Verification::default();
         let db = self.0.watch.connect().doing(DOING)?;
@@ -74,18 +75,18 @@ impl Store {
     }
 }
 
-/// Takes the advice to rebuild out of a finding: of a conversation that was changed itself, what is derived would
-/// follow the change, and the file would look as if nothing had been done.
-fn take_back_advice(drift: &mut Finding) {
+/// Removes the advice to rebuild from a finding. If a conversation's events were changed, rebuilt data would follow the
+/// change, and would hide it.
+fn remove_advice(drift: &mut Finding) {
     if let Some(at) = drift.what.find("; `annals rebuild") {
         drift.what.truncate(at);
-        drift.what.push_str("; it was made before the conversation was changed, so leave it as it is");
+        drift.what.push_str("; do not rebuild it: it was derived before the conversation was changed");
     }
 }
 
 fn integrity(db: &Connection) -> Result<Vec<String>> {
     let found = damage(db, INTEGRITY, DOING)?;
-    // The engine joins what it finds in one tree with line feeds.
+    // The engine joins its findings in one B-tree with line feeds.
     Ok(found.iter().flat_map(|found| found.lines()).map(str::to_owned).collect())
 }
 

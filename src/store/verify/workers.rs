@@ -1,4 +1,4 @@
-//! Conversations are checked by several threads at once: each is a chain of its own.
+//! Checks conversations in several threads at once. This is possible because each conversation has its own chain.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,27 +10,27 @@ use super::{Verification, VerifyProgress, chain};
 use crate::error::Result;
 use crate::ids::ConversationId;
 
-/// The most threads.
+/// The most threads that check conversations.
 const THREADS_MAX: usize = 4;
 
-/// Checks conversations and answers what was seen of each, in their order.
+/// Checks conversations. Returns the result of each, in their order.
 pub(super) fn verify(
     store: &Store,
     conversations: &[(i64, ConversationId)],
     progress: &mut dyn FnMut(VerifyProgress),
 ) -> Result<Vec<Verification>> {
     let next = AtomicUsize::new(0);
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let done: Vec<Result<Vec<(usize, Verification)>>> = thread::scope(|scope| {
         let workers: Vec<_> = (0..threads(store, conversations.len()))
             .map(|_| {
-                let (next, tell) = (&next, tell.clone());
-                scope.spawn(move || work(store, conversations, next, &tell))
+                let (next, sender) = (&next, sender.clone());
+                scope.spawn(move || work(store, conversations, next, &sender))
             })
             .collect();
-        drop(tell); // the loop ends when the last worker has ended
+        drop(sender); // the loop ends when the last worker has ended
         let mut seen = VerifyProgress { events: 0, payload_bytes: 0 };
-        for step in told {
+        for step in receiver {
             seen.events += step.events;
             seen.payload_bytes += step.payload_bytes;
             progress(seen);
@@ -46,19 +46,20 @@ pub(super) fn verify(
     Ok(parts.into_iter().map(|(_, part)| part).collect())
 }
 
-/// How many threads: no more than there are processors, and half of the pool's connections are left to others.
+/// Returns the number of threads: at most one per processor and per conversation. Leaves half of the pool's connections
+/// to other callers.
 fn threads(store: &Store, conversations: usize) -> usize {
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
     let connections = usize::try_from(store.0.options.pool_size / 2).unwrap_or(usize::MAX);
     THREADS_MAX.min(processors).min(connections).min(conversations).max(1)
 }
 
-/// Takes one conversation after the other until there are none; answers their places and what was seen.
+/// Checks one conversation after the other until none is left. Returns the results with their places.
 fn work(
     store: &Store,
     conversations: &[(i64, ConversationId)],
     next: &AtomicUsize,
-    tell: &Sender<VerifyProgress>,
+    sender: &Sender<VerifyProgress>,
 ) -> Result<Vec<(usize, Verification)>> {
     let mut parts = Vec::new();
     loop {
@@ -72,8 +73,8 @@ fn work(
                 payload_bytes: now.payload_bytes - last.payload_bytes,
             };
             last = now;
-            // The receiver lives as long as the workers.
-            let _ = tell.send(step);
+            // Cannot fail: the receiver lives as long as the workers.
+            let _ = sender.send(step);
         })?;
         parts.push((place, part));
     }

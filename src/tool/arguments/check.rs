@@ -1,4 +1,4 @@
-//! Whether a call's arguments fit, and what is said where they do not.
+//! Checks the arguments of a call, and writes the errors in pydantic's words.
 
 use std::fmt::Write as _;
 
@@ -8,28 +8,28 @@ use crate::event::Unfamiliar;
 use crate::event::json::Raw;
 use crate::event::model::{Field, Reading};
 
-/// Where more is to be read about an error, as the reference says it.
+/// The address of the help pages for errors, as the reference gives it.
 const PAGES: &str = "https://errors.pydantic.dev/2.14/v/";
 
-/// The longest print of a value, in bytes.
+/// The longest printed form of a value, in bytes.
 const PRINT_BYTES_MAX: usize = 50;
 
-/// Something that does not fit.
+/// One invalid argument.
 struct Problem {
-    /// The member, `task_list.0.title`; empty for the whole.
+    /// The path of the member, such as `task_list.0.title`. Empty for the arguments as a whole.
     place: String,
-    /// What is wrong.
+    /// The error text.
     what: String,
-    /// Its name.
+    /// The name of the error.
     kind: &'static str,
-    /// The value: how it is printed, and its type.
+    /// The value: its printed form and its type.
     input: (String, &'static str),
 }
 
 /// Checks the arguments of an action of the class `class`.
 ///
 /// # Errors
-/// Every misfit, in pydantic's words.
+/// All errors, in pydantic's words.
 pub(in crate::tool) fn check(
     class: &str,
     parameters: &[Parameter],
@@ -52,10 +52,10 @@ pub(in crate::tool) fn check(
             }
         }
     }
-    if problems.is_empty() { Ok(()) } else { Err(told(class, &problems)) }
+    if problems.is_empty() { Ok(()) } else { Err(report(class, &problems)) }
 }
 
-fn told(class: &str, problems: &[Problem]) -> String {
+fn report(class: &str, problems: &[Problem]) -> String {
     let plural = if problems.len() == 1 { "" } else { "s" };
     let mut text = format!("{} validation error{plural} for {class}", problems.len());
     for Problem { place, what, kind, input: (print, of) } in problems {
@@ -76,7 +76,7 @@ fn problem(place: &str, what: String, kind: &'static str, value: Raw<'_>) -> Pro
     Problem { place: place.to_owned(), what, kind, input: (shortened(repr(value)), type_name(value)) }
 }
 
-/// A print without its middle where it is long, cut between characters.
+/// Removes the middle of a long printed value. It cuts between characters.
 fn shortened(print: String) -> String {
     if print.len() <= PRINT_BYTES_MAX {
         return print;
@@ -163,25 +163,25 @@ fn number(value: Raw<'_>, read: Option<f64>, least: f64) -> Wrong {
 }
 
 fn integer(value: Raw<'_>, read: Option<i64>, least: i64) -> Wrong {
-    let said = |what: &str, kind| Some((what.to_owned(), kind));
+    let wrong = |what: &str, kind| Some((what.to_owned(), kind));
     let is_number = !value.is_str() && value.as_f64().is_some();
     match read {
         Some(number) if number >= least => None,
-        Some(_) => said("Input should be greater than or equal to 0", "greater_than_equal"),
+        Some(_) => wrong("Input should be greater than or equal to 0", "greater_than_equal"),
         None if value.is_str() => {
-            said("Input should be a valid integer, unable to parse string as an integer", "int_parsing")
+            wrong("Input should be a valid integer, unable to parse string as an integer", "int_parsing")
         }
         None if ["NaN", "Infinity", "-Infinity"].contains(&value.text()) => {
-            said("Input should be a finite number", "finite_number")
+            wrong("Input should be a finite number", "finite_number")
         }
         None if is_number && is_float(value) => {
-            said("Input should be a valid integer, got a number with a fractional part", "int_from_float")
+            wrong("Input should be a valid integer, got a number with a fractional part", "int_from_float")
         }
-        // The reference takes whole numbers of any size; no line or file has such a number.
+        // The reference accepts whole numbers of any size. No line or file has such a number.
         None if is_number => {
-            said("Input should be less than or equal to 9223372036854775807", "less_than_equal")
+            wrong("Input should be less than or equal to 9223372036854775807", "less_than_equal")
         }
-        None => said("Input should be a valid integer", "int_type"),
+        None => wrong("Input should be a valid integer", "int_type"),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Tables made from the JSON schemas of others: servers' and clients' tools.
+//! Makes parameter tables from the JSON schemas of tools of servers and clients.
 //!
-//! They check what the reference checks of such arguments: names, what is required, and types one level deep.
-//! What a schema says beyond that is for the server or the client.
+//! With them the arguments are checked as the reference does it: the names, the required members and the types, but not
+//! the members of nested objects. The server or the client checks the rest of the schema.
 
 use super::{Inner, Need, Of, Parameter};
 use crate::event::Unfamiliar;
@@ -9,7 +9,7 @@ use crate::event::dump::Out;
 use crate::event::json::Raw;
 use crate::event::model::{Field, Reading};
 
-/// The table of an object's schema.
+/// Returns the table for the schema of an object.
 pub(in crate::tool) fn of_schema(schema: Raw<'_>) -> Vec<Parameter> {
     let required: Vec<String> =
         schema.get("required").into_iter().flat_map(Raw::elements).filter_map(text).collect();
@@ -28,7 +28,7 @@ fn text(raw: Raw<'_>) -> Option<String> {
     raw.as_str().map(std::borrow::Cow::into_owned)
 }
 
-/// What one property is. Of several types one counts where the others are null.
+/// Returns the type of one property. If it has several types and only one is not null, that one.
 fn of_property(property: Raw<'_>) -> Of {
     let named = property.get("type");
     let name = match named {
@@ -53,8 +53,8 @@ fn of_property(property: Raw<'_>) -> Of {
     }
 }
 
-/// Checked arguments as the reference reads them: in the table's order, without nulls, `"3"` a 3 where a number is
-/// meant.
+/// Returns checked arguments as the reference reads them: in the table's order and without nulls. `"3"` becomes 3 if
+/// the schema wants a number.
 pub(in crate::tool) fn coerced(parameters: &[Parameter], arguments: Raw<'_>) -> Vec<(String, String)> {
     let mut members = Vec::new();
     for parameter in parameters {
@@ -109,13 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_says_what_fits() {
-        let told = |arguments: &str| check("MCPWeatherAction", &table(), Raw::parse(arguments).unwrap());
+    fn arguments_are_checked_against_the_schema() {
+        let checked = |arguments: &str| check("MCPWeatherAction", &table(), Raw::parse(arguments).unwrap());
         assert_eq!(
-            told(r#"{"city":"x","days":"3","exact":1,"tags":[1,"2"],"more":{"a":[]},"any":[null]}"#),
+            checked(r#"{"city":"x","days":"3","exact":1,"tags":[1,"2"],"more":{"a":[]},"any":[null]}"#),
             Ok(())
         );
-        let text = told(r#"{"days":1.5,"more":3,"tags":["x"],"other":1}"#).unwrap_err();
+        let text = checked(r#"{"days":1.5,"more":3,"tags":["x"],"other":1}"#).unwrap_err();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("    ")).collect();
         assert_eq!(lines[0], "5 validation errors for MCPWeatherAction");
         assert_eq!(
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_read_as_the_schema_means_them() {
+    fn arguments_are_converted_to_the_types_of_the_schema() {
         let members = coerced(
             &table(),
             Raw::parse(r#"{"any":7,"tags":["2",3],"days":"3","city":"x","exact":"yes","more":null}"#)

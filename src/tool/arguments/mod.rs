@@ -1,7 +1,7 @@
-//! The arguments of a built-in tool: one table that is shown to the model and that a call is checked against.
+//! The arguments of a tool: one table gives the schema for the model and the check of a call.
 //!
-//! What a call that does not fit is told is what pydantic 2.14 says in the reference: a model that goes in
-//! circles is recognised by its errors being the same, and recorded conversations hold these words.
+//! Errors have the words of pydantic 2.14, which the reference uses. An agent that repeats itself is recognised by
+//! equal errors, and recorded conversations contain these words.
 
 mod check;
 mod foreign;
@@ -26,7 +26,7 @@ pub(super) struct Parameter {
 }
 
 impl Parameter {
-    /// An argument of a built-in tool.
+    /// Makes an argument of a built-in tool.
     pub const fn new(name: &'static str, of: Of, need: Need, description: &'static str) -> Self {
         Self { name: Cow::Borrowed(name), of, need, description: Cow::Borrowed(description) }
     }
@@ -36,13 +36,13 @@ impl Parameter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Required,
-    /// It has a default.
+    /// The argument has a default.
     Optional,
-    /// It has a default, and null stands for it.
+    /// The argument has a default, and null means the default.
     Nullable,
 }
 
-/// What an argument is.
+/// The type of an argument.
 #[derive(Debug)]
 pub(super) enum Of {
     Text,
@@ -55,12 +55,12 @@ pub(super) enum Of {
     Integer,
     /// A whole number, 0 or more.
     Count,
-    /// One of these.
+    /// One of these words.
     Words(&'static [&'static str]),
-    /// One of these, or a word that this makes one of them.
+    /// One of these words, or another word that the function accepts.
     Alias(&'static [&'static str], fn(&str) -> bool),
     List(Inner),
-    /// An object of the reference's class; members that it does not name are ignored.
+    /// An object of a class of the reference, with its members. Other members are ignored.
     Object(&'static str, &'static [Parameter]),
     /// Any object.
     Map,
@@ -68,7 +68,7 @@ pub(super) enum Of {
     Any,
 }
 
-/// What the elements of a list are.
+/// The type of the elements of a list.
 #[derive(Debug)]
 pub(super) enum Inner {
     Fixed(&'static Of),
@@ -84,7 +84,7 @@ impl Inner {
     }
 }
 
-/// The arguments as a JSON schema of an object, in the few words that every provider understands.
+/// Returns the JSON schema of the arguments. It uses only the few keywords that every provider understands.
 pub(super) fn schema(parameters: &[Parameter]) -> Json {
     let mut out = Out::default();
     out.open("{");

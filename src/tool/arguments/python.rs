@@ -1,10 +1,10 @@
-//! JSON values as Python prints them.
+//! Prints JSON values as Python does.
 
 use std::fmt::Write as _;
 
 use crate::event::json::Raw;
 
-/// The name of the type that Python reads the value as.
+/// Returns the name of the Python type of the value.
 pub(super) fn type_name(value: Raw<'_>) -> &'static str {
     match value.text().as_bytes().first() {
         Some(b'"') => "str",
@@ -17,19 +17,19 @@ pub(super) fn type_name(value: Raw<'_>) -> &'static str {
     }
 }
 
-/// Whether Python reads the number as a float.
+/// Returns whether Python reads the number as a float.
 pub(super) fn is_float(value: Raw<'_>) -> bool {
     value.text().contains(['.', 'e', 'E', 'N', 'I'])
 }
 
-/// The value as `repr` writes it.
+/// Returns the value as `repr` writes it.
 pub(super) fn repr(value: Raw<'_>) -> String {
     let mut out = String::new();
     write_value(&mut out, value);
     out
 }
 
-/// The text as `repr` writes it.
+/// Returns the text as `repr` writes it.
 pub(in crate::tool) fn repr_text(text: &str) -> String {
     let mut out = String::new();
     write_text(&mut out, text);
@@ -38,7 +38,7 @@ pub(in crate::tool) fn repr_text(text: &str) -> String {
 
 fn write_value(out: &mut String, value: Raw<'_>) {
     if value.is_object() {
-        // A dict has a key once: where it came first, with what came last.
+        // A dict has each key once: at its first place, with its last value.
         let mut members: Vec<(String, Raw<'_>)> = Vec::new();
         for (key, member) in value.members() {
             match members.iter_mut().find(|(name, _)| **name == *key) {
@@ -78,7 +78,7 @@ fn write_value(out: &mut String, value: Raw<'_>) {
     }
 }
 
-/// A float: with an exponent of two digits from 1e16 upward and below 1e-4.
+/// Prints a float as Python does. From 1e16 upward and below 1e-4 it has an exponent of at least two digits.
 pub(in crate::tool) fn float(number: f64) -> String {
     let size = number.abs();
     if number.is_infinite() {
@@ -94,7 +94,7 @@ pub(in crate::tool) fn float(number: f64) -> String {
     if text.contains('.') { text } else { text + ".0" }
 }
 
-/// A string in the quotes that need fewer escapes, what cannot be printed escaped.
+/// Writes a string with the quotes that need fewer escapes. Characters that cannot be printed are escaped.
 fn write_text(out: &mut String, text: &str) {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);
@@ -123,8 +123,8 @@ fn write_text(out: &mut String, text: &str) {
     out.push(quote);
 }
 
-/// Python's `str.isprintable`. The standard library's `escape_debug` has the same table, except that it escapes a
-/// combining character at the beginning of a text; so none is put there.
+/// Returns the same as Python's `str.isprintable`. The standard library's `escape_debug` has the same table, but it
+/// also escapes a combining character at the beginning of a text. So the text here begins with another character.
 fn can_be_printed(character: char) -> bool {
     let text: String = ['a', character].iter().collect();
     !text.escape_debug().skip(1).eq(character.escape_unicode())
@@ -134,7 +134,7 @@ fn can_be_printed(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// What Python 3.12 answered for the same values.
+    /// The expected texts are from Python 3.12.
     #[test]
     fn values_are_printed_as_python_prints_them() {
         for (json, expected) in [

@@ -9,7 +9,7 @@ use super::view::{line_count, lines_between, numbered};
 use super::{Done, Edit, Refusal};
 use crate::event::Text;
 
-/// How many lines are shown before and after a change.
+/// The number of lines that are shown before and after a change.
 const SNIPPET_LINES: usize = 4;
 
 const REVIEW: &str =
@@ -28,7 +28,7 @@ pub(super) fn create(history: &Mutex<History>, path: &Path, text: &Text) -> Resu
 pub(super) fn replace(history: &Mutex<History>, path: &Path, old: &str, new: &str) -> Result<Done, Refusal> {
     let source = Source::read(path)?;
     let text = &source.text;
-    // White space around the text that is looked for is often a slip; what is put there is never stripped.
+    // White space around the searched text is often a mistake of the model. The new text is never stripped.
     let mut sought = old;
     let mut places: Vec<usize> = text.match_indices(sought).map(|(at, _)| at).collect();
     if places.is_empty() {
@@ -73,7 +73,7 @@ pub(super) fn insert(history: &Mutex<History>, path: &Path, line: u64, new: &str
     };
     let mut before = lines_between(&source.text, 1, line);
     if line > 0 && !before.ends_with('\n') {
-        // The reference puts the new text on the same line here, and the last line is lost.
+        // The reference puts the new text on the same line here, and loses the last line.
         before.push('\n');
     }
     let inserted = new.split('\n').count();
@@ -109,12 +109,12 @@ fn push(history: &Mutex<History>, path: &Path, text: String) {
     history.lock().unwrap_or_else(PoisonError::into_inner).push(path, text);
 }
 
-/// The text as it will be read: a change may bring line ends of its own.
+/// Returns the text with all line ends as `\n`, as it will be read. The changed part may have other line ends.
 fn plain(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// The numbers of the lines in which these places are, each once.
+/// Returns the numbers of the lines that contain these places, each once.
 fn lines_of(text: &str, places: &[usize]) -> Vec<usize> {
     let mut lines: Vec<usize> = Vec::new();
     let (mut line, mut from) = (1, 0);

@@ -1,12 +1,12 @@
-//! What files held before they were edited.
+//! Keeps the content of files from before they were edited.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-/// How many texts are kept of one file.
+/// The number of texts that are kept of one file.
 const OF_ONE_FILE_MAX: usize = 10;
 
-/// How many bytes all kept texts may have together; the oldest goes first.
+/// The limit of all kept texts together, in bytes. The oldest text is removed first.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The texts of files before their edits, the oldest first.
@@ -17,7 +17,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Keeps what the file held.
+    /// Keeps the content of a file.
     pub fn push(&mut self, path: &Path, text: String) {
         let of_file = |(known, _): &(PathBuf, String)| known == path;
         if self.texts.iter().filter(|text| of_file(text)).count() == OF_ONE_FILE_MAX
@@ -32,7 +32,7 @@ impl History {
         }
     }
 
-    /// Gives back what the file held before the last edit.
+    /// Removes and returns the content of the file before its last edit. `None` if no edit is kept.
     pub fn pop(&mut self, path: &Path) -> Option<String> {
         let last = self.texts.iter().rposition(|(known, _)| known == path)?;
         self.remove(last)

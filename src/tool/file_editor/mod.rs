@@ -1,7 +1,7 @@
-//! Viewing, making and changing files.
+//! The tool that views, creates and changes files.
 //!
-//! Each answer is in the reference's words, as agents are trained on them. A file is always either the old one or
-//! the new one on disk. What a file held before its last ten edits is kept in memory.
+//! Each answer has the reference's words, because agents are trained on them. A file on disk always has either its old
+//! content or its new content. The content before each of the last ten edits of a file is kept in memory.
 
 mod edit;
 mod history;
@@ -74,26 +74,26 @@ pub struct FileEditor {
     history: Arc<Mutex<History>>,
 }
 
-/// What was done, before it is put into an observation.
+/// The result of a command, before it is put into an observation.
 struct Done {
     content: Vec<Content>,
     is_error: bool,
     edit: Option<Edit>,
 }
 
-/// What became of a file.
+/// The change of a file.
 struct Edit {
     existed: bool,
     old: Option<Text>,
     new: Text,
 }
 
-/// Why it was not done, in the words that the model reads.
+/// Why a command was refused, in the words for the model.
 #[derive(Debug)]
 struct Refusal(String);
 
 impl FileEditor {
-    /// An editor for the workspace.
+    /// Makes an editor for the workspace.
     #[must_use]
     pub fn new(making: &Making) -> Self {
         let pictures = if making.has_vision {
@@ -222,7 +222,7 @@ fn carry_out(history: &Mutex<History>, working_dir: &Path, action: FileEditorAct
     })
 }
 
-/// Whether the command can be used on the path.
+/// Checks whether the command can be used on the path.
 fn check_path(command: &EditorCommand, path: &Path, working_dir: &Path) -> Result<(), Refusal> {
     let shown = path.display().to_string();
     let refused = |hint: &str| Err(Refusal::parameter("path", &shown, hint));
@@ -266,20 +266,20 @@ impl Refusal {
     }
 
     fn reading(path: &Path, error: &io::Error) -> Self {
-        Self(format!("Ran into {} while trying to read {}", told(path, error), path.display()))
+        Self(format!("Ran into {} while trying to read {}", python_error(path, error), path.display()))
     }
 
     fn writing(path: &Path, error: &io::Error) -> Self {
-        Self(format!("Ran into {} while trying to write to {}", told(path, error), path.display()))
+        Self(format!("Ran into {} while trying to write to {}", python_error(path, error), path.display()))
     }
 
     fn picture(path: &Path, error: &io::Error) -> Self {
-        Self(format!("Failed to read image file {}: {}", path.display(), told(path, error)))
+        Self(format!("Failed to read image file {}: {}", path.display(), python_error(path, error)))
     }
 }
 
 impl Done {
-    fn told(text: String) -> Self {
+    fn plain(text: String) -> Self {
         Self { content: vec![Content::text(text)], is_error: false, edit: None }
     }
 
@@ -288,26 +288,26 @@ impl Done {
     }
 }
 
-/// An error of the file system as Python tells it.
-fn told(path: &Path, error: &io::Error) -> String {
+/// Formats an error of the file system as Python does.
+fn python_error(path: &Path, error: &io::Error) -> String {
     let text = error.to_string();
     let Some(number) = error.raw_os_error() else { return text };
     let words = text.split(" (os error").next().unwrap_or(&text);
     format!("[Errno {number}] {words}: '{}'", path.display())
 }
 
-/// What Python's `strip` takes away.
+/// Returns whether Python's `strip` removes the character.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }
 
-/// The path as Python's `Path` writes it: without empty parts and `.`, and with `..` as it is.
+/// Returns the path as Python's `Path` writes it: without empty parts and `.`, and with `..` unchanged.
 fn normal(path: &str) -> PathBuf {
     let path: PathBuf = Path::new(path).components().collect();
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
 }
 
-/// The path with links resolved as far as it exists.
+/// Returns the path with links resolved, as far as the path exists.
 fn resolved(path: &Path) -> PathBuf {
     let mut rest = PathBuf::new();
     for folder in path.ancestors() {

@@ -1,7 +1,7 @@
-//! A text file: its encoding and line ends found out on reading and kept on writing.
+//! A text file. Reading detects its encoding and line ends, and writing keeps them.
 //!
-//! Reading makes every line end `\n`, as Python does. Writing puts back what the file had: lines that stay keep
-//! their ends byte for byte, new ones get the file's own. (The reference writes `\n` everywhere.)
+//! Reading turns every line end into `\n`, as Python does. When the file is written, unchanged lines keep their line
+//! ends byte for byte, and new lines get the usual line end of the file. (The reference writes `\n` everywhere.)
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::untrusted;
 /// The largest file that is read, in bytes.
 pub(super) const FILE_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
-/// How many bytes of a file are looked at to tell whether it is text.
+/// The number of bytes at the start of a file that decide whether it is text.
 const SAMPLE_BYTES: usize = 8192;
 
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -24,19 +24,19 @@ const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 /// A text file as it was read.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// Its text, every line end `\n`.
+    /// The text, with `\n` as every line end.
     pub text: String,
-    /// Its text with the line ends that it has.
+    /// The text with the line ends of the file.
     original: String,
     encoding: Encoding,
 }
 
-/// How a file's text is written in bytes.
+/// The encoding of a file's text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Encoding {
     Utf8,
     Utf8WithMark,
-    /// With its mark.
+    /// UTF-16 with a byte order mark.
     Utf16(Order),
     Legacy(&'static encoding_rs::Encoding),
 }
@@ -48,7 +48,7 @@ enum Order {
 }
 
 impl Source {
-    /// A file that is not there yet.
+    /// Returns the source of a file that does not exist yet.
     pub fn absent() -> Self {
         Self { text: String::new(), original: String::new(), encoding: Encoding::Utf8 }
     }
@@ -65,13 +65,13 @@ impl Source {
         Ok(Self { text: with_plain_ends(&original), original, encoding })
     }
 
-    /// Writes `text` in the place of what the file held.
+    /// Replaces the content of the file by `text`.
     pub fn replace(&self, path: &Path, text: &str) -> Result<(), Refusal> {
         let text = self.with_own_ends(text);
         file::replace(path, &self.encode(&text)).map_err(|error| Refusal::writing(path, &error))
     }
 
-    /// The bytes of a text in the file's encoding; in UTF-8 where that cannot express it.
+    /// Encodes a text in the file's encoding, or in UTF-8 if that encoding cannot express it.
     fn encode(&self, text: &str) -> Vec<u8> {
         match self.encoding {
             Encoding::Utf8 => text.as_bytes().to_vec(),
@@ -90,8 +90,8 @@ impl Source {
         }
     }
 
-    /// `text` with the line ends of the file: those of the lines before and after the change as they are, those
-    /// of the change like most of the file's.
+    /// Returns `text` with the line ends of the file. Lines before and after the change keep theirs. Changed lines get
+    /// the line end that most lines of the file have.
     fn with_own_ends(&self, text: &str) -> String {
         if self.original == self.text {
             return text.to_owned();
@@ -121,19 +121,19 @@ impl Source {
     }
 }
 
-/// The bytes of a file; one that is too large or no regular file is refused, and `failed` says what the system said.
+/// Reads the bytes of a file. Refuses a file that is too large or not regular. `failed` makes any other refusal.
 pub(super) fn read(
     path: &Path,
     failed: impl Fn(&Path, &std::io::Error) -> Refusal,
 ) -> Result<Vec<u8>, Refusal> {
     untrusted::read(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
         ErrorKind::FileTooLarge => {
-            // It says how large it is, or grew beyond the bound while it was read.
-            let told = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+            // The reported size can be below the limit if the file grew while it was read.
+            let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
             let mebibyte = (1024 * 1024) as f64;
             let reason = format!(
                 "File is too large ({:.1}MB). Maximum allowed size is {}MB.",
-                told.max(FILE_BYTES_MAX) as f64 / mebibyte,
+                size.max(FILE_BYTES_MAX) as f64 / mebibyte,
                 FILE_BYTES_MAX / (1024 * 1024)
             );
             Refusal::invalid_file(path, &reason)
@@ -143,7 +143,8 @@ pub(super) fn read(
     })
 }
 
-/// Whether bytes are no text: a NUL early on, or many control characters. A UTF-16 mark makes them text.
+/// Returns whether bytes are not text. They are not if their start has a NUL or many control characters, or if it has
+/// a control character and the bytes are no UTF-8. Bytes with a UTF-16 mark are text.
 fn is_binary(bytes: &[u8]) -> bool {
     let sample = &bytes[..bytes.len().min(SAMPLE_BYTES)];
     if sample.starts_with(b"\xff\xfe") || sample.starts_with(b"\xfe\xff") {
@@ -178,19 +179,19 @@ fn decode(bytes: &[u8]) -> (Encoding, String) {
     let guess = detector.guess(None, Utf8Detection::Deny);
     let text = guess.decode_without_bom_handling_and_without_replacement(bytes);
     match text {
-        // Only what is written back as it was may be edited.
+        // The guess is used only if encoding the text gives the same bytes again.
         Some(text) if guess.encode(&text).0 == bytes => (Encoding::Legacy(guess), text.into_owned()),
-        // This one gives every byte a character.
+        // Windows-1252 has a character for every byte.
         _ => (Encoding::Legacy(WINDOWS_1252), WINDOWS_1252.decode_without_bom_handling(bytes).0.into_owned()),
     }
 }
 
-/// The text with every line end made `\n`.
+/// Returns the text with `\n` as every line end.
 fn with_plain_ends(text: &str) -> String {
     if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n") } else { text.to_owned() }
 }
 
-/// The lines with their ends, of any kind.
+/// Returns the lines with their ends, of any kind.
 fn raw_lines(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let mut lines = Vec::new();

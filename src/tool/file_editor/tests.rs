@@ -26,7 +26,7 @@ impl Desk {
         fs::read(self.path(name)).unwrap()
     }
 
-    /// What the model is told.
+    /// Returns the text for the model.
     fn run(&self, name: &str, arguments: &str) -> String {
         let path = serde_json::Value::from(self.path(name).to_str().unwrap());
         let arguments = format!(r#"{{"path":{path},{arguments}}}"#);
@@ -38,7 +38,7 @@ impl Desk {
 }
 
 #[test]
-fn lines_that_stay_keep_their_ends() {
+fn unchanged_lines_keep_their_line_ends() {
     let desk = Desk::new();
     desk.write("dos.txt", b"a\r\nb\r\nc\r\nd");
     desk.run("dos.txt", r#""command":"str_replace","old_str":"b\nc","new_str":"B\nC\nCC""#);
@@ -62,12 +62,12 @@ fn a_line_goes_after_a_last_line_without_an_end() {
 }
 
 #[test]
-fn an_encoding_is_kept_and_left_only_where_it_cannot_say_it() {
+fn an_encoding_is_kept_unless_it_cannot_express_the_text() {
     let desk = Desk::new();
     let (latin, _, _) = encoding_rs::WINDOWS_1252.encode("Grüße aus München, schöne Straße\n");
     desk.write("latin.txt", &latin.repeat(5));
-    let told = desk.run("latin.txt", r#""command":"view","view_range":[1,1]"#);
-    assert!(told.ends_with("     1\tGrüße aus München, schöne Straße\n"), "{told}");
+    let text = desk.run("latin.txt", r#""command":"view","view_range":[1,1]"#);
+    assert!(text.ends_with("     1\tGrüße aus München, schöne Straße\n"), "{text}");
     desk.run("latin.txt", r#""command":"insert","insert_line":0,"new_str":"für""#);
     assert_eq!(desk.bytes("latin.txt")[..4], *b"f\xfcr\n");
     desk.run("latin.txt", r#""command":"insert","insert_line":0,"new_str":"世界""#);
@@ -79,14 +79,14 @@ fn an_encoding_is_kept_and_left_only_where_it_cannot_say_it() {
 }
 
 #[test]
-fn terminal_colours_are_text_and_machine_code_is_not() {
+fn terminal_colours_are_text_and_binary_data_is_not() {
     let desk = Desk::new();
     desk.write("log.txt", b"\x1b[31mred\x1b[0m\n");
     assert!(desk.run("log.txt", r#""command":"view""#).ends_with("1\t\u{1b}[31mred\u{1b}[0m\n"));
     for bytes in [&b"\x7fELF\x02\x01\x01\0"[..], b"\xff\xfb\x90\x04\x01\x02\x03\x80", b"\x01\x02\x03a"] {
         desk.write("code", bytes);
-        let told = desk.run("code", r#""command":"view""#);
-        assert!(told.starts_with("File validation failed for ") && told.contains("to be binary"), "{told}");
+        let text = desk.run("code", r#""command":"view""#);
+        assert!(text.starts_with("File validation failed for ") && text.contains("to be binary"), "{text}");
     }
 }
 
@@ -96,8 +96,8 @@ fn a_large_file_is_refused_by_its_size() {
     let file = fs::File::create(desk.path("big.txt")).unwrap();
     file.set_len(11 * 1024 * 1024 + 512 * 1024).unwrap();
     for arguments in [r#""command":"view""#, r#""command":"insert","insert_line":0,"new_str":"x""#] {
-        let told = desk.run("big.txt", arguments);
-        assert!(told.ends_with(": File is too large (11.5MB). Maximum allowed size is 10MB."), "{told}");
+        let text = desk.run("big.txt", arguments);
+        assert!(text.ends_with(": File is too large (11.5MB). Maximum allowed size is 10MB."), "{text}");
     }
     fs::rename(desk.path("big.txt"), desk.path("big.png")).unwrap();
     assert!(desk.run("big.png", r#""command":"view""#).contains("too large"));
@@ -115,13 +115,13 @@ fn an_edit_keeps_permissions_and_links_and_leaves_nothing_behind() {
     assert_eq!(desk.bytes("real.sh"), b"#!/bin/sh\ntrue\n");
     assert!(fs::symlink_metadata(desk.path("link.sh")).unwrap().is_symlink());
     assert_eq!(fs::metadata(desk.path("real.sh")).unwrap().permissions().mode() & 0o777, 0o750);
-    let told = desk.run("no/such/dir.txt", r#""command":"create","file_text":"x""#);
-    assert!(told.starts_with("Ran into [Errno 2] No such file or directory: '"), "{told}");
+    let text = desk.run("no/such/dir.txt", r#""command":"create","file_text":"x""#);
+    assert!(text.starts_with("Ran into [Errno 2] No such file or directory: '"), "{text}");
     assert_eq!(fs::read_dir(desk.folder.path()).unwrap().count(), 2);
 }
 
 #[test]
-fn one_file_has_one_lock_however_it_is_named() {
+fn all_paths_of_a_file_give_the_same_lock() {
     let desk = Desk::new();
     desk.write("a.txt", b"");
     let key = |path: &str| {

@@ -1,4 +1,4 @@
-//! What a file or folder looks like to the model.
+//! Shows files and folders to the model.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use crate::event::ImageContent;
 use crate::event::message::Content;
 use crate::message::clip;
 
-/// The most characters of a file or a list that are shown.
+/// The maximum number of characters of a file or a list that are shown.
 const CHARACTERS_MAX: usize = 16_000;
 
 const FILE_CLIPPED: &str = "<response clipped><NOTE>Due to the max output limit, only part of this file has been \
@@ -24,7 +24,7 @@ const FOLDER_CLIPPED: &str = "<response clipped><NOTE>Due to the max output limi
                               been shown to you. You should use `ls -la` instead to view large directories \
                               incrementally.</NOTE>";
 
-/// The media type of a picture, by the ending of its name.
+/// Returns the media type of a picture, by the extension of its name. `None` if it is no picture.
 fn picture_type(path: &Path) -> Option<&'static str> {
     match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
         "png" => Some("image/png"),
@@ -36,7 +36,7 @@ fn picture_type(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Shows a file, or the lines of it that are asked for, or what is in a folder.
+/// Shows a file, the requested lines of a file, or the entries of a folder.
 pub(super) fn view(path: &Path, range: Option<&[i64]>) -> Result<Done, Refusal> {
     let range = range.filter(|range| !range.is_empty());
     if path.is_dir() {
@@ -57,10 +57,10 @@ pub(super) fn view(path: &Path, range: Option<&[i64]>) -> Result<Done, Refusal> 
         Some(range) => ranged(path, &source.text, range)?,
         None => numbered(&source.text, &path.to_string_lossy(), 1),
     };
-    Ok(Done::told(text))
+    Ok(Done::plain(text))
 }
 
-/// The lines of a range, with a note where it goes beyond the end.
+/// Returns the lines of a range, with a note if the range goes beyond the end.
 fn ranged(path: &Path, text: &str, range: &[i64]) -> Result<String, Refusal> {
     let lines = line_count(text) as i64;
     let refused = |hint: &str| Refusal::parameter("view_range", &format!("{range:?}"), hint);
@@ -88,17 +88,17 @@ fn ranged(path: &Path, text: &str, range: &[i64]) -> Result<String, Refusal> {
     Ok(shown)
 }
 
-/// How many lines a text has; the last needs no end.
+/// Returns the number of lines of a text. The last line needs no line end.
 pub(super) fn line_count(text: &str) -> usize {
     text.split_inclusive('\n').count()
 }
 
-/// The lines from `first` to `last`, 1-based, both included.
+/// Returns the lines from `first` to `last`, 1-based, both included.
 pub(super) fn lines_between(text: &str, first: usize, last: usize) -> String {
     text.split_inclusive('\n').take(last).skip(first.saturating_sub(1)).collect()
 }
 
-/// A text as `cat -n` shows it, beginning with the number of its first line.
+/// Returns a text as `cat -n` shows it. `first` is the number of its first line.
 pub(super) fn numbered(text: &str, of: &str, first: usize) -> String {
     let text = clip(text, CHARACTERS_MAX, FILE_CLIPPED);
     let mut out = format!("Here's the result of running `cat -n` on {of}:\n");
@@ -120,7 +120,7 @@ fn folder(path: &Path) -> Done {
     let (entries, hidden) = match listed(path) {
         Ok(listed) => listed,
         Err(error) => {
-            let text = super::told(path, &error);
+            let text = super::python_error(path, &error);
             return Done { content: vec![Content::text(text)], is_error: true, edit: None };
         }
     };
@@ -136,17 +136,17 @@ fn folder(path: &Path) -> Done {
             path.display()
         ));
     }
-    Done::told(clip(&text, CHARACTERS_MAX, FOLDER_CLIPPED).into_owned())
+    Done::plain(clip(&text, CHARACTERS_MAX, FOLDER_CLIPPED).into_owned())
 }
 
-/// What is in a folder and in its folders, sorted, and how many hidden entries the folder has.
+/// Returns the entries of a folder and of its subfolders, sorted, and the number of hidden entries of the folder.
 fn listed(path: &Path) -> io::Result<(Vec<String>, usize)> {
     let (names, hidden) = names(path)?;
     let mut entries = vec![shown(path)];
     for name in names {
         let entry = path.join(name);
         entries.push(shown(&entry));
-        // A folder that cannot be read is listed without what is in it.
+        // A folder that cannot be read is listed without its entries.
         if let Some((inner, _)) = entry.is_dir().then(|| self::names(&entry).ok()).flatten() {
             entries.extend(inner.iter().map(|name| shown(&entry.join(name))));
         }

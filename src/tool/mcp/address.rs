@@ -1,4 +1,4 @@
-//! Servers at an address, spoken to over streamable HTTP.
+//! The connection to a server at an address, over streamable HTTP.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 
 use crate::llm::tls;
 
-/// How long a connection may take to be made.
+/// The time limit for making a connection.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// How often a server may send elsewhere before it is given up.
+/// The maximum number of redirects that are followed.
 const REDIRECTS_MAX: usize = 5;
 
-/// The way to a server. It is not taken before the server is spoken to.
+/// Makes the transport to a server. It connects with the first message.
 pub(super) fn transport(
     url: &str,
     headers: &[(String, String)],
@@ -34,16 +34,16 @@ pub(super) fn transport(
     let client = reqwest::Client::builder()
         .tls_backend_preconfigured(tls().map_err(|error| no_tls(&error))?)
         .user_agent(concat!("annals/", env!("CARGO_PKG_VERSION")))
-        .redirect(Policy::custom(within))
+        .redirect(Policy::custom(within_origin))
         .connect_timeout(CONNECT)
         .build()
         .map_err(|error| no_tls(&error))?;
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// A server may send to another path of its own. What is sent along may be a key: it goes nowhere else.
-fn within(attempt: Attempt<'_>) -> reqwest::redirect::Action {
-    let asked = attempt.previous().first();
-    let is_its_own = asked.is_some_and(|asked| asked.origin() == attempt.url().origin());
+/// Follows only redirects within the same origin. The headers may contain a key, which no other server may receive.
+fn within_origin(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let first = attempt.previous().first();
+    let is_its_own = first.is_some_and(|first| first.origin() == attempt.url().origin());
     if is_its_own && attempt.previous().len() <= REDIRECTS_MAX { attempt.follow() } else { attempt.stop() }
 }

@@ -1,6 +1,6 @@
-//! How servers are reached: an agent's `mcp_config`, checked.
+//! Reads and checks an agent's `mcp_config`, which says how servers are reached.
 //!
-//! Values may be secrets: none of these types prints them.
+//! Values may be secrets, so none of these types prints them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,68 +12,68 @@ use base64::engine::general_purpose::STANDARD;
 use super::expand::{References, expand};
 use crate::event::json::Raw;
 
-/// What a name stands for, where it stands for anything.
+/// Returns the value of a name. `None` if the name has no value.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// One server.
+/// The configuration of one server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Its name in the configuration.
     pub name: String,
     /// How it is reached.
     pub reach: Reach,
-    /// How long a call may take; the tools' own limit where it says nothing.
+    /// The time limit of a call. `None` for the default limit.
     pub timeout: Option<Duration>,
 }
 
 /// How a server is reached.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// It is a program, spoken to through its pipes.
+    /// The server is a program, and its pipes are the connection.
     Program {
         /// The program.
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables beside the few that every server gets.
+        /// Environment variables in addition to the few that every server gets.
         env: Vec<(String, String)>,
-        /// Its folder; the workspace's where it says nothing.
+        /// The folder that it starts in. `None` for the workspace.
         cwd: Option<PathBuf>,
     },
-    /// It is at an address, spoken to over HTTP.
+    /// The server has an address and speaks HTTP.
     Address {
         /// The address.
         url: String,
-        /// What goes along with every request.
+        /// The headers of every request.
         headers: Vec<(String, String)>,
     },
 }
 
-/// Why an entry is no server that can be reached.
+/// Why a server cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("MCP server {server:?}: {reason}")]
 pub struct ServerProblem {
     /// The server's name.
     pub server: String,
-    /// What kind of problem it is.
+    /// The kind of the problem.
     pub kind: ProblemKind,
-    /// What is wrong. It holds no value of the configuration that could be a secret.
+    /// The reason. It contains no value of the configuration that could be a secret.
     pub reason: String,
 }
 
-/// What kind of problem a server has.
+/// The kind of problem that a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// Its entry of the configuration cannot be used.
+    /// Its entry in the configuration is invalid.
     Settings,
     /// It did not answer in time.
     TimedOut,
-    /// It could not be started or reached, or refused.
+    /// It could not be started or reached, or it refused the connection.
     Refused,
 }
 
 impl ProblemKind {
-    /// The name of the failure in an error event: the reference's exception.
+    /// Returns the name of the failure in an error event: the name of the reference's exception.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -100,10 +100,10 @@ impl fmt::Debug for Reach {
 }
 
 impl ServerConfig {
-    /// Reads `{name: {..}}` or `{"mcpServers": {name: {..}}}`; servers that are switched off are left out.
+    /// Reads `{name: {..}}` or `{"mcpServers": {name: {..}}}`. Disabled servers are left out.
     ///
-    /// `value` says what `${NAME}` stands for in any text. Each entry that cannot be used is a problem of its own,
-    /// so that one does not take the others along.
+    /// `value` returns the value of `${NAME}` in any text. Each invalid entry is a problem of its own and does not
+    /// affect the others.
     #[must_use]
     pub fn read_all(
         config: Raw<'_>,
@@ -121,7 +121,7 @@ impl ServerConfig {
         (servers, problems)
     }
 
-    /// Reads one entry; `None` where it is switched off. Without `value` its texts stand for themselves.
+    /// Reads one entry. `None` if the server is disabled. Without `value`, references in its texts are not replaced.
     #[must_use]
     pub fn read_one(
         name: &str,
@@ -152,7 +152,7 @@ impl ServerConfig {
             (Some("stdio"), None, _) => return Err("stdio MCP servers require 'command'".to_owned()),
             (Some("sse"), ..) => {
                 return Err(
-                    "the transport sse is no part of the protocol any more; use http if the server has it"
+                    "the transport sse was removed from the protocol; use http if the server supports it"
                         .to_owned(),
                 );
             }
@@ -176,7 +176,7 @@ impl ServerConfig {
     }
 }
 
-/// One entry of the configuration, and what its references stand for.
+/// One entry of the configuration, and the values of its references.
 struct Entry<'a> {
     server: Raw<'a>,
     value: Option<Lookup<'a>>,
@@ -190,7 +190,7 @@ impl Entry<'_> {
         }
     }
 
-    /// A text that is not empty.
+    /// Returns the text at `key`. `None` if there is none. Fails if it is empty or not a text.
     fn text(&self, key: &str) -> Result<Option<String>, String> {
         match self.server.get(key) {
             None => Ok(None),
@@ -222,7 +222,7 @@ impl Entry<'_> {
         Ok(pairs)
     }
 
-    /// The headers, with what the server wants to know of who asks.
+    /// Returns the headers, including the header for authentication.
     fn headers(&self) -> Result<Vec<(String, String)>, String> {
         let mut headers = self.pairs(self.server.get("headers"), "headers")?;
         let Some(auth) = self.server.get("auth").filter(|auth| !auth.is_null()) else { return Ok(headers) };
@@ -252,7 +252,7 @@ impl Entry<'_> {
                 headers.extend(auth.pairs(auth.server.get("headers"), "auth.headers")?);
             }
             Some("oauth2") => {
-                // Nobody can be sent to a page to log in from here; a token that somebody got is used.
+                // This program cannot show a login page. It uses a token that was obtained elsewhere.
                 let tokens = auth.server.get("state").and_then(|state| state.get("tokens"));
                 let token = tokens.and_then(|tokens| tokens.get("access_token")).and_then(Raw::as_text);
                 let token =
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_said_in_a_header() {
+    fn authentication_becomes_a_header() {
         let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
         assert_eq!(headers(r#"{"strategy":"none"}"#), []);
         assert_eq!(headers(r#"{"strategy":"bearer","value":"${KEY}"}"#), pair("Authorization", "Bearer k3y"));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_cannot_be_used_does_not_take_the_others_along() {
+    fn an_invalid_entry_does_not_affect_the_others() {
         let (servers, problems) = read(
             r#"{"good":{"command":"x"},"a":{},"b":{"transport":"stdio","url":"u"},"c":{"transport":"http","command":"x"},
                 "d":{"url":"u","transport":"sse"},"e":3,"f":{"command":"x","args":"y"},"g":{"command":"x","timeout":-1},

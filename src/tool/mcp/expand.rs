@@ -1,15 +1,15 @@
-//! `${NAME}`, `${NAME:-default}` and `$NAME` in a text, with what they stand for.
+//! Replaces the references `${NAME}`, `${NAME:-default}` and `$NAME` in a text by their values.
 
-/// Which references count.
+/// Which references are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum References {
-    /// `${NAME}` and `${NAME:-default}`: in a configuration.
+    /// `${NAME}` and `${NAME:-default}`. Used for a configuration.
     Braced,
-    /// `$NAME` too: in arguments, as in a shell.
+    /// Also `$NAME`, as in a shell. Used for the arguments of a call.
     All,
 }
 
-/// The text with each reference replaced by its value, else by its default; one that has neither stays.
+/// Replaces each reference in the text by its value, or else by its default. A reference without either stays.
 pub(super) fn expand(text: &str, references: References, value: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -34,7 +34,7 @@ pub(super) fn expand(text: &str, references: References, value: &dyn Fn(&str) ->
     out
 }
 
-/// The reference that the text begins with: its name, its default, its length.
+/// Returns the reference at the start of the text: its name, its default and its length. `None` if there is none.
 fn reference(text: &str, references: References) -> Option<(&str, Option<&str>, usize)> {
     let name_of = |text: &str| {
         let end =

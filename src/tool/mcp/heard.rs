@@ -1,7 +1,7 @@
-//! What a server's program writes, as far as it is listened to: no line without end, and no endless noise.
+//! Limits what is read from a server's program: no endless line and no endless text that is no message.
 //!
-//! What is no message is passed over, as many servers print a greeting; a server that prints without end would keep this
-//! program busy for as long as it is there, so it is no longer listened to, and says why.
+//! Text that is no message is skipped, because many servers print a greeting. A server that prints without end would
+//! keep this program busy. Reading from it then stops, and the reason is kept.
 
 use std::io;
 use std::pin::Pin;
@@ -10,30 +10,30 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// The longest line, in bytes: the most that one message may be.
+/// The longest line, in bytes. It is the limit of one message.
 pub(super) const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// How much of one connection may be no message, in bytes.
+/// The limit of all text in one connection that is no message, in bytes.
 pub(super) const NOISE_BYTES_MAX: usize = 8 << 20;
 
-/// Why a server is no longer listened to. Clones share it.
+/// Why this program stopped reading from a server. Clones share the reason.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fault(Arc<OnceLock<&'static str>>);
 
 impl Fault {
-    /// The reason, or else this one.
+    /// Returns the reason, or `other` if there is none.
     pub fn or(&self, other: String) -> String {
         self.0.get().map_or(other, |&fault| fault.to_owned())
     }
 }
 
-/// A reader that fails where what is read has no bound.
+/// A reader that fails if the input exceeds a limit.
 pub(super) struct Heard<R> {
     inner: R,
     fault: Fault,
-    /// The bytes of the line that is under way.
+    /// The number of bytes of the current line that were read.
     line: usize,
-    /// Whether that line may be a message.
+    /// Whether the current line may be a message.
     is_message: bool,
     noise: usize,
 }
@@ -43,8 +43,8 @@ impl<R> Heard<R> {
         Self { inner, fault, line: 0, is_message: false, noise: 0 }
     }
 
-    /// Takes note of what was read.
-    fn hear(&mut self, bytes: &[u8]) -> Result<(), &'static str> {
+    /// Counts the bytes that were read. Fails if a limit is exceeded.
+    fn count(&mut self, bytes: &[u8]) -> Result<(), &'static str> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.line == 0 {
                 self.is_message = piece.first() == Some(&b'{');
@@ -78,11 +78,11 @@ impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
         }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
-        match self.hear(&buffer.filled()[before..]) {
+        match self.count(&buffer.filled()[before..]) {
             Ok(()) => Poll::Ready(Ok(())),
             Err(fault) => {
-                // The first reason is the one that counts; what was read last is not.
-                let _known = self.fault.0.set(fault);
+                // Only the first reason is kept. The bytes that were read last are dropped.
+                let _already_set = self.fault.0.set(fault);
                 buffer.set_filled(before);
                 Poll::Ready(Err(io::Error::other(fault)))
             }
@@ -94,29 +94,29 @@ impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
 mod tests {
     use super::*;
 
-    fn heard(pieces: &[&[u8]]) -> Result<(), &'static str> {
-        let mut heard = Heard::new(tokio::io::empty(), Fault::default());
-        pieces.iter().try_for_each(|piece| heard.hear(piece))
+    fn read(pieces: &[&[u8]]) -> Result<(), &'static str> {
+        let mut reader = Heard::new(tokio::io::empty(), Fault::default());
+        pieces.iter().try_for_each(|piece| reader.count(piece))
     }
 
     #[test]
-    fn messages_may_be_many_and_noise_may_not() {
+    fn messages_are_unlimited_and_other_text_is_limited() {
         let message = [b"{".as_slice(), &vec![b'a'; 1 << 20], b"\n"].concat();
-        assert_eq!(heard(&[message.as_slice(); 100]), Ok(()));
+        assert_eq!(read(&[message.as_slice(); 100]), Ok(()));
         let noise = [vec![b'y'; 1 << 20], b"\n".to_vec()].concat();
-        assert_eq!(heard(&[noise.as_slice(); 7]), Ok(()));
-        assert!(heard(&[noise.as_slice(); 9]).unwrap_err().contains("no message"));
+        assert_eq!(read(&[noise.as_slice(); 7]), Ok(()));
+        assert!(read(&[noise.as_slice(); 9]).unwrap_err().contains("no message"));
     }
 
     #[test]
-    fn a_line_ends_some_time_however_it_is_cut() {
+    fn the_length_of_a_line_is_limited_across_reads() {
         let piece = [b'{'; 1 << 16];
         let half = vec![piece.as_slice(); (LINE_BYTES_MAX >> 16) / 2];
         let mut lines = half.clone();
         lines.push(b"\n");
         lines.extend(half);
-        assert_eq!(heard(&lines), Ok(()));
+        assert_eq!(read(&lines), Ok(()));
         lines.extend(vec![piece.as_slice(); LINE_BYTES_MAX >> 16]);
-        assert!(heard(&lines).unwrap_err().contains("a line"));
+        assert!(read(&lines).unwrap_err().contains("a line"));
     }
 }

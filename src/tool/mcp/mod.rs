@@ -1,9 +1,9 @@
 //! Tools of servers that speak the Model Context Protocol, over pipes and over HTTP.
 //!
-//! [`Servers`] starts what a configuration names, each within 30 seconds; one that does not come up is a
-//! [`ServerProblem`] and the others go on. A server may change its tools while it runs; [`Servers::changes`] tells. The
-//! room knows no secrets but those that the configuration names. Its invariant: whatever a server does or does not
-//! do, a call ends in time and its answer is bounded.
+//! [`Servers`] starts the servers of a configuration. Each has 30 seconds to connect and 30 to list its tools. If a
+//! server does not start, it is a [`ServerProblem`] and the others continue. A server may change its tools while it
+//! runs: see [`Servers::changes`]. A server receives only the secrets that its configuration or a call names.
+//! Invariant: whatever a server does, a call ends in time and its answer is bounded.
 
 mod address;
 mod config;
@@ -26,24 +26,24 @@ use super::{Tool, Toolbox};
 
 /// The servers of one conversation.
 pub struct Servers {
-    /// Each with whether the names of its tools begin with its own. It is the configuration that says so: a server that
-    /// does not come up today must not give the tools of the others other names.
+    /// Each server, and whether the names of its tools begin with the server's name. The number of configured servers
+    /// decides that, so that tools keep their names if another server does not start.
     servers: Vec<(Arc<Server>, bool)>,
     changes: watch::Sender<u64>,
 }
 
 impl Servers {
-    /// Starts the servers, all at once, in the folder of the workspace. Those that do not come up are answered, with
-    /// the reason.
+    /// Starts the servers concurrently, in the folder of the workspace. Also returns the servers that did not start,
+    /// each with the reason.
     pub async fn start(config: Vec<ServerConfig>, working_dir: &Path) -> (Self, Vec<ServerProblem>) {
         let none = Self { servers: Vec::new(), changes: watch::Sender::new(0) };
         none.with(config, working_dir).await
     }
 
-    /// These, and others beside them, in the place of those with their names, which end.
+    /// Starts more servers and adds them to these. A new server replaces one with the same name, which is closed.
     pub async fn with(&self, config: Vec<ServerConfig>, working_dir: &Path) -> (Self, Vec<ServerProblem>) {
         let changes = self.changes.clone();
-        let are_named = config.len() > 1;
+        let prefixed = config.len() > 1;
         let mut starting = Vec::with_capacity(config.len());
         for config in config {
             let server = Server::new(config, working_dir.to_owned(), changes.clone());
@@ -52,14 +52,14 @@ impl Servers {
         }
         let (mut servers, mut problems) = (self.servers.clone(), Vec::new());
         for (server, started) in starting {
-            let broke_off = |_| Err((ProblemKind::Refused, "it broke off".to_owned()));
-            match started.await.unwrap_or_else(broke_off) {
+            let failed = |_| Err((ProblemKind::Refused, "the task that starts it failed".to_owned()));
+            match started.await.unwrap_or_else(failed) {
                 Ok(()) => {
                     let known = servers.iter().position(|(known, _)| known.config.name == server.config.name);
                     if let Some((known, _)) = known.map(|place| servers.remove(place)) {
                         known.close().await;
                     }
-                    servers.push((server, are_named));
+                    servers.push((server, prefixed));
                 }
                 Err((kind, reason)) => {
                     problems.push(ServerProblem { server: server.config.name.clone(), kind, reason });
@@ -69,20 +69,20 @@ impl Servers {
         (Self { servers, changes }, problems)
     }
 
-    /// Whether none of them runs.
+    /// Returns whether there are no servers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.servers.is_empty()
     }
 
-    /// The tools that they have at the moment. Where more than one server is configured, a tool's name begins with its
-    /// server's: `github_create_issue`. A name that is there twice is the first one's.
+    /// Returns the current tools of the servers. If a server was configured together with others, the names of its
+    /// tools begin with its own: `github_create_issue`. If two tools have the same name, only the first is returned.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
-        for (server, is_named) in &self.servers {
+        for (server, prefixed) in &self.servers {
             for offered in server.tools() {
-                let name = match is_named {
+                let name = match prefixed {
                     false => offered.name.to_string(),
                     true => format!("{}_{}", server.config.name, offered.name),
                 };
@@ -97,13 +97,13 @@ impl Servers {
         tools
     }
 
-    /// Changes whenever a server's tools do: then [`Servers::tools`] answers others.
+    /// Returns a receiver that is notified when the tools of a server have changed. Then call [`Servers::tools`] again.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Ends the connections, and the servers that are programs; a few seconds at most.
+    /// Closes the connections and ends the servers that are programs. This takes a few seconds at most.
     pub async fn close(&self) {
         let closing: Vec<_> = self
             .servers
@@ -120,8 +120,8 @@ impl Servers {
 }
 
 impl Toolbox {
-    /// Puts the tools that servers have now in the place of those they had. A tool whose name another one has is
-    /// left out; its name is answered.
+    /// Replaces all tools of servers by `tools`. A tool is left out if its name is taken. Returns the names of the
+    /// tools that were left out.
     pub fn replace_servers_tools(&mut self, tools: Vec<Arc<dyn Tool>>) -> Vec<String> {
         self.remove(|tool| &*tool.definition().kind == "MCPToolDefinition");
         let mut left_out = Vec::new();

@@ -1,4 +1,4 @@
-//! Servers that are programs: begun with a few variables only, their complaints kept for an error.
+//! Servers that are programs. They start with few environment variables. The end of their standard error is kept.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -17,7 +17,7 @@ use super::config::Reach;
 use super::heard::{Fault, Heard};
 use crate::secret::environment;
 
-/// The variables that a server gets whatever its configuration says; no other of this program's.
+/// The environment variables of this program that every server inherits. It inherits no others.
 ///
 /// Source: the protocol's Python SDK, which the reference starts servers with.
 #[cfg(not(windows))]
@@ -38,40 +38,40 @@ const INHERITED: &[&str] = &[
     "USERPROFILE",
 ];
 
-/// How much of what a server complains about is kept, in bytes.
+/// How much of the end of a server's standard error is kept, in bytes.
 const COMPLAINT_BYTES_MAX: usize = 4096;
 
-/// A server's program.
+/// A server's program that was started.
 pub(super) struct Program {
     pub transport: Pipes,
     pub complaint: Complaint,
-    /// Why it is no longer listened to, once it is not.
+    /// Why this program stopped reading from the server. Empty as long as it reads.
     pub fault: Fault,
-    /// The group of its processes; it may begin others.
+    /// The process group of the program. Processes that it starts belong to the group too.
     pub group: Option<u32>,
 }
 
-/// A server's program, spoken to through its pipes.
+/// A transport through the pipes of a server's program.
 pub(super) struct Pipes {
     child: Child,
     lines: AsyncRwTransport<RoleClient, Heard<ChildStdout>, ChildStdin>,
 }
 
-/// How long a program may take to end once nothing is said to it any more.
+/// How long a program may take to end after its input was closed.
 const END: Duration = Duration::from_secs(3);
 
-/// How long the end of what a server complains about is waited for once it has ended.
+/// How long to wait for the end of the standard error after the program has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The end of what a server wrote to its standard error.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Complaint {
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// It writes no more.
+    /// Cancelled when the end of the standard error was read.
     ended: CancellationToken,
 }
 
-/// Begins the program.
+/// Starts the program.
 pub(super) fn start(reach: &Reach, working_dir: &Path) -> Result<Program, String> {
     let Reach::Program { command: name, args, env, cwd } = reach else {
         return Err("it is no program".to_owned());
@@ -82,7 +82,7 @@ pub(super) fn start(reach: &Reach, working_dir: &Path) -> Result<Program, String
     command.envs(env.iter().map(|(name, value)| (name, value)));
     environment::bear_mark(command.as_std_mut());
     command.current_dir(cwd.as_ref().map_or_else(|| working_dir.to_owned(), |cwd| working_dir.join(cwd)));
-    // What ends this program from the keyboard does not reach it; it is ended in its turn.
+    // With its own group the server does not receive a Ctrl+C that ends this program. This program ends it.
     #[cfg(unix)]
     command.process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -113,7 +113,7 @@ impl Transport<RoleClient> for Pipes {
         self.lines.receive().await
     }
 
-    /// Closes its input, by which it is asked to end; one that does not is ended.
+    /// Closes the program's input, which asks it to end. Kills it if it does not end in time.
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.lines.close().await?;
         if tokio::time::timeout(END, self.child.wait()).await.is_err() {
@@ -124,9 +124,9 @@ impl Transport<RoleClient> for Pipes {
 }
 
 impl Complaint {
-    /// The last lines of a server that was ended, where there are any.
+    /// Returns the end of the standard error of a server that has ended. `None` if it wrote nothing.
     pub async fn text(&self) -> Option<String> {
-        // Where a process that it has left behind still holds the pipe, what came until then counts.
+        // If a process that the server left behind keeps the pipe open, use the text that has come so far.
         let _ended = tokio::time::timeout(LAST_WORDS, self.ended.cancelled()).await;
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&bytes).trim().to_owned();
@@ -148,11 +148,11 @@ impl Complaint {
     }
 }
 
-/// Ends what is left of a server's processes.
+/// Kills the remaining processes of a server.
 pub(super) fn end_group(group: Option<u32>) {
     #[cfg(unix)]
     if let Some(group) = group.and_then(|group| rustix::process::Pid::from_raw(group.cast_signed())) {
-        // Where nothing is left of it, there is nothing to end.
+        // It fails if no process of the group is left. Then there is nothing to end.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     #[cfg(not(unix))]

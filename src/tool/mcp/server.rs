@@ -1,4 +1,4 @@
-//! One server: its connection, and the tools that it has at the moment.
+//! One server: its connection and its current tools.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
@@ -18,19 +18,19 @@ use super::config::{ProblemKind, Reach, ServerConfig};
 use super::heard::Fault;
 use super::program::{self, Complaint};
 
-/// How long a server may take until it has said what tools it has.
+/// How long a server may take to connect, and after that to list its tools.
 pub(super) const START: Duration = Duration::from_secs(30);
 
-/// How long a call may take, where the configuration says nothing else.
+/// The time limit of a call, unless the configuration has another.
 const CALL: Duration = Duration::from_secs(300);
 
 /// How long a server may take to end by itself.
 const END: Duration = Duration::from_secs(4);
 
-/// How many tools of one server are taken.
+/// The maximum number of tools of one server. Further tools are ignored.
 const TOOLS_MAX: usize = 1000;
 
-/// How many pages its list may have.
+/// The maximum number of pages of the list of tools that are read.
 const PAGES_MAX: usize = 100;
 
 /// One server.
@@ -39,9 +39,9 @@ pub(super) struct Server {
     working_dir: PathBuf,
     connection: Mutex<Option<Connection>>,
     tools: Lock<Vec<Tool>>,
-    /// The server said that its tools are others now.
+    /// Notified when the server reports that its tools have changed.
     stale: Arc<Notify>,
-    /// Counts the changes of the tools, of all servers.
+    /// The number of changes of tools, of all servers.
     changes: watch::Sender<u64>,
     closed: CancellationToken,
 }
@@ -49,11 +49,11 @@ pub(super) struct Server {
 struct Connection {
     service: RunningService<RoleClient, Client>,
     group: Option<u32>,
-    /// Why a program is no longer listened to, once it is not.
+    /// Why this program stopped reading from the server. Empty as long as it reads.
     fault: Fault,
 }
 
-/// What the server may tell us.
+/// The handler of messages from the server.
 struct Client {
     stale: Arc<Notify>,
 }
@@ -71,21 +71,21 @@ impl ClientHandler for Client {
     }
 }
 
-/// Why there is no connection, in kind and in words.
+/// Why there is no connection: the kind and the reason.
 type Trouble = (ProblemKind, String);
 
 fn refused(reason: String) -> Trouble {
     (ProblemKind::Refused, reason)
 }
 
-/// How a call ended without a result.
+/// Why a call has no result.
 #[derive(Debug)]
 pub(super) enum CallFailure {
-    /// There is no connection, and there cannot be one.
+    /// There is no connection, and no new one could be made.
     Unconnected(String),
-    /// The server did not answer in time: so many seconds.
+    /// The server did not answer within this time.
     TimedOut(Duration),
-    /// The server or the connection refused.
+    /// The server refused the call, or the connection failed.
     Refused(String),
 }
 
@@ -102,12 +102,12 @@ impl Server {
         })
     }
 
-    /// The tools that it has at the moment.
+    /// Returns the current tools of the server.
     pub fn tools(&self) -> Vec<Tool> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Connects, asks for the tools, and from then on keeps up with them.
+    /// Connects and reads the list of tools. From then on a task updates the list when it changes.
     pub async fn start(self: &Arc<Self>) -> Result<(), Trouble> {
         {
             let mut connection = self.connection.lock().await;
@@ -115,7 +115,7 @@ impl Server {
         }
         let listed = timeout(START, self.list()).await;
         let listed = listed.unwrap_or_else(|_| {
-            let reason = format!("it did not say what tools it has within {} seconds", START.as_secs());
+            let reason = format!("it did not list its tools within {} seconds", START.as_secs());
             Err((ProblemKind::TimedOut, reason))
         });
         if let Err(trouble) = listed {
@@ -138,7 +138,7 @@ impl Server {
                     Ok(Ok(service)) => service,
                     Ok(Err(error)) => {
                         program::end_group(group);
-                        let reason = fault.or(words(error));
+                        let reason = fault.or(reason_of(error));
                         return Err(refused(with_complaint(reason, &complaint).await));
                     }
                     Err(_) => {
@@ -153,13 +153,13 @@ impl Server {
                 let served = timeout(START, client.serve(transport)).await;
                 let service = served
                     .map_err(|_| (ProblemKind::TimedOut, late()))?
-                    .map_err(|error| refused(words(error)))?;
+                    .map_err(|error| refused(reason_of(error)))?;
                 Ok(Connection { service, group: None, fault: Fault::default() })
             }
         }
     }
 
-    /// Asks for the tools.
+    /// Reads the list of tools.
     async fn list(&self) -> Result<(), Trouble> {
         let peer = match &*self.connection.lock().await {
             Some(connection) => connection.service.peer().clone(),
@@ -188,11 +188,11 @@ impl Server {
         Ok(())
     }
 
-    /// Calls a tool. A connection that was lost is made once more.
+    /// Calls a tool. If the connection was lost, it tries once to connect again.
     pub async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResult, CallFailure> {
         let (peer, fault) = self.peer().await.map_err(CallFailure::Unconnected)?;
         let limit = self.config.timeout.unwrap_or(CALL);
-        // A request that is given up here is cancelled at the server.
+        // If the time is over, the request is also cancelled at the server.
         match timeout(limit, peer.call_tool_once(params)).await {
             Err(_) => Err(CallFailure::TimedOut(limit)),
             Ok(Ok(rmcp::model::CallToolResponse::Complete(result))) => Ok(result),
@@ -227,7 +227,7 @@ impl Server {
         }
     }
 
-    /// Ends the connection, and the server where it is a program.
+    /// Ends the connection. If the server is a program, ends it too.
     pub async fn close(&self) {
         self.closed.cancel();
         if let Some(connection) = self.connection.lock().await.take() {
@@ -238,7 +238,7 @@ impl Server {
 
 impl Connection {
     async fn end(mut self) {
-        // A program is asked to end by closing its input. What is left of it then is ended.
+        // Closing its input asks a program to end. Then its remaining processes are killed.
         drop(self.service.close_with_timeout(END).await);
         program::end_group(self.group);
     }
@@ -250,27 +250,27 @@ impl Drop for Connection {
     }
 }
 
-/// Asks again whenever the server says that its tools have changed.
+/// Reads the list of tools again whenever the server reports a change.
 async fn keep_up(server: Arc<Server>) {
     loop {
         tokio::select! {
             () = server.closed.cancelled() => return,
             () = server.stale.notified() => {}
         }
-        // What it does not say in time it may say the next time.
+        // If the server does not answer in time, the old list stays until the next report of a change.
         drop(timeout(START, server.list()).await);
     }
 }
 
-/// Why nobody answered as the protocol has it, without the names of Rust's types.
-fn words(error: ClientInitializeError) -> String {
+/// Returns why the connection failed, without the names of Rust's types.
+fn reason_of(error: ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
         other => other.to_string(),
     }
 }
 
-/// The reason, with what the program itself wrote.
+/// Returns the reason, followed by the end of the program's standard error.
 async fn with_complaint(reason: String, complaint: &Complaint) -> String {
     match complaint.text().await {
         Some(text) => format!("{reason}: {text}"),

@@ -1,20 +1,20 @@
-//! A server's schema in the few words that every provider understands.
+//! Simplifies a server's schema to the few keywords that every provider understands.
 //!
-//! References are followed, of several alternatives the first that is not null is taken, and what only narrows a value
-//! further is left out, as the reference does it. A schema that refers to itself, or that grows without end, ends in
-//! an object of which nothing more is said.
+//! It does so as the reference does: references are followed, the first alternative that is not null is taken, and
+//! other restrictions of a value are left out. If a schema refers to itself or grows too large, the part there becomes
+//! a plain object.
 
 use crate::event::Json;
 use crate::event::dump::Out;
 use crate::event::json::Raw;
 
-/// How many parts a simplified schema may have.
+/// The maximum number of parts of a simplified schema.
 const PARTS_MAX: usize = 5000;
 
-/// How deep it may nest.
+/// The maximum depth of a simplified schema.
 const DEPTH_MAX: usize = 64;
 
-/// The schema, simplified.
+/// Returns the simplified schema.
 pub(super) fn simplified(schema: Raw<'_>) -> Json {
     let mut scope = Scope { definitions: schema.get("$defs"), visiting: Vec::new(), parts: 0, depth: 0 };
     let mut members = scope.node(schema);
@@ -25,7 +25,7 @@ pub(super) fn simplified(schema: Raw<'_>) -> Json {
     Json::from(Raw::checked(&text))
 }
 
-/// The members of a simplified node: names, and JSON text.
+/// The members of a simplified node, each with its name and its JSON text.
 type Members = Vec<(String, String)>;
 
 struct Scope<'a> {
@@ -100,7 +100,7 @@ impl<'a> Scope<'a> {
         members
     }
 
-    /// What a reference stands for; `None` where the node is none.
+    /// Returns the simplified target of a reference. `None` if the node is no reference, or has no known target.
     fn reference(&mut self, node: Raw<'a>) -> Option<Members> {
         let path = node.get("$ref")?.as_str()?.into_owned();
         let name = path.strip_prefix("#/$defs/")?.rsplit('/').next()?.to_owned();
@@ -141,25 +141,25 @@ fn object(members: &[(String, String)]) -> String {
 mod tests {
     use super::*;
 
-    fn told(schema: &str) -> String {
+    fn simplified_text(schema: &str) -> String {
         let json = simplified(Raw::parse(schema).unwrap());
         assert!(Raw::parse(json.text()).is_ok());
         json.text().to_owned()
     }
 
-    /// What the reference's `_process_schema_node` answered for the same schemas.
+    /// The expected schemas are from the reference's `_process_schema_node`.
     #[test]
     fn schemas_are_simplified_as_the_reference_does_it() {
         let cases = include_str!("../../../tests/golden/tools/simplified.json");
         let cases: serde_json::Value = serde_json::from_str(cases).unwrap();
         for case in cases["cases"].as_array().unwrap() {
             let (schema, expected) = (case["schema"].as_str().unwrap(), case["simplified"].as_str().unwrap());
-            assert_eq!(told(schema), expected, "{schema}");
+            assert_eq!(simplified_text(schema), expected, "{schema}");
         }
     }
 
     #[test]
-    fn a_schema_that_grows_without_end_ends() {
+    fn a_schema_that_grows_exponentially_is_limited() {
         let defs: Vec<String> = (0..40)
             .map(|number| {
                 let next = number + 1;
@@ -172,6 +172,6 @@ mod tests {
             r##"{{"type":"object","properties":{{"x":{{"$ref":"#/$defs/d0"}}}},"$defs":{{{}}}}}"##,
             defs.join(",")
         );
-        assert!(told(&schema).len() < 1_000_000);
+        assert!(simplified_text(&schema).len() < 1_000_000);
     }
 }

@@ -21,27 +21,27 @@ use crate::message::{CLIPPED, clip};
 use crate::tool::arguments::{self, Parameter};
 use crate::tool::{Context, Resources, Tool, ToolError};
 
-/// How much text of one answer is kept, in characters. A model is shown less.
+/// The limit of the text of one answer, in characters. The model is shown less.
 const CHARACTERS_MAX: usize = 500_000;
 
-/// How much pictures of one answer may be, in bytes of their base64 form.
+/// The limit of all pictures of one answer, in bytes of their base64 form.
 const PICTURE_BYTES_MAX: usize = 24 * 1024 * 1024;
 
 /// A tool of a server.
 pub struct McpTool {
     server: Arc<Server>,
-    /// What the server calls it.
+    /// The server's own name of the tool.
     own_name: String,
     definition: ToolDefinition,
     schema: ToolSchema,
     parameters: Vec<Parameter>,
-    /// What the reference calls the class of its arguments.
+    /// The name that the reference gives the class of the arguments.
     class: String,
 }
 
 impl McpTool {
-    /// The tool as the server offers it; `name` is what the model calls it. `None` where its description is no JSON
-    /// that an event can hold.
+    /// Makes the tool that the server offers. `name` is the name for the model. `None` if the offer cannot be written
+    /// as JSON, or if its input schema is not an object.
     pub(super) fn new(server: &Arc<Server>, offered: &Offered, name: String) -> Option<Self> {
         let mut wire = serde_json::to_value(offered).ok()?;
         wire["name"] = name.as_str().into();
@@ -156,7 +156,7 @@ impl Tool for McpTool {
     }
 }
 
-/// The arguments as JSON text, with the secrets that they name.
+/// Returns the arguments as JSON text. References to secrets are replaced by their values.
 async fn expanded(action: &MCPToolAction, context: &Context) -> String {
     let mut out = Out::default();
     action.data.write(&mut out);
@@ -193,7 +193,7 @@ fn write_expanded(out: &mut Out, raw: Raw<'_>, value: &dyn Fn(&str) -> Option<St
     }
 }
 
-/// What the model is told of a result. What it cannot be shown is named.
+/// Returns the content of a result for the model. A text names each part that cannot be shown.
 fn content(name: &str, result: &CallToolResult) -> Vec<Content> {
     let mut content = vec![Content::text(format!("[Tool '{name}' executed.]"))];
     let (mut characters, mut pictures) = (CHARACTERS_MAX, PICTURE_BYTES_MAX);
@@ -234,7 +234,7 @@ fn content(name: &str, result: &CallToolResult) -> Vec<Content> {
     content
 }
 
-/// `get_the-news` to `GetTheNews`, as Python's `capitalize` does it.
+/// Converts `get_the-news` to `GetTheNews`. Each word is changed as Python's `capitalize` does.
 fn camel(name: &str) -> String {
     let words = name.split(|c: char| c == '_' || c == '-' || c.is_whitespace());
     let mut out = String::new();
@@ -253,13 +253,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_class_is_the_references() {
+    fn the_class_has_the_name_that_the_reference_gives_it() {
         assert_eq!(camel("get_the-big NEWS"), "GetTheBigNews");
         assert_eq!(camel("__x"), "X");
     }
 
     #[test]
-    fn what_a_model_cannot_be_shown_is_named_and_all_is_bounded() {
+    fn parts_that_cannot_be_shown_are_named_and_the_text_is_limited() {
         let result: CallToolResult = serde_json::from_value(serde_json::json!({
             "content": [
                 {"type": "text", "text": "a"},

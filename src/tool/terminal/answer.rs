@@ -1,4 +1,4 @@
-//! What the model is told of a command, in the reference's words.
+//! Writes the answers to commands for the model, in the reference's words.
 
 use std::path::Path;
 
@@ -22,27 +22,29 @@ pub(super) const RESET: &str = "Terminal session has been reset. All previous en
 /// How a call ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The command is done.
+    /// The command has ended.
     Done(Outcome),
-    /// Nothing came for so many seconds.
+    /// There was no output for this many seconds.
     Quiet { seconds: u64 },
-    /// The time that the call gave is over: so many seconds, as Python prints them.
+    /// The timeout of the call is over. The seconds are printed as Python does.
     TimedOut { seconds: String },
     /// The shell waits for the rest of the command.
     Unfinished,
-    /// It has printed more than is kept.
+    /// The command has printed so much that it has to wait.
     Flooded,
     /// Another command still runs.
     NotExecuted,
-    /// The shell itself ended.
+    /// The shell itself has ended.
     ShellEnded { exit_code: i64 },
 }
 
-/// What is known of the command besides its output.
+/// Returns the metadata of a command: what is known besides its output.
+///
+/// `was_shown` is whether the model has already seen output of the command.
 pub(super) fn metadata(
     command: &str,
     end: &End,
-    told_before: bool,
+    was_shown: bool,
     output_bytes_max: u64,
 ) -> CmdOutputMetadata {
     let mut metadata = CmdOutputMetadata::default();
@@ -86,13 +88,13 @@ pub(super) fn metadata(
         }
     };
     metadata.suffix = format!("\n{suffix}").into();
-    if told_before && !matches!(end, End::Done(_) | End::ShellEnded { .. }) {
+    if was_shown && !matches!(end, End::Done(_) | End::ShellEnded { .. }) {
         metadata.prefix = BELOW.into();
     }
     metadata
 }
 
-/// How many characters the output may have so that with all that is said around it the model reads it uncut.
+/// Returns the maximum number of characters of the output, so that the output and the text around it are not cut.
 pub(super) fn room(metadata: &CmdOutputMetadata) -> usize {
     const LINES: usize =
         "\n[Current working directory: ]\n[Python interpreter: ]\n[Command finished with exit code -999]"
@@ -103,7 +105,7 @@ pub(super) fn room(metadata: &CmdOutputMetadata) -> usize {
     TERMINAL_CHARACTERS_MAX.saturating_sub(around + LINES).max(2000)
 }
 
-/// The answer to a command that was carried out, or waits.
+/// Returns the answer to a command that was carried out, still runs, or was not executed because another one runs.
 pub(super) fn ran(
     command: &str,
     text: String,
@@ -118,12 +120,12 @@ pub(super) fn ran(
     }
 }
 
-/// The answer to a command that was not carried out.
+/// Returns the answer to a command that was refused.
 pub(super) fn refused(command: &str, text: impl Into<Text>) -> TerminalObservation {
     TerminalObservation { is_error: true, ..said(command, text) }
 }
 
-/// A bare answer.
+/// Returns an answer with only a text.
 pub(super) fn said(command: &str, text: impl Into<Text>) -> TerminalObservation {
     TerminalObservation {
         content: vec![Content::text(text)],
@@ -137,14 +139,14 @@ pub(super) fn said(command: &str, text: impl Into<Text>) -> TerminalObservation 
     }
 }
 
-/// The answer, with where long outputs are kept; one that says nothing has nothing to keep.
+/// Adds the folder in which long outputs are kept to the answer, unless the answer has no text.
 pub(super) fn with_folder(mut answer: TerminalObservation, folder: Option<&Path>) -> TerminalObservation {
-    let speaks = answer.content.iter().filter_map(Content::as_text).any(|text| !text.is_empty());
-    answer.full_output_save_dir = folder.filter(|_| speaks).and_then(Path::to_str).map(Text::from);
+    let has_text = answer.content.iter().filter_map(Content::as_text).any(|text| !text.is_empty());
+    answer.full_output_save_dir = folder.filter(|_| has_text).and_then(Path::to_str).map(Text::from);
     answer
 }
 
-/// What is said of a command that is a list or dictionary of Python or JSON; `None` where it is none.
+/// Returns a hint if the command is a list or dictionary of Python or JSON. `None` for any other command.
 pub(super) fn literal_hint(command: &str) -> Option<String> {
     let text = command.trim_start_matches(super::is_space);
     let mut characters = text.chars();

@@ -1,35 +1,35 @@
-//! What a program wrote to its terminal, as text.
+//! Converts the output of a program to its terminal into text.
 //!
-//! Kept: characters, line ends, tabs and colours. Dropped: what moves a cursor, asks the terminal something or sets
-//! its title, and every other control character; bytes that are no UTF-8 become U+FFFD. A carriage return
-//! begins the line anew, so that of a progress bar its last state is left.
+//! It keeps characters, line ends, tabs and colours. It drops sequences that move the cursor, query the terminal or set
+//! its title, and all other control characters. Bytes that are no UTF-8 become U+FFFD. After a carriage return the next
+//! characters replace the line, so that only the last state of a progress bar remains.
 
-/// How long a line is held open, in bytes, so that it can be begun anew.
+/// The limit of an unfinished line that is kept, in bytes. A kept line can still be replaced.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// How long an escape sequence may be, in bytes; a longer one is none.
+/// The limit of an escape sequence, in bytes. A longer one is not treated as an escape sequence.
 const ESCAPE_BYTES_MAX: usize = 4096;
 
 const ESCAPE: u8 = 0x1b;
 const BELL: u8 = 0x07;
 
-/// What the control characters beyond ASCII (U+0080 to U+009F) begin with in UTF-8; `\u{9b}` does what `ESC [` does.
+/// The first byte in UTF-8 of the control characters U+0080 to U+009F. For example, `\u{9b}` has the effect of `ESC [`.
 const C1: u8 = 0xc2;
 
-/// Turns bytes into text, piece by piece.
+/// Converts bytes into text, piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
-    /// The line that is not ended yet.
+    /// The unfinished line.
     line: String,
-    /// Whether what comes next stands in the place of the line.
-    anew: bool,
-    /// The beginning of a character.
+    /// Whether the next characters replace the line.
+    replaces: bool,
+    /// The first bytes of an unfinished character.
     part: Vec<u8>,
     escape: Option<Vec<u8>>,
 }
 
 impl Cleaner {
-    /// Takes bytes; whole lines are added to `out`.
+    /// Converts bytes. Finished lines are added to `out`.
     pub fn feed(&mut self, bytes: &[u8], out: &mut String) {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
@@ -60,21 +60,21 @@ impl Cleaner {
         }
     }
 
-    /// Adds the line that is not ended; whatever comes next begins a new one.
+    /// Adds the unfinished line to `out`. The next characters begin a new line.
     pub fn flush(&mut self, out: &mut String) {
         self.broken_character();
         out.push_str(&self.line);
         self.line.clear();
-        self.anew = false;
+        self.replaces = false;
     }
 
-    /// Whether nothing of what came before matters for what comes.
+    /// Returns whether earlier bytes have no effect on the next ones.
     fn is_fresh(&self) -> bool {
-        self.line.is_empty() && !self.anew && self.part.is_empty() && self.escape.is_none()
+        self.line.is_empty() && !self.replaces && self.part.is_empty() && self.escape.is_none()
     }
 
     fn characters(&mut self, bytes: &[u8]) {
-        if std::mem::take(&mut self.anew) {
+        if std::mem::take(&mut self.replaces) {
             self.line.clear();
         }
         let joined;
@@ -96,7 +96,7 @@ impl Cleaner {
         }
     }
 
-    /// What was to become a character will not.
+    /// Replaces an unfinished character by U+FFFD.
     fn broken_character(&mut self) {
         if !std::mem::take(&mut self.part).is_empty() {
             self.line.push(char::REPLACEMENT_CHARACTER);
@@ -110,18 +110,18 @@ impl Cleaner {
                 out.push_str(&self.line);
                 out.push('\n');
                 self.line.clear();
-                self.anew = false;
+                self.replaces = false;
             }
             b'\t' => self.characters(b"\t"),
-            b'\r' => self.anew = true,
-            // Not into a colour.
+            b'\r' => self.replaces = true,
+            // A backspace removes a character, but no part of a colour sequence.
             0x08 if !self.line.ends_with('m') || !self.line.contains('\u{1b}') => drop(self.line.pop()),
             ESCAPE => self.escape = Some(Vec::new()),
             _ => {}
         }
     }
 
-    /// Takes the next byte of an escape sequence and answers what is left.
+    /// Takes the next byte of an escape sequence. Returns the remaining bytes.
     fn escape<'b>(&mut self, byte: u8, rest: &'b [u8]) -> &'b [u8] {
         let Some(mut escape) = self.escape.take() else { return rest };
         let of_text = matches!(escape.first(), Some(b']' | b'P' | b'X' | b'^' | b'_'));
@@ -132,14 +132,14 @@ impl Cleaner {
             Some(_) => (0x30..=0x7e).contains(&byte),
         };
         if byte == b'\n' || (byte < 0x20 && !of_text) || escape.len() > ESCAPE_BYTES_MAX {
-            // Not an escape sequence after all; what was read of it shows nothing.
+            // It is not an escape sequence. The bytes read so far are dropped.
             return rest;
         }
         escape.push(byte);
         if !ends {
             self.escape = Some(escape);
         } else if byte == b'm' && is_colour(&escape) {
-            if std::mem::take(&mut self.anew) {
+            if std::mem::take(&mut self.replaces) {
                 self.line.clear();
             }
             self.line.push('\u{1b}');
@@ -149,12 +149,12 @@ impl Cleaner {
     }
 }
 
-/// Whether an escape sequence, from behind its first byte, sets a colour and nothing else.
+/// Returns whether an escape sequence, without its first byte, only sets a colour.
 fn is_colour(escape: &[u8]) -> bool {
     matches!(escape, [b'[', numbers @ .., b'm'] if numbers.iter().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':')))
 }
 
-/// How many bytes at the beginning are whole lines in which nothing has to be changed but their ends.
+/// Returns the length of the whole lines at the beginning in which only the line ends have to be changed.
 fn plain_lines(bytes: &[u8]) -> usize {
     let mut end = 0;
     for (at, &byte) in bytes.iter().enumerate() {
@@ -170,7 +170,7 @@ fn plain_lines(bytes: &[u8]) -> usize {
     end
 }
 
-/// Adds a text without those of its characters that control a terminal though they are none of ASCII's.
+/// Adds a text without the control characters U+0080 to U+009F.
 fn push_shown(line: &mut String, text: &str) {
     if text.as_bytes().contains(&C1) {
         line.extend(text.chars().filter(|character| !('\u{80}'..='\u{9f}').contains(character)));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_colours_stay_and_the_rest_goes() {
+    fn text_and_colours_are_kept_and_the_rest_is_dropped() {
         for (bytes, text) in [
             (&b"a\r\nb\tc\r\n"[..], "a\nb\tc\n"),
             (b"10%\r 50%\r100%\r\ndone", "100%\ndone"),
@@ -217,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_beyond_ascii_go_too() {
+    fn control_characters_beyond_ascii_are_dropped() {
         assert_eq!(cleaned(&["a\u{9b}2Jb\u{85}\n\u{a0}\u{80}é\u{9f}".as_bytes()]), "a2Jb\n\u{a0}é");
         assert_eq!(cleaned(&[b"whole line\xc2\x9d\n", b"x\xc2", b"\x90y"]), "whole line\nxy");
     }
 
     #[test]
-    fn a_line_without_an_end_is_bounded() {
+    fn an_endless_line_is_bounded() {
         let mut cleaner = Cleaner::default();
         let mut out = String::new();
         for _ in 0..100 {

@@ -1,12 +1,12 @@
-//! Where one command of a bash text ends and the next begins.
+//! Splits a bash text into its commands.
 //!
-//! No parser: a scan that knows quotes, expansions, here-documents and the words that open and close a compound
-//! command. What it does not understand counts as one command, as the reference has it.
+//! This is not a parser, but a scan that knows quotes, expansions, here-documents and the words that open and close a
+//! compound command. A text that it does not understand is one command, as in the reference.
 
-/// The commands of a text: those that a line end separates. What `;`, `&&`, `||`, `|` and `&` join stays together,
-/// and so does what follows a here-document.
+/// Splits a text at the line ends between commands. Commands that `;`, `&&`, `||`, `|` or `&` join stay together, and a
+/// here-document stays together with the command after it.
 ///
-/// A text that is not finished, or that makes no sense to the scan, is one command.
+/// A text that is not finished, or that the scan does not understand, is one command.
 pub(super) fn split(text: &str) -> Vec<&str> {
     let mut scan = Scan { text: text.as_bytes(), at: 0, open: Vec::new(), starts: Vec::new(), begins: true };
     match scan.run() {
@@ -18,7 +18,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
     }
 }
 
-/// A compound command that is open.
+/// A compound command that is not closed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Open {
     If,
@@ -33,18 +33,18 @@ struct Scan<'t> {
     text: &'t [u8],
     at: usize,
     open: Vec<Open>,
-    /// Where the commands begin.
+    /// The positions at which commands begin.
     starts: Vec<usize>,
     /// Whether the next word begins a command of its own.
     begins: bool,
 }
 
 impl<'t> Scan<'t> {
-    /// Passes over the whole text. `None` where it is not finished or makes no sense.
+    /// Scans the whole text. `None` if it is not finished or not understood.
     fn run(&mut self) -> Option<()> {
-        // Whether the next word may be the name of a command, and so a word that opens or closes something.
+        // Whether the next word may be a command's name, and so may open or close a compound command.
         let mut command = true;
-        // Whether a line end goes on with the same command: after an operator or the head of a function.
+        // Whether the same command continues after a line end: after an operator or the head of a function.
         let mut goes_on = false;
         let mut names_function = false;
         let mut here: Vec<(Vec<u8>, bool)> = Vec::new();
@@ -115,7 +115,7 @@ impl<'t> Scan<'t> {
                     } else if plain && (command || self.open.last() == Some(&Open::Test)) {
                         self.keyword(&word)?
                     } else {
-                        // `for x in a; do`, `case x in`: the words between are no commands.
+                        // `for x in a; do`, `case x in`: the words in between are not commands.
                         false
                     };
                 }
@@ -132,7 +132,7 @@ impl<'t> Scan<'t> {
         self.text.get(self.at + 1).copied()
     }
 
-    /// Notes the beginning of a command.
+    /// Records the beginning of a command, if the next word begins one.
     fn begin_word(&mut self) {
         if std::mem::take(&mut self.begins) {
             self.starts.push(self.at);
@@ -145,7 +145,7 @@ impl<'t> Scan<'t> {
         }
     }
 
-    /// Passes over an operator and answers whether it wants something after it.
+    /// Skips an operator. Returns whether a command must follow it.
     fn operator(&mut self, byte: u8) -> bool {
         let twice = self.next() == Some(byte);
         self.at += 1 + usize::from(twice);
@@ -158,7 +158,7 @@ impl<'t> Scan<'t> {
         true
     }
 
-    /// Passes over a redirection's operator; a here-document answers its delimiter and whether tabs are stripped.
+    /// Skips the operator of a redirection. For a here-document, returns its delimiter and whether tabs are stripped.
     fn redirection(&mut self) -> Option<Option<(Vec<u8>, bool)>> {
         let here = self.text[self.at..].starts_with(b"<<") && !self.text[self.at..].starts_with(b"<<<");
         while self.peek().is_some_and(|byte| matches!(byte, b'<' | b'>' | b'&' | b'|')) {
@@ -179,7 +179,7 @@ impl<'t> Scan<'t> {
         (!delimiter.is_empty()).then_some(Some((delimiter, tabs)))
     }
 
-    /// Passes over a here-document.
+    /// Skips the text of a here-document.
     fn document(&mut self, delimiter: &[u8], tabs: bool) -> Option<()> {
         while self.at < self.text.len() {
             let start = self.at;
@@ -196,7 +196,7 @@ impl<'t> Scan<'t> {
         None
     }
 
-    /// Passes over a word; answers it, and whether nothing in it is quoted or expanded.
+    /// Skips a word. Returns it, and whether it is plain: nothing in it is quoted or expanded.
     fn word(&mut self) -> Option<(Vec<u8>, bool)> {
         let start = self.at;
         let mut plain = true;
@@ -223,7 +223,7 @@ impl<'t> Scan<'t> {
         Some((self.text[start..self.at].to_vec(), plain))
     }
 
-    /// Passes over a quotation or an expansion.
+    /// Skips a quotation or an expansion.
     fn quoted(&mut self) -> Option<()> {
         let byte = self.peek()?;
         self.at += 1;
@@ -266,16 +266,16 @@ impl<'t> Scan<'t> {
         }
     }
 
-    /// Passes over `( .. )` with whatever is in it: a substitution, arithmetic, an array.
+    /// Skips `( .. )` with its content: a substitution, arithmetic or an array.
     fn brackets(&mut self) -> Option<()> {
         self.at += 1;
-        // Within it everything is as it is outside, so that a `)` of a case does not end it.
+        // Only a `)` that is not quoted and closes no inner `(` ends it.
         let inner = balanced(&self.text[self.at..])?;
         self.at += inner + 1;
         Some(())
     }
 
-    /// Passes over `{ .. }` of a parameter expansion.
+    /// Skips `{ .. }` of a parameter expansion.
     fn braces(&mut self) -> Option<()> {
         self.at += 1;
         loop {
@@ -291,7 +291,7 @@ impl<'t> Scan<'t> {
         }
     }
 
-    /// What a word at the place of a command opens or closes; answers whether a command may follow it.
+    /// Opens or closes a compound command, if the word does so. Returns whether a command may follow the word.
     fn keyword(&mut self, word: &[u8]) -> Option<bool> {
         let in_test = self.open.last() == Some(&Open::Test);
         let closes = match word {
@@ -327,7 +327,7 @@ impl<'t> Scan<'t> {
     }
 }
 
-/// How far it is to the `)` that closes what was opened before this text.
+/// Returns the position of the `)` that closes a `(` before this text. `None` if there is none.
 fn balanced(text: &[u8]) -> Option<usize> {
     let mut scan = Scan { text, at: 0, open: Vec::new(), starts: Vec::new(), begins: false };
     let mut depth = 0;
@@ -354,7 +354,7 @@ fn balanced(text: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// What the reference's `split_bash_commands` answered for the same texts.
+    /// The expected commands are from the reference's `split_bash_commands`.
     #[test]
     fn commands_are_split_where_the_reference_splits_them() {
         let cases = include_str!("../../../tests/golden/tools/split.json");
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_is_too_strange() {
+    fn strange_texts_do_not_break_the_scan() {
         for text in
             ["", "\\", "$(", "((", "`", "<<", "<<'", "case", "a=(", "${", "\"$(\"", "[[ ]]\nx", "é\n)"]
         {

@@ -1,8 +1,8 @@
-//! Keys that are typed by name.
+//! Converts the names of keys into the bytes that they send.
 
-/// What a named key or a `C-x` sends; `None` for any other text.
+/// Returns the bytes of a named key or of `C-x`. `None` for any other text.
 ///
-/// Names count in either case. Source: the reference's terminal tool.
+/// Names are not case-sensitive. Source: the reference's terminal tool.
 pub(super) fn key(text: &str) -> Option<Vec<u8>> {
     let name = text.trim().to_ascii_uppercase();
     let bytes: &[u8] = match name.as_str() {
@@ -29,7 +29,7 @@ pub(super) fn key(text: &str) -> Option<Vec<u8>> {
     Some(bytes.to_vec())
 }
 
-/// The letter of a text like `C-c`.
+/// Returns the letter of a text like `C-c`. `None` for any other text.
 pub(super) fn control_letter(text: &str) -> Option<char> {
     let mut letters = text.trim().strip_prefix("C-")?.chars();
     letters.next().filter(|_| letters.next().is_none())

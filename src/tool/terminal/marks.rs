@@ -1,23 +1,23 @@
-//! The marks by which the shell tells that it is at its prompt, found in what comes from the terminal.
+//! Finds the marks of the shell in the bytes from the terminal. They report the state of the shell.
 //!
-//! bash writes them itself: before each prompt the outcome of the last command ([`Piece::Prompt`]), as the prompt
-//! [`Piece::Ready`], [`Piece::More`] where a command is not finished, and [`Piece::Begins`] before it runs one. Each holds a word that nobody
-//! knows beforehand, so that no output is taken for one by chance.
+//! bash writes the marks itself: [`Piece::Prompt`] with the outcome of the last command before each prompt,
+//! [`Piece::Ready`] as the prompt, [`Piece::More`] if a command is not finished, and [`Piece::Begins`] before it runs a
+//! command. Each mark contains a random word, so that no output is mistaken for a mark.
 
-/// Begins and ends a mark.
+/// The byte at the beginning and the end of a mark.
 const EDGE: u8 = 0x1e;
 
-/// Separates the fields of a mark.
+/// The byte between the fields of a mark.
 const FIELD: u8 = 0x1f;
 
-/// The longest mark, in bytes: a folder's name is the largest part of it.
+/// The longest mark, in bytes. The path of the working directory is the longest part of it.
 const MARK_BYTES_MAX: usize = 16 * 1024;
 
-/// What the shell said of a command once it was done.
+/// The state that the shell reports after a command has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Outcome {
     pub exit_code: i64,
-    /// The last process that it began in the background; -1 where there is none.
+    /// The last process that the shell started in the background, or -1 if there is none.
     pub pid: i64,
     pub username: String,
     pub hostname: String,
@@ -25,17 +25,17 @@ pub(super) struct Outcome {
     pub working_dir: String,
 }
 
-/// A piece of what comes from the terminal.
+/// A piece of the bytes from the terminal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'b> {
     Bytes(&'b [u8]),
-    /// A command is done.
+    /// A command has ended.
     Prompt(Outcome),
-    /// The shell reads the next command.
+    /// The shell is ready for the next command.
     Ready,
-    /// The shell wants the rest of a command.
+    /// The shell waits for the rest of a command.
     More,
-    /// A command was read and runs now.
+    /// The shell has read a command and runs it now.
     Begins,
 }
 
@@ -43,20 +43,20 @@ pub(super) enum Piece<'b> {
 #[derive(Debug)]
 pub(super) struct Marks {
     word: String,
-    /// What may be the beginning of a mark.
+    /// Bytes that may be the beginning of a mark.
     held: Vec<u8>,
 }
 
 impl Marks {
-    /// Marks with this word in them.
+    /// Makes a finder of marks that contain this word.
     pub fn new(word: String) -> Self {
         Self { word, held: Vec::new() }
     }
 
-    /// What makes bash write them: a line that is typed into a fresh shell.
+    /// Returns the line that makes bash write the marks. It is typed into a new shell.
     ///
-    /// It is exported, so that a shell within the shell writes them too. The trace of `set -x` is kept out of the
-    /// output, and `set -u` does no harm.
+    /// The setting is exported, so that a shell started in this shell writes marks too. `set -x` adds no trace of it to
+    /// the output, and `set -u` does not break it.
     pub fn set_up(&self) -> String {
         let word = &self.word;
         let command = format!(
@@ -71,7 +71,7 @@ impl Marks {
         )
     }
 
-    /// Takes bytes apart.
+    /// Splits bytes into pieces and gives each piece to `take`.
     pub fn feed(&mut self, bytes: &[u8], mut take: impl FnMut(Piece<'_>)) {
         let joined;
         let mut rest = bytes;
@@ -104,7 +104,7 @@ impl Marks {
         }
     }
 
-    /// What stands at the beginning of the bytes, an edge.
+    /// Returns the mark at the beginning of the bytes. Their first byte is [`EDGE`].
     fn mark(&self, bytes: &[u8]) -> Found {
         let word = self.word.as_bytes();
         let inner = &bytes[1..];
@@ -130,7 +130,7 @@ impl Marks {
 
 enum Found {
     Mark(Piece<'static>, usize),
-    /// The bytes end too early to say.
+    /// The bytes end before this can be decided.
     Maybe,
     Nothing,
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_found_however_the_bytes_come() {
+    fn marks_are_found_even_if_they_are_split() {
         let text = b"out\x1e\x1ew0r\x1ew0rd\x1f130\x1f77\x1fme\x1fhost\x1f/bin/py\x1f/a b\x1e\x1ew0rd+\x1ex\x1ew0rd>\x1e\x1ew0rd?";
         let whole = pieces(&[text]);
         assert_eq!(whole.0, b"out\x1e\x1ew0rx\x1ew0rd?");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_no_mark() {
+    fn a_mark_without_an_end_is_output() {
         let mut chunks = vec![&b"\x1ew0rd\x1f"[..]];
         let much = [b'x'; 4096];
         chunks.extend([&much[..]; 6]);

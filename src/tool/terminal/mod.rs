@@ -1,9 +1,10 @@
-//! Running commands in a shell that stays: its variables, its folder and what runs in it are there at the next call.
+//! Runs commands in a shell that stays open. Its variables, its working directory and its running programs are kept
+//! for the next call.
 //!
-//! The shell is bash on a pseudo-terminal, begun with the first command. What the model is told is in the reference's
-//! words; where its two backends differ (one shows bash's own control sequences and the echo of here-documents, one
-//! runs every call in another shell), this is the one shell with clean output. Invariants: no output is ever larger
-//! in memory than 30,000 characters from each end, none is in a file beyond 128 MiB, and a call ends in time
+//! The shell is bash on a pseudo-terminal. It starts with the first command. The texts for the model are those of the
+//! reference. The reference has two backends: one shows bash's own control sequences and the echo of here-documents,
+//! the other runs every call in another shell. Annals has one shell with clean output. Invariants: memory holds at
+//! most 30,000 characters from each end of an output, a file holds at most 128 MiB of it, and a call ends in time
 //! whatever the program does.
 
 mod answer;
@@ -31,13 +32,13 @@ use crate::event::json::Raw;
 use crate::event::{Action, Observation, ToolDefinition};
 use crate::llm::{Boxed, ToolSchema};
 
-/// The folder, within the conversation's own, in which long outputs are kept.
+/// The subfolder of the conversation's folder in which long outputs are kept.
 const FOLDER: &str = "observations";
 
-/// How long a command may be silent before the model is asked what to do.
+/// The time that a command may be silent before the model is asked what to do.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// How much a command may print before the model is asked what to do, in bytes.
+/// The number of bytes that a command may print before the model is asked what to do.
 const OUTPUT_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
 const DESCRIPTION: &str = "Runs a command in a bash session that stays open.\n\n\
@@ -104,23 +105,23 @@ pub struct Terminal {
     session: Mutex<Session>,
 }
 
-/// How a terminal is made.
+/// The settings of a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalSetting {
-    /// The folder that the shell begins in.
+    /// The folder in which the shell starts.
     pub working_dir: PathBuf,
     /// The shell: bash 4.4 or later.
     pub shell: PathBuf,
-    /// Variables beside those of the program.
+    /// Environment variables in addition to those of Annals.
     pub env: Vec<(String, String)>,
-    /// How long a command may be silent before the model is asked what to do.
+    /// The time that a command may be silent before the model is asked what to do.
     pub quiet_after: Duration,
-    /// How much a command may print before the model is asked, in bytes. Until then it waits.
+    /// The number of bytes that a command may print before the model is asked. The command then waits.
     pub output_bytes_max: u64,
 }
 
 impl TerminalSetting {
-    /// bash in this folder, asking after 30 seconds or 128 MiB.
+    /// Returns the settings of a bash in this folder. The model is asked after 30 silent seconds or 128 MiB of output.
     #[must_use]
     pub fn new(working_dir: impl Into<PathBuf>) -> Self {
         Self {
@@ -132,11 +133,11 @@ impl TerminalSetting {
         }
     }
 
-    /// Reads the parameters that the reference's tool takes: `no_change_timeout_seconds`, `shell_path`, `env`.
-    /// `terminal_type` and `username` are taken and mean nothing here.
+    /// Reads the parameters of the reference's tool: `no_change_timeout_seconds`, `shell_path`, `env`.
+    /// `terminal_type` and `username` are accepted and have no effect.
     ///
     /// # Errors
-    /// [`RegistryError::Params`] for any other, and for a value of another type.
+    /// [`RegistryError::Params`] if there is another parameter, or if a value is invalid.
     pub fn read(spec: &Spec, making: &Making) -> Result<Self, RegistryError> {
         let mut setting = Self::new(&making.working_dir);
         for (key, value) in spec.params.raw().members().filter(|(_, value)| !value.is_null()) {
@@ -146,7 +147,7 @@ impl TerminalSetting {
                 "terminal_type" | "username" => {}
                 "no_change_timeout_seconds" => {
                     let seconds = value.as_i64().and_then(|seconds| u64::try_from(seconds).ok());
-                    // The reference takes 0 for its default.
+                    // In the reference, 0 means the default.
                     if let Some(seconds) = Some(seconds.ok_or_else(wrong)?).filter(|seconds| *seconds > 0) {
                         setting.quiet_after = Duration::from_secs(seconds);
                     }
@@ -167,7 +168,7 @@ impl TerminalSetting {
 }
 
 impl Terminal {
-    /// A terminal whose shell begins with the first command.
+    /// Makes a terminal. Its shell starts with the first command.
     #[must_use]
     pub fn new(setting: TerminalSetting) -> Self {
         let TerminalSetting { working_dir, shell, env, quiet_after, output_bytes_max } = setting;
@@ -232,7 +233,7 @@ impl Tool for Terminal {
     }
 }
 
-/// What Python's `strip` takes away.
+/// Returns whether Python's `strip` removes the character.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }

@@ -1,6 +1,6 @@
-//! What a command printed since the model last saw it: bounded in memory, whole in a file.
+//! Keeps the output that a command printed since the model last saw it: both ends in memory, the whole in a file.
 //!
-//! Text is masked as it comes, so that neither the file nor a cut through a secret shows any of it.
+//! Secrets are masked as the text arrives, so that neither the file nor a clipped text shows any part of a secret.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -12,15 +12,15 @@ use sha2::{Digest, Sha256};
 use crate::message::{clip, clip_saved};
 use crate::secret::{Mask, StreamMask};
 
-/// How many characters are kept from the beginning. A shorter text is kept whole.
+/// The number of characters that are kept from the beginning. A shorter text is kept whole.
 pub(super) const HEAD_CHARACTERS: usize = 30_000;
 
-/// How many characters are kept from the end of a longer one.
+/// The number of characters that are kept from the end of a longer text.
 const TAIL_CHARACTERS: usize = 16_000;
 
-/// The output since it was last taken.
+/// The output since the last [`Output::take`].
 pub(super) struct Output {
-    /// How many bytes are taken in before somebody has to look; a program that prints more waits.
+    /// The number of bytes that are accepted until the output is taken. A program that prints more has to wait.
     bytes_max: u64,
     mask: Option<Mask>,
     stream: Option<StreamMask>,
@@ -35,7 +35,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Nothing yet, and so many bytes at most.
+    /// Makes an empty output that accepts `bytes_max` bytes.
     pub fn new(bytes_max: u64) -> Self {
         Self {
             bytes_max,
@@ -52,15 +52,14 @@ impl Output {
         }
     }
 
-    /// What is masked, and in which folder a long output is kept whole. Without a mask that can work piece by
-    /// piece nothing is kept in a file.
+    /// Sets the mask, and the folder in which a long output is kept whole. Without a mask, no file is written.
     pub fn direct(&mut self, mask: Option<Mask>, folder: Option<PathBuf>) {
         self.folder = folder.filter(|_| mask.is_some());
         self.stream = mask.as_ref().map(Mask::stream);
         self.mask = mask;
     }
 
-    /// Whether no more should be taken in before somebody looks.
+    /// Returns whether no more should be added until the output is taken.
     pub fn is_full(&self) -> bool {
         self.bytes >= self.bytes_max
     }
@@ -93,7 +92,7 @@ impl Output {
         if self.spill.is_none()
             && let Some(folder) = &self.folder
         {
-            // Where no file can be made, the middle of the output is lost and the model is told no file.
+            // If no file can be made, the middle of the output is lost and the model gets no file name.
             self.spill = Spill::begin(folder, &self.head).ok();
         }
         if self.spill.as_mut().is_some_and(|spill| spill.write(rest).is_err()) {
@@ -127,7 +126,7 @@ impl Output {
         self.direct(mask, folder);
     }
 
-    /// The output in at most `characters_max`, with its middle left out where it is longer; it begins anew.
+    /// Returns the output and clears it. If it is longer than `characters_max` characters, its middle is left out.
     pub fn take(&mut self, characters_max: usize) -> String {
         if let Some(stream) = self.stream.take() {
             let rest = stream.finish();
@@ -136,13 +135,13 @@ impl Output {
         let whole = self.characters == self.head_characters as u64;
         let mut text = std::mem::take(&mut self.head);
         if !whole {
-            // Between the two something is missing unless they touch; in both cases it is longer than what is
-            // shown, and the cut goes through it.
+            // Text between head and tail may be missing. This does no harm: the text is longer than what is shown, and
+            // the clipping removes its middle.
             text.extend(self.tail.drain(..));
         }
         let mut length = text.trim_end_matches(super::is_space).len();
         if !whole && text[length..].chars().count() > TAIL_CHARACTERS / 64 {
-            // So much white space is a part of the output; without it the end would not be the end.
+            // This much white space counts as output. Without it, the shown end would not be the real end.
             length = text.len();
         }
         let spill = self.spill.take();
@@ -163,12 +162,12 @@ impl Output {
     }
 }
 
-/// Where the character of that number begins.
+/// Returns the byte offset of the character with this number.
 fn at_character(text: &str, number: usize) -> usize {
     text.char_indices().nth(number).map_or(text.len(), |(at, _)| at)
 }
 
-/// A file that the whole of an output goes to.
+/// A file with the whole output.
 struct Spill {
     folder: PathBuf,
     path: PathBuf,
@@ -192,11 +191,11 @@ impl Spill {
     }
 
     fn remove(self) {
-        // A file that cannot be removed stays where nobody is told of it.
+        // If the file cannot be removed, it stays. No text refers to it.
         drop(fs::remove_file(&self.path));
     }
 
-    /// Gives the file its name, which follows from what it holds; `None` where that fails.
+    /// Gives the file its final name, which contains a digest of its content. `None` if that fails.
     fn end(self) -> Option<PathBuf> {
         let digest: String =
             self.digest.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
@@ -219,14 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_one_keeps_both_ends_and_is_whole_in_a_file() {
+    fn a_long_output_keeps_both_ends_and_is_whole_in_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let mut output = Output::new(1 << 20);
         output.direct(Some(Mask::new(["hunter2"])), Some(folder.path().join("observations")));
         let mut whole = String::new();
         for number in 0..20_000 {
             let line = format!("line {number} ü hunter2\n");
-            // The secret is cut by the pieces.
+            // The secret is split between two pieces.
             output.push(&line[..line.len() - 4]);
             output.push(&line[line.len() - 4..]);
             whole.push_str(&line.replace("hunter2", "<secret-hidden>"));
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_only_too_long_for_its_place_is_kept_too() {
+    fn an_output_that_is_only_too_long_to_be_shown_is_kept_too() {
         let folder = tempfile::tempdir().unwrap();
         let mut output = Output::new(1 << 20);
         output.direct(Some(Mask::default()), Some(folder.path().to_owned()));
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_a_folder_that_cannot_be_is_done_without() {
+    fn memory_is_bounded_even_if_the_folder_cannot_be_made() {
         let mut output = Output::new(1 << 20);
         output.direct(Some(Mask::default()), Some(PathBuf::from("/dev/null/no")));
         for _ in 0..3000 {

@@ -1,4 +1,4 @@
-//! A shell session: commands that run to their end, wait for input or take their time.
+//! A shell session. Its commands may end, wait for input or keep running.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,31 +12,31 @@ use super::shell::{Setting, Shell};
 use crate::event::tool::{TerminalAction, TerminalObservation};
 use crate::tool::{Context, ToolError};
 
-/// The longest that a call can ask to wait.
+/// The longest timeout that a call can ask for.
 const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// How long after a prompt the shell may take until it reads.
-const READS: Duration = Duration::from_millis(600);
+/// The time after which a shell at its prompt is checked again. By then it counts as ready.
+const READY_CHECK: Duration = Duration::from_millis(600);
 
-/// How long the shell may take to take over a secret.
-const EXPORT: Duration = Duration::from_secs(10);
+/// The time that the shell has to export the secrets.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A shell, begun with the first command.
+/// A shell that starts with the first command.
 pub(super) struct Session {
     setting: Setting,
-    /// How long a command may be silent before the model is asked.
+    /// The time that a command may be silent before the model is asked.
     quiet_after: Duration,
     shell: Option<Shell>,
     running: Option<Running>,
 }
 
-/// A command that was sent and is not known to be done.
+/// A command that was sent and whose end is not reported to the model yet.
 #[derive(Debug, Clone, Copy)]
 struct Running {
-    /// How many commands were done before it.
+    /// The number of commands that had ended before this one.
     prompts: u64,
-    /// Whether the model has seen output of it.
-    told: bool,
+    /// Whether the model has already got an answer about this command.
+    was_shown: bool,
 }
 
 impl Session {
@@ -44,7 +44,7 @@ impl Session {
         Self { setting, quiet_after, shell: None, running: None }
     }
 
-    /// Carries the action out.
+    /// Carries out the action.
     pub async fn execute(
         &mut self,
         action: &TerminalAction,
@@ -61,9 +61,9 @@ impl Session {
         }
         let ran = self.run(command, false, action.timeout, context).await?;
         let text: String = ran.content.iter().filter_map(crate::event::message::Content::as_text).collect();
-        let told =
+        let reset =
             answer::said(&format!("[RESET] {}", action.command), format!("{}\n\n{text}", answer::RESET));
-        Ok(TerminalObservation { content: told.content, command: told.command, ..ran })
+        Ok(TerminalObservation { content: reset.content, command: reset.command, ..ran })
     }
 
     /// Ends the shell and what runs in it.
@@ -121,14 +121,14 @@ impl Session {
         Ok(self.answer(command, is_input, &end))
     }
 
-    /// Whether a command runs. One that has ended since it was last looked at does not.
+    /// Returns whether a command still runs. False if it has ended since the last answer.
     fn is_busy(&self) -> bool {
         let (Some(running), Some(shell)) = (self.running, &self.shell) else { return false };
         let screen = shell.screen();
         screen.exit.is_none() && !(screen.prompts > running.prompts && screen.reads())
     }
 
-    /// Says what is masked, and where a long output is kept.
+    /// Sets the mask of the output and the folder for long outputs.
     fn direct_output(&self, context: &Context) {
         if let Some(shell) = &self.shell {
             let folder: Option<PathBuf> = context.keep_dir.as_ref().map(|folder| folder.join(super::FOLDER));
@@ -153,14 +153,14 @@ impl Session {
                 export(shell, command, context).await?;
             }
             let prompts = shell.screen().prompts;
-            let running = *self.running.get_or_insert(Running { prompts, told: false });
+            let running = *self.running.get_or_insert(Running { prompts, was_shown: false });
             if !command.is_empty() {
                 let sent = match key(command).filter(|_| is_input || control_letter(command).is_some()) {
                     Some(bytes) => shell.type_in(&bytes).await,
                     None if is_input => shell.type_in(typed(command).as_bytes()).await,
                     None => shell.command(command).await,
                 };
-                // A shell that is gone takes nothing; that it is gone is found out below.
+                // An error means that the shell has ended. `until_end` detects that.
                 drop(sent);
             }
             Ok(until_end(shell, running, start, timeout, quiet_after).await)
@@ -173,9 +173,9 @@ impl Session {
         if let Some(outcome) = outcome {
             return outcome;
         }
-        let back = shell.stop_program().await;
-        if back {
-            // What the broken-off command printed belongs to no other.
+        let is_at_prompt = shell.stop_program().await;
+        if is_at_prompt {
+            // The output of the stopped command must not be shown as output of the next one.
             shell.discard_output();
             self.running = None;
         } else {
@@ -184,10 +184,10 @@ impl Session {
         Err(ToolError::Cancelled)
     }
 
-    /// The answer to the command that has come to this end.
+    /// Returns the answer to the command after the call ended in this way.
     fn answer(&mut self, command: &str, is_input: bool, end: &End) -> TerminalObservation {
-        let told_before = self.running.is_some_and(|running| running.told);
-        let metadata = answer::metadata(command, end, told_before, self.setting.output_bytes_max);
+        let was_shown = self.running.is_some_and(|running| running.was_shown);
+        let metadata = answer::metadata(command, end, was_shown, self.setting.output_bytes_max);
         let text = self.shell.as_ref().map(|shell| shell.take_output(answer::room(&metadata)));
         let text = text.unwrap_or_default();
         let text = if is_input { without_echo(text, command) } else { text };
@@ -199,7 +199,7 @@ impl Session {
             }
             _ => {
                 if let Some(running) = &mut self.running {
-                    running.told = true;
+                    running.was_shown = true;
                 }
             }
         }
@@ -207,7 +207,7 @@ impl Session {
     }
 }
 
-/// Gives the shell the secrets that the command names.
+/// Exports the secrets that the command names to the shell.
 async fn export(shell: &mut Shell, command: &str, context: &Context) -> Result<(), ToolError> {
     let values = context.secrets.for_command(command).await;
     let exports: Vec<String> = values
@@ -219,13 +219,13 @@ async fn export(shell: &mut Shell, command: &str, context: &Context) -> Result<(
         return Ok(());
     }
     let prompts = shell.screen().prompts;
-    let told = |what: &str| ToolError::Failed(format!("the shell did not take over the secrets: {what}"));
-    shell.command(&exports.join(" && ")).await.map_err(|error| told(&error.to_string()))?;
+    let failed = |why: &str| ToolError::Failed(format!("the shell did not take over the secrets: {why}"));
+    shell.command(&exports.join(" && ")).await.map_err(|error| failed(&error.to_string()))?;
     let done = shell.until(|screen| screen.exit.is_some() || (screen.prompts > prompts && screen.reads()));
-    tokio::time::timeout(EXPORT, done).await.map_err(|_| told("it took too long"))
+    tokio::time::timeout(EXPORT_TIMEOUT, done).await.map_err(|_| failed("it took too long"))
 }
 
-/// Waits for the command to come to an end, of whatever kind.
+/// Waits until the call has to end, and returns the reason.
 async fn until_end(
     shell: &Shell,
     running: Running,
@@ -257,7 +257,7 @@ async fn until_end(
             let now = Instant::now();
             let last = screen.changed_at.max(start);
             match limit {
-                _ if done => now + READS,
+                _ if done => now + READY_CHECK,
                 Some(limit) if now >= start + limit => {
                     let seconds = crate::tool::arguments::float(timeout.unwrap_or_default());
                     return End::TimedOut { seconds };
@@ -274,32 +274,32 @@ async fn until_end(
     }
 }
 
-/// A line as it is typed.
+/// Returns the text as it is typed: with a line end, unless it is a control key.
 fn typed(text: &str) -> String {
     let end = if control_letter(text).is_some() { "" } else { "\n" };
     format!("{}{end}", text.replace("\r\n", "\n").replace('\r', "\n"))
 }
 
-/// The output without the echo of what was typed.
+/// Returns the output without the echo of the typed text.
 fn without_echo(text: String, typed: &str) -> String {
     if typed.is_empty() {
         return text;
     }
     match text.trim_start_matches(super::is_space).strip_prefix(typed) {
-        // The echo of a line is a line of its own.
+        // It is an echo only if it is a whole line.
         Some(rest) if rest.is_empty() || rest.starts_with('\n') => rest.trim_start_matches('\n').to_owned(),
         _ => text,
     }
 }
 
-/// Whether a variable can have that name.
+/// Returns whether a variable can have this name.
 fn is_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The value in `$'..'`.
+/// Returns the value quoted for the shell, as `$'..'`.
 fn quoted(value: &str) -> String {
     let mut out = "$'".to_owned();
     for character in value.chars() {
@@ -308,7 +308,7 @@ fn quoted(value: &str) -> String {
                 out.push('\\');
                 out.push(character);
             }
-            // A NUL ends a variable.
+            // A variable cannot contain NUL.
             '\0' => {}
             _ if character.is_ascii_control() => out.push_str(&format!("\\{:03o}", u32::from(character))),
             _ => out.push(character),

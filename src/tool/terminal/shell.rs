@@ -1,7 +1,7 @@
-//! A bash on a terminal of its own, and the task that reads what comes from it.
+//! A bash on its own pseudo-terminal, and the task that reads its output.
 //!
-//! No thread belongs to it: a task of the runtime reads, takes the marks out and keeps the output. Where nobody has
-//! looked at a very long output it stops reading, and the program that prints waits.
+//! No thread is needed: a task of the runtime reads the bytes, removes the marks and keeps the output. While a very
+//! long output is not taken, the task stops reading, and the program that prints has to wait.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,44 +20,44 @@ use super::marks::{Marks, Outcome, Piece};
 use super::output::Output;
 use crate::secret::environment;
 
-/// The size of the terminal. Wide, so that few programs wrap their lines.
+/// The size of the terminal. It is wide, so that few programs wrap their lines.
 const ROWS: u16 = 200;
 const COLUMNS: u16 = 256;
 
-/// How far the shell and its commands stand back for others.
+/// The nice value of the shell and its commands. Other processes go first.
 const NICE: i32 = 10;
 
-/// How long a fresh shell may take until it is ready.
-const START: Duration = Duration::from_secs(15);
+/// The time that a new shell has to become ready.
+const START_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a shell may take to end, and to tell its jobs, before it is killed.
-const END: Duration = Duration::from_secs(3);
+/// The time that a shell has to end and to notify its jobs. After it, the shell is killed.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long the shell may take to be back at its prompt once the program in front of it was killed. Only a busy
-/// machine needs it all.
-const BACK: Duration = Duration::from_secs(10);
+/// The time that the shell has to return to its prompt after the foreground program was killed. Only a busy machine
+/// needs all of it.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a program may take no input before it is stopped in another way.
-const TYPE: Duration = Duration::from_millis(500);
+/// The time that typing Ctrl-C may take. A program that reads no input can block it.
+const TYPE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long after a prompt the shell may take to read again.
-const READY: Duration = Duration::from_millis(500);
+/// The time after a prompt from which the shell counts as ready, even if it has not reported that it reads.
+const READY_AFTER: Duration = Duration::from_millis(500);
 
-/// How much of what the shell echoes is looked at.
+/// The number of bytes of an echo that are kept.
 const ECHO_BYTES_MAX: usize = 64 * 1024;
 
-/// What bash writes when it has read a command: the end of its echo.
+/// The sequence that bash writes after it has read a command. The echo ends with it.
 const ECHO_END: &[u8] = b"\x1b[?2004l";
 
-/// How a shell is begun.
+/// The settings of a shell.
 #[derive(Debug, Clone)]
 pub(super) struct Setting {
     pub working_dir: PathBuf,
-    /// bash; found by its name where that is not a path.
+    /// bash: a path, or a name that is searched in `PATH`.
     pub program: PathBuf,
-    /// More variables.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// How much a command may print before somebody has to look, in bytes.
+    /// The number of bytes that a command may print before its output has to be taken.
     pub output_bytes_max: u64,
 }
 
@@ -65,64 +65,65 @@ pub(super) struct Setting {
 pub(super) struct Shell {
     input: OwnedWritePty,
     terminal: std::os::fd::OwnedFd,
-    /// The shell itself, which leads its session and a group of its own.
+    /// The process id of the shell. It leads its session and its own process group.
     leader: Option<Pid>,
     shared: Arc<Shared>,
-    /// Ends the shell and the task that reads.
+    /// Ends the shell and the reading task.
     close: CancellationToken,
     ended: CancellationToken,
 }
 
-/// What the reading task and the caller share.
+/// The state that the reading task and the caller share.
 struct Shared {
     screen: Mutex<Screen>,
     changed: Notify,
-    /// The output was taken: there is room again.
+    /// Notified when the output was taken and there is space again.
     taken: Notify,
 }
 
-/// What has come from the terminal.
+/// The output of the terminal and the state of the shell.
 pub(super) struct Screen {
     pub output: Output,
     cleaner: Cleaner,
     phase: Phase,
-    /// When something last came.
+    /// The time of the last output.
     pub changed_at: Instant,
-    /// How many commands are done.
+    /// The number of commands that have ended.
     pub prompts: u64,
-    /// What the shell said of the last one, and when.
+    /// The outcome of the last command.
     pub outcome: Outcome,
+    /// The time of the last prompt.
     prompt_at: Instant,
-    /// The shell waits for the rest of a command.
+    /// Whether the shell waits for the rest of a command.
     pub wants_more: bool,
-    /// The shell is gone; its exit code.
+    /// The exit code of the shell. `None` while it runs.
     pub exit: Option<i64>,
 }
 
-/// What the shell is doing.
+/// The current activity of the shell.
 #[derive(Debug)]
 enum Phase {
-    /// It comes up; nobody wants to see that.
+    /// The shell starts. Its output is dropped.
     Starting,
-    /// It is at its prompt; `true`: it reads.
+    /// The shell is at its prompt. `reads` is whether it has reported that it reads.
     Prompt { reads: bool },
-    /// It was sent a command, which it repeats: what came of that so far, and what it repeats.
+    /// The shell echoes the command `sent`. `echo` is the echo so far.
     Echoing { echo: Vec<u8>, sent: String },
     /// A command runs.
     Running,
 }
 
 impl Shell {
-    /// Begins a shell and waits until it reads.
+    /// Starts a shell and waits until it is ready for commands.
     pub async fn start(setting: &Setting) -> Result<Self, String> {
-        let told = |error: &dyn std::fmt::Display| format!("the shell cannot be started: {error}");
-        let (pty, pts) = pty_process::open().map_err(|error| told(&error))?;
-        pty.resize(Size::new(ROWS, COLUMNS)).map_err(|error| told(&error))?;
-        let terminal = std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().map_err(|error| told(&error))?;
-        let child = command(setting).spawn(pts).map_err(|error| told(&error))?;
+        let failed = |error: &dyn std::fmt::Display| format!("the shell cannot be started: {error}");
+        let (pty, pts) = pty_process::open().map_err(|error| failed(&error))?;
+        pty.resize(Size::new(ROWS, COLUMNS)).map_err(|error| failed(&error))?;
+        let terminal = std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().map_err(|error| failed(&error))?;
+        let child = command(setting).spawn(pts).map_err(|error| failed(&error))?;
         let leader = pid(&child);
         if let Some(pid) = leader {
-            // So that commands cannot starve the program; where it is not allowed they run like it.
+            // Commands must not starve this process. If the system refuses, they run with the same priority.
             let _ = rustix::process::setpriority_process(Some(pid), NICE);
         }
         let (from_shell, input) = pty.into_split();
@@ -137,50 +138,51 @@ impl Shell {
         let reader = Reader { from_shell, child, marks, shared: Arc::clone(&shared) };
         tokio::spawn(reader.run(close.clone(), ended.clone()));
         let mut shell = Self { input, terminal, leader, shared, close, ended };
-        shell.write(set_up.as_bytes()).await.map_err(|error| told(&error))?;
-        let ready = timeout(START, shell.until(|screen| screen.reads() || screen.exit.is_some())).await;
+        shell.write(set_up.as_bytes()).await.map_err(|error| failed(&error))?;
+        let ready =
+            timeout(START_TIMEOUT, shell.until(|screen| screen.reads() || screen.exit.is_some())).await;
         match ready {
             Ok(()) if shell.screen().exit.is_none() => Ok(shell),
-            Ok(()) => Err(told(&"it ended at once")),
-            Err(_) => Err(told(&format!(
+            Ok(()) => Err(failed(&"it ended at once")),
+            Err(_) => Err(failed(&format!(
                 "it was not ready within {} seconds (bash 4.4 or later is needed)",
-                START.as_secs()
+                START_TIMEOUT.as_secs()
             ))),
         }
     }
 
-    /// What has come from the terminal.
+    /// Locks the screen.
     pub fn screen(&self) -> MutexGuard<'_, Screen> {
         self.shared.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until what has come is as it should be.
-    pub async fn until(&self, is: impl Fn(&Screen) -> bool) {
+    /// Waits until the condition holds.
+    pub async fn until(&self, condition: impl Fn(&Screen) -> bool) {
         loop {
             let changed = self.changed();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if is(&self.screen()) {
+            if condition(&self.screen()) {
                 return;
             }
             changed.await;
         }
     }
 
-    /// Waits for anything to come. What came since it was made counts once it is enabled.
+    /// Returns a future that waits for the next change of the screen. Changes since its creation count too.
     pub fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.shared.changed.notified()
     }
 
-    /// Hands a command to the shell, which reads. Its line ends do not end it: it is read as a whole.
+    /// Sends a command to the shell, which must be ready. The shell reads it as a whole, even if it has several lines.
     pub async fn command(&mut self, command: &str) -> std::io::Result<()> {
-        // A command cannot end its own quotation.
+        // Without escape characters, the command cannot end the bracketed paste.
         let command = command.replace('\u{1b}', "");
         self.screen().phase = Phase::Echoing { echo: Vec::new(), sent: command.clone() };
         self.write(format!("\x1b[200~{command}\x1b[201~\r").as_bytes()).await
     }
 
-    /// Types something, to the program that runs or to the shell.
+    /// Types bytes as input of the running program or of the shell.
     pub async fn type_in(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         {
             let mut screen = self.screen();
@@ -197,7 +199,7 @@ impl Shell {
         self.input.write_all(bytes).await
     }
 
-    /// The output in at most so many characters; it begins anew, and a program that waited goes on.
+    /// Returns the output in at most `characters_max` characters and clears it. A program that had to wait continues.
     pub fn take_output(&self, characters_max: usize) -> String {
         let text = {
             let mut screen = self.screen();
@@ -212,7 +214,7 @@ impl Shell {
         text
     }
 
-    /// Forgets the output.
+    /// Drops the output.
     pub fn discard_output(&self) {
         {
             let mut screen = self.screen();
@@ -222,19 +224,21 @@ impl Shell {
         self.shared.taken.notify_one();
     }
 
-    /// Stops the program that runs: asks it, tells it, makes it. Answers whether the shell is at its prompt again.
+    /// Stops the running program with Ctrl-C, then SIGTERM, then SIGKILL. Returns whether the shell is at its prompt
+    /// again.
     pub async fn stop_program(&mut self) -> bool {
         let steps = [
             (None, Duration::from_millis(1500)),
             (Some(Signal::TERM), Duration::from_millis(500)),
-            (Some(Signal::KILL), BACK),
+            (Some(Signal::KILL), KILL_TIMEOUT),
         ];
         for (signal, wait) in steps {
             match signal {
-                // As a person would; a program may want to tidy up.
-                None => drop(timeout(TYPE, self.write(b"\x03")).await),
+                // As a person would do it. The program can clean up.
+                None => drop(timeout(TYPE_TIMEOUT, self.write(b"\x03")).await),
                 Some(signal) => {
-                    // Where the shell itself is in front the program is gone, and the shell is only slow to say so.
+                    // If the shell itself is in the foreground, the program has ended already and the shell has only
+                    // not reported it yet.
                     let group = rustix::termios::tcgetpgrp(&self.terminal).ok();
                     if let Some(group) = group.filter(|group| Some(*group) != self.leader) {
                         let _ = kill_process_group(group, signal);
@@ -249,7 +253,7 @@ impl Shell {
         false
     }
 
-    /// Ends the shell and what runs in it, and waits for that.
+    /// Ends the shell and what runs in it. Returns after the shell has ended.
     pub async fn close(self) {
         self.close.cancel();
         self.ended.cancelled().await;
@@ -277,10 +281,10 @@ impl Screen {
         }
     }
 
-    /// Whether the shell reads the next command.
+    /// Returns whether the shell is ready for the next command.
     pub fn reads(&self) -> bool {
         match self.phase {
-            Phase::Prompt { reads } => reads || self.prompt_at.elapsed() > READY,
+            Phase::Prompt { reads } => reads || self.prompt_at.elapsed() > READY_AFTER,
             Phase::Starting | Phase::Echoing { .. } | Phase::Running => false,
         }
     }
@@ -309,8 +313,8 @@ impl Screen {
         }
     }
 
-    /// Takes the echo for output, but for the command that it repeats. For a shell that did not say where its echo
-    /// ended: its messages go elsewhere, or its terminal is a dumb one.
+    /// Treats the echo as output, without the command at its beginning. The shell does not mark the end of its echo if
+    /// its standard error is redirected or if `TERM` is `dumb`.
     fn end_echo(&mut self) {
         if let Phase::Echoing { echo, sent } = &mut self.phase {
             let echo = std::mem::take(echo);
@@ -346,14 +350,14 @@ impl Screen {
     }
 }
 
-/// How bash is begun.
+/// Returns the command that starts bash.
 fn command(setting: &Setting) -> Command {
     let mut inner = tokio::process::Command::new(&setting.program);
     inner.arg("-i").current_dir(&setting.working_dir).kill_on_drop(true);
     environment::withhold(inner.as_std_mut());
     inner
         .env_remove("PROMPT_COMMAND")
-        // A pager would wait for somebody to turn the page.
+        // A pager would wait for a key.
         .env("PAGER", "cat")
         .env("GIT_PAGER", "cat")
         .env("TERM", "xterm-256color")
@@ -362,7 +366,7 @@ fn command(setting: &Setting) -> Command {
     Command::from(inner)
 }
 
-/// Reads what comes from the shell.
+/// The task that reads the output of the shell.
 struct Reader {
     from_shell: OwnedReadPty,
     child: Child,
@@ -372,7 +376,7 @@ struct Reader {
 
 impl Reader {
     async fn run(mut self, close: CancellationToken, ended: CancellationToken) {
-        // Nobody waits for a reader that is gone, whatever ended it.
+        // The guard reports the end of the task in any case, so that no caller waits forever.
         let _ended = ended.drop_guard();
         let mut buffer = vec![0; 16 * 1024];
         let exit = loop {
@@ -381,12 +385,12 @@ impl Reader {
                 biased;
                 () = close.cancelled() => break self.end().await,
                 read = self.from_shell.read(&mut buffer), if room => match read {
-                    // The terminal is closed once the last program that had it is gone.
+                    // The terminal is closed after the last program that used it has ended.
                     Ok(0) | Err(_) => break self.child.wait().await.ok(),
                     Ok(count) => self.take(&buffer[..count]),
                 },
                 status = self.child.wait() => {
-                    self.rest(&mut buffer).await;
+                    self.read_rest(&mut buffer).await;
                     break status.ok();
                 }
                 () = self.shared.taken.notified() => {}
@@ -416,8 +420,8 @@ impl Reader {
         self.shared.changed.notify_waiters();
     }
 
-    /// What the shell had still written when it ended.
-    async fn rest(&mut self, buffer: &mut [u8]) {
+    /// Reads the output that is left after the shell has ended.
+    async fn read_rest(&mut self, buffer: &mut [u8]) {
         while let Ok(Ok(count)) = timeout(Duration::from_millis(50), self.from_shell.read(buffer)).await {
             if count == 0 || self.screen().output.is_full() {
                 return;
@@ -427,13 +431,14 @@ impl Reader {
         }
     }
 
-    /// Ends the shell and its jobs. It tells them itself, but not where it is killed or a signal comes amiss to it.
+    /// Ends the shell and its jobs. The shell passes SIGHUP on to its jobs, except if it is killed or traps the signal.
+    /// Therefore [`hang_up`] sends it to them again.
     async fn end(&mut self) -> Option<std::process::ExitStatus> {
         let leader = pid(&self.child);
         if let Some(pid) = leader {
             let _ = kill_process(pid, Signal::HUP);
         }
-        let status = match timeout(END, self.child.wait()).await {
+        let status = match timeout(END_TIMEOUT, self.child.wait()).await {
             Ok(status) => status.ok(),
             Err(_) => {
                 drop(self.child.kill().await);
@@ -447,18 +452,18 @@ impl Reader {
     }
 }
 
-/// The shell's process.
+/// Returns the id of the shell's process.
 fn pid(child: &Child) -> Option<Pid> {
     child.id().and_then(|id| Pid::from_raw(id.cast_signed()))
 }
 
-/// Tells all processes of a session that their terminal is gone. Only where the system lists them.
+/// Sends SIGHUP to all processes of a session. Does nothing if there is no `/proc`.
 fn hang_up(leader: Pid) {
     let Ok(entries) = std::fs::read_dir("/proc") else { return };
     let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     for process in ids {
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { continue };
-        // Behind the name, which may have anything in it: state, parent, group, session.
+        // After the name, which may contain any character, come: state, parent, group, session.
         let session =
             stat.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().nth(3)?.parse().ok());
         if session == Some(leader.as_raw_nonzero().get())

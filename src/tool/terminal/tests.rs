@@ -9,9 +9,9 @@ use crate::secret::{HIDDEN, Mask};
 use crate::tool::{Secrets, run};
 
 /// One secret, for every command that names it.
-struct One;
+struct OneSecret;
 
-impl Secrets for One {
+impl Secrets for OneSecret {
     fn for_command<'a>(&'a self, command: &'a str) -> Boxed<'a, Vec<(String, String)>> {
         let named = command.contains("TOKEN");
         let value = ("TOKEN".to_owned(), "it's \\a \"b\"\n\tc\u{1b}d".to_owned());
@@ -32,7 +32,7 @@ impl Secrets for One {
     }
 }
 
-/// Longer than anything takes that comes to an end: what is waited for is an event, and this ends a hang.
+/// The timeout of a call that hangs, in seconds. It is longer than any of the expected events takes.
 const PATIENCE_S: u32 = 120;
 
 struct Desk {
@@ -51,12 +51,12 @@ impl Desk {
         let working_dir = fs::canonicalize(folder.path()).unwrap();
         let mut setting = TerminalSetting::new(&working_dir);
         setting.quiet_after = Duration::from_secs(PATIENCE_S.into());
-        // What a person told their own shell is nothing to these tests.
+        // The settings of the developer's own shell must not affect these tests.
         setting.env.push(("HOME".to_owned(), working_dir.display().to_string()));
         let context = Context {
             keep_dir: Some(working_dir.join("keep")),
             working_dir,
-            secrets: Arc::new(One),
+            secrets: Arc::new(OneSecret),
             cancel: CancellationToken::new(),
         };
         Self { folder, terminal: Terminal::new(change(setting)), context }
@@ -75,11 +75,15 @@ impl Desk {
         self.call(serde_json::json!({ "command": command, "timeout": PATIENCE_S })).await.unwrap()
     }
 
-    /// The answer when a command was given a moment, and what it printed until `said` was among it.
-    async fn brief(&self, arguments: serde_json::Value, said: &str) -> (TerminalObservation, String) {
+    /// Returns the answer to a call, and the output until it contains `expected`.
+    async fn call_until(
+        &self,
+        arguments: serde_json::Value,
+        expected: &str,
+    ) -> (TerminalObservation, String) {
         let first = self.call(arguments).await.unwrap();
         let mut printed = text(&first);
-        while !printed.contains(said) {
+        while !printed.contains(expected) {
             let more = self.call(serde_json::json!({ "command": "", "timeout": 0.1 })).await.unwrap();
             assert_eq!(more.exit_code, Some(-1), "it ended after {printed:?}");
             printed.push_str(&text(&more));
@@ -92,8 +96,8 @@ impl Desk {
         self.call(arguments).await.unwrap()
     }
 
-    /// What a command prints, and its exit code.
-    async fn said(&self, command: &str) -> (String, i64) {
+    /// Returns the output of a command and its exit code.
+    async fn result_of(&self, command: &str) -> (String, i64) {
         shown(&self.command(command).await)
     }
 }
@@ -106,21 +110,21 @@ fn shown(answer: &TerminalObservation) -> (String, i64) {
     (text(answer), answer.exit_code.unwrap_or(i64::MIN))
 }
 
-fn is(text: &str, exit_code: i64) -> (String, i64) {
+fn result(text: &str, exit_code: i64) -> (String, i64) {
     (text.to_owned(), exit_code)
 }
 
 #[tokio::test]
 async fn the_session_stays_from_call_to_call() {
     let desk = Desk::new();
-    assert_eq!(desk.said("export A='x  y'; cd /usr; f() { return 7; }").await, is("", 0));
-    assert_eq!(desk.said("echo \"$A\"; f").await, is("x  y", 7));
+    assert_eq!(desk.result_of("export A='x  y'; cd /usr; f() { return 7; }").await, result("", 0));
+    assert_eq!(desk.result_of("echo \"$A\"; f").await, result("x  y", 7));
     let answer = desk.command("pwd; alias ll='echo aliased'").await;
     assert_eq!((text(&answer), answer.metadata.working_dir.as_deref()), ("/usr".to_owned(), Some("/usr")));
     assert_eq!(&*answer.metadata.suffix, "\n[The command completed with exit code 0.]");
     assert_eq!((&*answer.metadata.prefix, answer.metadata.pid), ("", -1));
     assert!(answer.metadata.username.is_some() && answer.metadata.hostname.is_some());
-    assert_eq!(desk.said("ll").await, is("aliased", 0));
+    assert_eq!(desk.result_of("ll").await, result("aliased", 0));
     let answer = desk.command("sleep 30 & echo begun").await;
     assert!(text(&answer).ends_with("begun") && answer.metadata.pid > 0, "{answer:?}");
     desk.terminal.close().await;
@@ -153,17 +157,17 @@ async fn output_is_what_was_printed_and_nothing_else() {
         ("stty size; echo $TERM", "200 256\nxterm-256color", 0),
         ("ls /no/such 2>&1 >/dev/null | head -c 12", "ls: cannot a", 0),
     ] {
-        assert_eq!(desk.said(command).await, is(text, exit_code), "{command}");
+        assert_eq!(desk.result_of(command).await, result(text, exit_code), "{command}");
     }
     let long = format!("echo {} | wc -c", "x".repeat(50_000));
-    assert_eq!(desk.said(&long).await, is("50001", 0));
+    assert_eq!(desk.result_of(&long).await, result("50001", 0));
     let lines = format!("cat <<EOF | wc -l\n{}EOF", "a line of the document\n".repeat(3000));
-    assert_eq!(desk.said(&lines).await, is("3000", 0));
+    assert_eq!(desk.result_of(&lines).await, result("3000", 0));
     desk.terminal.close().await;
 }
 
 #[tokio::test]
-async fn what_the_shell_is_told_does_not_break_the_session() {
+async fn changed_shell_settings_do_not_break_the_session() {
     let desk = Desk::new();
     for (command, text) in [
         ("set -x", ""),
@@ -187,10 +191,10 @@ async fn what_the_shell_is_told_does_not_break_the_session() {
 }
 
 #[tokio::test]
-async fn a_command_that_runs_can_be_asked_and_told() {
+async fn a_running_command_takes_input_and_shows_its_output() {
     let desk = Desk::new();
     let moment = |command: &str| serde_json::json!({ "command": command, "timeout": 0.4 });
-    let (answer, printed) = desk.brief(moment("read -p 'name? ' x; echo \"hello $x\""), "name?").await;
+    let (answer, printed) = desk.call_until(moment("read -p 'name? ' x; echo \"hello $x\""), "name?").await;
     assert_eq!((printed.as_str(), answer.exit_code), ("name?", Some(-1)));
     assert!(
         answer
@@ -198,11 +202,11 @@ async fn a_command_that_runs_can_be_asked_and_told() {
             .suffix
             .starts_with("\n[The command timed out after 0.4 seconds. You may wait longer to")
     );
-    assert_eq!(shown(&desk.input("bob").await), is("hello bob", 0));
+    assert_eq!(shown(&desk.input("bob").await), result("hello bob", 0));
 
-    assert_eq!(desk.brief(moment("cat"), "").await.0.exit_code, Some(-1));
-    let told = serde_json::json!({ "command": "one", "is_input": true, "timeout": 0.4 });
-    let (answer, printed) = desk.brief(told, "one").await;
+    assert_eq!(desk.call_until(moment("cat"), "").await.0.exit_code, Some(-1));
+    let input = serde_json::json!({ "command": "one", "is_input": true, "timeout": 0.4 });
+    let (answer, printed) = desk.call_until(input, "one").await;
     assert_eq!((printed.as_str(), answer.exit_code), ("one", Some(-1)));
     assert_eq!(&*answer.metadata.prefix, "[Below is the output of the previous command.]\n");
     let answer = desk.command("ls").await;
@@ -211,13 +215,13 @@ async fn a_command_that_runs_can_be_asked_and_told() {
         answer.metadata.suffix.starts_with("\n[Your command \"ls\" is NOT executed. The previous command")
     );
     let answer = desk.input("C-d").await;
-    assert_eq!(shown(&answer), is("", 0));
+    assert_eq!(shown(&answer), result("", 0));
     assert_eq!(&*answer.metadata.suffix, "\n[The command completed with exit code 0. CTRL+D was sent.]");
 
-    desk.brief(moment("echo begun; sleep 600"), "begun").await;
+    desk.call_until(moment("echo begun; sleep 600"), "begun").await;
     let answer = desk.input("C-c").await;
     assert_eq!((text(&answer).as_str(), answer.exit_code), ("^C", Some(130)));
-    for (arguments, told) in [
+    for (arguments, expected) in [
         (serde_json::json!({ "command": " " }), "No previous running command to retrieve logs from."),
         (
             serde_json::json!({ "command": "x", "is_input": true }),
@@ -226,7 +230,7 @@ async fn a_command_that_runs_can_be_asked_and_told() {
     ] {
         let answer = desk.call(arguments).await.unwrap();
         assert!(answer.is_error && answer.exit_code.is_none());
-        assert_eq!(text(&answer), told);
+        assert_eq!(text(&answer), expected);
     }
     let answer = desk.command("echo 'not closed").await;
     assert!(
@@ -234,23 +238,24 @@ async fn a_command_that_runs_can_be_asked_and_told() {
         "{:?}",
         answer.metadata.suffix
     );
-    assert_eq!(shown(&desk.input("now'").await), is("not closed\nnow", 0));
+    assert_eq!(shown(&desk.input("now'").await), result("not closed\nnow", 0));
     desk.terminal.close().await;
 }
 
 #[tokio::test]
-async fn silence_is_reported_and_a_command_that_ended_meanwhile_is_not_in_the_way() {
+async fn silence_is_reported_and_a_command_that_ended_meanwhile_does_not_block_the_next() {
     let desk = Desk::with(|setting| TerminalSetting { quiet_after: Duration::from_secs(1), ..setting });
     fs::create_dir(desk.folder.path().join("gate")).unwrap();
-    let quietly = serde_json::json!({ "command": "echo waiting; while [ -d gate ]; do sleep 0.05; done; echo through" });
-    let (answer, printed) = desk.brief(quietly, "waiting").await;
+    let command = "echo waiting; while [ -d gate ]; do sleep 0.05; done; echo through";
+    let arguments = serde_json::json!({ "command": command });
+    let (answer, printed) = desk.call_until(arguments, "waiting").await;
     assert_eq!((printed.as_str(), answer.exit_code), ("waiting", Some(-1)));
     assert!(
         answer.metadata.suffix.starts_with("\n[The command has no new output after 1 seconds. You may wait")
     );
     fs::remove_dir(desk.folder.path().join("gate")).unwrap();
-    assert_eq!(shown(&desk.command("").await), is("through", 0));
-    assert_eq!(desk.said("echo next").await, is("next", 0));
+    assert_eq!(shown(&desk.command("").await), result("through", 0));
+    assert_eq!(desk.result_of("echo next").await, result("next", 0));
     desk.terminal.close().await;
 }
 
@@ -270,7 +275,7 @@ async fn several_commands_and_literals_are_refused() {
     for command in ["{'a': 1}", "[[1]]", "[{}]"] {
         assert!(text(&desk.command(command).await).starts_with("[Tool-argument error]"), "{command}");
     }
-    assert_eq!(desk.said("[[ -d . ]] && { echo yes; }").await, is("yes", 0));
+    assert_eq!(desk.result_of("[[ -d . ]] && { echo yes; }").await, result("yes", 0));
     let error = desk.call(serde_json::json!({ "command": "x", "is_input": true, "reset": true })).await;
     assert_eq!(error, Err(ToolError::Failed("Cannot use reset=True with is_input=True".to_owned())));
     desk.terminal.close().await;
@@ -288,25 +293,25 @@ async fn a_reset_and_an_exit_begin_a_new_shell() {
     let answer = desk.call(serde_json::json!({ "command": "", "reset": true })).await.unwrap();
     assert_eq!((text(&answer), answer.exit_code), (answer::RESET.to_owned(), Some(0)));
     let answer = desk.command("cd /; echo bye; exit 3").await;
-    assert_eq!(shown(&answer), is("bye\nexit", 3));
+    assert_eq!(shown(&answer), result("bye\nexit", 3));
     assert!(answer.metadata.suffix.contains("ended the shell with exit code 3"));
-    assert_eq!(desk.said("pwd").await, is(&here.to_string(), 0));
+    assert_eq!(desk.result_of("pwd").await, result(&here.to_string(), 0));
     let answer = desk.command("kill -9 $$").await;
     assert_eq!(answer.exit_code, Some(137));
-    assert_eq!(desk.said("echo up").await, is("up", 0));
+    assert_eq!(desk.result_of("echo up").await, result("up", 0));
     desk.terminal.close().await;
 }
 
 #[tokio::test]
-async fn secrets_reach_the_command_that_names_them_and_nobody_else() {
+async fn secrets_reach_only_the_command_that_names_them() {
     let desk = Desk::new();
-    let (token, _) = One.for_command("TOKEN").await.swap_remove(0);
+    let (token, _) = OneSecret.for_command("TOKEN").await.swap_remove(0);
     assert_eq!(token, "TOKEN");
-    let said = desk.said("printf '%s' \"$TOKEN\" | od -An -tx1 | tr -d ' \\n'").await;
+    let printed = desk.result_of("printf '%s' \"$TOKEN\" | od -An -tx1 | tr -d ' \\n'").await;
     let expected: String = "it's \\a \"b\"\n\tc\u{1b}d".bytes().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(said, is(&expected, 0));
-    assert_eq!(desk.said("history | grep -c TOKEN; echo ${HISTFILE-none}").await, is("0\nnone", 0));
-    assert_eq!(desk.said("echo 'hunter''2'").await, is(HIDDEN, 0));
+    assert_eq!(printed, result(&expected, 0));
+    assert_eq!(desk.result_of("history | grep -c TOKEN; echo ${HISTFILE-none}").await, result("0\nnone", 0));
+    assert_eq!(desk.result_of("echo 'hunter''2'").await, result(HIDDEN, 0));
     desk.terminal.close().await;
 }
 
@@ -314,16 +319,19 @@ async fn secrets_reach_the_command_that_names_them_and_nobody_else() {
 async fn a_long_output_is_shown_by_its_ends_and_kept_whole_and_masked() {
     let desk = Desk::new();
     let answer = desk.command("seq 1 40000; echo hunter2").await;
-    let said = text(&answer);
-    assert!(said.starts_with("1\n2\n") && said.ends_with(&format!("39999\n40000\n{HIDDEN}")), "{said}");
-    let file = said.split("saved to ").nth(1).unwrap().split(" - you").next().unwrap().to_owned();
+    let printed = text(&answer);
+    assert!(
+        printed.starts_with("1\n2\n") && printed.ends_with(&format!("39999\n40000\n{HIDDEN}")),
+        "{printed}"
+    );
+    let file = printed.split("saved to ").nth(1).unwrap().split(" - you").next().unwrap().to_owned();
     let whole = fs::read_to_string(&file).unwrap();
     assert_eq!(whole.lines().count(), 40_001);
     assert!(whole.ends_with(&format!("{HIDDEN}\n")) && !whole.contains("hunter2"));
     let folder = desk.context.working_dir.join("keep/observations");
     assert_eq!(answer.full_output_save_dir.as_deref(), folder.to_str());
     let observation = Observation::Terminal(answer.clone());
-    // With all that is said around it, it is as long as a model may be shown, and no longer.
+    // Together with the texts around it, it is not longer than what the model may be shown.
     let around = [&answer.metadata.prefix, &answer.metadata.suffix].map(|text| text.chars().count());
     assert!(observation.text().chars().count() + around.iter().sum::<usize>() < 30_000);
     desk.terminal.close().await;
@@ -344,7 +352,7 @@ async fn an_endless_output_is_held_and_can_be_ended() {
     assert!(fs::metadata(file).unwrap().len() < 5 * 1024 * 1024);
     let answer = desk.input("C-c").await;
     assert_eq!(answer.exit_code, Some(130), "{:?}", answer.metadata.suffix);
-    assert_eq!(desk.said("echo over").await, is("over", 0));
+    assert_eq!(desk.result_of("echo over").await, result("over", 0));
     desk.terminal.close().await;
 }
 
@@ -352,7 +360,7 @@ async fn an_endless_output_is_held_and_can_be_ended() {
 async fn a_cancelled_command_is_stopped_and_the_session_goes_on() {
     let desk = Desk::new();
     desk.command("export KEPT=1").await;
-    // One that ends when asked, one that has to be made.
+    // One command ends after Ctrl-C, the other one has to be killed.
     for command in
         ["touch runs; sleep 600", "bash -c 'trap \"\" INT TERM; echo $$ > pid; touch runs; read -t 600'"]
     {
@@ -370,7 +378,7 @@ async fn a_cancelled_command_is_stopped_and_the_session_goes_on() {
         let (outcome, ()) = tokio::join!(run(&desk.terminal, &action, &context), cancel);
         assert_eq!(outcome, Err(ToolError::Cancelled));
         fs::remove_file(runs).unwrap();
-        assert_eq!(desk.said("echo $KEPT").await, is("1", 0), "{command}");
+        assert_eq!(desk.result_of("echo $KEPT").await, result("1", 0), "{command}");
     }
     let pid: i32 = fs::read_to_string(desk.folder.path().join("pid")).unwrap().trim().parse().unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
@@ -380,15 +388,15 @@ async fn a_cancelled_command_is_stopped_and_the_session_goes_on() {
 
 #[tokio::test]
 async fn closing_ends_the_shell_and_its_jobs() {
-    // A shell that ends when it is hung up on, and one that does not and has to be killed.
+    // A shell that ends after SIGHUP, and a shell that traps SIGHUP and has to be killed.
     for trap in ["", "trap : HUP; "] {
         let desk = Desk::new();
-        let (said, _) = desk.said(&format!("{trap}sleep 600 & echo $! $$")).await;
+        let (printed, _) = desk.result_of(&format!("{trap}sleep 600 & echo $! $$")).await;
         let pids: Vec<i32> =
-            said.lines().last().unwrap().split(' ').map(|pid| pid.parse().unwrap()).collect();
+            printed.lines().last().unwrap().split(' ').map(|pid| pid.parse().unwrap()).collect();
         desk.terminal.close().await;
         for pid in pids {
-            // A process that has ended but is not waited for yet is a zombie.
+            // A process that has ended but has not been waited for is a zombie.
             let ended = || match fs::read_to_string(format!("/proc/{pid}/stat")) {
                 Ok(stat) => stat.contains(") Z "),
                 Err(_) => {
@@ -408,7 +416,7 @@ async fn closing_ends_the_shell_and_its_jobs() {
 }
 
 #[tokio::test]
-async fn a_shell_that_cannot_be_is_an_error() {
+async fn a_shell_that_cannot_start_is_an_error() {
     let desk = Desk::with(|setting| TerminalSetting { shell: "/no/such/bash".into(), ..setting });
     let error = desk.call(serde_json::json!({ "command": "true" })).await.unwrap_err();
     assert!(

@@ -1,9 +1,9 @@
-//! Claude Code's session files: one JSON object a line, in a tree of `uuid` and `parentUuid`.
+//! Translates Claude Code's session files: one JSON object a line, in a tree of `uuid` and `parentUuid`.
 //!
-//! What was said, thought, called and answered reads as events; the rest (progress, snapshots of files, titles,
-//! notices of the machinery) stays what it is. One reply of the model is several lines with one `message.id`,
-//! a block each; calls of one reply that ran side by side branch in the file and are put in a row here, as the
-//! model saw them. Source: session files of versions 1.0 to 2.1, and public descriptions of them.
+//! Messages, thinking, calls and results become events. All other records (progress, snapshots of files, titles,
+//! notices of the program) are kept as they are. One reply of the model is several lines with the same `message.id`,
+//! one block a line. Calls of one reply that ran in parallel are branches in the file; here they are put in a row, as
+//! the model saw them. Source: session files of versions 1.0 to 2.1, and public descriptions of them.
 
 use std::collections::HashMap;
 
@@ -19,12 +19,12 @@ use crate::ids::EventId;
 
 const FORMAT: ForeignFormat = ForeignFormat::ClaudeCode;
 
-/// What Claude Code writes where a person refused a call, and what the model is told then.
+/// The text that Claude Code writes if a person refused a call, and the text that the model gets then.
 const REFUSED: &str = "User rejected tool use";
 const REFUSAL: &str = "The user doesn't want to proceed with this tool use.";
 
-/// What user messages begin with that no person has typed.
-const MACHINERY: &[&str] = &[
+/// The beginnings of user messages that no person has typed.
+const PROGRAM_PREFIXES: &[&str] = &[
     "<local-command-stdout>",
     "<local-command-stderr>",
     "<local-command-caveat>",
@@ -36,20 +36,20 @@ const MACHINERY: &[&str] = &[
     "[Request interrupted by user",
 ];
 
-/// Flags of user messages that no person has typed.
-const FLAGS: &[&str] = &["isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isSidechain"];
+/// The flags of user messages that no person has typed.
+const PROGRAM_FLAGS: &[&str] = &["isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isSidechain"];
 
 #[derive(Default)]
 pub(super) struct ClaudeCode {
     memory: Memory,
-    /// For each record with a uuid: the last event that it became, or else the one that it follows.
+    /// For each record with a uuid: its last event, or the event that it follows if it became none.
     nearest: HashMap<String, Option<EventId>>,
-    /// The replies whose calls and answers events are; true for a call.
+    /// For each event that is a call or an answer: its reply, and whether it is a call.
     replies: HashMap<EventId, (Text, bool)>,
     /// The last call or answer of each reply.
     tails: HashMap<Text, EventId>,
-    /// The figures that each reply has told so far.
-    told: HashMap<String, ForeignUsage>,
+    /// The usage that each reply has reported so far.
+    reported: HashMap<String, ForeignUsage>,
     about: About,
     session: Option<String>,
     custom_title: bool,
@@ -83,10 +83,12 @@ impl Translator for ClaudeCode {
             }
         };
         translation.timestamp = timestamp;
-        let told = members.text("parentUuid").filter(|told| !self.nearest.contains_key(&**told));
-        if let Some(told) = told.filter(|_| !translation.events.is_empty() && translation.problem.is_none()) {
+        let missing = members.text("parentUuid").filter(|uuid| !self.nearest.contains_key(&**uuid));
+        if let Some(missing) =
+            missing.filter(|_| !translation.events.is_empty() && translation.problem.is_none())
+        {
             let problem =
-                format!("it follows {told}, which is not in the file: a tree of its own begins here");
+                format!("it follows {missing}, which is not in the file: a tree of its own begins here");
             translation.problem = Some(problem);
         }
         let uuid = members.text("uuid");
@@ -110,7 +112,7 @@ impl Translator for ClaudeCode {
         about.id = Some(file_stem.to_owned());
         if file_stem.starts_with("agent-") {
             about.parent.clone_from(&self.session);
-            // All of it is a side chain to the session that began it.
+            // All of it is a side chain of the session that started the sub-agent.
             about.head = None;
         }
         about
@@ -126,16 +128,16 @@ struct Line<'a> {
     arriving: &'a Arriving<'a>,
     members: &'a Object<'a>,
     timestamp: Option<&'a str>,
-    /// The event that the line's first one follows.
+    /// The event that the line's first event follows.
     parent: Option<EventId>,
 }
 
 impl ClaudeCode {
-    /// The event that a line follows; none where it says none, or names one that is not in the file.
+    /// Returns the event that a line follows. `None` if it names no parent, or one that is not in the file.
     fn parent(&self, members: &Object<'_>) -> Option<EventId> {
-        let told = members.text("parentUuid")?;
-        let nearest = self.nearest.get(&*told)?.clone()?;
-        // Behind one of the calls of a reply is behind all of them and their answers.
+        let uuid = members.text("parentUuid")?;
+        let nearest = self.nearest.get(&*uuid)?.clone()?;
+        // A line that follows one call of a reply follows all its calls and their answers.
         match self.replies.get(&nearest) {
             Some((reply, _)) => self.tails.get(reply).cloned().or(Some(nearest)),
             None => Some(nearest),
@@ -143,17 +145,17 @@ impl ClaudeCode {
     }
 
     fn title(&mut self, kind: &str, members: &Object<'_>) {
-        let told = match kind {
+        let title = match kind {
             "custom-title" => members.text("customTitle"),
             "ai-title" if !self.custom_title => members.text("aiTitle"),
-            // A summary may be of another file's conversation.
+            // A summary may belong to the conversation of another file.
             "summary" if !self.custom_title => members
                 .text("leafUuid")
                 .filter(|leaf| self.nearest.contains_key(&**leaf))
                 .and_then(|_| members.text("summary")),
             _ => None,
         };
-        if let Some(title) = told {
+        if let Some(title) = title {
             self.custom_title |= kind == "custom-title";
             self.about.title = Some(title.into_owned());
         }
@@ -161,11 +163,11 @@ impl ClaudeCode {
 
     fn user(&mut self, line: &Line<'_>, message: Raw<'_>) -> Translation {
         let uuid = line.members.text("uuid").unwrap_or_default();
-        let said = message.get("content");
-        let (answers, rest): (Vec<Raw<'_>>, Vec<Raw<'_>>) = said
-            .filter(|said| said.is_array())
-            .map(|said| {
-                said.elements().partition(|part| content::kind(*part).as_deref() == Some("tool_result"))
+        let body = message.get("content");
+        let (answers, rest): (Vec<Raw<'_>>, Vec<Raw<'_>>) = body
+            .filter(|body| body.is_array())
+            .map(|body| {
+                body.elements().partition(|part| content::kind(*part).as_deref() == Some("tool_result"))
             })
             .unwrap_or_default();
         let mut translation = Translation { name: "user".into(), ..Translation::default() };
@@ -191,21 +193,22 @@ impl ClaudeCode {
             translation.events.push(event);
             parent = Some(id);
         }
-        let parts = if said.is_some_and(Raw::is_array) {
+        let parts = if body.is_some_and(Raw::is_array) {
             rest.iter().map(|part| content::part(*part)).collect()
         } else {
-            content::parts(said)
+            content::parts(body)
         };
         if !parts.is_empty() {
             let id = self.event_id(&translation, &uuid, line.arriving);
-            let source = if is_machinery(line.members, &parts) { Source::Environment } else { Source::User };
+            let source =
+                if is_from_program(line.members, &parts) { Source::Environment } else { Source::User };
             let common = common(id, line.timestamp, source, parent.as_ref());
             translation.events.push(MessageEvent::new(common, Message::new(Role::User, parts)).into());
         }
         translation
     }
 
-    /// The id of the next event of a line.
+    /// Returns the id for the next event of a line.
     fn event_id(&mut self, translation: &Translation, uuid: &str, place: &Arriving<'_>) -> EventId {
         match translation.events.first() {
             Some(first) => self.memory.part(first.id(), translation.events.len() + 1, place),
@@ -227,11 +230,11 @@ impl ClaudeCode {
         };
         let event = self.memory.answer(FORMAT, common, call, &answer)?;
         let texts: Vec<&str> = answer.content.iter().filter_map(Content::as_text).collect();
-        let says = |member: &str, word: &str| {
+        let equals = |member: &str, word: &str| {
             members.get(member).and_then(Raw::as_str).is_some_and(|text| text == word)
         };
-        let refused = says("toolUseResult", REFUSED)
-            || says("toolDenialKind", "user-rejected")
+        let refused = equals("toolUseResult", REFUSED)
+            || equals("toolDenialKind", "user-rejected")
             || answer.is_error && texts.first().is_some_and(|text| text.starts_with(REFUSAL));
         if !refused {
             return Some(event.into());
@@ -253,35 +256,35 @@ impl ClaudeCode {
         let message = message.to_object();
         let reply = message.text("id").or_else(|| line.members.text("requestId"));
         let reply = reply.filter(|id| is_member(id)).map(|id| id.into_owned());
-        let mut said = Said::default();
+        let mut blocks = Blocks::default();
         match message.get("content") {
-            Some(blocks) if blocks.is_array() => blocks.elements().for_each(|block| said.take(block)),
-            other => said.content = content::parts(other),
+            Some(list) if list.is_array() => list.elements().for_each(|block| blocks.take(block)),
+            other => blocks.content = content::parts(other),
         }
         let mut translation = Translation { name: "assistant".into(), ..Translation::default() };
         let synthetic = is_true(line.members, "isApiErrorMessage")
             || message.text("model").as_deref() == Some("<synthetic>");
         let source = if synthetic { Source::Environment } else { Source::Agent };
         let mut parent = line.parent.clone();
-        // One reply has one thought, that of its first call: a later one is a message before the call.
-        let goes_on = parent
+        // A reply has one thought, that of its first call. Text before a later call becomes a message.
+        let continues_reply = parent
             .as_ref()
             .and_then(|parent| self.replies.get(parent))
             .is_some_and(|(known, is_call)| *is_call && reply.as_deref() == Some(&**known));
-        let has_words = !said.content.is_empty() || !said.thinking.is_empty();
-        let thought = said.thought();
-        if has_words && (said.calls.is_empty() || goes_on || thought.is_none()) {
+        let has_content = !blocks.content.is_empty() || !blocks.thinking.is_empty();
+        let thought = blocks.thought();
+        if has_content && (blocks.calls.is_empty() || continues_reply || thought.is_none()) {
             let id = self.event_id(&translation, &uuid, line.arriving);
             let common = common(id.clone(), line.timestamp, source.clone(), parent.as_ref());
-            let mut llm_message = Message::new(Role::Assistant, std::mem::take(&mut said.content));
-            llm_message.thinking_blocks = std::mem::take(&mut said.thinking);
+            let mut llm_message = Message::new(Role::Assistant, std::mem::take(&mut blocks.content));
+            llm_message.thinking_blocks = std::mem::take(&mut blocks.thinking);
             let mut event = MessageEvent::new(common, llm_message);
             event.llm_response_id = reply.as_deref().map(Text::from);
             translation.events.push(event.into());
             parent = Some(id);
         }
-        let mut thought = thought.filter(|_| !goes_on);
-        for call in &said.calls {
+        let mut thought = thought.filter(|_| !continues_reply);
+        for call in &blocks.calls {
             let id = self.event_id(&translation, &uuid, line.arriving);
             let common = common(id.clone(), line.timestamp, Source::Agent, parent.as_ref());
             let (name, call_id) = (&call.name, &call.id);
@@ -299,7 +302,7 @@ impl ClaudeCode {
             );
             if let Some(thought) = thought.take() {
                 event.thought = thought;
-                event.thinking_blocks = std::mem::take(&mut said.thinking);
+                event.thinking_blocks = std::mem::take(&mut blocks.thinking);
             }
             if let Some(reply) = reply.as_deref().map(Text::from) {
                 self.replies.insert(id.clone(), (reply.clone(), true));
@@ -308,7 +311,7 @@ impl ClaudeCode {
             translation.events.push(event.into());
             parent = Some(id);
         }
-        if said.broken {
+        if blocks.broken {
             translation.problem = Some("a call has no id, name or input".into());
         }
         if !synthetic {
@@ -317,7 +320,7 @@ impl ClaudeCode {
         translation
     }
 
-    /// What a line says its reply took, beyond what lines of the same reply said before.
+    /// Returns the usage that a line reports in addition to the earlier lines of the same reply.
     fn usage(&mut self, members: &Object<'_>, message: &Object<'_>) -> Option<ForeignUsage> {
         let usage = message.get("usage")?.to_object();
         let count = |member: &str| usage.get(member).and_then(Raw::as_i64).unwrap_or(0).max(0);
@@ -333,7 +336,7 @@ impl ClaudeCode {
             cost: members.get("costUSD").and_then(Raw::as_f64),
         };
         let Some(id) = now.response_id.clone() else { return Some(now).filter(|now| !now.is_nothing()) };
-        let before = self.told.insert(id, now.clone()).unwrap_or_default();
+        let before = self.reported.insert(id, now.clone()).unwrap_or_default();
         let more = ForeignUsage {
             prompt_tokens: (now.prompt_tokens - before.prompt_tokens).max(0),
             completion_tokens: (now.completion_tokens - before.completion_tokens).max(0),
@@ -348,7 +351,7 @@ impl ClaudeCode {
 
 /// The blocks of one line of the model.
 #[derive(Default)]
-struct Said<'a> {
+struct Blocks<'a> {
     content: Vec<Content>,
     thinking: Vec<Thinking>,
     calls: Vec<ToolUse<'a>>,
@@ -361,7 +364,7 @@ struct ToolUse<'a> {
     input: Raw<'a>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> Blocks<'a> {
     fn take(&mut self, block: Raw<'a>) {
         match content::kind(block).as_deref() {
             Some("thinking" | "redacted_thinking") => match content::thinking(block) {
@@ -382,7 +385,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// The words as an action's thought; `None` where they are not only text.
+    /// Returns the content as an action's thought. `None` unless all of it is text.
     fn thought(&self) -> Option<Vec<TextContent>> {
         self.content
             .iter()
@@ -398,8 +401,9 @@ fn is_true(members: &Object<'_>, member: &str) -> bool {
     members.get(member).is_some_and(|flag| flag.text() == "true")
 }
 
-/// Whether a message in the user's role was put there by Claude Code.
-fn is_machinery(members: &Object<'_>, parts: &[Content]) -> bool {
+/// Returns whether a message in the user's role was written by Claude Code itself.
+fn is_from_program(members: &Object<'_>, parts: &[Content]) -> bool {
     let first = parts.iter().find_map(Content::as_text).unwrap_or_default();
-    FLAGS.iter().any(|flag| is_true(members, flag)) || MACHINERY.iter().any(|mark| first.starts_with(mark))
+    PROGRAM_FLAGS.iter().any(|flag| is_true(members, flag))
+        || PROGRAM_PREFIXES.iter().any(|mark| first.starts_with(mark))
 }

@@ -1,8 +1,8 @@
-//! Codex's session files: `{"timestamp", "type", "payload"}` a line, and the bare items of versions before
+//! Translates Codex's session files: `{"timestamp", "type", "payload"}` a line, or the bare items of versions before
 //! September 2025.
 //!
-//! Items of the model's history read as events. `event_msg` lines tell the same once more for a screen and stay
-//! what they are, but for two that change the history: `thread_rolled_back` takes turns back, and `compacted`
+//! Items of the model's history become events. `event_msg` lines repeat them for a screen and are kept as they are.
+//! Two other records change the history: the `event_msg` of type `thread_rolled_back` takes turns back, and `compacted`
 //! with a `replacement_history` begins a new tree. Source: the protocol's types in openai/codex
 //! (`codex-rs/protocol/src`), session files of 2025 and 2026.
 
@@ -13,8 +13,8 @@ use crate::event::foreign::ForeignUsage;
 use crate::event::json::{Object, Raw};
 use crate::ids::EventId;
 
-/// What user messages begin with that Codex has put there.
-const MACHINERY: &[&str] = &[
+/// The beginnings of user messages that Codex itself has written.
+const PROGRAM_PREFIXES: &[&str] = &[
     "<environment_context>",
     "<user_instructions>",
     "<INSTRUCTIONS>",
@@ -31,10 +31,10 @@ pub(super) struct Codex {
     about: About,
     /// The last event of the history.
     last: Option<EventId>,
-    /// For each turn that a person began: what it follows.
+    /// For each turn that a person began: the event that it follows.
     turns: Vec<Option<EventId>>,
     model: String,
-    /// The session's figures so far.
+    /// The session's usage so far.
     total: ForeignUsage,
 }
 
@@ -62,7 +62,7 @@ impl Translator for Codex {
                 Translation::unread("turn_context")
             }
             (Some(kind), Some(_)) => Translation::unread(kind),
-            // Before September 2025 a line was the item itself, and the first one told of the session.
+            // Before September 2025, a line was the item itself, and the first line described the session.
             (Some(_), None) => self.item(arriving, members, timestamp.as_deref(), 1),
             (None, _) if members.get("id").is_some() && members.get("timestamp").is_some() => {
                 self.meta(&members);
@@ -95,7 +95,7 @@ impl Translator for Codex {
 impl Codex {
     fn meta(&mut self, meta: &Object<'_>) {
         let text = |member: &str| meta.text(member).map(|text| text.into_owned());
-        // A fork begins with the lines of what it was forked from, `session_meta` included.
+        // A fork has its own `session_meta` first. The lines of the original follow, including its `session_meta`.
         if self.about.id.is_none() {
             self.about.id = text("id").or_else(|| text("session_id"));
             self.about.forked_from = text("forked_from_id");
@@ -107,7 +107,7 @@ impl Codex {
         }
     }
 
-    /// One item of the history, the `part`-th event of its record.
+    /// Translates one item of the history. It is the `part`-th event of its record.
     fn item(
         &mut self,
         arriving: &Arriving<'_>,
@@ -123,7 +123,7 @@ impl Codex {
             wanted_id: &wanted_id,
             timestamp,
             parent: self.last.as_ref(),
-            machinery: MACHINERY,
+            machinery: PROGRAM_PREFIXES,
         };
         let translation = responses::translate(&mut self.memory, &item);
         for event in &translation.events {
@@ -157,7 +157,8 @@ impl Codex {
         translation
     }
 
-    /// What the session took since it last said so. The sums count: the figures of the last call are repeated.
+    /// Returns the usage of the session since its last report. It is computed from the sums, because the figures of a
+    /// call may be reported twice.
     fn usage(&mut self, event: &Object<'_>) -> Option<ForeignUsage> {
         let total = event.get("info")?.get("total_token_usage")?.to_object();
         let count = |member: &str| total.get(member).and_then(Raw::as_i64).unwrap_or(0).max(0);
@@ -170,10 +171,10 @@ impl Codex {
             ..ForeignUsage::default()
         };
         let before = std::mem::replace(&mut self.total, now.clone());
-        // Sums that have become less were set back.
-        let back =
+        // If the sums have decreased, they were reset.
+        let was_reset =
             now.prompt_tokens < before.prompt_tokens || now.completion_tokens < before.completion_tokens;
-        let before = if back { ForeignUsage::default() } else { before };
+        let before = if was_reset { ForeignUsage::default() } else { before };
         let step = ForeignUsage {
             model: self.model.clone(),
             response_id: None,
@@ -187,7 +188,7 @@ impl Codex {
         Some(step).filter(|step| !step.is_nothing())
     }
 
-    /// A history in place of the one before: the items that are there begin a tree of their own.
+    /// Translates a history that replaces the previous one. Its items begin a new tree.
     fn compacted(
         &mut self,
         arriving: &Arriving<'_>,
@@ -196,7 +197,7 @@ impl Codex {
     ) -> Translation {
         let mut whole = Translation::unread("compacted");
         let Some(history) = compacted.get("replacement_history").filter(|history| history.is_array()) else {
-            return whole; // what the model saw from here on is not told
+            return whole; // the record does not contain what the model saw from here on
         };
         let (last, turns) = (self.last.take(), std::mem::take(&mut self.turns));
         for item in history.elements().filter(|item| item.is_object()) {

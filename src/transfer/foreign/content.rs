@@ -1,12 +1,12 @@
-//! Parts of messages, as different providers write them, in the words of this house.
+//! Translates parts of messages, as different providers write them, into Annals' types.
 
 use crate::event::json::Raw;
 use crate::event::{
     Content, Extra, ImageContent, Json, RedactedThinkingBlock, TextContent, Thinking, ThinkingBlock,
 };
 
-/// The parts of a message's content: a string is one part of text. A part that is neither text nor a picture
-/// stays as it is.
+/// Returns the parts of a message's content. A string is one text part. A part that is neither text nor an image is
+/// kept as it is.
 pub(super) fn parts(content: Option<Raw<'_>>) -> Vec<Content> {
     let Some(content) = content.filter(|content| !content.is_null()) else { return Vec::new() };
     if let Some(text) = content.as_str() {
@@ -18,14 +18,14 @@ pub(super) fn parts(content: Option<Raw<'_>>) -> Vec<Content> {
     vec![part(content)]
 }
 
-/// One part.
+/// Translates one part.
 pub(super) fn part(part: Raw<'_>) -> Content {
     if let Some(text) = part.as_str() {
         return Content::text(&*text);
     }
     let known = match kind(part).as_deref() {
         Some("text" | "input_text" | "output_text") => text(part).map(Content::Text),
-        Some("image" | "image_url" | "input_image") => picture(part),
+        Some("image" | "image_url" | "input_image") => image_part(part),
         _ => None,
     };
     known.unwrap_or_else(|| {
@@ -33,18 +33,18 @@ pub(super) fn part(part: Raw<'_>) -> Content {
     })
 }
 
-/// The text of a part of text.
+/// Returns the text of a text part.
 pub(super) fn text(part: Raw<'_>) -> Option<TextContent> {
     part.get("text").and_then(Raw::as_str).map(|text| TextContent::new(&*text))
 }
 
-/// A part's type.
+/// Returns the type of a part.
 pub(super) fn kind(part: Raw<'_>) -> Option<String> {
     part.get("type").and_then(Raw::as_str).map(|kind| kind.into_owned())
 }
 
-/// A picture: Anthropic's `source`, chat completions' and Responses' `image_url`.
-fn picture(part: Raw<'_>) -> Option<Content> {
+/// Returns an image: the `source` of Anthropic, or the `image_url` of chat completions and Responses.
+fn image_part(part: Raw<'_>) -> Option<Content> {
     let text = |value: Option<Raw<'_>>| value.and_then(Raw::as_str).map(|text| text.into_owned());
     let url = match (part.get("source"), part.get("image_url")) {
         (Some(source), _) => match text(source.get("type")).as_deref() {
@@ -60,7 +60,7 @@ fn picture(part: Raw<'_>) -> Option<Content> {
     Some(ImageContent::new(vec![url.into()]).into())
 }
 
-/// A block of a model's thinking, as Anthropic writes it.
+/// Returns a block of a model's thinking, as Anthropic writes it. `None` for any other block.
 pub(super) fn thinking(block: Raw<'_>) -> Option<Thinking> {
     let text = |member: &str| block.get(member).and_then(Raw::as_str);
     match kind(block).as_deref() {

@@ -1,7 +1,7 @@
-//! Taking in one conversation of another program's database: the rows that are new of it.
+//! Imports the new rows of one conversation of another program's database.
 //!
-//! A row is known by its table, its number and the digest of its values. Rows that were deleted or replaced there
-//! stay here as they were; what replaced them comes behind.
+//! A row is identified by its table, its number and the digest of its values. If a row was deleted or replaced in the
+//! database, the imported row stays as it was. The replacement is added after it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -20,16 +20,16 @@ use crate::event::json::Raw;
 use crate::ids::ConversationId;
 use crate::store::{Container, ForeignDatabase, ForeignTable, Store};
 
-/// The table that a database's schema is told to be in.
+/// The table name of the record that holds a database's schema.
 pub(super) const SCHEMA: &str = "sqlite_schema";
 
-/// How many stored rows are looked for in the file to see whether it is the one they came from.
+/// The number of stored rows that are compared with a file to decide whether they came from it.
 const SHARED_ROWS: usize = 50;
 
-/// Finds the conversations of a database: their format and their key. Nothing in a database of anything else.
+/// Returns the conversations of a database, each with its format and key. Empty for a database of another program.
 ///
 /// # Errors
-/// [`Error::Io`] where it cannot be read.
+/// [`Error::Io`] if the database cannot be read.
 pub(in crate::transfer) fn conversations(path: &Path) -> Result<Vec<(ForeignFormat, String)>> {
     let db = ForeignDatabase::open(path)?;
     let tables = db.tables()?;
@@ -46,7 +46,7 @@ pub(in crate::transfer) fn conversations(path: &Path) -> Result<Vec<(ForeignForm
     Ok(found)
 }
 
-/// The tables that conversations are told by.
+/// Returns the tables whose rows name the conversations of a format.
 fn main_tables(format: ForeignFormat, tables: &[ForeignTable]) -> impl Iterator<Item = &ForeignTable> {
     let needed: &[&str] = match format {
         ForeignFormat::LangGraph => {
@@ -77,7 +77,7 @@ pub(super) struct Session<'a> {
     pub key: &'a str,
 }
 
-/// A row that is there: its table, by place, and its number.
+/// A row of the database: the index of its table, and its number.
 type RowPlace = (usize, i64);
 
 impl Session<'_> {
@@ -90,13 +90,13 @@ impl Session<'_> {
         }
     }
 
-    /// The tables with rows of this conversation.
+    /// Returns the tables that may have rows of this conversation.
     fn tables(&self, db: &ForeignDatabase) -> Result<Vec<ForeignTable>> {
         let column = key_column(self.format);
         Ok(db.tables()?.into_iter().filter(|table| has(table, column)).collect())
     }
 
-    /// Whether a stored conversation has rows that this one has, too; one without rows may be anyone's.
+    /// Returns whether a stored conversation has rows of this one. Also true if it has no rows to compare.
     pub(super) fn is_of(&self, store: &Store, id: &ConversationId) -> Result<bool> {
         let db = ForeignDatabase::open(self.path)?;
         let tables = self.tables(&db)?;
@@ -110,8 +110,8 @@ impl Session<'_> {
                 continue;
             };
             seen += 1;
-            let there = db.row(table, place.place)?;
-            let digest = there.map(|values| Digest::of(row::to_json(&table.columns, &values).as_bytes()));
+            let values = db.row(table, place.place)?;
+            let digest = values.map(|values| Digest::of(row::to_json(&table.columns, &values).as_bytes()));
             if digest == Some(place.digest) {
                 return Ok(true);
             }
@@ -119,7 +119,7 @@ impl Session<'_> {
         Ok(seen == 0)
     }
 
-    /// The rows of this conversation, in the order they are read in.
+    /// Returns the rows of this conversation, in the order of their import.
     fn rows(&self, db: &ForeignDatabase, tables: &[ForeignTable]) -> Result<Vec<RowPlace>> {
         let column = key_column(self.format);
         let mut indexes: Vec<Vec<(i64, String)>> = Vec::new();
@@ -134,18 +134,18 @@ impl Session<'_> {
         let mut order = Vec::new();
         let mut others: Vec<usize> = (0..tables.len()).filter(|place| !is_main(place)).collect();
         if self.format != ForeignFormat::LangGraph {
-            // What says on which branch a message stands comes before the message.
+            // The rows that assign messages to branches come before the messages.
             for place in others.drain(..) {
                 order.extend(indexes[place].iter().map(|(rowid, _)| (place, *rowid)));
             }
         }
-        // Each checkpoint, then what was written behind it.
-        let mut behind: BTreeMap<&str, Vec<RowPlace>> = BTreeMap::new();
+        // Each checkpoint comes before the other rows with its id.
+        let mut by_checkpoint: BTreeMap<&str, Vec<RowPlace>> = BTreeMap::new();
         let mut rest = Vec::new();
         for place in others {
             for (rowid, checkpoint) in &indexes[place] {
                 if has(&tables[place], "checkpoint_id") {
-                    behind.entry(checkpoint).or_default().push((place, *rowid));
+                    by_checkpoint.entry(checkpoint).or_default().push((place, *rowid));
                 } else {
                     rest.push((place, *rowid));
                 }
@@ -154,21 +154,21 @@ impl Session<'_> {
         for place in (0..tables.len()).filter(is_main) {
             for (rowid, checkpoint) in &indexes[place] {
                 order.push((place, *rowid));
-                order.extend(behind.remove(checkpoint.as_str()).unwrap_or_default());
+                order.extend(by_checkpoint.remove(checkpoint.as_str()).unwrap_or_default());
             }
         }
-        order.extend(behind.into_values().flatten());
+        order.extend(by_checkpoint.into_values().flatten());
         order.extend(rest);
         Ok(order)
     }
 
-    /// Takes in what is new.
+    /// Imports the new rows.
     pub(super) fn arrive(
         &self,
         store: &Store,
         id: &ConversationId,
         exists: bool,
-        tell: &mut dyn FnMut(u64),
+        on_record: &mut dyn FnMut(u64),
     ) -> Result<Arrived> {
         let mut translator = self.translator();
         let mut intake = Intake::new(store, id, self.path, self.format);
@@ -178,7 +178,7 @@ impl Session<'_> {
         let mut missing: u64 = known.len() as u64;
         let schema = schema(&tables);
         let mut take = |table: &str, rowid: i64, json: &str| {
-            tell(json.len() as u64);
+            on_record(json.len() as u64);
             let digest = Digest::of(json.as_bytes());
             if known.contains_key(&(table.to_owned(), rowid, digest)) {
                 missing -= 1;
@@ -220,7 +220,7 @@ impl Session<'_> {
         })
     }
 
-    /// Reads the records that are stored, so that those to come can follow them; answers which there are.
+    /// Translates the stored records again, so that new ones can follow them. Returns the stored records.
     fn remember(
         &self,
         store: &Store,
@@ -280,7 +280,7 @@ impl Session<'_> {
     }
 }
 
-/// What makes the tables, as a record.
+/// Returns a record with the statements that create the tables.
 fn schema(tables: &[ForeignTable]) -> String {
     let mut out = Out::default();
     out.open("{");

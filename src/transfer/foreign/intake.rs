@@ -1,4 +1,4 @@
-//! Writing what records became, and counting it.
+//! Stores the events of records and counts them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,39 +10,40 @@ use crate::ids::ConversationId;
 use crate::store::{Arrival, Door, Problem, Store};
 use crate::transfer::folder;
 
-/// How much is written in one transaction; a record's events are never parted.
+/// The size at which a transaction is written. The events of one record are never split.
 const CHUNK_EVENTS: usize = 1000;
 const CHUNK_BYTES: usize = 4 << 20;
 
-/// How many records of one conversation are told of one by one, where something is wrong with them.
+/// The number of problems of one conversation that are listed one by one.
 const PROBLEMS_MAX: usize = 100;
 
-/// Takes in the events of one conversation's records.
+/// Stores the events of one conversation's records.
 pub(super) struct Intake<'a> {
     store: &'a Store,
     id: &'a ConversationId,
-    /// The file, as it is found again.
+    /// The absolute path of the file.
     source: String,
     format: ForeignFormat,
     chunk: Vec<Arrival>,
     chunk_bytes: usize,
     pub counts: Counts,
     pub problems: Vec<Problem>,
-    untold: u64,
+    /// The number of problems that are not listed.
+    unlisted: u64,
 }
 
-/// What was counted.
+/// The counts of one import.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Events that are here now.
+    /// The events that are stored now.
     pub events: u64,
-    /// Those of them that this import added.
+    /// The events that this import added.
     pub added: u64,
-    /// Payload bytes that this import added.
+    /// The payload bytes that this import added.
     pub added_bytes: u64,
-    /// Records in the file.
+    /// The records in the file.
     pub records: u64,
-    /// Those of them that are events of a kind of their own, by type.
+    /// The records that became an event of a kind of their own, by type.
     pub unread: BTreeMap<String, u64>,
 }
 
@@ -57,7 +58,7 @@ impl<'a> Intake<'a> {
             chunk_bytes: 0,
             counts: Counts::default(),
             problems: Vec::new(),
-            untold: 0,
+            unlisted: 0,
         }
     }
 
@@ -77,16 +78,16 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Writes down something that is wrong.
+    /// Adds a problem.
     pub(super) fn tell(&mut self, path: String, problem: String, action: String) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(Problem { path, problem, action });
         } else {
-            self.untold += 1;
+            self.unlisted += 1;
         }
     }
 
-    /// Takes in the events of a record that is new.
+    /// Adds the events of a new record.
     pub(super) fn take(&mut self, encoded: Encoded) -> Result<()> {
         for event in encoded.events {
             self.chunk_bytes += event.payload().len();
@@ -98,7 +99,7 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Writes what was taken in so far.
+    /// Stores the events that were added so far.
     pub(super) fn write(&mut self) -> Result<()> {
         if self.chunk.is_empty() {
             return Ok(());
@@ -120,13 +121,13 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// What was found wrong.
+    /// Returns the counts and the problems.
     pub(super) fn finish(self) -> (Counts, Vec<Problem>) {
         let mut problems = self.problems;
-        if self.untold > 0 {
+        if self.unlisted > 0 {
             problems.push(Problem {
                 path: String::new(),
-                problem: format!("{} more records are not as they should be", self.untold),
+                problem: format!("{} more records are not as they should be", self.unlisted),
                 action: "kept as they are".into(),
             });
         }
@@ -134,7 +135,7 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// A record's place, for people.
+/// Returns the place of a record, as text for people.
 pub(super) fn place_of(arriving: &Arriving<'_>) -> String {
     match arriving.table {
         Some(table) => format!("{} {table} row {}", arriving.file, arriving.place),

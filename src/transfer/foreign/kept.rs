@@ -1,4 +1,4 @@
-//! The records that are stored already, walked in order beside those that arrive.
+//! Reads the stored records in order, to compare them with arriving ones.
 
 use std::borrow::Cow;
 
@@ -9,32 +9,32 @@ use crate::event::json::Object;
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::store::{EventQuery, Store, StoredEvent};
 
-/// How many events are held in memory at a time.
+/// The number of events that are held in memory at a time.
 const PAGE: usize = 100;
 
-/// A record that is stored.
+/// A stored record.
 #[derive(Debug)]
 pub(super) struct KeptRecord {
-    /// Its first event.
+    /// The id of its first event.
     pub id: EventId,
     pub sequence: Sequence,
-    /// How many events it became.
+    /// The number of its events.
     pub events: u64,
-    /// Where it was; `None` where its event no longer tells, having been redacted.
+    /// The place of the record in its file. `None` if a redaction removed it from the event.
     pub place: Option<Place>,
 }
 
-/// Where a stored record was, and what it was.
+/// The place and the content of a stored record.
 #[derive(Debug)]
 pub(super) struct Place {
     pub table: Option<String>,
     pub place: i64,
     pub digest: Digest,
-    /// The record; `None` where the event does not have it.
+    /// The record. `None` if the event does not contain it.
     pub record: Option<Record<'static>>,
 }
 
-/// The stored records of a conversation, one after the other.
+/// The stored records of a conversation, in order.
 pub(super) struct Kept<'a> {
     store: &'a Store,
     conversation: &'a ConversationId,
@@ -43,20 +43,20 @@ pub(super) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// Those of a conversation; none where `exists` is false.
+    /// Makes a reader of the records of a conversation. It reads none if `exists` is false.
     pub(super) fn new(store: &'a Store, conversation: &'a ConversationId, exists: bool) -> Self {
         Self { store, conversation, page: Vec::new().into_iter(), next: exists.then_some(Sequence(0)) }
     }
 
-    /// The next record; `None` behind the last one.
+    /// Returns the next record. `None` after the last one.
     pub(super) fn next(&mut self) -> Result<Option<KeptRecord>> {
         let Some(first) = self.event()? else { return Ok(None) };
         let object = Object::of(&first.payload);
-        let place = Provenance::of(&object).map(|told| Place {
-            table: told.table.map(Cow::into_owned),
-            place: told.place,
-            digest: told.digest,
-            record: told.record.map(owned),
+        let place = Provenance::of(&object).map(|provenance| Place {
+            table: provenance.table.map(Cow::into_owned),
+            place: provenance.place,
+            digest: provenance.digest,
+            record: provenance.record.map(owned),
         });
         let mut kept = KeptRecord { id: first.id, sequence: first.sequence, events: 1, place };
         while let Some(further) = self.peek()?
@@ -86,9 +86,9 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// Whether an event is a further one of the record before.
+/// Returns whether an event belongs to the same record as the event before it.
 fn is_further(event: &StoredEvent) -> bool {
-    Provenance::of(&Object::of(&event.payload)).is_some_and(|told| told.part > 1)
+    Provenance::of(&Object::of(&event.payload)).is_some_and(|provenance| provenance.part > 1)
 }
 
 fn owned(record: Record<'_>) -> Record<'static> {

@@ -1,7 +1,7 @@
-//! LangGraph's checkpoints: each holds all channels of the graph's state, the list of messages among them.
+//! Translates LangGraph's checkpoints. Each holds all channels of the graph's state, including the list of messages.
 //!
-//! A message is an event the first time that a checkpoint's list has it behind the same messages; lists that part
-//! are branches. Every row stays what it is beside that: the other channels, the pending writes. Source:
+//! A message becomes an event when a checkpoint's list first has it after the same messages. Lists that differ from
+//! some message on are branches. Every row is also kept whole, with the other channels and the pending writes. Source:
 //! `SqliteSaver` of langgraph-checkpoint-sqlite 3.1, messages of langchain-core 1.7.
 
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use crate::ids::EventId;
 
 const FORMAT: ForeignFormat = ForeignFormat::LangGraph;
 
-/// A message list's end: the last event that its messages became.
+/// A message list: the last event of its messages, and the lists that continue it.
 #[derive(Debug, Clone, Default)]
 struct Node {
     event: Option<EventId>,
@@ -28,7 +28,7 @@ struct Node {
 
 pub(super) struct LangGraph {
     memory: Memory,
-    /// All message lists, as a tree; the first node is the empty list.
+    /// All message lists, as a tree. The first node is the empty list.
     nodes: Vec<Node>,
     head: Option<EventId>,
 }
@@ -81,14 +81,14 @@ impl LangGraph {
             self.nodes[at].next.insert(digest, new);
             at = new;
         }
-        // The state of the graph itself, not that of one within it.
+        // Only the graph itself decides on the head, not a subgraph.
         if columns.text("checkpoint_ns").is_none() && self.nodes[at].event.is_some() {
             self.head.clone_from(&self.nodes[at].event);
         }
         translation
     }
 
-    /// Adds the events of a message; answers the last of them, or the one that it follows.
+    /// Adds the events of a message. Returns the last of them, or the event that it follows if it has none.
     fn message(
         &mut self,
         arriving: &Arriving<'_>,
@@ -104,12 +104,12 @@ impl LangGraph {
         let timestamp = translation.timestamp.clone();
         let made = match members.text("type").as_deref() {
             Some("human" | "HumanMessageChunk") => {
-                Ok(vec![self.said(&new, &timestamp, Role::User, Source::User)])
+                Ok(vec![self.message_event(&new, &timestamp, Role::User, Source::User)])
             }
             Some("system" | "SystemMessageChunk") => {
-                Ok(vec![self.said(&new, &timestamp, Role::System, Source::Environment)])
+                Ok(vec![self.message_event(&new, &timestamp, Role::System, Source::Environment)])
             }
-            Some("ai" | "AIMessageChunk") => Ok(self.answered(&new, &timestamp)),
+            Some("ai" | "AIMessageChunk") => Ok(self.model_events(&new, &timestamp)),
             Some("tool" | "ToolMessageChunk") => self.result(&new, &timestamp),
             other => Err(format!("a message of type {}", other.unwrap_or("?"))),
         };
@@ -129,21 +129,27 @@ impl LangGraph {
         }
     }
 
-    fn said(&mut self, new: &New<'_>, timestamp: &Option<String>, role: Role, source: Source) -> Event {
+    fn message_event(
+        &mut self,
+        new: &New<'_>,
+        timestamp: &Option<String>,
+        role: Role,
+        source: Source,
+    ) -> Event {
         let parts = content::parts(new.members.get("content"));
         let id = self.memory.id(new.wanted, new.arriving);
         let common = common(id, timestamp.as_deref(), source, new.parent);
         MessageEvent::new(common, Message::new(role, parts)).into()
     }
 
-    /// What the model said, or the tools that it called.
-    fn answered(&mut self, new: &New<'_>, timestamp: &Option<String>) -> Vec<Event> {
+    /// Returns the message of the model, or its tool calls.
+    fn model_events(&mut self, new: &New<'_>, timestamp: &Option<String>) -> Vec<Event> {
         let calls: Vec<Raw<'_>> = new.members.get("tool_calls").into_iter().flat_map(Raw::elements).collect();
         let reply = new.members.text("id").filter(|id| is_member(id));
         let thinking: Vec<_> = blocks(new.members).filter_map(content::thinking).collect();
         let parts: Vec<Content> = content::parts(new.members.get("content"))
             .into_iter()
-            .filter(|part| !is_told_elsewhere(part))
+            .filter(|part| !is_duplicate(part))
             .collect();
         let mut events: Vec<Event> = Vec::new();
         let mut parent = new.parent.cloned();
@@ -208,17 +214,18 @@ impl LangGraph {
     }
 }
 
-/// A message that is new.
+/// A new message.
 struct New<'a> {
     arriving: &'a Arriving<'a>,
     members: &'a Object<'a>,
-    /// The id that its event is to have.
+    /// The preferred id of its event.
     wanted: &'a str,
     /// The event that it follows.
     parent: Option<&'a EventId>,
 }
 
-/// The list of messages among the channels: that of `messages`, else the first that is one.
+/// Returns the list of messages among the channels: the channel `messages`, or else the first channel that is such a
+/// list.
 fn messages(channels: Option<Raw<'_>>) -> Vec<Raw<'_>> {
     let channels = channels.map(Raw::to_object).unwrap_or_default();
     let list = |channel: &str| {
@@ -229,10 +236,10 @@ fn messages(channels: Option<Raw<'_>>) -> Vec<Raw<'_>> {
     list("messages").or_else(|| others.filter_map(list).next()).unwrap_or_default()
 }
 
-/// The members of a message of LangChain; `None` for any other value.
+/// Returns the members of a message of LangChain. `None` for any other value.
 ///
-/// In MessagePack it is an extension, `[module, class, members, ..]`; in the JSON of before a constructor with `id`
-/// and `kwargs`.
+/// In MessagePack, a message is an extension, `[module, class, members, ..]`. In the older JSON, it is a constructor
+/// with `id` and `kwargs`.
 fn members<'a>(value: Raw<'a>) -> Option<Object<'a>> {
     let (class, members) = match value.get("$ext") {
         Some(extension) => {
@@ -249,8 +256,8 @@ fn blocks<'a>(members: &Object<'a>) -> impl Iterator<Item = Raw<'a>> + use<'a> {
     members.get("content").into_iter().flat_map(Raw::elements)
 }
 
-/// Whether a part of the content says again what `tool_calls` or the thinking say.
-fn is_told_elsewhere(part: &Content) -> bool {
+/// Returns whether a part of the content repeats `tool_calls` or the thinking.
+fn is_duplicate(part: &Content) -> bool {
     let Content::Unknown(part) = part else { return false };
     let kind = part.raw().get("type").and_then(Raw::as_str);
     matches!(
@@ -259,15 +266,15 @@ fn is_told_elsewhere(part: &Content) -> bool {
     )
 }
 
-/// What the model's message says that it took.
+/// Returns the usage that a message of the model reports.
 fn usage(members: &Object<'_>) -> Option<ForeignUsage> {
     let usage = members.get("usage_metadata").filter(|usage| usage.is_object())?;
     let count = |value: Option<Raw<'_>>| value.and_then(Raw::as_i64).unwrap_or(0).max(0);
     let detail = |of: &str, member: &str| count(usage.get(of).and_then(|details| details.get(member)));
-    let told = members.get("response_metadata");
+    let metadata = members.get("response_metadata");
     let model = ["model_name", "model", "model_id"]
         .into_iter()
-        .find_map(|member| told.and_then(|told| told.get(member)).and_then(Raw::as_text));
+        .find_map(|member| metadata.and_then(|metadata| metadata.get(member)).and_then(Raw::as_text));
     let usage = ForeignUsage {
         model: model.map(Cow::into_owned).unwrap_or_default(),
         response_id: members.text("id").map(Cow::into_owned),

@@ -1,5 +1,5 @@
-//! A file of lines, read one at a time: each with its place and what stands before it, so that the lines and
-//! what stands before them are the file again.
+//! Reads a file line by line. Each line comes with its place and with the text before it, so that the lines and these
+//! texts together are the whole file.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};
@@ -15,35 +15,35 @@ use crate::untrusted;
 /// The longest line that is held in memory, in bytes.
 const LINE_BYTES_MAX: u64 = PAYLOAD_BYTES_MAX as u64;
 
-/// The most blank text that stands before a line; more of it is a line of its own.
+/// The limit of blank text before a line, in bytes. More blank text becomes a line of its own.
 const BLANK_BYTES_MAX: usize = 4096;
 
-/// One line with something in it.
+/// One line that is not blank.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Its number, from 1, blank lines counted.
+    /// Its number, from 1. Blank lines are counted.
     pub number: u64,
-    /// Where its content begins in the file, in bytes.
+    /// The offset of its content in the file, in bytes.
     pub offset: u64,
-    /// What stands between the content of the line before and this one's: line ends, blank lines.
+    /// The text between the previous line's content and this one's: line ends, blank lines.
     pub before: String,
     /// Its content, without the end of the line.
     pub content: Content,
-    /// Whether the line has an end; the last one may not.
+    /// Whether the line has an end. The last line may have none.
     pub is_ended: bool,
 }
 
-/// What a line holds.
+/// The content of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// Its bytes.
+    /// The bytes.
     Bytes(Vec<u8>),
-    /// It is too long to be held: how long, and its digest.
+    /// The length and the digest of a content that is too long for memory.
     Long { bytes: u64, digest: Digest },
 }
 
 impl Line {
-    /// How long its content is, in bytes.
+    /// Returns the length of its content, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         match &self.content {
             Content::Bytes(bytes) => bytes.len() as u64,
@@ -52,11 +52,11 @@ impl Line {
     }
 }
 
-/// Shows the lines of the file at `path` to `visit`, in order, until it answers false; answers what stands behind
-/// the content of the last line.
+/// Passes the lines of the file at `path` to `visit`, in order, until it returns false. Returns the text after the
+/// content of the last line.
 ///
 /// # Errors
-/// [`Error::Io`], and whatever `visit` fails with.
+/// [`Error::Io`], and the errors of `visit`.
 pub(super) fn read(path: &Path, visit: &mut dyn FnMut(Line) -> Result<bool>) -> Result<String> {
     read_bounded(path, LINE_BYTES_MAX, visit)
 }
@@ -74,7 +74,7 @@ fn read_bounded(path: &Path, bytes_max: u64, visit: &mut dyn FnMut(Line) -> Resu
             && is_blank(bytes)
             && before.len() + bytes.len() < BLANK_BYTES_MAX
         {
-            // All of it is ASCII.
+            // Blank text is ASCII.
             before.extend(bytes.iter().map(|byte| char::from(*byte)));
             before.push_str(end);
             continue;
@@ -95,7 +95,7 @@ fn read_bounded(path: &Path, bytes_max: u64, visit: &mut dyn FnMut(Line) -> Resu
     Ok(before)
 }
 
-/// Takes the byte order mark from the beginning of a file.
+/// Removes the byte order mark at the beginning of a file. Returns it and the content.
 fn without_mark(offset: u64, mut content: Content) -> (&'static str, Content) {
     const MARK: &str = "\u{feff}";
     if offset == 0
@@ -119,7 +119,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// The next line: where it begins, its content, and its end.
+    /// Returns the next line: its offset, its content, and its end.
     fn next(&mut self) -> std::io::Result<Option<(u64, Content, &'static str)>> {
         let offset = self.offset;
         let mut bytes = Vec::new();
@@ -136,11 +136,11 @@ impl Lines {
         Ok(Some((offset, Content::Bytes(bytes), end)))
     }
 
-    /// Reads on to the end of a line that is too long to be held.
+    /// Reads the rest of a line that is too long for memory.
     fn long(&mut self, offset: u64, start: Vec<u8>) -> std::io::Result<(u64, Content, &'static str)> {
         let mut hasher = Sha256::new();
         let mut length = 0;
-        // The end of the line is not the content's; it may be two bytes long and lie in two pieces.
+        // The line end does not belong to the content. It may have two bytes that arrive in two pieces.
         let mut held = start;
         loop {
             let end = end_of(&held);
@@ -169,7 +169,7 @@ fn end_of(line: &[u8]) -> &'static str {
     } else if line.ends_with(b"\n") {
         "\n"
     } else if line.ends_with(b"\r") {
-        "\r" // the other half may be on its way
+        "\r" // the line feed may not be written yet
     } else {
         ""
     }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_what_stands_before_them_are_the_file_again() {
+    fn lines_and_the_texts_before_them_are_the_file_again() {
         let blanks = "\n".repeat(2 * BLANK_BYTES_MAX);
         for text in [
             "",
@@ -220,7 +220,7 @@ mod tests {
         let (lines, _) = lines(b"a\r\n\r\nb");
         assert_eq!((lines[1].number, &*lines[1].before, lines[1].is_ended), (3, "\r\n\r\n", false));
         assert!(lines[0].is_ended);
-        // Half an end is no content, or a line would be another one once it is whole.
+        // Half a line end does not belong to the content. Otherwise the content would change when the end is complete.
         let (half, rest) = self::lines(b"a\r");
         assert_eq!(
             (&half[0].content, half[0].is_ended, &*rest),

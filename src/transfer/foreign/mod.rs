@@ -1,10 +1,10 @@
-//! Other programs' logs: taken in as read-only copies that read as conversations and go out again as they were.
+//! Imports logs of other programs as read-only copies. They read as conversations and can be exported as they were.
 //!
-//! A file is a list of records: lines, or rows of a database. Each record is kept whole, in the event that it
-//! became or in the first of them, with the SHA-256 of its bytes; what it says is said by events of the kinds
-//! that every conversation has, and where it says nothing that they could say, it is an event of a kind of its
-//! own. Nothing is made up: what such an event lacks, the record does not tell. A session that has grown brings
-//! what is new; one that differs from what is stored changes nothing.
+//! A file is a list of records: lines, or rows of a database. Each record is kept whole, in its event or in the first
+//! of its events, with the SHA-256 of its bytes. If its content has a counterpart among the kinds of events that every
+//! conversation has, it becomes such events. Otherwise it becomes an event of a kind of its own. Nothing is invented:
+//! if such an event lacks a member, the record has no value for it. If a session has grown, its new records are added.
+//! If it differs from what is stored, nothing changes.
 
 mod claude_code;
 mod codex;
@@ -42,7 +42,7 @@ use super::discover::Found;
 use super::folder;
 use super::report::{ImportOptions, ImportReport, ImportStatus};
 
-/// What arrived of a log.
+/// The result of reading a log.
 struct Arrived {
     counts: Counts,
     problems: Vec<Problem>,
@@ -51,18 +51,18 @@ struct Arrived {
     container: Option<Container>,
 }
 
-/// Why nothing of a log was taken in: it is not what was imported before.
+/// The reason why a log was not imported: it differs from what was imported before.
 struct Conflict {
     path: String,
     problem: String,
     sequence: Sequence,
 }
 
-/// A log that was found.
+/// A log that was found in a search.
 pub(super) struct Log<'a> {
     pub found: &'a Found,
     pub format: ForeignFormat,
-    /// Which of a database's conversations it is.
+    /// The key of the conversation in a database. `None` for a session file.
     pub key: Option<&'a str>,
 }
 
@@ -76,7 +76,7 @@ impl Log<'_> {
         Session { path: &self.found.path, name: &self.found.folder, format: self.format, key }
     }
 
-    /// What the conversation's origin calls it: the file, and which of its conversations.
+    /// Returns its name in the conversation's origin: the file's name, and the key in a database.
     fn folder(&self) -> String {
         match self.key {
             Some(key) => format!("{}#{key}", self.found.folder),
@@ -84,18 +84,18 @@ impl Log<'_> {
         }
     }
 
-    /// The id it has there.
+    /// Returns the id that the conversation has in the log.
     fn own_id(&self) -> Result<Option<ConversationId>> {
-        let told = match self.key {
+        let own = match self.key {
             Some(key) => Some(key.to_owned()),
             None => self.session_file().peek()?.0.id,
         };
         let stem = Path::new(&self.found.folder).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let legal = |id: String| ConversationId::new(&id.replace(['/', '\\'], "-")).ok();
-        Ok([told, stem].into_iter().flatten().find_map(legal))
+        Ok([own, stem].into_iter().flatten().find_map(legal))
     }
 
-    /// Whether a stored conversation is of this log: begun from it, and perhaps not all of it.
+    /// Returns whether a stored conversation was imported from this log. The import may be incomplete.
     fn is_of(&self, store: &Store, id: &ConversationId) -> Result<bool> {
         if stored_format(store, id)?.flatten().as_deref() != Some(self.format.as_str()) {
             return Ok(false);
@@ -109,13 +109,13 @@ impl Log<'_> {
     }
 }
 
-/// Takes in one log as the conversation `id`; `problems` are known of it already.
+/// Imports one log as the conversation `id`. `problems` are the problems that are known already.
 pub(super) fn import(
     store: &Store,
     log: &Log<'_>,
     id: &ConversationId,
     problems: Vec<Problem>,
-    tell: &mut dyn FnMut(u64),
+    on_record: &mut dyn FnMut(u64),
 ) -> Result<ImportReport> {
     let format = log.format;
     let stored = stored_format(store, id)?;
@@ -135,8 +135,8 @@ pub(super) fn import(
         return Ok(report);
     }
     let arrived = match log.key {
-        Some(key) => Ok(log.session(key).arrive(store, id, stored.is_some(), tell)?),
-        None => log.session_file().arrive(store, id, stored.is_some(), tell)?,
+        Some(key) => Ok(log.session(key).arrive(store, id, stored.is_some(), on_record)?),
+        None => log.session_file().arrive(store, id, stored.is_some(), on_record)?,
     };
     match arrived {
         Ok(arrived) => settle(store, id, log, arrived, report),
@@ -153,7 +153,7 @@ pub(super) fn import(
 
 const CONFLICT: &str = "left as stored; import it under another id with --as to have both";
 
-/// Writes what stands beside the events, where there is anything new.
+/// Stores the data beside the events, if anything is new.
 fn settle(
     store: &Store,
     id: &ConversationId,
@@ -168,8 +168,11 @@ fn settle(
         if !fits {
             problems.push(Problem {
                 path: log.folder(),
-                problem: format!("its title has {} bytes, {TITLE_BYTES_MAX} are taken", title.len()),
-                action: "kept in the log as it came; the conversation has no title from it".into(),
+                problem: format!(
+                    "its title has {} bytes, at most {TITLE_BYTES_MAX} are allowed",
+                    title.len()
+                ),
+                action: "kept in the log; the conversation does not get this title".into(),
             });
         }
         fits
@@ -178,7 +181,7 @@ fn settle(
         Some(_) => store.origin(id)?,
         None => None,
     };
-    let own = |told: Option<String>| told.and_then(|id| ConversationId::new(&id).ok());
+    let parent = about.parent.and_then(|id| ConversationId::new(&id).ok());
     let around = Surroundings {
         origin: Origin {
             source: folder::in_full(&log.found.path),
@@ -195,7 +198,7 @@ fn settle(
         title,
         tags: None,
         created_at: first_time(store, id)?,
-        parent: own(about.parent),
+        parent,
         forked_from: about.forked_from.map(|from| (from, None)),
         copy: Some(LogCopy { format: log.format.as_str(), head: about.head }),
     };
@@ -224,18 +227,19 @@ fn settle(
     Ok(report)
 }
 
-/// The time of the first event that tells one.
+/// Returns the time of the first event that has one.
 fn first_time(store: &Store, id: &ConversationId) -> Result<Option<crate::ids::Timestamp>> {
     let row = store.find(id)?;
     Ok(row.and_then(|row| row.first_timestamp.as_deref().and_then(crate::ids::Timestamp::parse)))
 }
 
-/// Whether the conversation is here, and of which log it is a copy.
+/// Returns the format of the log that a stored conversation is a copy of. The outer `None` means that there is no such
+/// conversation, the inner `None` that it is no copy.
 fn stored_format(store: &Store, id: &ConversationId) -> Result<Option<Option<String>>> {
     Ok(store.find(id)?.map(|row| row.foreign_format))
 }
 
-/// The id the log has here: its own, unless another log has brought that one already.
+/// Returns the id for the log: its own id, unless another log was imported under that id.
 pub(super) fn choose_id(store: &Store, options: &ImportOptions, log: &Log<'_>) -> Result<ConversationId> {
     if let Some(id) = &options.id {
         return Ok(id.clone());
@@ -249,7 +253,7 @@ pub(super) fn choose_id(store: &Store, options: &ImportOptions, log: &Log<'_>) -
     let mut id = own.clone();
     let mut number = 2;
     while stored_format(store, &id)?.is_some() {
-        // Begun and never ended, or the same under another file's name.
+        // An interrupted import of this log, or an import of the same log under another file name.
         if log.is_of(store, &id)? {
             return Ok(id);
         }

@@ -1,23 +1,23 @@
-//! MessagePack as JSON, and back to the same bytes.
+//! Converts MessagePack to JSON, and back to the same bytes.
 //!
-//! What JSON has no word for has a member that begins with a dollar sign: `{"$bin": "base64"}`,
-//! `{"$ext": [code, value]}`, `{"$map": [[key, value], ..]}`. LangGraph keeps objects of Python classes as
-//! extensions whose bytes are MessagePack themselves, `[module, class, members, ..]`; those are read through. A
-//! value is only taken as JSON where that makes up its bytes again. Source: the MessagePack specification;
-//! `langgraph.checkpoint.serde.jsonplus` of langgraph-checkpoint 4.3.
+//! A value that JSON cannot express becomes an object with a member that begins with a dollar sign:
+//! `{"$bin": "base64"}`, `{"$ext": [code, value]}`, `{"$map": [[key, value], ..]}`. LangGraph keeps objects of Python
+//! classes as extensions whose bytes are MessagePack themselves, `[module, class, members, ..]`; these bytes are
+//! converted, too. A value is only converted if its JSON gives the same bytes again. Source: the MessagePack
+//! specification; `langgraph.checkpoint.serde.jsonplus` of langgraph-checkpoint 4.3.
 
 use crate::event::dump::Out;
 use crate::event::foreign::{base64_decode, base64_encode};
 use crate::event::json::Raw;
 
-/// How deep values may nest: an event has to hold the record and be no deeper than events may be.
+/// The maximum nesting of values. An event that holds the record must not exceed the maximum nesting of events.
 const DEPTH_MAX: usize = 60;
 
-/// The extensions whose bytes are MessagePack: objects of Python classes, and a wrapped value.
+/// The codes of the extensions whose bytes are MessagePack: objects of Python classes, and a wrapped value.
 const READ_THROUGH: std::ops::RangeInclusive<i8> = 0..=7;
 
-/// The value as JSON text; `None` where the bytes are no MessagePack, nest too deep, or are not the shortest form,
-/// so that the JSON would not make them up again.
+/// Returns the value as JSON text. `None` if the bytes are not MessagePack, nest too deep, or are not in the shortest
+/// form, so that the JSON would not give the same bytes.
 pub(super) fn to_json(bytes: &[u8]) -> Option<String> {
     let mut reader = Reader { bytes, at: 0 };
     let mut out = Out::default();
@@ -27,7 +27,7 @@ pub(super) fn to_json(bytes: &[u8]) -> Option<String> {
     (whole && from_json(Raw::parse(&json).ok()?).as_deref() == Some(bytes)).then_some(json)
 }
 
-/// The bytes that such JSON stands for; `None` where it stands for none.
+/// Returns the MessagePack bytes of JSON from [`to_json`]. `None` if the JSON is invalid as such.
 pub(super) fn from_json(json: Raw<'_>) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     write(json, 0, &mut bytes)?;
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         self.take(N)?.try_into().ok()
     }
 
-    /// A length of 1, 2 or 4 bytes.
+    /// Reads a length of 1, 2 or 4 bytes.
     fn length(&mut self, bytes: usize) -> Option<usize> {
         let number = self.take(bytes)?.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
         usize::try_from(number).ok()
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
             }
             0xcb => {
                 let number = f64::from_be_bytes(self.number()?);
-                // Shortest form that reads as the same number, with what tells it from a whole one.
+                // The shortest form that reads as the same number, with a point or an exponent: a float, no integer.
                 let text = number.is_finite().then(|| format!("{number:?}"))?;
                 out.raw(&text);
             }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
                 self.map(length, depth, out)?;
             }
             0xe0..=0xff => out.raw(&tag.cast_signed().to_string()),
-            0xc1 | 0xca => return None, // not in use; a float of half the size is not written
+            0xc1 | 0xca => return None, // 0xc1 is unused; `number` writes no 32-bit floats
         }
         Some(())
     }
@@ -247,7 +247,7 @@ fn extension(json: Raw<'_>, depth: usize, bytes: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Writes a length in its shortest form: within a tag of its own up to a bound, or behind one of three (0: none).
+/// Writes a length in its shortest form: within a tag if it is small, or else after one of three tags (0: no such tag).
 fn length(length: usize, short: &[(usize, u8)], tags: [u8; 3], bytes: &mut Vec<u8>) -> Option<()> {
     if let Some((_, tag)) = short.iter().find(|(most, _)| length <= *most) {
         bytes.push(tag | length as u8);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_json_would_not_make_up_again_are_none() {
+    fn bytes_that_json_would_not_give_again_are_not_converted() {
         let deep = vec![0x91; 1_000_000];
         for bytes in [
             &b""[..],
@@ -348,15 +348,15 @@ mod tests {
             b"\xc1",
             b"\xdd\xff\xff\xff\xff",
             b"\xc0\xc0",
-            b"\xcc\x07",                 // a number longer than it has to be
-            b"\xa1\xff",                 // text that is none
-            b"\xcb\x7f\xf8\0\0\0\0\0\0", // not a number
-            b"\xca\x3f\xc0\0\0",         // a float of half the size
+            b"\xcc\x07",                 // a number that is not in its shortest form
+            b"\xa1\xff",                 // text that is not UTF-8
+            b"\xcb\x7f\xf8\0\0\0\0\0\0", // NaN
+            b"\xca\x3f\xc0\0\0",         // a 32-bit float
             &deep,
         ] {
             assert_eq!(to_json(bytes), None, "{:?}", &bytes[..bytes.len().min(8)]);
         }
-        // An extension that is no MessagePack stays bytes.
+        // The content of an extension stays bytes if it is not MessagePack.
         assert_eq!(to_json(b"\xd4\x05\xc1").as_deref(), Some(r#"{"$ext":[5,{"$bin":"wQ=="}]}"#));
     }
 }

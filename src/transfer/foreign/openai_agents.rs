@@ -1,6 +1,7 @@
-//! Sessions of the OpenAI Agents SDK: a row an item of the Responses interface, in the order of their ids.
+//! Translates sessions of the OpenAI Agents SDK. Each row is an item of the Responses interface, in the order of the
+//! ids.
 //!
-//! Its advanced sessions have branches: a table says which message stands where on which one. Source:
+//! The advanced sessions have branches. A table gives the place of each message on its branch. Source:
 //! `agents.memory.SQLiteSession` and `AdvancedSQLiteSession` of openai-agents 0.24.
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +17,7 @@ pub(super) struct OpenAiAgents {
     last: Option<EventId>,
     /// The last event of each message.
     messages: HashMap<i64, EventId>,
-    /// For each branch: which message stands where.
+    /// For each branch: the message at each place.
     branches: BTreeMap<String, BTreeMap<i64, i64>>,
 }
 
@@ -73,7 +74,7 @@ impl Translator for OpenAiAgents {
 }
 
 impl OpenAiAgents {
-    /// The event that a message follows: the message before it on a branch that it is on, else the last one.
+    /// Returns the event that a message follows: that of the message before it on its branch, or else the last event.
     fn parent(&self, message: i64) -> Option<EventId> {
         for places in self.branches.values() {
             if let Some((place, _)) = places.iter().find(|(_, known)| **known == message) {

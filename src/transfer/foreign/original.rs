@@ -1,4 +1,4 @@
-//! Writing a log out as it was.
+//! Exports a log as it was.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -12,9 +12,9 @@ use crate::event::json::{Object, Raw};
 use crate::ids::{ConversationId, Sequence};
 use crate::store::{Glue, NewForeignDatabase, Store};
 
-/// Writes the session file of a conversation, byte for byte; answers how many events it went through.
+/// Writes the session file of a conversation, byte for byte. Returns the number of events.
 ///
-/// A record that was redacted since is left out, the line it stood in stays, empty.
+/// A record that was redacted after the import is left out. Its line stays, but is empty.
 pub(in crate::transfer) fn write(
     store: &Store,
     conversation: &ConversationId,
@@ -27,25 +27,25 @@ pub(in crate::transfer) fn write(
     let mut first = true;
     let mut next = Sequence(0);
     loop {
-        // Attachments are read between scans: a scan keeps a connection, and there may be no other.
+        // Attachments are read between scans: a scan holds a connection, and there may be only one.
         let mut attached: Option<String> = None;
         store.scan(conversation, next, |event| {
             events += 1;
             next = Sequence(event.sequence.0 + 1);
             progress(events);
             let object = Object::of(event.payload);
-            let told = Provenance::of(&object);
-            if told.as_ref().is_some_and(|told| told.part > 1) {
+            let provenance = Provenance::of(&object);
+            if provenance.as_ref().is_some_and(|provenance| provenance.part > 1) {
                 return Ok(true);
             }
-            let before = match told.as_ref().and_then(|told| told.before.as_deref()) {
+            let before = match provenance.as_ref().and_then(|provenance| provenance.before.as_deref()) {
                 Some(before) => before,
                 None if first => glue.prefix.as_str(),
                 None => glue.separator.as_str(),
             };
             first = false;
             put(to, before.as_bytes())?;
-            match told.and_then(|told| told.record) {
+            match provenance.and_then(|provenance| provenance.record) {
                 Some(Record::Json(text) | Record::Text(text)) => put(to, text.as_bytes())?,
                 Some(Record::Bytes(bytes)) => put(to, &bytes)?,
                 Some(Record::Attached(path)) => {
@@ -69,8 +69,8 @@ pub(in crate::transfer) fn write(
     Ok(events)
 }
 
-/// Writes a conversation's rows as a database of their own at `path`, which is not there yet: its tables, and in
-/// them every row with the values it had when it was last imported. Answers how many events it went through.
+/// Writes a conversation's rows as a new database at `path`: its tables, and every row with the values that it had when
+/// it was last imported. Returns the number of events.
 pub(in crate::transfer) fn write_database(
     store: &Store,
     conversation: &ConversationId,
@@ -83,15 +83,17 @@ pub(in crate::transfer) fn write_database(
         events += 1;
         progress(events);
         let object = Object::of(event.payload);
-        let Some(told) = Provenance::of(&object) else { return Ok(true) };
-        let (Some(table), Some(Record::Json(json))) = (told.table, told.record) else { return Ok(true) };
+        let Some(provenance) = Provenance::of(&object) else { return Ok(true) };
+        let (Some(table), Some(Record::Json(json))) = (provenance.table, provenance.record) else {
+            return Ok(true);
+        };
         let record = Raw::checked(&json);
         if table == SCHEMA {
             for statement in record.get("statements").into_iter().flat_map(Raw::elements) {
                 db.declare(&statement.as_str().unwrap_or_default())?;
             }
         } else if let Some(values) = row::from_json(record) {
-            db.put(&table, told.place, values)?;
+            db.put(&table, provenance.place, values)?;
         }
         Ok(true)
     })?;

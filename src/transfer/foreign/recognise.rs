@@ -1,4 +1,4 @@
-//! Telling another program's log by looking at it.
+//! Recognises logs of other programs by their content.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -7,27 +7,27 @@ use crate::event::foreign::ForeignFormat;
 use crate::event::json::{Object, Raw};
 use crate::untrusted;
 
-/// How much of a file is looked at.
+/// The number of bytes of a file that are read.
 const PEEK_BYTES: u64 = 1 << 20;
 
-/// How many lines are looked at.
+/// The number of lines that are examined.
 const PEEK_LINES: usize = 32;
 
-/// What an SQLite file begins with.
+/// The beginning of an SQLite file.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// What a file seems to be.
+/// The apparent format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::transfer) enum Looks {
     /// A session file of lines.
     Lines(ForeignFormat),
-    /// A database, of whatever.
+    /// A database of any program.
     Database,
-    /// None of these.
+    /// Neither of these.
     Other,
 }
 
-/// What the file at `path` seems to be; one that cannot be read is nothing.
+/// Returns the apparent format of the file at `path`. [`Looks::Other`] also if it cannot be read.
 pub(in crate::transfer) fn look(path: &Path) -> Looks {
     let mut bytes = Vec::new();
     let read = untrusted::open(path).and_then(|(file, _)| file.take(PEEK_BYTES).read_to_end(&mut bytes));
@@ -38,11 +38,11 @@ pub(in crate::transfer) fn look(path: &Path) -> Looks {
         return Looks::Database;
     }
     let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let told = lines.by_ref().take(PEEK_LINES).find_map(of_line);
-    told.map_or(Looks::Other, Looks::Lines)
+    let format = lines.by_ref().take(PEEK_LINES).find_map(of_line);
+    format.map_or(Looks::Other, Looks::Lines)
 }
 
-/// The format that one line shows; the last line may be cut.
+/// Returns the format of one line. The last line may be incomplete.
 fn of_line(line: &[u8]) -> Option<ForeignFormat> {
     let text = std::str::from_utf8(line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)).ok()?;
     match Raw::parse(text) {
@@ -63,7 +63,7 @@ fn of_object(members: &Object<'_>) -> Option<ForeignFormat> {
         Some("session_meta" | "response_item" | "event_msg" | "turn_context" | "compacted") if wrapped => {
             Some(ForeignFormat::Codex)
         }
-        // Before September 2025: the session, then its items.
+        // Before September 2025, the first line was the description of the session.
         None if has("id") && has("timestamp") && has("instructions") => Some(ForeignFormat::Codex),
         Some("user" | "assistant" | "system" | "progress" | "attachment")
             if has("parentUuid") || has("uuid") && (has("sessionId") || has("message")) =>
@@ -79,7 +79,7 @@ fn of_object(members: &Object<'_>) -> Option<ForeignFormat> {
     }
 }
 
-/// The format that the beginning of a line shows: one that is very long, or not whole yet.
+/// Returns the format of a line from its beginning. The line is very long, or not yet complete.
 fn of_cut(text: &str) -> Option<ForeignFormat> {
     let has = |member: &str| text.contains(member);
     if !text.trim_start().starts_with('{') {

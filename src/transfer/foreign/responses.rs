@@ -1,5 +1,5 @@
-//! Items of OpenAI's Responses interface, as Codex and the OpenAI Agents SDK keep them: messages, reasoning,
-//! calls of functions and other tools, and their outputs, one item a record.
+//! Translates items of OpenAI's Responses interface, as Codex and the OpenAI Agents SDK keep them: messages, reasoning,
+//! calls of functions and other tools, and their outputs. Each record is one item.
 
 use super::content;
 use super::translation::{Answer, Arriving, Call, Memory, Translation, common, is_member};
@@ -7,25 +7,25 @@ use crate::event::json::{Object, Raw};
 use crate::event::{Content, Event, Extra, Message, MessageEvent, Origin, ReasoningItem, Role, Source, Text};
 use crate::ids::EventId;
 
-/// An item and what stands around it.
+/// An item and its context.
 pub(super) struct Item<'a> {
     pub arriving: &'a Arriving<'a>,
     pub members: Object<'a>,
-    /// The event's id where the item has none that can be used.
+    /// The preferred id of the event.
     pub wanted_id: &'a str,
     pub timestamp: Option<&'a str>,
     /// The event that it follows.
     pub parent: Option<&'a EventId>,
-    /// What user messages begin with that no person has typed.
+    /// The beginnings of user messages that no person has typed.
     pub machinery: &'a [&'a str],
 }
 
-/// The item's type; `message` where it has only a role.
+/// Returns the item's type. It is `message` if the item has only a role.
 pub(super) fn kind<'a>(members: &Object<'a>) -> Option<std::borrow::Cow<'a, str>> {
     members.text("type").or_else(|| members.get("role").map(|_| "message".into()))
 }
 
-/// What an item says. An item without a counterpart becomes no event.
+/// Translates an item. An item without a counterpart becomes no event.
 pub(super) fn translate(memory: &mut Memory, item: &Item<'_>) -> Translation {
     let Some(kind) = kind(&item.members) else { return Translation::broken("record", "it has no type") };
     let event = match &*kind {
@@ -56,10 +56,10 @@ fn message(memory: &mut Memory, item: &Item<'_>) -> Translated {
         "assistant" => (Role::Assistant, Source::Agent),
         "user" => {
             let first = parts.iter().find_map(Content::as_text).unwrap_or_default();
-            let machinery = item.machinery.iter().any(|mark| first.trim_start().starts_with(mark));
-            (Role::User, if machinery { Source::Environment } else { Source::User })
+            let is_from_program = item.machinery.iter().any(|mark| first.trim_start().starts_with(mark));
+            (Role::User, if is_from_program { Source::Environment } else { Source::User })
         }
-        // What the program that uses the model tells it.
+        // Instructions from the program that uses the model.
         "system" | "developer" => (Role::System, Source::Environment),
         _ => return Ok(None),
     };
@@ -68,7 +68,7 @@ fn message(memory: &mut Memory, item: &Item<'_>) -> Translated {
     Ok(Some(MessageEvent::new(common, Message::new(role, parts)).into()))
 }
 
-/// Reasoning by itself: a message of the model without words.
+/// Translates reasoning: a message of the model without text.
 fn reasoning(memory: &mut Memory, item: &Item<'_>) -> Event {
     let texts = |member: &str| {
         let list = item.members.get(member).filter(|list| list.is_array())?;
@@ -91,7 +91,7 @@ fn reasoning(memory: &mut Memory, item: &Item<'_>) -> Event {
 
 fn call(memory: &mut Memory, item: &Item<'_>, kind: &str) -> Translated {
     let members = &item.members;
-    // A local shell's call may have only the item's id.
+    // A call of the local shell may have only the item's id.
     let id = members.text("call_id").or_else(|| members.text("id")).filter(|id| is_member(id));
     let Some(call_id) = id else { return Err("a call has no call_id".into()) };
     let named = members.text("name").filter(|name| is_member(name));
@@ -106,7 +106,7 @@ fn call(memory: &mut Memory, item: &Item<'_>, kind: &str) -> Translated {
         _ => "action",
     };
     let Some(given) = members.get(argument) else { return Err(format!("a call has no {argument}")) };
-    // A string is the arguments verbatim; a shell's action is an object.
+    // A string is the arguments, verbatim. The action of a shell is an object.
     let arguments = given.as_str().unwrap_or_else(|| given.text().into());
     let parsed = Raw::parse(&arguments).ok();
     let id = memory.id(item.wanted_id, item.arriving);
@@ -138,7 +138,7 @@ fn output(memory: &mut Memory, item: &Item<'_>) -> Translated {
     Ok(memory.answer(item.arriving.format, common, &call_id, &answer).map(Event::from))
 }
 
-/// An output: text, parts, or an object with `content` and `success`; text may be JSON with the exit code.
+/// Reads an output: text, parts, or an object with `content` and `success`. Text may be JSON with the exit code.
 fn read_output(output: Option<Raw<'_>>) -> Answer {
     let Some(output) = output else { return Answer::default() };
     if output.is_object() && output.get("type").is_none() && output.get("content").is_some() {
@@ -152,7 +152,7 @@ fn read_output(output: Option<Raw<'_>>) -> Answer {
     Answer { content: content::parts(Some(output)), is_error: false, exit_code: code }
 }
 
-/// The exit code in `{"output": "..", "metadata": {"exit_code": 0}}`.
+/// Returns the exit code in `{"output": "..", "metadata": {"exit_code": 0}}`.
 fn exit_code(text: &str) -> Option<i64> {
     if !text.starts_with('{') {
         return None;

@@ -1,5 +1,5 @@
-//! A row of another program's database as a record: a JSON object of its columns, from which the row can be
-//! written again with the same values.
+//! Converts a row of another program's database into a record: a JSON object of its columns. The row can be written
+//! again from it with the same values.
 
 use super::msgpack;
 use crate::event::dump::Out;
@@ -7,9 +7,11 @@ use crate::event::foreign::{base64_decode, base64_encode};
 use crate::event::json::Raw;
 use crate::store::ForeignValue;
 
-/// The row as JSON, columns in order. Bytes are `{"utf8": ".."}`, `{"msgpack": ..}` or `{"base64": ".."}`, the first
-/// that makes them up again, so that what is said in them can be searched, and taken out; text that is no UTF-8 is
-/// `{"text_base64": ".."}`, a number without an end `{"real": "inf"}`.
+/// Returns the row as JSON, with the columns in order.
+///
+/// Bytes are `{"utf8": ".."}`, `{"msgpack": ..}` or `{"base64": ".."}`: the first form that gives the same bytes again,
+/// so that their text can be searched and redacted. Text that is not UTF-8 is `{"text_base64": ".."}`, an infinite
+/// number is `{"real": "inf"}`.
 pub(super) fn to_json(columns: &[String], values: &[ForeignValue]) -> String {
     let mut out = Out::default();
     out.open("{");
@@ -41,7 +43,7 @@ fn wrapped(out: &mut Out, name: &str, text: &str) {
     out.close("}");
 }
 
-/// The row that such an object stands for; `None` where it is none.
+/// Returns the row for an object from [`to_json`]. `None` if it is no such object.
 pub(super) fn from_json(record: Raw<'_>) -> Option<Vec<(String, ForeignValue)>> {
     record.members().map(|(column, value)| Some((column.into_owned(), value_of(value)?))).collect()
 }
@@ -75,7 +77,7 @@ fn value_of(value: Raw<'_>) -> Option<ForeignValue> {
     text("real").and_then(|number| number.parse().ok()).map(ForeignValue::Real)
 }
 
-/// What a column holds as JSON: MessagePack, or text that is JSON; `None` where it is neither.
+/// Returns a column's value as JSON. `None` if it is neither MessagePack nor JSON text.
 pub(super) fn json(value: Raw<'_>) -> Option<String> {
     if let Some(json) = value.get("msgpack") {
         return Some(json.text().to_owned());
@@ -92,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_goes_there_and_back() {
+    fn every_value_becomes_json_and_back() {
         let values = [
             ForeignValue::Null,
             ForeignValue::Integer(i64::MIN),

@@ -1,4 +1,4 @@
-//! Taking in a session file of lines: what is new of it, and nothing else.
+//! Imports the new lines of a session file.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::ids::ConversationId;
 use crate::store::{ArrivingFile, Container, Glue, Store};
 use crate::transfer::{folder, layout};
 
-/// How many lines are read to learn a conversation's id.
+/// The number of lines that are read to find a conversation's id.
 const PEEK_LINES: usize = 8;
 
 /// A session file.
@@ -42,7 +42,7 @@ impl SessionFile<'_> {
         self.name.rsplit_once('.').map_or(self.name, |(stem, _)| stem)
     }
 
-    /// What its first lines say of it, and the first line's digest.
+    /// Returns what its first lines say about the conversation, and the first line's digest.
     pub(super) fn peek(&self) -> Result<(About, Option<Digest>)> {
         let mut translator = self.translator();
         let (mut first, mut seen) = (None, 0);
@@ -56,13 +56,13 @@ impl SessionFile<'_> {
         Ok((translator.about(self.stem()), first))
     }
 
-    /// Takes in what is new of the file.
+    /// Imports the new lines of the file.
     pub(super) fn arrive(
         &self,
         store: &Store,
         id: &ConversationId,
         exists: bool,
-        tell: &mut dyn FnMut(u64),
+        on_record: &mut dyn FnMut(u64),
     ) -> Result<std::result::Result<Arrived, Conflict>> {
         let mut translator = self.translator();
         let mut intake = Intake::new(store, id, self.path, self.format);
@@ -71,7 +71,7 @@ impl SessionFile<'_> {
         let mut tail: Option<(String, ArrivingFile)> = None;
         let mut conflict: Option<Conflict> = None;
         let rest = lines::read(self.path, &mut |line| {
-            tell(line.bytes());
+            on_record(line.bytes());
             let digest = digest(&line.content);
             let known = kept.next()?;
             if !line.is_ended && !is_object(&line.content) {
@@ -112,7 +112,7 @@ impl SessionFile<'_> {
         intake.write()?;
         if let Some(more) = kept.next()? {
             let problem = format!(
-                "it has {} records; record {} and what follows were imported from it, too",
+                "it has {} records, but record {} and the following ones were imported from it before",
                 intake.counts.records,
                 intake.counts.records + 1
             );
@@ -174,7 +174,7 @@ impl SessionFile<'_> {
         }
     }
 
-    /// A line's content as a file of its own.
+    /// Returns a line's content as an attachment.
     fn slice(&self, line: &Line, digest: Digest, name: &str, reason: &str) -> ArrivingFile {
         ArrivingFile {
             path: format!("{}.{name}", self.name),
@@ -194,7 +194,7 @@ impl SessionFile<'_> {
         }
     }
 
-    /// What Claude Code keeps in the folder beside a session: long results of tools and the like.
+    /// Returns the files in the folder beside a session. Claude Code keeps long results of tools there.
     fn beside(&self) -> Result<Vec<ArrivingFile>> {
         let beside = self.path.with_extension("");
         if self.format != ForeignFormat::ClaudeCode || !beside.is_dir() || beside == self.path {
@@ -227,7 +227,7 @@ fn digest(content: &Content) -> Digest {
     }
 }
 
-/// Whether it is whole: the beginning of an object is none.
+/// Returns whether the content is a complete JSON object.
 fn is_object(content: &Content) -> bool {
     match content {
         Content::Bytes(bytes) => {
@@ -238,11 +238,11 @@ fn is_object(content: &Content) -> bool {
     }
 }
 
-/// A translation as it came to be stored: what could not be is counted as unread.
+/// Returns the translation as it was stored. A record that could not be stored as translated counts as unread.
 fn as_encoded(mut translation: Translation, is_unread: bool) -> Translation {
     if is_unread && !translation.events.is_empty() {
         translation.events.clear();
-        translation.problem.get_or_insert_with(|| "what it says cannot be kept as an event".into());
+        translation.problem.get_or_insert_with(|| "its content cannot be kept as an event".into());
     }
     translation
 }

@@ -1,4 +1,4 @@
-//! What a record becomes: events that say what it says and nothing else, each with where it came from.
+//! Translates records into events. An event contains only data of its record, and the place of the record.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -15,72 +15,73 @@ use crate::event::{
 };
 use crate::ids::{EventId, ROOT};
 
-/// A record on its way in.
+/// A record that is being imported.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arriving<'a> {
     pub format: ForeignFormat,
     /// The file's name, without its folder.
     pub file: &'a str,
     pub table: Option<&'a str>,
-    /// The line, or the row's number.
+    /// The number of the line or of the row.
     pub place: i64,
-    /// What stands before it, where that is not what stands before every record.
+    /// The text before the record. `None` if it is the usual text.
     pub before: Option<&'a str>,
     pub bytes: &'a [u8],
     pub digest: Digest,
 }
 
-/// Makes events of one conversation's records, in their order.
+/// Translates one conversation's records into events, in their order.
 pub(super) trait Translator {
-    /// What a record says. `record` is its JSON value.
+    /// Translates a record. `record` is its JSON value.
     fn translate(&mut self, arriving: &Arriving<'_>, record: Raw<'_>) -> Translation;
 
-    /// What the records so far say of the conversation; `name` is its file's name without the ending, or its
+    /// Returns what the records so far say about the conversation. `name` is its file's name without the ending, or its
     /// key in a database.
     fn about(&self, name: &str) -> About;
 
-    /// Whose ids are taken.
+    /// Returns the ids and the calls of the events so far.
     fn memory(&mut self) -> &mut Memory;
 }
 
-/// What records say of their conversation.
+/// The information about a conversation in its records.
 #[derive(Debug, Clone, Default)]
 pub(super) struct About {
-    /// Its id there.
+    /// Its id in the log.
     pub id: Option<String>,
     pub title: Option<String>,
     /// The id of the conversation whose sub-agent this one is.
     pub parent: Option<String>,
-    /// The id of the conversation this one is a fork of.
+    /// The id of the conversation that this one was forked from.
     pub forked_from: Option<String>,
-    /// The last event of the branch that is the live one.
+    /// The last event of the live branch.
     pub head: Option<EventId>,
 }
 
-/// What a translator makes of a record.
+/// The translation of a record.
 #[derive(Debug, Default)]
 pub(super) struct Translation {
-    /// What it says, in the words of this house. None: it is an event of a kind of its own.
+    /// Its events, of the kinds that every conversation has. If there are none, the record becomes an event of a kind
+    /// of its own.
     pub events: Vec<Event>,
-    /// The record's type, as its kind and reports call it: `progress`.
+    /// The record's type, for its kind and for reports: `progress`.
     pub name: String,
-    /// Its id where it is an event of its own kind.
+    /// The id of its event, if that is of a kind of its own.
     pub id: Option<EventId>,
     /// Its time, as written.
     pub timestamp: Option<String>,
-    /// What it says that calls of a model took, each with the place of the event that tells it.
+    /// The model usage that it reports, each with the index of the event that carries it.
     pub usage: Vec<(usize, ForeignUsage)>,
-    /// What is wrong with it.
+    /// The problem with the record.
     pub problem: Option<String>,
 }
 
 impl Translation {
-    /// A record without a counterpart.
+    /// Returns the translation of a record without a counterpart.
     pub(super) fn unread(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// A record that is not as its format says.
+    /// Returns the translation of a record that violates its format.
     pub(super) fn broken(name: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { name: name.into(), problem: Some(problem.into()), ..Self::default() }
     }
@@ -89,13 +90,13 @@ impl Translation {
 /// The events of a record, to be stored.
 pub(super) struct Encoded {
     pub events: Vec<NewEvent>,
-    /// The path of the attachment that has to hold the record, being too large for an event.
+    /// The path of the attachment for a record that is too large for an event.
     pub attachment: Option<String>,
-    /// Whether it is an event of its own kind.
+    /// Whether the record is an event of a kind of its own.
     pub is_unread: bool,
 }
 
-/// Writes the events of a record. What cannot be stored as it was translated becomes an event of its own kind.
+/// Encodes the events of a record. If they cannot be stored, the record becomes an event of a kind of its own.
 pub(super) fn encode(arriving: &Arriving<'_>, translation: &Translation) -> Encoded {
     for record in verbatim(arriving.bytes) {
         let translated = translated(arriving, translation, &record);
@@ -109,7 +110,7 @@ pub(super) fn encode(arriving: &Arriving<'_>, translation: &Translation) -> Enco
     attached(arriving, translation)
 }
 
-/// The event of a record that is kept beside the events.
+/// Returns the event of a record that is kept as an attachment.
 pub(super) fn attached(arriving: &Arriving<'_>, translation: &Translation) -> Encoded {
     let path = format!("{}.line-{}", arriving.file, arriving.place);
     let record = Record::Attached(Cow::Owned(path.clone()));
@@ -117,7 +118,7 @@ pub(super) fn attached(arriving: &Arriving<'_>, translation: &Translation) -> En
     Encoded { events: vec![event], attachment: Some(path), is_unread: true }
 }
 
-/// The forms a record can be carried in, the best first.
+/// Returns the forms in which an event can hold a record, the best one first.
 fn verbatim(bytes: &[u8]) -> Vec<Record<'_>> {
     if bytes.len() > PAYLOAD_BYTES_MAX {
         return Vec::new();
@@ -161,7 +162,7 @@ fn translated(
         provenance.usage = usage_at(translation, part as usize - 1);
         let mut dump = event.dump();
         if event.common().timestamp.is_empty() {
-            dump = dump.replacen(",\"timestamp\":\"\"", "", 1); // nothing says when it was
+            dump = dump.replacen(",\"timestamp\":\"\"", "", 1); // the record has no time
         }
         events.push(NewEvent::keep(provenance.write_into(&dump), EventId::mint).ok()?);
     }
@@ -173,7 +174,8 @@ fn usage_at(translation: &Translation, place: usize) -> Option<ForeignUsage> {
 }
 
 fn unread(arriving: &Arriving<'_>, translation: &Translation, record: Record<'_>) -> Option<NewEvent> {
-    // Where it was to be events of other kinds, those that follow them shall find it in their place.
+    // If the record was translated, this event replaces those events. It gets the id of the last one and the parent of
+    // the first one, so that the following events find their parent.
     let (first, last) = (translation.events.first(), translation.events.last());
     let id = translation.id.clone().or_else(|| last.map(|event| event.id().clone()));
     let id = id.unwrap_or_else(|| place_id(arriving));
@@ -196,7 +198,7 @@ fn unread(arriving: &Arriving<'_>, translation: &Translation, record: Record<'_>
     NewEvent::keep(provenance.write_into(&event), EventId::mint).ok()
 }
 
-/// The id of a record that has none of its own: its place in the file.
+/// Returns the id for a record that has no id of its own: its place in the file.
 pub(super) fn place_id(arriving: &Arriving<'_>) -> EventId {
     let name = match arriving.table {
         Some(table) => format!("{table}-{}", arriving.place),
@@ -205,18 +207,18 @@ pub(super) fn place_id(arriving: &Arriving<'_>) -> EventId {
     EventId::new(harmless(&name)).unwrap_or_else(|_| EventId::mint())
 }
 
-/// A record's type as a part of a kind: short, and without characters that mean something.
+/// Returns a record's type as a part of a kind: short, and without special characters.
 fn harmless(name: &str) -> String {
     let name: String = name.chars().filter(|c| c.is_alphanumeric() || "-_.".contains(*c)).take(64).collect();
     if name.is_empty() { "record".into() } else { name }
 }
 
-/// Whether a text can be a searchable member of an event.
+/// Returns whether a text can be a searchable member of an event.
 pub(super) fn is_member(text: &str) -> bool {
     text.len() <= 1024 && !text.contains('\0')
 }
 
-/// What a translator remembers of the events it has made: whose id is taken, what calls there were.
+/// The memory of a translator: the ids that are in use, and the calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     taken: HashSet<u64>,
@@ -224,7 +226,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// `wanted` as an event's id, or another that nobody has.
+    /// Returns `wanted` as an event's id, or another id if it is in use or invalid.
     pub(super) fn id(&mut self, wanted: &str, place: &Arriving<'_>) -> EventId {
         let fallback = place_id(place);
         let mut id = EventId::new(wanted).unwrap_or_else(|_| fallback.clone());
@@ -237,12 +239,12 @@ impl Memory {
         id
     }
 
-    /// The id of a further event of the record whose first one is `first`.
+    /// Returns the id for a further event of the record whose first event is `first`.
     pub(super) fn part(&mut self, first: &EventId, part: usize, place: &Arriving<'_>) -> EventId {
         self.id(&format!("{first}#{part}"), place)
     }
 
-    /// Remembers a call, and answers the event that it is.
+    /// Remembers a call and returns its event.
     pub(super) fn call(&mut self, format: ForeignFormat, common: Common, call: &Call<'_>) -> ActionEvent {
         let id = common.id.clone();
         let mut tool_call = MessageToolCall::new(call.id, call.name, call.arguments);
@@ -257,7 +259,7 @@ impl Memory {
         )
     }
 
-    /// The answer to the call that is named `call`; `None` where there was no such call.
+    /// Returns the event of the answer to the call with the id `call`. `None` if there was no such call.
     pub(super) fn answer(
         &self,
         format: ForeignFormat,
@@ -278,26 +280,27 @@ impl Memory {
         })
     }
 
-    /// The event that made the call, and the tool.
+    /// Returns the event of the call, and the name of the tool.
     pub(super) fn called(&self, call: &str) -> Option<&(EventId, Text)> {
         self.calls.get(call)
     }
 }
 
-/// A tool call, as a record tells it.
+/// A tool call, as a record contains it.
 pub(super) struct Call<'a> {
     pub id: &'a str,
     pub name: &'a str,
     /// The arguments, verbatim.
     pub arguments: &'a str,
     pub origin: Origin,
-    /// The model's reply that it is of, where that has a name.
+    /// The id of the model's reply that contains the call, if it has one.
     pub reply: Option<&'a str>,
-    /// The arguments as a JSON object, where they are one.
+    /// The arguments as a JSON value, if they are one.
     pub action: Option<Raw<'a>>,
 }
 
-/// The arguments as an action of a kind of its own (`codex:shell`); arguments that have a `kind` stay in the call.
+/// Returns the arguments as an action of a kind of its own (`codex:shell`). `None` if they have a `kind` or are no
+/// object; then they are only in the call.
 fn action(format: ForeignFormat, tool: &str, input: Raw<'_>) -> Option<Action> {
     if !input.is_object() || input.get("kind").is_some() {
         return None;
@@ -309,17 +312,17 @@ fn tool_kind(format: ForeignFormat, tool: &str) -> String {
     format!("{format}:{}", harmless(tool))
 }
 
-/// What a tool answered.
+/// The answer of a tool.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub content: Vec<Content>,
     pub is_error: bool,
-    /// Of a command, where the record says so.
+    /// The exit code of a command, if the record has it.
     pub exit_code: Option<i64>,
 }
 
 impl Answer {
-    /// The answer as an observation of a kind of its own.
+    /// Returns the answer as an observation of a kind of its own.
     fn observation(&self, format: ForeignFormat, tool: &str) -> Observation {
         let mut out = Out::default();
         out.open("[");
@@ -340,7 +343,7 @@ impl Answer {
     }
 }
 
-/// The members of an event that a record became.
+/// Returns the common members of an event of a record.
 pub(super) fn common(
     id: EventId,
     timestamp: Option<&str>,

@@ -1,4 +1,4 @@
-//! The actions of one reply of the model are all in a view or none is: the reply cannot be told without them.
+//! Either all actions of one reply of the model are in a view, or none: the reply cannot be sent without all of them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,11 +7,11 @@ use crate::view::history::History;
 use crate::view::indices::Indices;
 use crate::view::part::Part;
 
-/// The batches that a view holds something of.
+/// The batches of which a view holds at least one action.
 pub(super) struct Batches {
-    /// Each batch's actions that are in the view, and whether these are all there ever were.
+    /// The actions of each batch that are in the view, and whether these are all actions of the batch.
     batches: Vec<(Vec<Name>, bool)>,
-    /// The batches that a name has an action in; an odd log can have several.
+    /// The batches in which a name has an action. In an unusual log there can be several.
     of_name: HashMap<Name, Vec<usize>>,
 }
 
@@ -36,7 +36,7 @@ impl Batches {
         }
         for (response, (members, whole)) in responses.into_iter().zip(&mut batches) {
             let all = history.batches.get(*response).map_or(&[][..], Vec::as_slice);
-            // Of an id that stands twice there is one event.
+            // An id can occur twice in the history, but `members` has each id once.
             *whole = members.len() == all.len() || members.len() == all.iter().collect::<HashSet<_>>().len();
         }
         Self { batches, of_name }
@@ -55,7 +55,7 @@ impl Property for Batches {
     }
 }
 
-/// No cut between two actions of one reply that stand side by side.
+/// Forbids a cut between two adjacent actions of one reply.
 pub(super) fn forbid(parts: &[Part<'_>], indices: &mut Indices) {
     for (place, pair) in parts.windows(2).enumerate() {
         if let [Part::Action { response: left, .. }, Part::Action { response: right, .. }] = pair

@@ -1,11 +1,11 @@
-//! What must hold in any view, one property a file, and how a view is made to hold it.
+//! The properties that must hold in every view, one per file, and how they are enforced.
 //!
-//! A property knows two things: where it forbids to cut a view, which is how condensers keep it; and what
-//! has to go from a view that breaks it, which is needed after a reload, because a log may be old, damaged
-//! or have been stopped in the middle. What goes may break something else, and so on. The reference starts
-//! over after each removal; here each removal is told to every property once. The result is the same: but
-//! for [`unique`], which is asked first and has nothing left to say after that, what has to go from a view
-//! has to go from any smaller one too.
+//! A property knows two things. It knows where a view may not be cut, and condensers respect this. It also knows
+//! what must be removed from a view that breaks it. This is needed after a reload, because a log may be old or damaged,
+//! or may have been stopped in the middle. A removal may break another property, and so on. The reference starts
+//! over after each removal; here each property is notified once of each removal. The result is the same, because
+//! an entry that must be removed from a view must also be removed from any smaller view. The only exception is
+//! [`unique`], which is checked first and requires no removal after that.
 
 mod batch;
 mod pairing;
@@ -19,12 +19,12 @@ use super::history::History;
 use super::indices::Indices;
 use super::part::Part;
 
-/// One id of a view, by number: events are removed by id.
+/// The number of an id in a view. Events are removed by id.
 type Name = usize;
 
-/// The view that properties look at.
+/// A view as the properties see it.
 struct Seen<'v> {
-    /// Each entry's name and what it is, in order.
+    /// The name and the part of each entry, in order.
     parts: Vec<(Name, Part<'v>)>,
     names: HashMap<&'v str, Name>,
     /// The entries of each name, by index in `parts`.
@@ -53,28 +53,28 @@ impl<'v> Seen<'v> {
         seen
     }
 
-    /// The name of an event, if it was in the view at the beginning.
+    /// Returns the name of an event, if it was in the view at the beginning.
     fn name(&self, id: &str) -> Option<Name> {
         self.names.get(id).copied()
     }
 
-    /// What the entries of a name are.
+    /// Returns the parts of the entries with this name, each with its index in `parts`.
     fn parts_of(&self, name: Name) -> impl Iterator<Item = (usize, Part<'v>)> {
         self.entries[name].iter().map(|entry| (*entry, self.parts[*entry].1))
     }
 }
 
-/// Something that must hold in a view.
+/// A property that must hold in a view.
 trait Property {
-    /// What has to go from the view as it is.
+    /// Returns what must be removed from the view as it is.
     fn broken(&self, seen: &Seen<'_>) -> Vec<Name>;
 
-    /// Hears that a name has gone, and adds what has to go with it.
+    /// Is notified that a name was removed, and adds to `doomed` what must be removed with it.
     fn lost(&mut self, name: Name, seen: &Seen<'_>, doomed: &mut Vec<Name>);
 }
 
-/// Removes from a view what breaks a property, until nothing does. Costs what the view and the history
-/// hold, however far one removal reaches.
+/// Removes from a view what breaks a property, until no property is broken. The cost is linear in the view and the
+/// history, however many removals follow from one.
 pub(super) fn enforce(entries: &mut Entries, history: &History) {
     let mut seen = Seen::of(entries);
     let mut properties: [Box<dyn Property>; 4] = [
@@ -84,8 +84,8 @@ pub(super) fn enforce(entries: &mut Entries, history: &History) {
         Box::new(tool_loop::ToolLoops::of(&seen, history)),
     ];
     let mut doomed = Vec::new();
-    for asked in 0..properties.len() {
-        doomed.extend(properties[asked].broken(&seen));
+    for index in 0..properties.len() {
+        doomed.extend(properties[index].broken(&seen));
         while let Some(name) = doomed.pop() {
             if std::mem::replace(&mut seen.present[name], false) {
                 for property in &mut properties {
@@ -94,14 +94,14 @@ pub(super) fn enforce(entries: &mut Entries, history: &History) {
             }
         }
     }
-    let gone = seen.names.iter().filter(|(_, name)| !seen.present[**name]);
-    let gone: Vec<String> = gone.map(|(id, _)| (*id).to_owned()).collect();
-    for id in gone {
+    let removed = seen.names.iter().filter(|(_, name)| !seen.present[**name]);
+    let removed: Vec<String> = removed.map(|(id, _)| (*id).to_owned()).collect();
+    for id in removed {
         entries.forget(&id);
     }
 }
 
-/// Where a view may be cut without breaking a property.
+/// Returns the places where a view may be cut without breaking a property.
 pub(super) fn indices(entries: &Entries) -> Indices {
     let parts: Vec<Part<'_>> = entries.iter().map(Entry::part).collect();
     let mut indices = Indices::complete(parts.len());

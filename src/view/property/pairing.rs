@@ -1,4 +1,4 @@
-//! A tool call has its answer in the view, and an answer its call: providers refuse one without the other.
+//! A tool call has its answer in the view, and an answer has its call: providers reject one without the other.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use crate::view::history::History;
 use crate::view::indices::Indices;
 use crate::view::part::Part;
 
-/// What a view holds of one call.
+/// The actions and answers of one call in a view.
 #[derive(Default)]
 struct Call {
     actions: Vec<Name>,
@@ -17,8 +17,8 @@ struct Call {
 }
 
 impl Call {
-    /// Those that stand alone.
-    fn alone(&self) -> &[Name] {
+    /// Returns the actions or answers without a counterpart.
+    fn unpaired(&self) -> &[Name] {
         match (self.actions_left, self.answers_left) {
             (0, _) => &self.answers,
             (_, 0) => &self.actions,
@@ -69,7 +69,7 @@ impl Pairing {
 
 impl Property for Pairing {
     fn broken(&self, _: &Seen<'_>) -> Vec<Name> {
-        self.calls.iter().flat_map(Call::alone).copied().collect()
+        self.calls.iter().flat_map(Call::unpaired).copied().collect()
     }
 
     fn lost(&mut self, name: Name, seen: &Seen<'_>, doomed: &mut Vec<Name>) {
@@ -82,13 +82,13 @@ impl Property for Pairing {
             };
             *left -= 1;
             if *left == 0 {
-                doomed.extend(call.alone());
+                doomed.extend(call.unpaired());
             }
         }
     }
 }
 
-/// No cut while an answer is awaited.
+/// Forbids a cut while an answer is missing.
 pub(super) fn forbid(parts: &[Part<'_>], indices: &mut Indices) {
     let mut pending = HashSet::new();
     for (place, part) in parts.iter().enumerate() {

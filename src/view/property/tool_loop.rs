@@ -1,5 +1,5 @@
-//! A tool loop that began with thinking is in a view as a whole or not at all: its provider checks the
-//! thinking against all that followed it.
+//! A tool loop that began with thinking is in a view as a whole or not at all, because its provider checks the
+//! thinking against all events that followed it.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use crate::view::history::History;
 use crate::view::indices::Indices;
 use crate::view::part::Part;
 
-/// The tool loops that a view holds something of.
+/// The tool loops of which a view holds at least one event.
 pub(super) struct ToolLoops {
-    /// Each loop's events that are in the view, and whether these are all there ever were.
+    /// The events of each loop that are in the view, and whether these are all events of the loop.
     loops: Vec<(Vec<Name>, bool)>,
-    /// The loops that a name is in; an odd log can have several.
+    /// The loops that a name is in. In an unusual log there can be several.
     of_name: HashMap<Name, Vec<usize>>,
 }
 
@@ -47,7 +47,7 @@ impl Property for ToolLoops {
     }
 }
 
-/// No cut within a loop.
+/// Forbids cuts within a loop.
 pub(super) fn forbid(parts: &[Part<'_>], indices: &mut Indices) {
     let mut in_loop = false;
     for (place, part) in parts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Every operation there is: those of the reference, served or not, and Annals' own.
+//! All operations: those of the reference, served or not, and Annals' own.
 
 mod conversations;
 mod own;
@@ -8,13 +8,13 @@ mod workspace;
 
 use super::operation::{Group, Operation};
 
-/// Why an operation is not here.
+/// The reason for an operation that is not served.
 const NOT_YET: &str = "It is not served by this version.";
 
-/// The name of the group whose conversations may be of any id.
+/// The name of the group whose conversations may have any id.
 pub(super) const ANNALS: &str = own::ANNALS.name;
 
-/// All of them, in the order of the document.
+/// All groups, in the order of the document.
 pub(super) const GROUPS: &[Group] = &[
     own::PROBES,
     conversations::CONVERSATIONS,
@@ -31,7 +31,7 @@ pub(super) const GROUPS: &[Group] = &[
     unserved::OTHERS,
 ];
 
-/// All operations, with the group of each.
+/// Returns all operations, each with its group.
 pub(super) fn all() -> impl Iterator<Item = (&'static Group, &'static Operation)> {
     GROUPS.iter().flat_map(|group| group.operations.iter().map(move |operation| (group, operation)))
 }

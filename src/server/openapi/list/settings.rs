@@ -1,4 +1,4 @@
-//! Settings, profiles, secrets, skills, tools and plugins (`api.md` section 9).
+//! Settings, profiles, secrets, skills, tools and plugins (`docs/reference/settings.md`).
 
 use super::NOT_YET;
 use crate::server::openapi::operation::{Group, Kind, delete, get, may, patch, post, put};
@@ -11,9 +11,10 @@ pub(in crate::server::openapi) const SETTINGS: Group = Group {
         get("/api/settings/secrets", "The names of stored secrets").answers("Anything"),
         put("/api/settings/secrets", "Stores a secret").takes("StoredSecret").answers("Anything"),
         get("/api/settings/secrets/{name}", "A secret's value").sends("text/plain").refuses(&[404]),
-        delete("/api/settings/secrets/{name}", "Forgets a secret").answers("Anything").refuses(&[404]),
-        get("/api/settings/agent-schema", "The form of an agent's settings").answers("Anything"),
-        get("/api/settings/conversation-schema", "The form of a conversation's settings").answers("Anything"),
+        delete("/api/settings/secrets/{name}", "Deletes a secret").answers("Anything").refuses(&[404]),
+        get("/api/settings/agent-schema", "The schema of an agent's settings").answers("Anything"),
+        get("/api/settings/conversation-schema", "The schema of a conversation's settings")
+            .answers("Anything"),
         post("/api/settings/mcp/{settings_key}", "Adds an MCP server")
             .takes("Anything")
             .makes("Anything")
@@ -25,10 +26,10 @@ pub(in crate::server::openapi) const SETTINGS: Group = Group {
         delete("/api/settings/mcp/{settings_key}", "Removes an MCP server")
             .answers("Anything")
             .refuses(&[404]),
-        get("/api/workspaces", "Folders that are kept in mind"),
-        post("/api/workspaces", "Keeps folders in mind"),
+        get("/api/workspaces", "Lists the remembered folders"),
+        post("/api/workspaces", "Remembers folders"),
         delete("/api/workspaces", "Forgets a folder"),
-        post("/api/workspaces/parents", "Keeps folders of folders in mind"),
+        post("/api/workspaces/parents", "Remembers folders of folders"),
         delete("/api/workspaces/parents", "Forgets a folder of folders"),
     ],
 };
@@ -40,36 +41,37 @@ pub(in crate::server::openapi) const PROFILES: Group = Group {
         get("/api/profiles/{name}", "Shows one").answers("Anything").refuses(&[404]),
         post("/api/profiles/{name}", "Saves one").takes("SaveProfile").makes("Anything").refuses(&[409]),
         delete("/api/profiles/{name}", "Deletes one").answers("Anything").refuses(&[404, 409]),
-        post("/api/profiles/{name}/rename", "Gives one another name")
+        post("/api/profiles/{name}/rename", "Renames one")
             .takes("Rename")
             .answers("Anything")
             .refuses(&[404, 409]),
-        post("/api/profiles/{name}/activate", "Makes one the settings' own")
+        post("/api/profiles/{name}/activate", "Activates one: its model becomes the model of the settings")
             .answers("Anything")
             .refuses(&[404]),
-        post("/api/profiles/{name}/validate", "Tries one").takes("SaveProfile").answers("Anything"),
+        post("/api/profiles/{name}/validate", "Tests one").takes("SaveProfile").answers("Anything"),
         get("/api/agent-profiles", "Lists the profiles of agents").answers("Anything"),
         get("/api/agent-profiles/{name}", "Shows one").answers("Anything").refuses(&[404]),
         post("/api/agent-profiles/{name}", "Saves one").takes("Anything").makes("Anything").refuses(&[409]),
         delete("/api/agent-profiles/{name}", "Deletes one").answers("Anything"),
-        post("/api/agent-profiles/{name}/rename", "Gives one another name")
+        post("/api/agent-profiles/{name}/rename", "Renames one")
             .takes("Rename")
             .answers("Anything")
             .refuses(&[404, 409]),
-        post("/api/agent-profiles/{name}/activate", "Makes the one of that id the one in use")
+        post("/api/agent-profiles/{name}/activate", "Activates the one with that id")
             .answers("Anything")
             .refuses(&[404]),
-        post("/api/agent-profiles/{name}/materialize", "Shows what one would begin with")
-            .may_take("Anything")
-            .answers("Anything")
-            .refuses(&[404]),
-        get("/api/meta-profiles", "Lists the profiles of profiles").answers("Anything"),
+        post(
+            "/api/agent-profiles/{name}/materialize",
+            "Shows the settings that a conversation with it would start with",
+        )
+        .may_take("Anything")
+        .answers("Anything")
+        .refuses(&[404]),
+        get("/api/meta-profiles", "Lists the meta-profiles").answers("Anything"),
         get("/api/meta-profiles/{name}", "Shows one").answers("Anything").refuses(&[404]),
         post("/api/meta-profiles/{name}", "Saves one").takes("Anything").makes("Anything").refuses(&[409]),
         delete("/api/meta-profiles/{name}", "Deletes one").answers("Anything"),
-        post("/api/meta-profiles/{name}/activate", "Makes one the one in use")
-            .answers("Anything")
-            .refuses(&[404]),
+        post("/api/meta-profiles/{name}/activate", "Activates one").answers("Anything").refuses(&[404]),
         get("/api/llm/provider-connections", "Lists keys that profiles share").answers("Anything"),
         post("/api/llm/provider-connections", "Adds one").takes("Anything").makes("Anything").refuses(&[409]),
         patch("/api/llm/provider-connections/{connection_id}", "Changes one")
@@ -97,7 +99,7 @@ pub(in crate::server::openapi) const EXTENSIONS: Group = Group {
             .takes("Anything")
             .answers("Anything")
             .absent(NOT_YET),
-        post("/api/mcp/test", "Tries an MCP server").takes("Anything").answers("Anything"),
+        post("/api/mcp/test", "Tests an MCP server").takes("Anything").answers("Anything"),
         post("/api/hooks", "Reads a workspace's hooks").takes("Anything").answers("Anything"),
         post("/api/sub-agents", "Lists a workspace's sub-agents").takes("Anything").answers("Anything"),
         post("/api/skills", "Reads skills and merges them").takes("Anything").answers("Anything"),

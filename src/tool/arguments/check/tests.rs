@@ -20,40 +20,41 @@ const fn parameter(name: &'static str, of: Of, need: Need) -> Parameter {
     Parameter::new(name, of, need, "")
 }
 
-fn told(arguments: &str) -> String {
+fn report(arguments: &str) -> String {
     match check("FileEditorAction", EDITOR, Raw::parse(arguments).unwrap()) {
         Ok(()) => String::new(),
         Err(text) => text,
     }
 }
 
-/// The lines that pydantic 2.14.3 answered for the same arguments, without the address.
+/// Compares with the lines that pydantic 2.14.3 wrote for the same arguments, without the address.
 #[track_caller]
-fn assert_told(more: &str, expected: &[&str]) {
-    let text = told(&format!(r#"{{"command":"view","path":"/a",{more}}}"#));
+fn assert_report(more: &str, expected: &[&str]) {
+    let text = report(&format!(r#"{{"command":"view","path":"/a",{more}}}"#));
     let lines: Vec<&str> =
         text.lines().skip(1).filter(|line| !line.starts_with("    For")).map(str::trim).collect();
     assert_eq!(lines, expected, "{more}");
 }
 
 #[test]
-fn a_misfit_is_told_in_pydantics_words() {
+fn errors_are_reported_in_pydantics_words() {
     assert_eq!(
-        told(r#"{"command":"view"}"#),
+        report(r#"{"command":"view"}"#),
         "1 validation error for FileEditorAction\npath\n  Field required [type=missing, input_value={'command': \
          'view'}, input_type=dict]\n    For further information visit https://errors.pydantic.dev/2.14/v/missing"
     );
     assert_eq!(
-        told(r#"{"command":"rename","path":"/x"}"#),
+        report(r#"{"command":"rename","path":"/x"}"#),
         "1 validation error for FileEditorAction\ncommand\n  Input should be 'view', 'create' or 'undo_edit' \
          [type=literal_error, input_value='rename', input_type=str]\n    For further information visit \
          https://errors.pydantic.dev/2.14/v/literal_error"
     );
     assert!(
-        told(r#"{"x":1}"#).starts_with("3 validation errors for FileEditorAction\ncommand\n  Field required")
+        report(r#"{"x":1}"#)
+            .starts_with("3 validation errors for FileEditorAction\ncommand\n  Field required")
     );
     assert_eq!(
-        told(r#"{"kind":"X","path":"/a"}"#).lines().nth(1),
+        report(r#"{"kind":"X","path":"/a"}"#).lines().nth(1),
         Some(
             "  Assertion failed,  [type=assertion_error, input_value={'kind': 'X', 'path': '/a'}, input_type=dict]"
         )
@@ -61,7 +62,7 @@ fn a_misfit_is_told_in_pydantics_words() {
 }
 
 #[test]
-fn what_pydantic_takes_is_taken() {
+fn what_pydantic_accepts_is_accepted() {
     for more in [
         r#""insert_line":"3""#,
         r#""insert_line":true"#,
@@ -73,12 +74,12 @@ fn what_pydantic_takes_is_taken() {
         r#""tasks":[{"title":"a","status":"todo","more":1}]"#,
         r#""kind":"FileEditorAction""#,
     ] {
-        assert_told(more, &[]);
+        assert_report(more, &[]);
     }
 }
 
 #[test]
-fn every_type_has_its_words() {
+fn every_type_has_its_error_texts() {
     let ge = "Input should be greater than or equal to 0";
     for (more, line) in [
         (r#""insert_line":-1"#, format!("{ge} [type=greater_than_equal, input_value=-1, input_type=int]")),
@@ -122,9 +123,9 @@ fn every_type_has_its_words() {
         (r#""timeout":-1"#, format!("{ge} [type=greater_than_equal, input_value=-1, input_type=int]")),
     ] {
         let name = more.split('"').nth(1).unwrap();
-        assert_told(more, &[name, &line]);
+        assert_report(more, &[name, &line]);
     }
-    assert_told(
+    assert_report(
         r#""view_range":[1,"x"],"tasks":[{},{"title":1,"status":"later"},5],"z":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa""#,
         &[
             "view_range.1",

@@ -1,10 +1,11 @@
-//! Everything that can go wrong, by what the caller can do about it.
+//! The errors of the store and its tools, grouped by what the caller can do about them.
 //!
-//! Messages name the numbers and never repeat stored content. The engine's own errors are only a `source`.
+//! Messages contain ids and numbers, and never stored content. SQLite's own errors appear only as a `source`.
 
 mod contradiction;
 mod expected;
 mod nature;
+mod setup;
 
 use std::path::PathBuf;
 
@@ -15,42 +16,43 @@ use crate::state::base::BaseStateError;
 pub use contradiction::Contradiction;
 pub use expected::Expected;
 pub use nature::{Result, Source};
+pub use setup::SetupError;
 
-/// Everything that can go wrong.
+/// An error of the store or its tools.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Someone appended first, or there is less than was believed; read from `actual` and retry.
+    /// Another writer appended first, or there are fewer events than expected. Read from `actual` and retry.
     #[error("{conversation}: expected {expected}, found {actual}")]
     Conflict {
         /// The conversation.
         conversation: ConversationId,
-        /// What the writer believed.
+        /// What the writer expected.
         expected: Expected,
-        /// How many events there are.
+        /// The number of events.
         actual: u64,
     },
-    /// The base state has moved on; load it again and retry.
+    /// The base state was changed meanwhile. Load it again and retry.
     #[error("{conversation}: expected version {expected} of the base state, found {actual}")]
     VersionConflict {
         /// The conversation.
         conversation: ConversationId,
-        /// What the writer believed.
+        /// What the writer expected.
         expected: Version,
         /// The version that is stored.
         actual: Version,
     },
-    /// The conversation has an event of this id with another payload; nothing was written.
+    /// The conversation has an event with this id and another payload. Nothing was written.
     #[error("{conversation}: event {event} exists at sequence {sequence} with another payload")]
     DuplicateEvent {
         /// The conversation.
         conversation: ConversationId,
         /// The id.
         event: EventId,
-        /// Where the stored event is.
+        /// The sequence of the stored event.
         sequence: u64,
     },
-    /// The conversation is what another program's log says and stays so; go on from a copy of it.
+    /// The conversation is a copy of another program's log and must not change. Continue in a copy of it.
     #[error(
         "{conversation} is a read-only copy of a {format} log; to go on from it, export it with --upgrade and \
          import that folder under another id"
@@ -61,51 +63,51 @@ pub enum Error {
         /// The format of that log.
         format: String,
     },
-    /// An event names a parent that is not in the conversation; nothing was written.
+    /// An event names a parent that is not in the conversation. Nothing was written.
     #[error("{conversation}: event {event} names the parent {parent:?}, which is not in the log")]
     UnknownParent {
         /// The conversation.
         conversation: ConversationId,
         /// The event.
         event: EventId,
-        /// What it names.
+        /// The named parent.
         parent: String,
     },
-    /// The payload cannot be an event.
+    /// The payload is not a valid event.
     #[error("the payload cannot be an event: {0}")]
     Payload(#[from] PayloadError),
-    /// The text is no base state, or the change none of it.
+    /// The text is not a base state, or the change is invalid.
     #[error("{0}")]
     BaseState(#[from] BaseStateError),
-    /// The text is no id.
+    /// The text is not a valid id.
     #[error("{0}")]
     Id(#[from] IdError),
-    /// The batch is larger than one append may be; split it.
+    /// The batch is larger than the limit of one append. Split it.
     #[error(
         "a batch of {events} events and {bytes} bytes is over the limit of {events_max} events and {bytes_max} bytes"
     )]
     BatchTooLarge {
-        /// How many events it holds.
+        /// The number of events in the batch.
         events: usize,
-        /// How many payload bytes it holds.
+        /// The number of payload bytes in the batch.
         bytes: usize,
-        /// The most events allowed.
+        /// The maximum number of events.
         events_max: usize,
-        /// The most payload bytes allowed.
+        /// The maximum number of payload bytes.
         bytes_max: usize,
     },
-    /// The attachment is larger than one may be.
+    /// The attachment is larger than the limit.
     #[error("an attachment of {bytes} bytes is over the limit of {max}")]
     AttachmentTooLarge {
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
-        /// The largest allowed.
+        /// The maximum size in bytes.
         max: u64,
     },
     /// There is no such conversation.
     #[error("there is no conversation {conversation:?}")]
     UnknownConversation {
-        /// What was asked for.
+        /// The requested conversation.
         conversation: String,
     },
     /// The conversation has no such event.
@@ -113,28 +115,28 @@ pub enum Error {
     UnknownEvent {
         /// The conversation.
         conversation: ConversationId,
-        /// What was asked for.
+        /// The requested event.
         event: String,
     },
-    /// The conversation has no attachment of this path.
+    /// The conversation has no attachment with this path.
     #[error("{conversation}: there is no attachment {path:?}")]
     UnknownAttachment {
         /// The conversation.
         conversation: ConversationId,
-        /// What was asked for.
+        /// The requested path.
         path: String,
     },
-    /// The beginning of an id fits several; write more of it.
+    /// Several ids begin with this text. Write more of the id.
     #[error("{prefix:?} is the beginning of {count} ids: {}", candidates.join(", "))]
     AmbiguousId {
-        /// What was asked for.
+        /// The text.
         prefix: String,
-        /// How many it fits, as far as counted.
+        /// The number of matching ids, as far as they were counted.
         count: usize,
-        /// Some of them.
+        /// Some of these ids.
         candidates: Vec<String>,
     },
-    /// Something stands where the conversation should be created.
+    /// A conversation with the id of the new one already exists.
     #[error("there is a conversation {conversation} already")]
     ConversationExists {
         /// The conversation.
@@ -143,56 +145,56 @@ pub enum Error {
     /// There is no such projection.
     #[error("there is no projection {name:?}; there are {}", known.join(", "))]
     UnknownProjection {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Those there are.
+        /// The existing projections.
         known: Vec<String>,
     },
-    /// The file has no search index and may only be read; search it once where it may be written.
-    #[error("{path:?} has no search index yet, and only a store that may be written can build one")]
+    /// The file has no search index and is open for reading only. Search it once in a writable store.
+    #[error("{path:?} has no search index yet, and only a writable store can build one")]
     NoIndex {
         /// The file.
         path: PathBuf,
     },
-    /// The text holds nothing to search for.
+    /// The text contains nothing to search for.
     #[error("{0}")]
     EmptyQuery(#[from] crate::event::terms::EmptyQuery),
-    /// The conversation has not come so far.
+    /// The conversation has fewer events than that.
     #[error("{conversation}: there is no event {sequence}; it has {events} of them, counted from 0")]
     NoSuchPoint {
         /// The conversation.
         conversation: ConversationId,
-        /// What was asked for.
+        /// The requested sequence.
         sequence: u64,
-        /// How many events there are.
+        /// The number of events.
         events: u64,
     },
-    /// The live branch cannot be told: HEAD is no event, or the way from it leads nowhere.
-    #[error("{conversation}: the live branch cannot be told: {source}")]
+    /// The live branch cannot be determined: HEAD is not an event, or the path from it to a root is broken.
+    #[error("{conversation}: the live branch cannot be determined: {source}")]
     Tree {
         /// The conversation.
         conversation: ConversationId,
-        /// Why not.
+        /// The reason.
         source: crate::tree::TreeError,
     },
-    /// The events the model may see make no messages; the reference stops there too.
+    /// The events that the model may see cannot be made into messages. The reference fails here too.
     #[error("{conversation}: no messages can be made: {source}")]
     Messages {
         /// The conversation.
         conversation: ConversationId,
-        /// Why not.
+        /// The reason.
         source: crate::message::MessageError,
     },
-    /// The events make no messages; the reference stops there too.
+    /// The events cannot be made into messages. The reference fails here too.
     #[error("no messages can be made: {source}")]
     NoMessages {
-        /// Why not.
+        /// The reason.
         source: crate::message::MessageError,
     },
-    /// The messages cannot be sent over this interface; the reference stops there too.
+    /// The messages cannot be sent over this interface. The reference fails here too.
     #[error("the messages cannot be sent: {source}")]
     NotSent {
-        /// Why not.
+        /// The reason.
         source: crate::message::WireError,
     },
     /// The file holds no events.
@@ -200,60 +202,60 @@ pub enum Error {
     NotEvents {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         what: String,
     },
-    /// What is stored at `sequence` cannot be read as an event at all.
+    /// The payload at `sequence` cannot be read as an event.
     #[error("the event at sequence {sequence} cannot be read: {source}", sequence = sequence.0)]
     Undecodable {
-        /// Its place in its conversation.
+        /// The event's place in its conversation.
         sequence: crate::ids::Sequence,
-        /// Why not.
+        /// The reason.
         source: crate::event::DecodeError,
     },
-    /// Nothing here can mend the finding, or what should have mended it did not.
-    #[error("nothing here mends a finding of the kind {finding}")]
+    /// There is no repair for the finding, or the repair did not help.
+    #[error("a finding of the kind {finding} cannot be repaired here")]
     NoRemedy {
         /// The finding's name.
         finding: &'static str,
     },
-    /// The text names nothing that the doctor looks for.
-    #[error("{text:?} is nothing the doctor looks for; there are {known}")]
+    /// The text is not the name of a finding of the doctor.
+    #[error("{text:?} is not a finding of the doctor; its findings are {known}")]
     UnknownTrouble {
         /// The text.
         text: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
-    /// There is nothing to look for, or not so.
+    /// The pattern or the values to look for cannot be used.
     #[error("{0}")]
     Finder(#[from] crate::redact::FinderError),
-    /// The statement is not one that a query may be; change it.
+    /// The statement is not allowed as a query. Change it.
     #[error("{what}")]
     QueryRefused {
         /// What is wrong with it.
         what: String,
-        /// What would be right, where that is known.
+        /// How to correct it, if that is known.
         hint: Option<String>,
     },
-    /// The query ran out of time; narrow it, or allow it more.
+    /// The query exceeded its time limit. Narrow it, or raise the limit.
     #[error("the query was not done after {limit_ms} ms")]
     QueryTooLong {
-        /// How long it was allowed to run, in milliseconds.
+        /// The time limit in milliseconds.
         limit_ms: u64,
     },
-    /// The query was ended because nobody waits for its answer any more, or the program ends.
+    /// The query was cancelled because its caller no longer waits, or because the program ends.
     #[error("the query was ended before it was done")]
     QueryCancelled,
-    /// The query needs more room than it may have; narrow it, or allow it more.
+    /// The query exceeded its memory limit. Narrow it, or raise the limit.
     #[error("the query needs more than {bytes_max} bytes for {what}")]
     QueryTooLarge {
-        /// For what.
+        /// What needs the memory.
         what: &'static str,
-        /// How much it was allowed, in bytes.
+        /// The limit in bytes.
         bytes_max: u64,
     },
-    /// The text is not the one of a head.
+    /// The text is not a valid head.
     #[error("line {line} of the head: {what}")]
     NotAHead {
         /// The line, from 1.
@@ -261,111 +263,111 @@ pub enum Error {
         /// What is wrong there.
         what: &'static str,
     },
-    /// What a bundle is to withhold stands in an id, which the chain is made of.
-    #[error("what is to be withheld stands in {place}, and nobody can check the chain without that")]
+    /// A text that the bundle has to withhold is part of an id, which the chain needs.
+    #[error("the text to withhold is part of {place}, and the chain cannot be checked without that")]
     SecretInId {
-        /// Which id.
+        /// The id.
         place: String,
     },
-    /// A head was changed after it was signed, or another key signed it.
+    /// The head was changed after it was signed, or another key signed it.
     #[error("the signature is not that of key {key} for this text")]
     WrongSignature {
-        /// The public key it names.
+        /// The public key that it names.
         key: String,
     },
-    /// The file holds no key.
-    #[error("{path:?} is no key: {what}")]
+    /// The file is not a key.
+    #[error("{path:?} is not a key: {what}")]
     NotAKey {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         what: &'static str,
     },
-    /// The text is no time.
-    #[error("{text:?} is no time; write 2026-01-31 or 2026-01-31T12:00:00Z")]
+    /// The text is not a time.
+    #[error("{text:?} is not a time; write 2026-01-31 or 2026-01-31T12:00:00Z")]
     NotATime {
         /// The text.
         text: String,
     },
-    /// Another process kept the write lock; retry.
+    /// Another process held the write lock. Retry.
     #[error("another process kept the database locked for {waited_ms} ms")]
     Busy {
-        /// How long this one waited, in milliseconds.
+        /// How long this process waited, in milliseconds.
         waited_ms: u64,
     },
-    /// More waits to be appended than the store holds; slow down and retry.
-    #[error("{waiting} appends of {bytes} bytes wait already; retry later")]
+    /// The queue of appends is full. Slow down and retry.
+    #[error("{waiting} appends with {bytes} bytes are already waiting; retry later")]
     Overloaded {
-        /// How many wait.
+        /// The number of waiting appends.
         waiting: usize,
-        /// How many bytes they hold.
+        /// Their size in bytes.
         bytes: usize,
     },
-    /// The store was called from within a call of its own that writes; call it when that one has returned.
+    /// The store was called from within one of its own write calls. Call it after that call has returned.
     #[error("the store was called from within a call that writes to it; call it when that one has returned")]
     WithinCall,
-    /// What is open is not what is at its path any more: close this store, put everything back, open it again.
-    #[error("{path:?} was moved, removed or replaced while open: {what}; nothing more is acknowledged")]
+    /// The open file is no longer the file at its path. Close this store, restore the file, and open it again.
+    #[error("{path:?} was moved, removed or replaced while open: {what}; no further write is acknowledged")]
     Moved {
         /// The file.
         path: PathBuf,
-        /// What is not as it was.
+        /// What has changed.
         what: &'static str,
     },
-    /// The store was opened by the process that this one was forked from; open the file here.
+    /// The store was opened before this process was forked. Open the file again in this process.
     #[error("the store was opened before this process was forked; open the file again in this process")]
     Forked,
-    /// There is no room to write; what was acknowledged is safe. Make room and retry.
+    /// There is no space left to write. Acknowledged events are safe. Free space and retry.
     #[error("no room to write while {doing}: the disk is full or a size limit is reached")]
     DiskFull {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// The engine's account.
+        /// SQLite's error.
         source: Source,
     },
-    /// The disk has not room enough for what is to be written; nothing was changed.
-    #[error("{path:?} needs {needed} bytes of free room beside it, there are {free}")]
+    /// The disk does not have enough free space for the operation. Nothing was changed.
+    #[error("{path:?} needs {needed} bytes of free space on its disk, there are {free}")]
     NoRoom {
         /// The file.
         path: PathBuf,
-        /// How much is needed.
+        /// The needed bytes.
         needed: u64,
-        /// How much there is.
+        /// The free bytes.
         free: u64,
     },
-    /// The store, its file or its folder may only be read.
+    /// The store, its file or its folder is read-only.
     #[error("{path:?} may only be read")]
     ReadOnly {
         /// The file.
         path: PathBuf,
     },
-    /// What is to be carried from one file to another would stay where it is.
-    #[error("{path:?} is the same file on both sides; name two")]
+    /// The source and the target are the same file.
+    #[error("{path:?} is the same file on both sides; name two different files")]
     SameFile {
         /// The file.
         path: PathBuf,
     },
-    /// The file was made by a newer Annals; use that one.
+    /// The file was made by a newer Annals. Use that version.
     #[error("{path:?} has schema {found}, this program knows {known}; use a newer annals")]
     NewerFile {
         /// The file.
         path: PathBuf,
         /// Its schema.
         found: u32,
-        /// The newest schema this program knows.
+        /// The newest schema that this program knows.
         known: u32,
     },
-    /// The file has an older schema and was opened for reading only; open it for writing once.
+    /// The file has an older schema and was opened for reading only. Open it for writing once.
     #[error("{path:?} has schema {found}, not {known}; open it for writing once to upgrade it")]
     OlderFile {
         /// The file.
         path: PathBuf,
         /// Its schema.
         found: u32,
-        /// The schema this program reads.
+        /// The schema that this program reads.
         known: u32,
     },
-    /// The file is an SQLite database of another program, or no database at all; it was not touched.
+    /// The file is an SQLite database of another program, or not a database. It was not changed.
     #[error("{path:?} is not an Annals database: {what}")]
     ForeignFile {
         /// The file.
@@ -373,126 +375,107 @@ pub enum Error {
         /// What it seems to be.
         what: String,
     },
-    /// The path cannot hold a database: a folder, a missing folder, a place nobody may write.
+    /// The path cannot be a database: it is a folder, its folder is missing, or it is not writable.
     #[error("cannot open {path:?}: {what}")]
     CannotOpen {
         /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         what: String,
     },
-    /// Shared memory and locks do not work on network file systems; keep the file on a local disk.
+    /// Shared memory and locks do not work on network file systems. Keep the file on a local disk.
     #[error("{path:?} is on a network file system ({kind}), where it would break; keep it on a local disk")]
     NetworkFileSystem {
         /// The path.
         path: PathBuf,
-        /// Which file system.
+        /// The file system.
         kind: &'static str,
     },
-    /// The linked SQLite has a bug that loses data; build with the bundled one.
+    /// The linked SQLite has a bug that loses data. Build with the bundled one.
     #[error("SQLite {found} can corrupt a database (its WAL-reset bug); {needed} or later is needed")]
     UnsafeEngine {
         /// The linked version.
         found: &'static str,
-        /// The oldest that is safe.
+        /// The oldest safe version.
         needed: &'static str,
     },
-    /// A table is gone that holds what nothing else knows: a backup has it, or it is lost.
-    #[error("the table {table} is gone, and nothing else holds what was in it")]
+    /// A table is missing whose contents are stored nowhere else in the file. Only a backup may have them.
+    #[error("the table {table} is missing, and its contents are stored nowhere else in the file")]
     LostTable {
         /// Its name.
         table: String,
     },
-    /// Another program's object, such as "view outcomes", has a name that a newer schema needs; rename it.
+    /// Another program's object, such as "view outcomes", has a name that a newer schema needs. Rename it.
     #[error("another program's {0} has a name that the newer schema needs; rename it to upgrade the file")]
     NameTaken(String),
-    /// A derived table is missing or was altered, and this store may only be read.
-    #[error(
-        "the {object} is missing or was altered; it can only be made again where the file may be written"
-    )]
+    /// A derived table is missing or was altered, and this store is read-only.
+    #[error("the {object} is missing or was altered; it can only be rebuilt in a writable store")]
     NotDerived {
-        /// What is not as it should be.
+        /// The missing or altered object.
         object: String,
     },
-    /// The catalogue's row of a conversation is not what its log says: nothing is appended behind it.
+    /// The catalogue's row of a conversation contradicts its log. Appends to it are rejected.
     #[error(transparent)]
     CatalogueContradicts(#[from] Box<Contradiction>),
-    /// What is stored contradicts itself; `annals verify` says where.
+    /// The stored data contradicts itself. `annals verify` reports where.
     #[error("the database is damaged: {what}")]
     Corrupt {
         /// What was found.
         what: String,
     },
-    /// The backup is not this store's, or not one at all; it was not touched.
+    /// The backup belongs to another store, or is not a backup. It was not changed.
     #[error("{path:?} cannot be used as a backup: {what}")]
     NotItsBackup {
         /// The backup.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         what: String,
     },
-    /// The store does not go on from what the backup holds: one of them was written to apart from the other.
+    /// The store does not continue the backup: one of them was written to without the other.
     #[error("the backup holds events of conversation {conversation} that the store does not have")]
     BackupAstray {
-        /// A conversation that has gone two ways.
+        /// A conversation that differs.
         conversation: ConversationId,
     },
-    /// The backup does not reach to the position that was asked for.
+    /// The backup does not reach to the requested position.
     #[error("the backup reaches to position {head}, not to {position}")]
     BackupTooShort {
-        /// What was asked for.
+        /// The requested position.
         position: crate::ids::Position,
-        /// The newest position in it.
+        /// The newest position in the backup.
         head: crate::ids::Position,
     },
-    /// The engine failed in a way that has no better name.
+    /// SQLite failed in a way that no other error describes.
     #[error("storage failed while {doing}: {source}")]
     Storage {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// The engine's account.
+        /// SQLite's error.
         source: Source,
     },
+    /// The program or the server cannot work as it is set up.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
     /// A file outside the database could not be read or written.
     #[error("while {doing} {path:?}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's account.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The server would be open to everybody who reaches its address; give it a key.
-    #[error("{host} can be reached from other machines, and there is no session key")]
-    OpenToEverybody {
-        /// The address.
-        host: std::net::IpAddr,
+    /// A subscription cannot be used like this.
+    #[error("the subscription {name:?}: {problem}")]
+    Subscription {
+        /// Its name.
+        name: String,
+        /// The reason.
+        problem: &'static str,
     },
-    /// A file of settings, or a variable of the environment, says something that cannot be.
-    #[error("{place} cannot be used: {reason}")]
-    Setting {
-        /// The file or the variable.
-        place: String,
-        /// What is wrong with it, and where.
-        reason: String,
-    },
-    /// The server could not listen, or stopped listening.
-    #[error("while serving on {address}: {source}")]
-    Serve {
-        /// The address.
-        address: std::net::SocketAddr,
-        /// The system's account.
-        source: std::io::Error,
-    },
-    /// The program was built without what this needs.
-    #[error("this program was built without it; build it with `--features {feature}`")]
-    NotBuilt {
-        /// The feature of the build.
-        feature: &'static str,
-    },
-    /// The export would overwrite something that is not the same; nothing was written there.
-    #[error("{path:?} is there already and is not what would be written; choose another folder")]
+    /// The export would overwrite a file or folder with other contents. Nothing was written there.
+    #[error("{path:?} already exists and differs from what would be written; choose another folder")]
     WouldOverwrite {
         /// The file or folder in the way.
         path: PathBuf,

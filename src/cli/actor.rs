@@ -1,8 +1,8 @@
-//! Who runs the program: what the administrative log says of them.
+//! The user who runs the program, for the administrative log.
 
 use crate::store::Actor;
 
-/// The user the system knows, with the name the environment gives them, and the machine.
+/// Returns the user and the machine. The system gives the user id, the environment the user's name.
 #[cfg(unix)]
 pub(super) fn who() -> Actor {
     let uid = rustix::process::getuid().as_raw();
@@ -15,7 +15,7 @@ pub(super) fn who() -> Actor {
     Actor { user: Some(user), host: Some(host), ..Actor::default() }
 }
 
-/// The user and the machine, as the environment names them.
+/// Returns the user and the machine, as the environment names them.
 #[cfg(not(unix))]
 pub(super) fn who() -> Actor {
     let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());

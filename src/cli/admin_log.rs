@@ -1,6 +1,7 @@
-//! `annals admin-log`: who did what to the file that no event tells.
+//! `annals admin-log`: changes of the file that no event records, and who made them.
 
-use super::arguments::AdminLog;
+use clap::Args;
+
 use super::print::{Output, count, one_line, row, table, time};
 use super::{DONE, Place};
 use crate::audit::json;
@@ -8,7 +9,21 @@ use crate::chain::Digest;
 use crate::error::Result;
 use crate::store::{Act, Store};
 
-pub(super) fn run(place: &Place<'_>, command: &AdminLog, output: &Output) -> Result<u8> {
+/// Show changes of the file that no event records, and who made them: deletions, redactions, archives
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Only acts after this number
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub after: u64,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub limit: usize,
+    /// Also show what each act removed
+    #[arg(long)]
+    pub receipts: bool,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let acts = store.admin_log(command.after, command.limit)?;
     if output.json {
@@ -42,7 +57,7 @@ pub(super) fn run(place: &Place<'_>, command: &AdminLog, output: &Output) -> Res
     Ok(DONE)
 }
 
-/// What each act changed: the SHA-256 before, and the one now, where there is something now.
+/// Prints what each act changed: the SHA-256 before, and the SHA-256 after unless the item was removed.
 fn print_receipts(store: &Store, acts: &[Act], output: &Output) -> Result<()> {
     let digest = |digest: Option<Digest>| digest.map_or_else(|| "-".to_owned(), Digest::to_hex);
     for act in acts.iter().filter(|act| act.receipts > 0) {

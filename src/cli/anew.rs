@@ -1,11 +1,11 @@
-//! Starting the program anew, without the keys that were typed, and with memory that is given back.
+//! Restarts the program, without typed keys on its command line, and with memory settings that free unused memory.
 //!
-//! The command line of a process can be read by every user of the machine, so by every command of an agent. The keys go
-//! through a pipe, which the new program empties before it does anything else. It is the same process: what watches over
-//! it notices nothing.
+//! Every user of the machine can read the command line of a process, and so can every command of an agent. So the keys
+//! go through a pipe, which the new program empties before it does anything else. The process id stays the same, so a
+//! supervisor notices nothing.
 //!
-//! The C library that programs share on most systems decides once, at the start, how it keeps memory. As it is, it keeps
-//! what a few large answers took for as long as the program lives ([`environment::tuned`]).
+//! The GNU C library reads its memory settings once, at the start. With its defaults, the program never gives back the
+//! memory that a few large answers took ([`environment::tuned`]).
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
@@ -13,59 +13,63 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SetupError};
 use crate::secret::environment;
 
-/// What a key is typed with.
+/// The option with which a user types a key.
 const TYPED: &str = "--api-key";
 
-/// What the new program is given instead: where the keys are.
+/// The hidden option that the new program gets instead: the descriptor of the pipe with the keys.
 const HANDED: &str = "--handed-keys";
 
-/// The most bytes of keys: what a pipe holds without anybody who reads it.
+/// The maximum length of all keys, in bytes. A pipe holds this much before anything reads from it.
 const KEYS_BYTES_MAX: usize = 32 << 10;
 
-/// The keys that were typed, wherever they come from: the program starts itself anew unless `handed` says that it was.
+/// Returns the typed keys. Restarts the program first if keys were typed or the memory settings are missing.
+///
+/// `handed` is the pipe's descriptor. It is given if the program was restarted already.
 ///
 /// # Errors
-/// [`Error::Setting`] where keys were typed and it cannot be started anew.
+/// [`SetupError::Setting`] if keys were typed and the program cannot be restarted, or if `handed` has no keys to read.
 pub(super) fn keys(typed: &[String], handed: Option<u32>) -> Result<Vec<String>> {
     if let Some(descriptor) = handed {
-        return self::handed(descriptor);
+        return received_keys(descriptor);
     }
     let tunables = environment::tuned(std::env::var_os(environment::TUNABLES));
     if typed.is_empty() && tunables.is_none() {
         return Ok(Vec::new());
     }
     let error = start(typed, tunables);
-    // Without keys nothing is lost but memory.
+    // If no keys were typed, a failed restart only costs memory.
     if typed.is_empty() { Ok(Vec::new()) } else { Err(error) }
 }
 
-/// Starts this program anew with `keys` handed over. It comes back where that cannot be done: why, and how else a key may
+/// Restarts this program and hands `keys` over. Returns only if that fails. The error says why, and how else a key can
 /// be given.
 fn start(keys: &[String], tunables: Option<OsString>) -> Error {
-    let failed = |error: io::Error| Error::Setting {
-        place: TYPED.to_owned(),
-        reason: format!(
-            "the key cannot be taken off the command line, where everybody may read it: {error}; give it as \
+    let failed = |error: io::Error| {
+        Error::Setup(SetupError::Setting {
+            place: TYPED.to_owned(),
+            reason: format!(
+                "the key cannot be taken off the command line, where everybody may read it: {error}; give it as \
              SESSION_API_KEY, or in a file"
-        ),
+            ),
+        })
     };
-    let handed = rustix::pipe::pipe().map_err(io::Error::from);
-    let from = match handed.and_then(|(from, to)| hand_over(keys, to).map(|()| from)) {
+    let pipe = rustix::pipe::pipe().map_err(io::Error::from);
+    let from = match pipe.and_then(|(from, to)| hand_over(keys, to).map(|()| from)) {
         Ok(from) => from,
         Err(error) => return failed(error),
     };
     let mut arguments = std::env::args_os();
-    let mut anew = Command::new(program());
-    anew.arg0(arguments.next().unwrap_or_else(|| "annals".into()));
-    anew.args(without_keys(arguments)).arg(HANDED).arg(from.as_raw_fd().to_string());
-    anew.envs(tunables.map(|tunables| (environment::TUNABLES, tunables)));
-    failed(anew.exec())
+    let mut command = Command::new(program());
+    command.arg0(arguments.next().unwrap_or_else(|| "annals".into()));
+    command.args(without_keys(arguments)).arg(HANDED).arg(from.as_raw_fd().to_string());
+    command.envs(tunables.map(|tunables| (environment::TUNABLES, tunables)));
+    failed(command.exec())
 }
 
-/// The program that runs here, also where its file has been replaced since.
+/// Returns the path of the running program, even if its file was removed or replaced since it started.
 pub(super) fn program() -> OsString {
     let own = std::env::current_exe().ok().filter(|path| path.exists());
     own.map_or_else(|| "/proc/self/exe".into(), std::path::PathBuf::into_os_string)
@@ -79,11 +83,11 @@ fn hand_over(keys: &[String], to: OwnedFd) -> io::Result<()> {
     std::fs::File::from(to).write_all(text.as_bytes())
 }
 
-/// The keys that were handed over; nothing is left in the pipe, which programs that are started here inherit.
+/// Reads the keys that were handed over. Empties the pipe, because child processes inherit it.
 ///
 /// # Errors
-/// [`Error::Setting`] where the descriptor is no pipe.
-fn handed(descriptor: u32) -> Result<Vec<String>> {
+/// [`SetupError::Setting`] if the keys cannot be read from the descriptor.
+fn received_keys(descriptor: u32) -> Result<Vec<String>> {
     let read = || -> io::Result<Vec<String>> {
         let mut text = String::new();
         std::fs::File::open(format!("/dev/fd/{descriptor}"))?
@@ -91,13 +95,15 @@ fn handed(descriptor: u32) -> Result<Vec<String>> {
             .read_to_string(&mut text)?;
         Ok(serde_json::from_str(&text)?)
     };
-    read().map_err(|error| Error::Setting {
-        place: HANDED.to_owned(),
-        reason: format!("it is for this program's own use: {error}"),
+    read().map_err(|error| {
+        Error::Setup(SetupError::Setting {
+            place: HANDED.to_owned(),
+            reason: format!("it is for this program's own use: {error}"),
+        })
     })
 }
 
-/// Arguments without the keys among them.
+/// Returns the arguments without the typed keys.
 fn without_keys(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let (mut kept, mut is_key) = (Vec::new(), false);
     for argument in arguments {
@@ -105,8 +111,8 @@ fn without_keys(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
             continue;
         }
         is_key = argument == OsStr::new(TYPED);
-        let holds_one = argument.to_string_lossy().starts_with("--api-key=");
-        if !is_key && !holds_one {
+        let contains_key = argument.to_string_lossy().starts_with("--api-key=");
+        if !is_key && !contains_key {
             kept.push(argument);
         }
     }
@@ -118,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_left_out_and_nothing_else() {
+    fn without_keys_removes_every_key_and_nothing_else() {
         let typed =
             ["--db", "a", "serve", "--api-key", "k", "--port", "0", "--api-key=l", "--api-key", "--port"];
         let kept = without_keys(typed.iter().map(OsString::from));

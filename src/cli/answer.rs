@@ -1,6 +1,7 @@
-//! What a query answered, as a table, CSV or JSON.
+//! The options of an answer to a query, and its printing as a table, CSV or JSON.
 
-use super::arguments::{Form, Limits};
+use clap::Args;
+
 use super::print::{Output, one_line, plural, row, table};
 use crate::audit::json;
 use crate::error::Result;
@@ -9,8 +10,33 @@ use crate::store::{SqlAnswer, SqlLimits, SqlValue, Truncation};
 /// The widest cell of a table on a terminal, in characters; the last column may be wider.
 const CELL_WIDTH: usize = 48;
 
+/// How an answer is printed. `--json` is an option of all commands.
+#[derive(Debug, Args)]
+pub(super) struct Form {
+    /// Print CSV, with a line of headings
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Print a table, a line a row (this is the default)
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    pub table: bool,
+}
+
+/// The limits of a query.
+#[derive(Debug, Args)]
+pub(super) struct Limits {
+    /// At most this many rows
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub rows: usize,
+    /// At most this many seconds
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    pub seconds: u64,
+    /// At most this many MiB of memory, and of results
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    pub memory: u32,
+}
+
 impl Limits {
-    /// The limits as the store knows them.
+    /// Converts the limits to those of the store.
     pub(super) fn of_query(&self) -> SqlLimits {
         let bytes = usize::try_from(self.memory).unwrap_or(usize::MAX).saturating_mul(1 << 20);
         SqlLimits {
@@ -23,7 +49,7 @@ impl Limits {
     }
 }
 
-/// Prints an answer in the form that was asked for, and says on standard error where it was cut.
+/// Prints an answer in the requested form, and warns on standard error if the answer was cut.
 pub(super) fn print(answer: &SqlAnswer, form: &Form, output: &Output) -> Result<()> {
     if form.csv {
         output.text(&json::csv(answer))?;
@@ -36,7 +62,7 @@ pub(super) fn print(answer: &SqlAnswer, form: &Form, output: &Output) -> Result<
     Ok(())
 }
 
-/// Says on standard error where an answer was cut.
+/// Warns on standard error if an answer was cut.
 pub(super) fn print_truncation(answer: &SqlAnswer, output: &Output) {
     let rows = answer.rows.len() as u64;
     match answer.truncated {

@@ -1,23 +1,58 @@
-//! `annals archive` and `annals unarchive`: payloads compressed, and back.
+//! `annals archive` and `annals unarchive`: compress payloads, and decompress them.
 
+use clap::Args;
 use serde_json::json;
 
-use super::arguments::{Archive, Unarchive, Which};
 use super::print::{Output, bytes, plural};
+use super::select::Which;
 use super::{DONE, Place, REFUSED};
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
 
+/// Compress conversations that are probably not read soon
+///
+/// They stay listed, searchable and exact; reading them costs the time to decompress. Other programs see the stub
+/// {"annals":"archived"} instead of an archived payload. Archiving again compresses events that were appended since.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals archive 5610a7 dc3e28
+  annals archive --older-than 30d --status finished --vacuum
+  annals unarchive 5610a7")]
+pub(super) struct Archive {
+    /// Conversations, by id or the start of one
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    #[command(flatten)]
+    pub which: Which,
+    /// The reason; kept in the administrative log
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Rewrite the file afterwards, so that its free space returns to the disk
+    #[arg(long)]
+    pub vacuum: bool,
+}
+
+/// Decompress an archived conversation
+#[derive(Debug, Args)]
+pub(super) struct Unarchive {
+    /// Conversations, by id or the start of one
+    #[arg(value_name = "ID", required = true)]
+    pub ids: Vec<String>,
+    /// The reason; kept in the administrative log
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
 pub(super) fn run(place: &Place<'_>, command: &Archive, output: &Output) -> Result<u8> {
     let store = place.write()?;
     let mut ids = command.ids.iter().map(|prefix| store.resolve(prefix)).collect::<Result<Vec<_>>>()?;
     if ids.is_empty() {
-        if command.which.says_nothing() {
+        if command.which.is_empty() {
             output.remark("say which: ids, --older-than, --status or --tag");
             return Ok(REFUSED);
         }
-        ids = fitting(&store, &command.which)?;
+        ids = matching(&store, &command.which)?;
     }
     let bar = output.progress("conversations");
     bar.set_length(ids.len() as u64);
@@ -62,7 +97,7 @@ pub(super) fn run(place: &Place<'_>, command: &Archive, output: &Output) -> Resu
             bytes(report.bytes_after)
         ))?,
         None if report.events > 0 => {
-            output.remark("the room is used again; `annals vacuum` gives it back to the disk");
+            output.remark("the space is reused; `annals vacuum` returns it to the disk");
         }
         None => {}
     }
@@ -91,14 +126,8 @@ pub(super) fn undo(place: &Place<'_>, command: &Unarchive, output: &Output) -> R
     Ok(DONE)
 }
 
-impl Which {
-    fn says_nothing(&self) -> bool {
-        self.status.is_empty() && self.tag.is_empty() && self.older_than.is_none()
-    }
-}
-
-/// Every conversation that fits, the oldest first.
-fn fitting(store: &Store, which: &Which) -> Result<Vec<ConversationId>> {
+/// Returns every conversation that matches, the oldest first.
+fn matching(store: &Store, which: &Which) -> Result<Vec<ConversationId>> {
     let filter = ConversationFilter {
         statuses: which.status.clone(),
         tags: which.tags(),
@@ -109,7 +138,7 @@ fn fitting(store: &Store, which: &Which) -> Result<Vec<ConversationId>> {
     let mut after = None;
     loop {
         let page = store.conversations(&filter, Order::Created, after.as_ref(), PAGE_MAX)?;
-        ids.extend(page.conversations.into_iter().map(|one| one.id));
+        ids.extend(page.conversations.into_iter().map(|conversation| conversation.id));
         after = page.next;
         if after.is_none() {
             return Ok(ids);

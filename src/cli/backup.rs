@@ -1,4 +1,4 @@
-//! `annals backup`: copies of the whole file while it is in use, at once or part by part.
+//! `annals backup`: copies the whole file while it is in use, at once or in parts.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,38 +11,38 @@ use super::{DONE, Place};
 use crate::error::{Error, Result};
 use crate::store::{BackupFolder, BackupStep, Store};
 
-/// How long one wait for changes lasts; the next begins at once.
+/// The maximum time of one wait for changes. The next wait begins at once.
 const WAIT: Duration = Duration::from_secs(3600);
 
 /// Copy the whole file while it is in use: to a file, or part by part into a folder
 ///
-/// A file is a copy of one moment; --update brings it to the present. A folder (one that is there, or a name
-/// that ends in /) gets a full copy first and then a part with what is new each time; `annals restore` makes
-/// a file of any point of it. All of it is checked before it gets its name, and a backup that is killed leaves
-/// nothing that could be mistaken for one.
+/// A file is a copy of one moment; --update brings it up to date. A folder (an existing one, or a name that ends
+/// in /) first gets a full copy, and then each time a part with what is new. `annals restore` makes a file of any
+/// point in it. Every backup is checked before it gets its final name, so an interrupted backup leaves no file that
+/// looks like a backup.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals backup copy.db
   annals backup copy.db --follow               a second file, never more than seconds behind
-  annals backup backups/                       what is new since the last time
+  annals backup backups/                       what is new since the last backup
   annals backup backups/ --follow --every 60
   annals backup backups/ --full --keep 4       a new series; the last four stay")]
 pub(super) struct Arguments {
-    /// A file, where nothing may be without --update, or a folder
+    /// A file, which must not exist without --update or --follow, or a folder
     pub target: PathBuf,
     /// Bring an earlier copy up to date
     #[arg(long)]
     pub update: bool,
-    /// Stay, and write what is new whenever there is something
+    /// Keep running, and write new data when there is some
     #[arg(long)]
     pub follow: bool,
-    /// The least time between two writes of --follow
+    /// The minimum time between two writes of --follow
     #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "follow")]
     pub every: u64,
     /// Begin with a full copy again (folders)
     #[arg(long)]
     pub full: bool,
-    /// Delete all but the last so many series, a full copy and its parts each, when a new one begins (folders)
+    /// Keep only this many series, a full copy with its parts each, when a new one begins (folders)
     #[arg(long, value_name = "SERIES", value_parser = clap::value_parser!(u64).range(1..))]
     pub keep: Option<u64>,
 }
@@ -65,7 +65,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
             false => store.back_up_to_file(&command.target)?,
         };
         full = false;
-        tell(step.as_ref(), &command.target, command.follow, output)?;
+        print_step(step.as_ref(), &command.target, command.follow, output)?;
         if !command.follow {
             return Ok(DONE);
         }
@@ -74,7 +74,7 @@ pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Re
     }
 }
 
-/// A copy in a file of its own, where nothing is yet.
+/// Copies the store to a new file.
 fn copy(store: &Store, file: &Path, output: &Output) -> Result<u8> {
     let report = store.backup(file).inspect_err(|error| {
         if let Error::WouldOverwrite { .. } = error {
@@ -105,8 +105,8 @@ fn copy(store: &Store, file: &Path, output: &Output) -> Result<u8> {
     Ok(DONE)
 }
 
-/// Tells what was written; one who follows is told nothing of nothing.
-fn tell(step: Option<&BackupStep>, target: &Path, follows: bool, output: &Output) -> Result<()> {
+/// Prints what was written. With `follows`, prints nothing if nothing was new.
+fn print_step(step: Option<&BackupStep>, target: &Path, follows: bool, output: &Output) -> Result<()> {
     let Some(step) = step else {
         return match (follows, output.json) {
             (true, _) => Ok(()),
@@ -154,8 +154,7 @@ fn tell(step: Option<&BackupStep>, target: &Path, follows: bool, output: &Output
     }
     if step.outdated > 0 {
         output.line(format!(
-            "all of it anew, because something was erased or redacted since; {} made before may still hold it \
-             (--full --keep 1 deletes them)",
+            "{} made before something was erased or redacted may still contain it (--full --keep 1 deletes them)",
             plural(step.outdated as u64, "backup"),
         ))?;
     }

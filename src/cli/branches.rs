@@ -1,7 +1,9 @@
 //! `annals branches`: the tips of a conversation's tree.
 
-use super::arguments::Branches;
+use clap::Args;
+
 use super::print::{Output, count, one_line, row, table};
+use super::select::At;
 use super::{DONE, Place};
 use crate::error::Result;
 use crate::event::json::Object;
@@ -9,7 +11,14 @@ use crate::event::transcript::Line;
 use crate::ids::EventId;
 use crate::replay::{Moment, json};
 
-pub(super) fn run(place: &Place<'_>, command: &Branches, output: &Output) -> Result<u8> {
+/// List the branches of a conversation: their tips, where they fork, which one is live
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub moment: At,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let id = store.resolve(&command.moment.id)?;
     let moment = Moment::new(&store, &id, command.moment.point(&store, &id)?)?;
@@ -37,7 +46,7 @@ pub(super) fn run(place: &Place<'_>, command: &Branches, output: &Output) -> Res
     output.line(rows.trim_fmt())?;
     output.remark(match moment.active_leaf() {
         Some(leaf) => format!("\nHEAD is {leaf}"),
-        None => "\nHEAD is before everything".into(),
+        None => "\nHEAD is before the first event".into(),
     });
     Ok(DONE)
 }

@@ -1,4 +1,4 @@
-//! `annals merge`, `annals split`, `annals copy`: conversations from one file to another.
+//! `annals merge`, `annals split`, `annals copy`: copy conversations from one file to another.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -7,39 +7,39 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::print::{Output, bytes, count, one_line, plural, row, table};
-use super::{DONE, FAILED, Place, REFUSED, list};
+use super::{DONE, FAILED, Place, REFUSED, select};
 use crate::error::{Error, Result};
 use crate::ids::ConversationId;
 use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
 use crate::transfer::{Copier, CopyOptions, CopyReport, CopyStatus};
 
-/// How many conversations with problems a person is shown.
-const REFUSED_SHOWN: usize = 25;
+/// The maximum number of conversations with problems to print.
+const PROBLEMS_SHOWN: usize = 25;
 
-/// Bring the conversations of several files together in one
+/// Merge the conversations of several files into one file
 ///
-/// Everything comes along, byte for byte: payloads, times of recording, base states with their history, moves
-/// of HEAD, attachments, where it was imported from. What is there already and the same is left, what has grown
-/// is added to, what is another story is reported and left. Doing it again goes on where it was.
+/// Everything is copied byte for byte: payloads, times of recording, base states with their history, moves of HEAD,
+/// attachments, and the origin of imports. If a conversation is already there, its new events are added. If it has
+/// the same id but other contents, it is reported and not copied. A repeated merge continues where the last one ended.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals merge laptop.db server.db --into all.db
   annals merge other.db --into all.db --dry-run
-  annals merge other.db --into all.db --rename     conflicts come as ID~FILE")]
+  annals merge other.db --into all.db --rename     conflicts are copied as ID~FILE")]
 pub(super) struct Merge {
-    /// The files to take from; they are only read
+    /// The files to copy from; they are only read
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// The file to bring them into; created where it is missing
+    /// The file to copy into; created if it is missing
     #[arg(long, value_name = "FILE")]
     pub into: PathBuf,
     #[command(flatten)]
     pub how: How,
 }
 
-/// Copy some conversations to a file of their own, or move them there
+/// Copy some conversations to a separate file, or move them there
 ///
-/// Conditions narrow each other down; sub-agents' conversations come with the ones they belong to.
+/// A conversation must meet all conditions. The conversations of its sub-agents are copied with it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals split --tag team=core --to core.db
@@ -53,26 +53,26 @@ pub(super) struct Split {
     /// Only with this tag, or with this value of it
     #[arg(long, value_name = "TAG[=VALUE]", group = "which")]
     pub tag: Vec<String>,
-    /// Only those that last went on before this time (2026-01-31 or 2026-01-31T12:00:00)
+    /// Only conversations last updated before this time (2026-01-31 or 2026-01-31T12:00:00)
     #[arg(long, value_name = "TIME", group = "which")]
     pub before: Option<String>,
-    /// Only those that went on at or after this time
+    /// Only conversations last updated at or after this time
     #[arg(long, value_name = "TIME", group = "which")]
     pub after: Option<String>,
     /// Only these statuses
     #[arg(long, value_name = "STATUS", group = "which")]
     pub status: Vec<String>,
-    /// The file to copy to; created where it is missing
+    /// The file to copy to; created if it is missing
     #[arg(long, value_name = "FILE")]
     pub to: PathBuf,
-    /// Delete here what has arrived there, each one once it is verified
+    /// Delete each conversation here after its copy is verified
     #[arg(long = "move")]
     pub moves: bool,
     #[command(flatten)]
     pub how: How,
 }
 
-/// Copy conversations to another file, with their sub-agents'
+/// Copy conversations to another file, with those of their sub-agents
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   annals copy 5610a7 --to other.db")]
@@ -80,20 +80,20 @@ pub(super) struct Copy {
     /// Conversations, by id or the start of one
     #[arg(required = true, value_name = "ID")]
     pub ids: Vec<String>,
-    /// The file to copy to; created where it is missing
+    /// The file to copy to; created if it is missing
     #[arg(long, value_name = "FILE")]
     pub to: PathBuf,
     #[command(flatten)]
     pub how: How,
 }
 
-/// What is common to all three.
+/// The options of all three commands.
 #[derive(Debug, Args)]
 pub(super) struct How {
-    /// Bring what is there already and is another story under another id
+    /// Copy conversations with the same id but other contents under another id
     #[arg(long)]
     pub rename: bool,
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -104,7 +104,7 @@ impl How {
     }
 }
 
-pub(super) fn merge(command: &Merge, output: &Output) -> Result<u8> {
+pub(super) fn merge(_place: &Place<'_>, command: &Merge, output: &Output) -> Result<u8> {
     let mut sources = Vec::new();
     for file in &command.files {
         refuse_same(file, &command.into)?;
@@ -124,9 +124,9 @@ pub(super) fn split(place: &Place<'_>, command: &Split, output: &Output) -> Resu
     let source = if command.moves && !command.how.dry_run { place.write()? } else { place.read()? };
     let filter = ConversationFilter {
         statuses: command.status.clone(),
-        tags: list::tags(&command.tag),
-        updated_from: command.after.as_deref().map(list::moment).transpose()?,
-        updated_before: command.before.as_deref().map(list::moment).transpose()?,
+        tags: select::tags(&command.tag),
+        updated_from: command.after.as_deref().map(select::moment).transpose()?,
+        updated_before: command.before.as_deref().map(select::moment).transpose()?,
         ..ConversationFilter::default()
     };
     let mut ids = all(&source, &filter)?;
@@ -153,7 +153,7 @@ pub(super) fn copy(place: &Place<'_>, command: &Copy, output: &Output) -> Result
     outcome.finish(target.store(), output)
 }
 
-/// Refuses to carry conversations of a file into the same file.
+/// Returns an error if both paths are the same file.
 fn refuse_same(from: &Path, to: &Path) -> Result<()> {
     let real = |path: &Path| std::fs::canonicalize(path).ok();
     if from == to || (real(from).is_some() && real(from) == real(to)) {
@@ -162,10 +162,10 @@ fn refuse_same(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The store to carry to; a dry run makes no file.
+/// The store to copy to. A dry run creates no file, and uses an empty store in memory if there is none.
 enum Target {
     File(Store),
-    Nothing(Store),
+    InMemory(Store),
 }
 
 impl Target {
@@ -174,18 +174,18 @@ impl Target {
         match (dry_run, path.exists()) {
             (false, _) => place.create().map(Self::File),
             (true, true) => place.read_only().map(Self::File),
-            (true, false) => Store::in_memory(&crate::store::Options::default()).map(Self::Nothing),
+            (true, false) => Store::in_memory(&crate::store::Options::default()).map(Self::InMemory),
         }
     }
 
     fn store(&self) -> &Store {
         match self {
-            Self::File(store) | Self::Nothing(store) => store,
+            Self::File(store) | Self::InMemory(store) => store,
         }
     }
 }
 
-/// Every conversation a filter fits, the oldest first.
+/// Returns every conversation that matches a filter, the oldest first.
 fn all(store: &Store, filter: &ConversationFilter) -> Result<Vec<ConversationId>> {
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
@@ -198,7 +198,7 @@ fn all(store: &Store, filter: &ConversationFilter) -> Result<Vec<ConversationId>
     }
 }
 
-/// The same with their sub-agents' conversations, each once, a sub-agent's behind the one it belongs to.
+/// Returns `ids` and the conversations of their sub-agents, each once. A sub-agent's conversation follows its parent.
 fn with_sub_agents(store: &Store, ids: Vec<ConversationId>) -> Result<Vec<ConversationId>> {
     let mut seen = std::collections::HashSet::new();
     let mut all = Vec::new();
@@ -212,13 +212,13 @@ fn with_sub_agents(store: &Store, ids: Vec<ConversationId>) -> Result<Vec<Conver
     Ok(all)
 }
 
-/// What became of everything, file by file.
+/// The results of all copies.
 struct Outcome<'a> {
     target: &'a Path,
     how: &'a How,
     moves: bool,
     started: Instant,
-    /// The file, the report, and whether it was deleted there.
+    /// The source file, the report, and whether the conversation was deleted from the source.
     reports: Vec<(PathBuf, CopyReport, bool)>,
 }
 
@@ -289,19 +289,19 @@ impl<'a> Outcome<'a> {
         }
         let refused: Vec<_> =
             self.reports.iter().filter(|(_, report, _)| !report.problems.is_empty()).collect();
-        for (_, report, _) in refused.iter().take(REFUSED_SHOWN) {
+        for (_, report, _) in refused.iter().take(PROBLEMS_SHOWN) {
             output.line(format!("\n{}", output.bold(report.id.as_str())))?;
             for problem in &report.problems {
                 output.line(one_line(&format!("  {problem}"), 400))?;
             }
-            output.line(output.dim(&format!("  {}", way_out(report))))?;
+            output.line(output.dim(&format!("  {}", advice(report))))?;
         }
-        if let Some(more @ 1..) = refused.len().checked_sub(REFUSED_SHOWN) {
+        if let Some(more @ 1..) = refused.len().checked_sub(PROBLEMS_SHOWN) {
             output.line(format!("\nand {more} more (--json has all of them)"))?;
         }
         let added: u64 = self.reports.iter().map(|(_, report, _)| report.added).sum();
         let added_bytes: u64 = self.reports.iter().map(|(_, report, _)| report.added_bytes).sum();
-        let verb = if self.how.dry_run { "would come" } else { "came" };
+        let verb = if self.how.dry_run { "would be copied" } else { "copied" };
         output.line(format!(
             "\n{} of {}: {} ({}) {verb} into {} in {:.1} s",
             count(self.reports.iter().filter(|(_, report, _)| report.status.is_whole()).count() as u64),
@@ -314,14 +314,14 @@ impl<'a> Outcome<'a> {
     }
 }
 
-fn way_out(report: &CopyReport) -> &'static str {
+fn advice(report: &CopyReport) -> &'static str {
     match report.status {
-        CopyStatus::Erased => "what is erased stays out of that file; copy it to another one",
-        CopyStatus::Conflict => "left as it is there; --rename brings this one too, under another id",
-        CopyStatus::Damaged => "left where it is; `annals verify` says more, a backup may have it as it was",
-        _ if report.renamed.is_some() => "came under another id",
+        CopyStatus::Erased => "it was erased from that file and stays out of it; copy it to another file",
+        CopyStatus::Conflict => "the file keeps its own one; --rename copies this one too, under another id",
+        CopyStatus::Damaged => "not copied; `annals verify` says more, and a backup may have it intact",
+        _ if report.renamed.is_some() => "copied under another id",
         CopyStatus::Copied | CopyStatus::Unchanged | CopyStatus::Updated | CopyStatus::Ahead => {
-            "nothing is taken out by a copy; `annals redact` does it in the other file too"
+            "a copy does not redact; run `annals redact` on the other file too"
         }
     }
 }

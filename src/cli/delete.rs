@@ -1,16 +1,26 @@
-//! `annals delete`: a conversation and all that was kept for it.
+//! `annals delete`: deletes a conversation and everything that is stored for it.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
+use clap::Args;
 use serde_json::json;
 
-use super::arguments::Delete;
 use super::print::{Output, one_line, plural};
 use super::{DONE, Place, REFUSED};
 use crate::error::{Error, Result};
 use crate::store::Conversation;
 
-pub(super) fn run(place: &Place<'_>, command: &Delete, output: &Output) -> Result<u8> {
+/// Delete a conversation with everything that is stored or derived for it
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.write()?;
     let id = store.resolve(&command.id)?;
     if !command.yes && !is_meant("delete", &store.conversation(&id)?)? {
@@ -26,7 +36,7 @@ pub(super) fn run(place: &Place<'_>, command: &Delete, output: &Output) -> Resul
     Ok(DONE)
 }
 
-/// Asks on the terminal; where there is none, it is not meant.
+/// Asks the user on the terminal for confirmation. Returns false if there is no terminal.
 pub(super) fn is_meant(what: &str, conversation: &Conversation) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);

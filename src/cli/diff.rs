@@ -1,6 +1,7 @@
 //! `annals diff`: what is different between two points, branches or conversations.
 
-use super::arguments::Diff;
+use clap::Args;
+
 use super::print::{Output, count, one_line, plural, width};
 use super::{DONE, Place};
 use crate::error::Result;
@@ -8,10 +9,31 @@ use crate::replay::diff::Mark;
 use crate::replay::{Difference, Moment, Point};
 use crate::store::Store;
 
-/// How many events of a side a person is shown.
+/// The maximum number of events of each side to print.
 const EVENTS_SHOWN: usize = 20;
 
-pub(super) fn run(place: &Place<'_>, command: &Diff, output: &Output) -> Result<u8> {
+/// Show what is different between two points, two branches or two conversations
+///
+/// Compares the live branches as of each point, event by event, and the states. To compare two branches,
+/// name their tips; `annals branches` lists them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals diff 5610a7 10 20              two points of a conversation
+  annals diff f16839 0e5e61 7c0c86      two branches, by their tips
+  annals diff 5610a7 e87180@5           two conversations, one of them as of event 5")]
+pub(super) struct Arguments {
+    /// A conversation, or ID@POINT
+    #[arg(value_name = "ID")]
+    pub left: String,
+    /// The first of two points, or another conversation (ID or ID@POINT)
+    #[arg(value_name = "POINT|ID")]
+    pub right: String,
+    /// The second point
+    #[arg(value_name = "POINT")]
+    pub point: Option<String>,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let (left, right) = match &command.point {
         Some(point) => (
@@ -29,7 +51,7 @@ pub(super) fn run(place: &Place<'_>, command: &Diff, output: &Output) -> Result<
     Ok(DONE)
 }
 
-/// `ID` or `ID@POINT`.
+/// Reads a moment from `ID` or `ID@POINT`.
 fn named<'s>(store: &'s Store, text: &str) -> Result<Moment<'s>> {
     match text.split_once('@') {
         Some((id, point)) => moment(store, id, Some(point)),

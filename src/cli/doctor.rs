@@ -1,4 +1,4 @@
-//! `annals doctor`: what is wrong with a file, what that means, and mending it.
+//! `annals doctor`: finds what is wrong with a file, explains it, and repairs it.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -9,35 +9,35 @@ use crate::doctor::{Comparison, Doctor, DoctorOptions, Examination, Finding, Tro
 use crate::error::Result;
 use crate::store::Repair;
 
-/// How many findings of one kind a person is shown.
+/// The maximum number of findings of one kind to print.
 const FINDINGS_SHOWN: usize = 20;
 
-/// Find out what is wrong, explain it, and mend what can be mended without taking anything away
+/// Find what is wrong, explain it, and repair what can be repaired without deleting anything
 ///
 /// Looks for lost events, circles and lost parents in the tree, a HEAD that is wrong or behind, calls without
-/// an answer, runs and imports that were cut short, events that cannot be read, derived tables that do not say
-/// what the log says. Whether bytes were changed is what `annals verify` says.
+/// an answer, interrupted runs and imports, events that cannot be read, and derived tables that differ from the
+/// log. `annals verify` checks whether bytes were changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals doctor                                  the whole file
-  annals doctor 5610a7 --repair                  mend one conversation; each repair leaves a receipt
-  annals doctor --only head-behind --repair      also where someone may have gone back on purpose
+  annals doctor 5610a7 --repair                  repair one conversation; each repair leaves a receipt
+  annals doctor --only head-behind --repair      even if HEAD may have been moved back on purpose
   sqlite3 annals.db 'SELECT * FROM repairs'      the receipts
 
-Exit codes: 0 nothing is wrong (any more), 2 something is.")]
+Exit codes: 0 nothing is wrong, or all of it was repaired; 2 something is wrong.")]
 pub(super) struct Arguments {
     /// Only this conversation, by id or the start of one
     pub id: Option<String>,
-    /// Mend what can be mended: append an answer or a stand-in, move HEAD, rebuild, go on importing
+    /// Repair what can be repaired: append an answer or a placeholder event, move HEAD, rebuild, continue an import
     #[arg(long)]
     pub repair: bool,
-    /// Look for these only, and mean them to be mended (names as in the output)
+    /// Look only for these findings, and repair them even if they may be intended (names as in the output)
     #[arg(long, value_name = "FINDING", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Compare derived tables with the log in every conversation instead of a sample of 100,000 events
     #[arg(long)]
     pub full: bool,
-    /// Mend nothing of a conversation in which something happened within so many minutes
+    /// Do not repair conversations that were active within this many minutes
     #[arg(long, value_name = "MINUTES", default_value_t = 10)]
     pub quiet_for: u64,
 }
@@ -163,7 +163,7 @@ fn print(
             }
             continue;
         }
-        output.line(format!("  {}{}", where_it_is(finding), harmless(&finding.what)))?;
+        output.line(format!("  {}{}", place_of(finding), harmless(&finding.what)))?;
         if let Some(remedy) = finding.remedy.as_ref().filter(|_| !command.repair) {
             output.line(output.dim(&format!("    --repair {}", remedy.describe())))?;
         }
@@ -178,9 +178,9 @@ fn print(
                     (Some(before), Some(after)) => format!(" (HEAD: {} -> {})", named(before), named(after)),
                     _ => String::new(),
                 };
-                output.line(format!("  {}{}{moved}", where_it_is(finding), harmless(&receipt.done)))?;
+                output.line(format!("  {}{}{moved}", place_of(finding), harmless(&receipt.done)))?;
             }
-            Err(error) => output.line(format!("  {}not mended: {error}", where_it_is(finding)))?,
+            Err(error) => output.line(format!("  {}not repaired: {error}", place_of(finding)))?,
         }
     }
     let checked = format!(
@@ -217,7 +217,7 @@ fn heading(trouble: Trouble, output: &Output) -> Result<()> {
     output.line(format!("  {}", output.dim(&format!("do: {}", trouble.advice()))))
 }
 
-fn where_it_is(finding: &Finding) -> String {
+fn place_of(finding: &Finding) -> String {
     let Some(conversation) = &finding.conversation else { return String::new() };
     match (finding.sequence, &finding.event) {
         (Some(sequence), Some(event)) => format!("{conversation} event {sequence} ({event}): "),

@@ -1,16 +1,41 @@
-//! `annals erase`: a conversation, every byte of it.
+//! `annals erase`: erases every byte of a conversation.
 
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::Erase;
 use super::delete::is_meant;
 use super::print::{Output, plural};
+use super::vacuum::Wipe;
 use super::{Place, REFUSED, vacuum};
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::store::{Erasure, Store};
 
-pub(super) fn run(place: &Place<'_>, command: &Erase, output: &Output) -> Result<u8> {
+/// Erase a conversation, every byte of it; only a receipt stays
+///
+/// The administrative log keeps its id, its number of events, its head hash, who erased it, when and why.
+/// From then on, an import of it is refused. Backups and exports made before still contain it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals erase 5610a7 --reason 'retention, ticket 82'
+  annals erase 5610a7 --sub-agents --reason 'asked to be forgotten' --yes")]
+pub(super) struct Arguments {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    /// The reason; kept in the administrative log
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// Erase the conversations of its sub-agents too
+    #[arg(long)]
+    pub sub_agents: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub wipe: Wipe,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.write()?;
     let id = store.resolve(&command.id)?;
     if !command.yes && !is_meant("erase", &store.conversation(&id)?)? {
@@ -74,7 +99,7 @@ fn value(id: &ConversationId, erasure: &Erasure) -> Value {
     })
 }
 
-/// The conversations of sub-agents, theirs included, parents first.
+/// Returns the conversations of all direct and indirect sub-agents, parents first.
 fn descendants(store: &Store, id: &ConversationId) -> Result<Vec<ConversationId>> {
     let mut found = store.children(id)?;
     let mut next = 0;

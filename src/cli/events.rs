@@ -1,19 +1,48 @@
-//! `annals events`: events as JSON lines.
+//! `annals events`: prints events as JSON lines.
 
+use clap::Args;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::arguments::Events;
 use super::print::Output;
 use super::{DONE, Place};
 use crate::error::Result;
 use crate::ids::Sequence;
 use crate::store::{EventQuery, StoredEvent};
 
-/// How many events are held at once.
+/// The maximum number of events in memory at once.
 const PAGE: usize = 500;
 
-pub(super) fn run(place: &Place<'_>, command: &Events, output: &Output) -> Result<u8> {
+/// Print events, one JSON object a line
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals events 5610a7 --kind ActionEvent
+  annals events 5610a7 --from 100 --to 120 --raw
+  annals events 5610a7 --raw | jq -r 'select(.kind == \"MessageEvent\") | .timestamp'")]
+pub(super) struct Arguments {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    /// From this sequence on
+    #[arg(long, value_name = "SEQUENCE")]
+    pub from: Option<u64>,
+    /// Up to this sequence
+    #[arg(long, value_name = "SEQUENCE")]
+    pub to: Option<u64>,
+    /// Only these kinds
+    #[arg(long, value_name = "KIND")]
+    pub kind: Vec<String>,
+    /// Only these sources (agent, user, environment, hook)
+    #[arg(long, value_name = "SOURCE")]
+    pub source: Vec<String>,
+    /// At most this many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Print payloads exactly as they are stored, and nothing else
+    #[arg(long)]
+    pub raw: bool,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let id = store.resolve(&command.id)?;
     let mut query = EventQuery {
@@ -38,13 +67,14 @@ pub(super) fn run(place: &Place<'_>, command: &Events, output: &Output) -> Resul
     Ok(DONE)
 }
 
-/// The payload as it is stored, and a line break where it has none of its own; on a terminal with escapes that say the same.
+/// Prints the payload as it is stored, and a line break unless it ends with one. On a terminal, control characters are
+/// replaced by the equivalent JSON escapes.
 fn raw(event: &StoredEvent, output: &Output) -> Result<()> {
     output.json_text(&event.payload)?;
     if event.payload.ends_with('\n') { Ok(()) } else { output.raw(b"\n") }
 }
 
-/// Where the event stands and what it is, its payload as a value within; one line.
+/// Prints an event as one line of JSON: its place, its kind, and its payload as a member.
 pub(super) fn line(event: &StoredEvent, output: &Output) -> Result<()> {
     let payload = compact(&event.payload);
     let around = json!({
@@ -59,8 +89,8 @@ pub(super) fn line(event: &StoredEvent, output: &Output) -> Result<()> {
     output.json_text(&format!("{text},\"payload\":{payload}}}\n"))
 }
 
-/// The payload on one line, otherwise as it is (a line break within JSON is white space, strings escape
-/// theirs); as a string where it is no JSON that a parser takes.
+/// Returns the payload on one line, otherwise unchanged. A raw line break in JSON is always white space, because
+/// strings escape theirs. A payload that the parser rejects is returned as a JSON string.
 fn compact(payload: &str) -> String {
     match serde_json::from_str::<&RawValue>(payload) {
         Ok(_) => payload.replace(['\n', '\r'], " "),

@@ -1,25 +1,104 @@
-//! `annals export`: conversations out, byte for byte.
+//! `annals export`: writes conversations to files.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::arguments::{Export, Wanted};
 use super::print::{Output, bytes, count, one_line, plural, row, table, tell};
 use super::{DONE, FAILED, Place, REFUSED};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SetupError};
 use crate::ids::ConversationId;
 use crate::store::{ConversationFilter, Order, PAGE_MAX, Store};
-use crate::transfer::{Dataset, ExportReport, ExportStatus, Exporter, Format, UpgradeReport, export_dataset};
+use crate::transfer::{
+    Dataset, ExportReport, ExportStatus, Exporter, Format, TrainingOptions, UpgradeReport, export_dataset,
+};
 
-/// Up to how many conversations a person is shown each; of more, only how many there are.
+/// The maximum number of conversations to list. If there are more, only their number is printed.
 const LISTED_MOST: usize = 50;
 
-pub(super) fn run(place: &Place<'_>, command: &Export, output: &Output) -> Result<u8> {
+/// Export conversations: byte for byte as they were imported, or as a data set
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals export 5610a7 --to out/              its folder or its log, as it was imported
+  annals export --all --to out/
+  annals export 5610a7 --to out/ --format jsonl
+  annals export --all --to today/ --upgrade   in the format of today's SDK
+  annals export --all --to set/ --format chat a training set: one row per branch, messages and tools
+  annals export --all --to set/ --format parquet")]
+pub(super) struct Arguments {
+    /// Conversations, by id or the start of one
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    pub ids: Vec<String>,
+    /// Write every conversation
+    #[arg(long)]
+    pub all: bool,
+    /// The folder to write into; created if it is missing
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// What to write
+    #[arg(long, value_enum, default_value_t)]
+    pub format: FormatOption,
+    /// Upgrade every event and base state to the format of today's SDK (1.58)
+    #[arg(long, conflicts_with = "format")]
+    pub upgrade: bool,
+    /// In training sets, write what the model saw last, after condensation, instead of all messages
+    #[arg(long)]
+    pub view: bool,
+    /// In training sets, include the model's reasoning
+    #[arg(long)]
+    pub reasoning: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
+pub(super) enum FormatOption {
+    /// As imported, byte for byte: another program's log, or the conversation's folder as the OpenHands SDK reads it
+    #[default]
+    #[value(alias = "openhands")]
+    Original,
+    /// One file per conversation, one event per line
+    Jsonl,
+    /// chat.jsonl, a training set: one row per branch, in the format of chat completions
+    Chat,
+    /// chat.parquet: the same (if the program was built with the feature parquet)
+    ChatParquet,
+    /// events.parquet: one row per event (if the program was built with the feature parquet)
+    Parquet,
+}
+
+/// What to write.
+enum Wanted {
+    /// One file or folder per conversation.
+    Each(Format),
+    /// One file for all conversations.
+    Together(Dataset),
+}
+
+impl Arguments {
+    /// Returns the requested output. The error is the name of a feature that this program was built without.
+    fn wanted(&self) -> std::result::Result<Wanted, &'static str> {
+        let options = TrainingOptions { view: self.view, reasoning: self.reasoning };
+        Ok(match (self.format, self.upgrade) {
+            (FormatOption::Original, true) => Wanted::Each(Format::Upgraded),
+            (FormatOption::Original, false) => Wanted::Each(Format::OpenHands),
+            (FormatOption::Jsonl, _) => Wanted::Each(Format::Jsonl),
+            (FormatOption::Chat, _) => Wanted::Together(Dataset::Chat(options)),
+            #[cfg(feature = "parquet")]
+            (FormatOption::ChatParquet, _) => Wanted::Together(Dataset::ChatParquet(options)),
+            #[cfg(feature = "parquet")]
+            (FormatOption::Parquet, _) => Wanted::Together(Dataset::EventsParquet),
+            #[cfg(not(feature = "parquet"))]
+            (FormatOption::ChatParquet | FormatOption::Parquet, _) => return Err("parquet"),
+        })
+    }
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let format = match command.wanted() {
         Ok(Wanted::Each(format)) => format,
         Ok(Wanted::Together(dataset)) => return together(place, command, dataset, output),
-        Err(feature) => return Err(Error::NotBuilt { feature }),
+        Err(feature) => return Err(Error::Setup(SetupError::NotBuilt { feature })),
     };
     let store = place.read()?;
     let ids = if command.all { all(&store, format)? } else { named(&store, &command.ids)? };
@@ -37,7 +116,7 @@ pub(super) fn run(place: &Place<'_>, command: &Export, output: &Output) -> Resul
             }
         }) {
             Ok(report) => reports.push(report),
-            // One conversation in the way does not keep the others from being written.
+            // A conversation that cannot be written does not stop the others.
             Err(error @ (Error::WouldOverwrite { .. } | Error::Corrupt { .. })) => refused.push((id, error)),
             Err(error) => return Err(error),
         }
@@ -68,9 +147,9 @@ pub(super) fn run(place: &Place<'_>, command: &Export, output: &Output) -> Resul
 }
 
 /// Writes all conversations into one file.
-fn together(place: &Place<'_>, command: &Export, dataset: Dataset, output: &Output) -> Result<u8> {
+fn together(place: &Place<'_>, command: &Arguments, dataset: Dataset, output: &Output) -> Result<u8> {
     let store = place.read()?;
-    // Of a training set a sub-agent's conversation is a row like any other.
+    // In a training set, a sub-agent's conversation is a row like any other.
     let ids = if command.all { all(&store, Format::Jsonl)? } else { named(&store, &command.ids)? };
     let started = Instant::now();
     let bar = output.progress("conversations");
@@ -99,7 +178,7 @@ fn together(place: &Place<'_>, command: &Export, dataset: Dataset, output: &Outp
     ))?;
     if report.left_out > 0 {
         let branches = if report.left_out == 1 { "branch" } else { "branches" };
-        output.line(format!("{} {branches} without a word of a model left out", count(report.left_out)))?;
+        output.line(format!("{} {branches} without a reply of a model left out", count(report.left_out)))?;
     }
     Ok(DONE)
 }
@@ -108,7 +187,7 @@ fn named(store: &Store, prefixes: &[String]) -> Result<Vec<ConversationId>> {
     prefixes.iter().map(|prefix| store.resolve(prefix)).collect()
 }
 
-/// Every conversation; those of sub-agents are written within the folder they belong to.
+/// Returns every conversation, except those of sub-agents that are written within the folder of their parent.
 fn all(store: &Store, format: Format) -> Result<Vec<ConversationId>> {
     let mut ids = Vec::new();
     let mut after = None;
@@ -149,13 +228,13 @@ fn value(report: &ExportReport) -> Value {
     })
 }
 
-/// What was raised, and what could not be.
+/// Prints what was upgraded, and what was lost.
 fn print_upgrade(reports: &[ExportReport], output: &Output) -> Result<()> {
     let mut all = UpgradeReport::default();
     reports.iter().for_each(|report| all.add(&report.upgrade));
     output.line(format!("\n{} of today's format", plural(all.current, "event")))?;
     for (step, number) in &all.steps {
-        output.line(format!("{:>8}  raised: {step}", count(*number)))?;
+        output.line(format!("{:>8}  upgraded: {step}", count(*number)))?;
     }
     for (loss, number) in &all.losses {
         output.line(format!("{:>8}  {}", count(*number), one_line(loss, 120)))?;

@@ -1,27 +1,86 @@
-//! `annals import`: conversation folders in, and what became of each.
+//! `annals import`: imports conversations, and prints the result of each.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Instant;
 
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::arguments::Import;
 use super::print::{Output, bytes, count, one_line, plural, row, table};
 use super::{DONE, FAILED, Place, REFUSED};
 use crate::error::{Error, Result};
+use crate::event::foreign::ForeignFormat;
 use crate::ids::ConversationId;
-use crate::transfer::{ImportOptions, ImportReport, ImportStatus, Importer};
+use crate::transfer::{self, ImportOptions, ImportReport, ImportStatus, Importer};
 
-/// How many problems of one conversation a person is shown; `show` has all of them.
+/// The maximum number of problems to print for one conversation. `show` prints all of them.
 const PROBLEMS_SHOWN: usize = 3;
-/// How many conversations with problems a person is shown.
+/// The maximum number of conversations with problems to print.
 const DAMAGED_SHOWN: usize = 25;
-/// Up to how many conversations a person is shown each; of more, those that went as they should are only counted.
+/// The maximum number of conversations to list. If there are more, those without a problem are only counted.
 const LISTED_MOST: usize = 50;
 
-pub(super) fn run(place: &Place<'_>, command: &Import, output: &Output) -> Result<u8> {
+/// Find conversations under the given paths, and import them with every byte
+///
+/// Reads OpenHands conversations of any age (current layout, event_service/, V0 sessions), JSON lines and
+/// JSON arrays of events; logs of Claude Code, Codex, LangGraph and the OpenAI Agents SDK become read-only copies
+/// (docs/formats.md). Damaged conversations are imported as far as they can be read, and data that cannot be an
+/// event is kept beside the events. Another import adds only new events.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals import ~/.openhands/conversations
+  annals import trajectory.json session/
+  annals import ~/.claude/projects ~/.codex/sessions checkpoints.sqlite
+  annals --json import backup/ | jq '.conversations[] | select(.status != \"imported\")'")]
+pub(super) struct Arguments {
+    /// Conversation folders, folders of them, or files of events
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Give the conversation this id instead of its own (for a single one)
+    #[arg(long = "as", value_name = "ID")]
+    pub id: Option<String>,
+    /// Accept changes of files beside the events, even if no event was added
+    #[arg(long)]
+    pub accept_changed_files: bool,
+    /// Import conversations again that were erased here
+    #[arg(long)]
+    pub accept_erased: bool,
+    /// The format of the sources, instead of detecting it
+    #[arg(long, value_enum)]
+    pub format: Option<SourceFormat>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum SourceFormat {
+    /// Conversations of any age, JSON lines and arrays of events
+    Openhands,
+    /// Session files of Claude Code
+    ClaudeCode,
+    /// Session files of Codex
+    Codex,
+    /// Checkpoints in SQLite
+    Langgraph,
+    /// Sessions of the OpenAI Agents SDK in SQLite
+    OpenaiAgents,
+}
+
+impl Arguments {
+    fn format(&self) -> Option<transfer::SourceFormat> {
+        use transfer::SourceFormat::{Foreign, OpenHands};
+        self.format.map(|format| match format {
+            SourceFormat::Openhands => OpenHands,
+            SourceFormat::ClaudeCode => Foreign(ForeignFormat::ClaudeCode),
+            SourceFormat::Codex => Foreign(ForeignFormat::Codex),
+            SourceFormat::Langgraph => Foreign(ForeignFormat::LangGraph),
+            SourceFormat::OpenaiAgents => Foreign(ForeignFormat::OpenAiAgents),
+        })
+    }
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     for path in &command.paths {
-        // Asked before the database is made: a mistyped path leaves no empty file behind.
+        // Checked before the database is created, so that a mistyped path leaves no empty file behind.
         std::fs::metadata(path).map_err(Error::io("reading", path))?;
     }
     let id = command.id.as_deref().map(ConversationId::new).transpose()?;
@@ -88,13 +147,13 @@ fn value(report: &ImportReport) -> Value {
     })
 }
 
-/// Whether a conversation came in, or was here, without anything to say about it.
-fn is_as_it_should(report: &ImportReport) -> bool {
+/// Returns whether a conversation was imported, or is already here, without problems.
+fn is_without_problems(report: &ImportReport) -> bool {
     matches!(report.status, ImportStatus::Imported | ImportStatus::Unchanged | ImportStatus::Updated)
         && report.problems.is_empty()
 }
 
-/// What other programs' logs say that no event here could say: it is kept, as events of kinds of its own.
+/// Prints which records of other programs' logs have no counterpart here. They are kept as events of separate kinds.
 fn print_unread(reports: &[ImportReport], output: &Output) -> Result<()> {
     let mut all: BTreeMap<&str, (u64, u64, BTreeMap<&str, u64>)> = BTreeMap::new();
     for report in reports.iter().filter(|report| report.records > 0) {
@@ -127,7 +186,7 @@ fn print_unread(reports: &[ImportReport], output: &Output) -> Result<()> {
 fn print(place: &Place<'_>, reports: &[ImportReport], seconds: f64, output: &Output) -> Result<()> {
     let mut rows = table(&["id", "format", "status", "events", "new", "problems", "from"], &[3, 4, 5]);
     let (listed, counted): (Vec<_>, Vec<_>) =
-        reports.iter().partition(|report| reports.len() <= LISTED_MOST || !is_as_it_should(report));
+        reports.iter().partition(|report| reports.len() <= LISTED_MOST || !is_without_problems(report));
     for report in &listed {
         rows.add_row(row([
             report.id.as_ref().map_or_else(|| "-".into(), |id| one_line(id.as_str(), 37)),
@@ -186,7 +245,7 @@ fn print(place: &Place<'_>, reports: &[ImportReport], seconds: f64, output: &Out
         bytes(added_bytes),
         count((added as f64 / seconds.max(0.001)) as u64),
     ))?;
-    // One that was refused may not be there.
+    // A refused conversation may not be in the database.
     let is_there =
         |report: &&ImportReport| !matches!(report.status, ImportStatus::Failed | ImportStatus::Conflict);
     let Some(first) = reports.iter().filter(is_there).find_map(|report| report.id.as_ref()) else {

@@ -1,16 +1,16 @@
-//! The keys that a server is given without being typed: the reference's variables and its file of settings.
+//! The keys of a server that are not typed: they come from the reference's variables and its settings file.
 //!
-//! They are read as the reference reads them (`config.py` and `env_parser.py` of agent-server 1.58): the file first, over
-//! it the variable `OH` and then each variable of its own, a list as JSON or an entry each. Two things differ, so that a
-//! key that was given is never ignored: what looks like one and is not understood refuses the start, and where a list
-//! says that there is no key `SESSION_API_KEY` still counts.
+//! They are read as the reference reads them (`config.py` and `env_parser.py` of agent-server 1.58). The file is read
+//! first. The variable `OH` overrides it, and the separate variables override both; a list is JSON or one variable per
+//! entry. Two things differ, so that a given key is never ignored. A setting that looks like a key and is not
+//! understood prevents the start. And if a list is empty, `SESSION_API_KEY` still counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SetupError};
 use crate::secret::{Cipher, is_secret_name};
 use crate::untrusted;
 
@@ -18,33 +18,33 @@ const SESSION_KEYS: &str = "OH_SESSION_API_KEYS";
 const SECRET_KEY: &str = "OH_SECRET_KEY";
 const PREVIOUS_KEYS: &str = "OH_PREVIOUS_SECRET_KEYS";
 const SINGLE_KEY: &str = "SESSION_API_KEY";
-/// All settings at once, as an object.
+/// The variable with all settings, as a JSON object.
 const WHOLE: &str = "OH";
 const FILE: &str = "OPENHANDS_AGENT_SERVER_CONFIG_PATH";
 const FILE_DEFAULT: &str = "workspace/openhands_agent_server_config.json";
 
-/// The longest file that is read, in bytes.
+/// The maximum length of the file, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// The most keys of a list.
+/// The maximum number of keys in a list.
 const KEYS_MAX: u64 = 1000;
 
-/// Members of the file that bear keys and are understood, or whose keys protect nothing here: what sends telemetry.
+/// Members of the file that contain keys and are understood. The keys of `telemetry` protect nothing here.
 const MEMBERS: [&str; 4] = ["session_api_keys", "secret_key", "previous_secret_keys", "telemetry"];
 
-/// What the environment and the reference's file say.
+/// The settings from the environment and from the reference's file.
 #[derive(Debug)]
 pub(super) struct Given {
     environment: BTreeMap<String, String>,
-    /// The file's members, over them those of `OH`.
+    /// The members of the file, overridden by those of `OH`.
     members: Map<String, Value>,
 }
 
 impl Given {
-    /// Reads both.
+    /// Reads the environment and the file.
     ///
     /// # Errors
-    /// [`Error::Setting`] for what cannot be read, and for what bears a key and is not understood.
+    /// [`SetupError::Setting`] if a setting cannot be read, or if it contains a key and is not understood.
     pub fn read() -> Result<Self> {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         Self::of(std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect())
@@ -57,7 +57,9 @@ impl Given {
             let reason = "it has to be a JSON object of settings".to_owned();
             match serde_json::from_str(text) {
                 Ok(Value::Object(whole)) => members.extend(whole),
-                Ok(_) | Err(_) => return Err(Error::Setting { place: WHOLE.to_owned(), reason }),
+                Ok(_) | Err(_) => {
+                    return Err(Error::Setup(SetupError::Setting { place: WHOLE.to_owned(), reason }));
+                }
             }
         }
         let given = Self { environment, members };
@@ -65,32 +67,34 @@ impl Given {
         Ok(given)
     }
 
-    /// A member of the file, where no variable of its own says something else.
+    /// Returns a member of the file. `None` also if a separate variable overrides it.
     pub fn member(&self, name: &str) -> Option<&Value> {
         let variable = format!("OH_{}", name.to_uppercase());
-        let is_said = self.environment.get(&variable).is_some_and(|value| !value.is_empty());
-        self.members.get(name).filter(|value| !is_said && !value.is_null())
+        let is_overridden = self.environment.get(&variable).is_some_and(|value| !value.is_empty());
+        self.members.get(name).filter(|value| !is_overridden && !value.is_null())
     }
 
-    /// The keys that clients may show. Empty ones count for nothing.
+    /// Returns the keys that clients may use. Empty keys are ignored.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a list that is none.
+    /// [`SetupError::Setting`] if a list of keys cannot be read.
     pub fn session_keys(&self) -> Result<Vec<String>> {
         let keys = self.list(SESSION_KEYS, "session_api_keys")?;
         Ok(if keys.is_empty() { self.variable(SINGLE_KEY).into_iter().collect() } else { keys })
     }
 
-    /// What seals secrets, with what sealed them before; `session_keys` are those of the server. `None` without any key.
+    /// Returns the cipher for secrets, which also opens with previous keys. `None` if there is no key at all.
+    ///
+    /// `session_keys` are the keys of the server.
     ///
     /// # Errors
-    /// [`Error::Setting`].
+    /// [`SetupError::Setting`].
     pub fn cipher(&self, session_keys: &[String]) -> Result<Option<Cipher>> {
         let mut previous = self.previous()?;
-        let said = self.secret_key()?;
-        let key = match (said, self.variable(SINGLE_KEY)) {
+        let own = self.secret_key()?;
+        let key = match (own, self.variable(SINGLE_KEY)) {
             (Some(key), _) => key,
-            // The reference seals with this one, Annals has also sealed with the first of the list.
+            // The reference seals with this key. Annals has also sealed with the first key of the list.
             (None, Some(single)) => {
                 previous.extend(session_keys.first().cloned());
                 single
@@ -104,7 +108,7 @@ impl Given {
         Ok(Some(Cipher::new(&key, &previous)))
     }
 
-    /// The key that seals, where one is given for that alone. A blank one is none.
+    /// Returns the key that is given only for sealing. `None` if there is none, or if it is blank.
     fn secret_key(&self) -> Result<Option<String>> {
         let own = self.environment.get(SECRET_KEY).map(|key| Value::String(key.clone()));
         match own.as_ref().or_else(|| self.members.get("secret_key")) {
@@ -114,12 +118,12 @@ impl Given {
         }
     }
 
-    /// The keys that sealed before.
+    /// Returns the keys that sealed secrets before.
     ///
     /// # Errors
-    /// [`Error::Setting`].
+    /// [`SetupError::Setting`].
     pub fn previous(&self) -> Result<Vec<String>> {
-        // What Annals took before it took what the reference does.
+        // The format that Annals read before it adopted the reference's format.
         if let Some(text) = self.environment.get(PREVIOUS_KEYS)
             && serde_json::from_str::<Value>(text).is_err()
             && !text.trim_start().starts_with(['[', '{', '"'])
@@ -130,7 +134,7 @@ impl Given {
         self.list(PREVIOUS_KEYS, "previous_secret_keys")
     }
 
-    /// A list of keys: the file's, over it entry by entry the variable's, over it entry by entry the numbered ones.
+    /// Returns a list of keys. The entries of the variable override the file's, and numbered variables override both.
     fn list(&self, name: &str, member: &str) -> Result<Vec<String>> {
         let shape = "it has to be a JSON list of texts, like [\"key\"]";
         let texts = |place: &str, list: &[Value]| -> Result<Vec<Option<String>>> {
@@ -146,7 +150,7 @@ impl Given {
             match self.environment.get(name).map(|text| serde_json::from_str(text)) {
                 None => (0..KEYS_MAX).map_while(|number| self.numbered(name, number)).map(Some).collect(),
                 Some(Ok(Value::Array(list))) => texts(name, &list)?,
-                // So many numbered ones follow.
+                // This many numbered variables follow.
                 Some(Ok(Value::Number(count))) => {
                     let count = count
                         .as_u64()
@@ -179,7 +183,7 @@ impl Given {
         self.environment.get(name).filter(|value| !value.is_empty()).cloned()
     }
 
-    /// Refuses a numbered key that stands after a gap: whoever set it believes that it counts.
+    /// Rejects a numbered key after a gap, because the operator believes that it is used.
     fn check_numbers(&self, name: &str, count: u64) -> Result<()> {
         let number = |variable: &str| variable.strip_prefix(name)?.strip_prefix('_')?.parse::<u64>().ok();
         match self.environment.keys().find(|variable| number(variable).is_some_and(|number| number >= count))
@@ -189,7 +193,7 @@ impl Given {
         }
     }
 
-    /// Refuses what bears a key and is not understood.
+    /// Rejects a setting that contains a key and is not understood.
     fn check(&self) -> Result<()> {
         let lists = [SESSION_KEYS, PREVIOUS_KEYS];
         let is_numbered = |name: &str| {
@@ -197,22 +201,25 @@ impl Given {
             lists.iter().find_map(number).is_some()
         };
         for (name, value) in &self.environment {
-            let bears_key = name.starts_with("OH_") && name.contains("KEY") && !value.is_empty();
+            let contains_key = name.starts_with("OH_") && name.contains("KEY") && !value.is_empty();
             let is_known = lists.contains(&name.as_str()) || name == SECRET_KEY || is_numbered(name);
-            if bears_key && !is_known && !name.starts_with("OH_TELEMETRY_") {
-                return Err(wrong(name, "it bears a key and is not understood; unset it, or name it right"));
+            if contains_key && !is_known && !name.starts_with("OH_TELEMETRY_") {
+                return Err(wrong(
+                    name,
+                    "it contains a key and is not understood; unset it, or correct its name",
+                ));
             }
         }
         for (name, value) in &self.members {
             if is_secret_name(name) && !value.is_null() && !MEMBERS.contains(&name.as_str()) {
-                return Err(wrong(name, "it bears a key and is not understood"));
+                return Err(wrong(name, "it contains a key and is not understood"));
             }
         }
         Ok(())
     }
 }
 
-/// The members of the reference's file; none where there is no file.
+/// Reads the members of the reference's file. Empty if there is no file.
 fn file(path: &Path) -> Result<Map<String, Value>> {
     let place = || path.display().to_string();
     let text = match untrusted::read_text(path, FILE_BYTES_MAX) {
@@ -222,13 +229,13 @@ fn file(path: &Path) -> Result<Map<String, Value>> {
     };
     match serde_json::from_str(&text) {
         Ok(Value::Object(members)) => Ok(members),
-        // What serde says may quote a key.
+        // The message of serde may quote a key.
         Ok(_) | Err(_) => Err(wrong(&place(), "it has to hold a JSON object of settings")),
     }
 }
 
 fn wrong(place: &str, reason: &str) -> Error {
-    Error::Setting { place: place.to_owned(), reason: reason.to_owned() }
+    Error::Setup(SetupError::Setting { place: place.to_owned(), reason: reason.to_owned() })
 }
 
 #[cfg(test)]
@@ -302,7 +309,7 @@ mod tests {
             &[(FILE, &shape)],
         ] {
             let error = keys(variables).unwrap_err();
-            assert!(matches!(error, Error::Setting { .. }), "{variables:?}: {error}");
+            assert!(matches!(error, Error::Setup(SetupError::Setting { .. })), "{variables:?}: {error}");
         }
     }
 

@@ -1,15 +1,73 @@
-//! `annals list`: which conversations there are.
+//! `annals list`: lists the conversations.
 
+use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::arguments::List;
 use super::print::{Output, count, one_line, plural, row, table, time};
-use super::{DONE, Place};
-use crate::error::{Error, Result};
-use crate::ids::Timestamp;
-use crate::store::{ConversationFilter, Store};
+use super::{DONE, Place, select};
+use crate::error::Result;
+use crate::store::{ConversationFilter, Order, Store};
 
-pub(super) fn run(place: &Place<'_>, command: &List, output: &Output) -> Result<u8> {
+/// List conversations
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals list --status error --status stuck
+  annals list --tag team=core --since 2026-01-01 --sort created
+  annals list --limit 20 --after 5610a708-170e-58da-bb08-33350f7cdc03")]
+pub(super) struct Arguments {
+    /// Only these statuses (idle, running, paused, waiting_for_confirmation, finished, error, stuck)
+    #[arg(long, value_name = "STATUS")]
+    pub status: Vec<String>,
+    /// Only with this tag, or with this value of it
+    #[arg(long, value_name = "TAG[=VALUE]")]
+    pub tag: Vec<String>,
+    /// Only with this text in the title
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// Only conversations updated at or after this time (2026-01-31 or 2026-01-31T12:00:00)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Only conversations updated before this time
+    #[arg(long, value_name = "TIME")]
+    pub before: Option<String>,
+    /// Only the conversations of this conversation's sub-agents
+    #[arg(long, value_name = "ID")]
+    pub parent: Option<String>,
+    /// What to sort by
+    #[arg(long, value_enum, default_value_t)]
+    pub sort: Sort,
+    /// Reverse the order: the oldest first
+    #[arg(long)]
+    pub reverse: bool,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+    /// Continue after this conversation, the last one of the previous page
+    #[arg(long, value_name = "ID")]
+    pub after: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum, Default)]
+pub(super) enum Sort {
+    /// The time of the last update
+    #[default]
+    Updated,
+    /// The time of creation
+    Created,
+}
+
+impl Arguments {
+    fn order(&self) -> Order {
+        match (self.sort, self.reverse) {
+            (Sort::Updated, false) => Order::UpdatedDescending,
+            (Sort::Updated, true) => Order::Updated,
+            (Sort::Created, false) => Order::CreatedDescending,
+            (Sort::Created, true) => Order::Created,
+        }
+    }
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let filter = filter(&store, command)?;
     let after = command.after.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
@@ -48,41 +106,15 @@ pub(super) fn run(place: &Place<'_>, command: &List, output: &Output) -> Result<
     Ok(DONE)
 }
 
-fn filter(store: &Store, command: &List) -> Result<ConversationFilter> {
+fn filter(store: &Store, command: &Arguments) -> Result<ConversationFilter> {
     let parent = command.parent.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
     Ok(ConversationFilter {
         statuses: command.status.clone(),
-        tags: tags(&command.tag),
+        tags: select::tags(&command.tag),
         title: command.title.clone(),
-        updated_from: command.since.as_deref().map(moment).transpose()?,
-        updated_before: command.before.as_deref().map(moment).transpose()?,
+        updated_from: command.since.as_deref().map(select::moment).transpose()?,
+        updated_before: command.before.as_deref().map(select::moment).transpose()?,
         parent,
         ..ConversationFilter::default()
     })
-}
-
-/// Tags as a person types them: `team`, or `team=core`.
-pub(super) fn tags(typed: &[String]) -> Vec<(String, Option<String>)> {
-    let tag = |tag: &String| match tag.split_once('=') {
-        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-        None => (tag.clone(), None),
-    };
-    typed.iter().map(tag).collect()
-}
-
-/// A time as a person types it: a date, or a date and a time of day; without a zone it is UTC.
-pub(super) fn moment(text: &str) -> Result<Timestamp> {
-    Timestamp::parse_typed(text).ok_or_else(|| Error::NotATime { text: text.to_owned() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_may_be_a_date() {
-        assert_eq!(moment("2026-01-31").unwrap(), moment("2026-01-31T00:00:00Z").unwrap());
-        assert_eq!(moment("2026-01-31 12:30").unwrap(), moment("2026-01-31T12:30:00Z").unwrap());
-        assert!(matches!(moment("yesterday"), Err(Error::NotATime { .. })));
-    }
 }

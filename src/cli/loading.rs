@@ -1,4 +1,4 @@
-//! What opening a file had to make again, and how far a long load is: lines on standard error.
+//! Reports on standard error what was rebuilt when a file was opened, and the progress of a long load.
 
 use std::io::IsTerminal as _;
 use std::sync::Mutex;
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 use super::print::{self, count};
 use crate::store::Store;
 
-/// A load that takes longer than this says so, and goes on saying so every so often.
-const MOMENT: Duration = Duration::from_secs(1);
+/// The time after which a load first reports its progress, and the time between two reports.
+const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Says what opening has made again, and lets `store` say how far a load is that takes more than a moment.
+/// Reports what was rebuilt when `store` was opened, and makes `store` report the progress of long loads.
 pub(super) fn tell(store: &Store) {
     let made = store.made_again();
     if !made.is_empty() {
-        print::tell(format_args!("annals: made again what was missing or altered: {}", made.join(", ")));
+        print::tell(format_args!("annals: rebuilt what was missing or altered: {}", made.join(", ")));
     }
-    // For a person who waits; in a file of a program's output it would be noise.
+    // Progress is for a person who waits. In a log file it would be noise.
     if !std::io::stderr().is_terminal() {
         return;
     }
     let last = Mutex::new(Instant::now());
     store.tell_loading(move |progress| {
         let Ok(mut last) = last.lock() else { return };
-        if last.elapsed() >= MOMENT {
+        if last.elapsed() >= INTERVAL {
             *last = Instant::now();
             let (position, head) = (count(progress.position.0), count(progress.head.0));
             print::tell(format_args!("annals: derived tables follow the log: {position} of {head} events"));

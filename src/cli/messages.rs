@@ -1,9 +1,12 @@
-//! `annals messages` and `annals convert`: what the model was sent, from a store or from a file of events.
+//! `annals messages` and `annals convert`: print what the model was sent, from a store or from a file of events.
 
 use std::io::Read as _;
+use std::path::PathBuf;
 
-use super::arguments::{Convert, Messages, Wire, WireOptions};
+use clap::{Args, ValueEnum};
+
 use super::print::{Output, harmless};
+use super::select::At;
 use super::{DONE, Place};
 use crate::error::{Error, Result};
 use crate::event::json::Raw;
@@ -13,6 +16,69 @@ use crate::message::{self, ChatFlags};
 use crate::replay::{Memory, Moment, json as shape};
 use crate::view::View;
 
+/// Show the messages that the model would have received
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals messages 5610a7 --at 20
+  annals --json messages 5610a7             as the SDK dumps them
+  annals messages 5610a7 --wire chat        as a chat request has them
+  annals messages 5610a7 --wire responses")]
+pub(super) struct Messages {
+    #[command(flatten)]
+    pub moment: At,
+    /// Use the view of a process that never stopped, instead of a rebuilt view
+    #[arg(long)]
+    pub live: bool,
+    #[command(flatten)]
+    pub wire: WireOptions,
+}
+
+/// Turn a file of events into messages, without a database
+///
+/// The file holds {"events": [...]}, an array of events, or one event a line, of any age; - is standard input.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals --json convert events.json
+  annals convert trajectory.json --view --wire chat")]
+pub(super) struct Convert {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// First apply condensations and leave out events that break the protocol, as for a model
+    #[arg(long)]
+    pub view: bool,
+    #[command(flatten)]
+    pub wire: WireOptions,
+}
+
+/// How messages are written.
+#[derive(Debug, Args)]
+pub(super) struct WireOptions {
+    /// As JSON in the format of this model interface
+    #[arg(long, value_enum)]
+    pub wire: Option<Wire>,
+    /// Mark where a prompt may be cached (chat)
+    #[arg(long)]
+    pub caching: bool,
+    /// Without pictures
+    #[arg(long)]
+    pub no_vision: bool,
+    /// Write one string instead of a list of parts (chat)
+    #[arg(long)]
+    pub strings: bool,
+    /// Include the model's reasoning (chat)
+    #[arg(long)]
+    pub reasoning: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Wire {
+    /// Chat completions
+    Chat,
+    /// Responses: instructions and input items
+    Responses,
+}
+
 pub(super) fn run(place: &Place<'_>, command: &Messages, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let id = store.resolve(&command.moment.id)?;
@@ -21,7 +87,7 @@ pub(super) fn run(place: &Place<'_>, command: &Messages, output: &Output) -> Res
     print(&moment.messages(memory)?, &command.wire, output)
 }
 
-pub(super) fn convert(command: &Convert, output: &Output) -> Result<u8> {
+pub(super) fn convert(_place: &Place<'_>, command: &Convert, output: &Output) -> Result<u8> {
     let events = read(command)?;
     let messages = if command.view {
         let view = View::reloaded(&events);
@@ -32,7 +98,7 @@ pub(super) fn convert(command: &Convert, output: &Output) -> Result<u8> {
     print(&messages.map_err(|source| Error::NoMessages { source })?, &command.wire, output)
 }
 
-/// The events of the file, `-` for standard input: `{"events": [...]}`, an array, or one a line.
+/// Reads the events of a file (`-` is standard input): `{"events": [...]}`, an array, or one event per line.
 fn read(command: &Convert) -> Result<Vec<Event>> {
     let path = &command.file;
     let mut bytes = Vec::new();
@@ -71,7 +137,7 @@ fn read(command: &Convert) -> Result<Vec<Event>> {
 }
 
 fn print(messages: &[Message], wire: &WireOptions, output: &Output) -> Result<u8> {
-    let words = match wire.wire {
+    let form = match wire.wire {
         None => shape::Wire::Plain,
         Some(Wire::Chat) => shape::Wire::Chat(ChatFlags {
             caching: wire.caching,
@@ -83,7 +149,7 @@ fn print(messages: &[Message], wire: &WireOptions, output: &Output) -> Result<u8
         }),
         Some(Wire::Responses) => shape::Wire::Responses { vision: !wire.no_vision },
     };
-    let value = shape::messages(messages, words).map_err(|source| Error::NotSent { source })?;
+    let value = shape::messages(messages, form).map_err(|source| Error::NotSent { source })?;
     if output.json || wire.wire.is_some() {
         output.value(&value)?;
         return Ok(DONE);

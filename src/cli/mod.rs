@@ -1,7 +1,7 @@
 //! The command line: arguments in, text or JSON out, an exit code at the end.
 //!
-//! It holds no rules of its own; every command is a few calls of the library and their output. The
-//! environment is read here and nowhere else.
+//! It contains no rules of its own: every command makes a few calls of the library and prints the results.
+//! Environment variables are read here, and elsewhere only to keep them from child processes.
 
 mod actor;
 mod admin_log;
@@ -13,6 +13,10 @@ mod arguments;
 mod backup;
 mod branches;
 mod carry;
+mod commands;
+mod completions;
+#[cfg(feature = "agent")]
+mod config;
 mod delete;
 mod diff;
 mod doctor;
@@ -40,6 +44,7 @@ mod restore;
 mod run;
 mod scan_secrets;
 mod search;
+mod select;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(feature = "server")]
@@ -65,14 +70,14 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SetupError};
 use crate::store::{Options, Store};
-use arguments::{Arguments, Command};
+use arguments::Arguments;
 use print::Output;
 
 /// Exit code: done.
 const DONE: u8 = 0;
-/// Exit code: what was asked cannot be done as it was asked; nothing is broken.
+/// Exit code: the command cannot be done as it was given. Nothing is broken.
 const REFUSED: u8 = 1;
 /// Exit code: something failed.
 const FAILED: u8 = 2;
@@ -92,7 +97,8 @@ pub fn main() -> ExitCode {
         }
     };
     let output = Output::new(arguments.json);
-    match run(&arguments, &output).and_then(|code| output.flush().map(|()| code)) {
+    let place = Place { path: &arguments.db };
+    match arguments.command.run(&place, &output).and_then(|code| output.flush().map(|()| code)) {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::from(DONE),
         Err(error) => {
@@ -102,103 +108,28 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments, output: &Output) -> Result<u8> {
-    let place = Place { path: &arguments.db };
-    match &arguments.command {
-        #[cfg(feature = "agent")]
-        Command::Run(command) => run::run(&place, command, output),
-        #[cfg(feature = "agent")]
-        Command::Resume(command) => run::resume(&place, command, output),
-        #[cfg(feature = "agent")]
-        Command::Send(command) => run::send(&place, command, output),
-        #[cfg(feature = "agent")]
-        Command::Approve(command) => run::approve(&place, command, output),
-        #[cfg(feature = "agent")]
-        Command::Reject(command) => run::reject(&place, command, output),
-        #[cfg(feature = "agent")]
-        Command::Pause(command) => run::pause(&place, command, output),
-        #[cfg(feature = "agent")]
-        Command::Fork(command) => run::fork(&place, command, output),
-        #[cfg(feature = "agent")]
-        Command::Ask(command) => run::ask(&place, command, output),
-        #[cfg(feature = "agent")]
-        Command::Secrets(command) => run::secrets(&place, command, output),
-        #[cfg(feature = "agent")]
-        Command::Profiles(command) => run::profiles(&place, command, output),
-        #[cfg(feature = "agent")]
-        Command::Config(command) => run::config(command, output),
-        Command::Import(command) => import::run(&place, command, output),
-        Command::Export(command) => export::run(&place, command, output),
-        Command::List(command) => list::run(&place, command, output),
-        Command::Show(command) => show::run(&place, command, output),
-        Command::Events(command) => events::run(&place, command, output),
-        Command::Transcript(command) => transcript::run(&place, command, output),
-        Command::Tail(command) => tail::run(&place, command, output),
-        Command::Search(command) => search::run(&place, command, output),
-        Command::State(command) => state::run(&place, command, output),
-        Command::Query(command) => query::run(&place, command, output),
-        Command::Report(command) => report::run(&place, command, output),
-        Command::View(command) => view::run(&place, command, output),
-        Command::Messages(command) => messages::run(&place, command, output),
-        Command::Convert(command) => messages::convert(command, output),
-        Command::Branches(command) => branches::run(&place, command, output),
-        Command::Diff(command) => diff::run(&place, command, output),
-        Command::Replay(command) => replay::run(&place, command, output),
-        Command::Stats(command) => stats::run(&place, command, output),
-        Command::Verify(command) => verify::run(&place, command, output),
-        Command::Head(command) => proof::head(&place, command, output),
-        Command::Keys(command) => proof::keys(command, output),
-        Command::Bundle(command) => proof::bundle(&place, command, output),
-        Command::Doctor(command) => doctor::run(&place, command, output),
-        Command::Rebuild(command) => rebuild::run(&place, command, output),
-        #[cfg(feature = "server")]
-        Command::Open(command) => open::run(&place, command, output),
-        #[cfg(feature = "server")]
-        Command::Serve(command) => serve::run(&place, command, output),
-        Command::Upgrade(command) => upgrade::run(&place, command, output),
-        Command::Backup(command) => backup::run(&place, command, output),
-        Command::Restore(command) => restore::run(command, output),
-        Command::Merge(command) => carry::merge(command, output),
-        Command::Split(command) => carry::split(&place, command, output),
-        Command::Copy(command) => carry::copy(&place, command, output),
-        Command::Delete(command) => delete::run(&place, command, output),
-        Command::ScanSecrets(command) => scan_secrets::run(&place, command, output),
-        Command::Redact(command) => redact::run(&place, command, output),
-        Command::Erase(command) => erase::run(&place, command, output),
-        Command::AdminLog(command) => admin_log::run(&place, command, output),
-        Command::Prune(command) => prune::run(&place, command, output),
-        Command::Archive(command) => archive::run(&place, command, output),
-        Command::Unarchive(command) => archive::undo(&place, command, output),
-        Command::Vacuum => vacuum::run(&place, output),
-        Command::Completions(command) => {
-            command.print(output)?;
-            Ok(DONE)
-        }
-    }
-}
-
-/// Where the database is, opened as a command needs it.
+/// The path of the database, with methods that open it as a command needs it.
 struct Place<'a> {
     path: &'a Path,
 }
 
 impl Place<'_> {
-    /// The option that names the database, as it has to be typed; "" where it may be left out.
+    /// Returns the `--db` option as the user must type it. Empty for the default database.
     fn option(&self) -> String {
         if self.path == default_database() { String::new() } else { format!(" --db {}", quoted(self.path)) }
     }
 
-    /// Opens for writing, creating the file where there is none.
+    /// Opens the file for writing. Creates it if it is missing.
     fn create(&self) -> Result<Store> {
         self.open(&Options { follow_projections: false, ..Options::default() })
     }
 
-    /// Opens for writing what must be there.
+    /// Opens the file for writing. It must exist.
     fn write(&self) -> Result<Store> {
         self.open(&Options { follow_projections: false, create: false, ..Options::default() })
     }
 
-    /// Opens to read, and to catch projections up where the file may be written.
+    /// Opens the file for reading. If it may be written, projections can catch up.
     fn read(&self) -> Result<Store> {
         match self.write() {
             Err(Error::ReadOnly { .. }) => self.read_only(),
@@ -222,7 +153,7 @@ impl Place<'_> {
     }
 }
 
-/// Whether the reader of our output has gone, as `head` does: the work is done then.
+/// Returns whether the reader of our output has closed the pipe, as `head` does. Then the work is done.
 fn is_closed_pipe(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
 }
@@ -238,14 +169,14 @@ fn code_of(error: &Error) -> u8 {
         | Error::Busy { .. }
         | Error::Overloaded { .. }
         | Error::Moved { .. }
-        | Error::Serve { .. }
+        | Error::Setup(SetupError::Serve { .. })
         | Error::WrongSignature { .. } => FAILED,
         Error::Io { source, .. } if source.kind() != std::io::ErrorKind::NotFound => FAILED,
         _ => REFUSED,
     }
 }
 
-/// What to do about an error, where the error itself does not say so.
+/// Returns what to do about an error. `None` if the error says it itself.
 fn hint(error: &Error) -> Option<String> {
     Some(match error {
         Error::CannotOpen { path, what } if what.starts_with("there is no") => {
@@ -271,14 +202,14 @@ fn hint(error: &Error) -> Option<String> {
             "`annals verify` says what was changed, `annals doctor --repair` makes the row again from the log"
                 .into()
         }
-        Error::NoRoom { .. } => "make room on that disk; what was taken out so far stays taken out".into(),
+        Error::NoRoom { .. } => "make room on that disk; what was removed so far stays removed".into(),
         Error::ForeignFile { .. } => "name another file with --db; this one was not touched".into(),
         Error::OlderFile { path, .. } => {
             format!("`annals --db {} upgrade` brings it up to date, with a backup first", quoted(path))
         }
         Error::NotItsBackup { .. } => "name another folder or file; this one was not touched".into(),
         Error::BackupAstray { .. } => {
-            "one of them was put back or written to apart from the other: begin anew, in a folder with --full"
+            "one of them was restored or written to without the other: start a new backup, in a folder with --full"
                 .into()
         }
         Error::NoRemedy { .. } => "`annals doctor` says what to do about it".into(),
@@ -286,8 +217,8 @@ fn hint(error: &Error) -> Option<String> {
         Error::QueryTooLong { .. } => "narrow it (WHERE, LIMIT), or allow it more with --seconds".into(),
         Error::QueryTooLarge { what: "a single value", .. } => "build smaller values (substr, LIMIT)".into(),
         Error::QueryTooLarge { .. } => "narrow it (WHERE, LIMIT), or allow it more with --memory".into(),
-        Error::OpenToEverybody { .. } => "give it one with --api-key KEY, or say --without-key".into(),
-        Error::Serve { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+        Error::Setup(SetupError::OpenToEverybody { .. }) => "give it a key with --api-key KEY, or use --without-key".into(),
+        Error::Setup(SetupError::Serve { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => {
             "another program listens there; choose another --port, or 0 for a free one".into()
         }
         Error::NotAHead { .. } => "a head is what `annals head` prints, unchanged".into(),
@@ -305,7 +236,7 @@ fn quoted(path: &Path) -> String {
     if text.contains(char::is_whitespace) { format!("'{text}'") } else { text.into_owned() }
 }
 
-/// The database that a command works on where `--db` and `ANNALS_DB` say nothing.
+/// Returns the database of a command without `--db` and `ANNALS_DB`.
 fn default_database() -> PathBuf {
     PathBuf::from("annals.db")
 }

@@ -1,19 +1,44 @@
-//! `annals open`: the page over a file, in the person's browser, until it is told to end.
+//! `annals open`: serves a file's page and opens it in the user's browser, until Ctrl-C.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use clap::Args;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::arguments::Open;
 use super::keys::Given;
 use super::print::{Output, tell};
 use super::{Place, REFUSED, quoted, serve};
 use crate::error::Result;
 use crate::store::Options;
 
-pub(super) fn run(place: &Place<'_>, command: &Open, output: &Output) -> Result<u8> {
+/// Opens the database in the browser: watch, search, understand and steer its conversations
+///
+/// Starts a separate server on a free port of this machine, with a new key for this run. The browser gets the key in
+/// the address, after the `#`, so keep the address private. Ctrl-C ends the server. The variable BROWSER names the
+/// browser; the other variables are the same as for `annals serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    annals open                        annals.db in this folder\n  \
+    annals open team.db\n  \
+    BROWSER=firefox annals open\n  \
+    annals open --no-browser           prints the address only\n  \
+    annals open --no-browser --port 8000, then at home: ssh -L 8000:127.0.0.1:8000 THERE")]
+pub(super) struct Arguments {
+    /// The database file; by default that of --db
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Print the address, and open no browser
+    #[arg(long)]
+    pub no_browser: bool,
+    /// The port to listen on; 0 takes a free one
+    #[arg(long, short, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let place = Place { path: command.file.as_deref().unwrap_or(place.path) };
     if place.path.is_dir() {
         output.fault(
@@ -25,7 +50,7 @@ pub(super) fn run(place: &Place<'_>, command: &Open, output: &Output) -> Result<
         );
         return Ok(REFUSED);
     }
-    // The keys of the environment go on to be good, and to seal; one that is forgotten at the end must not.
+    // The environment's keys stay valid, and they seal secrets. The new key must not seal: it is lost at the end.
     let given = Given::read()?;
     let mut config = serve::configured(place.path, &given, given.session_keys()?)?;
     let key = new_key();
@@ -47,25 +72,25 @@ pub(super) fn run(place: &Place<'_>, command: &Open, output: &Output) -> Result<
     })
 }
 
-/// A key that nobody can guess: 244 random bits, in letters that need no escape in an address.
+/// Makes a key that cannot be guessed: 244 random bits, in characters that need no escape in an address.
 fn new_key() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// Has a browser show `address`, beside the server; says so where there is none.
+/// Opens `address` in a browser, on a separate thread. Prints a message if no browser can be started.
 fn show(address: String) {
     std::thread::spawn(move || {
         let named = std::env::var("BROWSER").unwrap_or_default();
-        if !browsers(&named, &address).iter().any(|words| is_shown(words)) {
+        if !browsers(&named, &address).iter().any(|words| run_browser(words)) {
             tell(format_args!("annals: no browser could be started; open the address above in one"));
         }
     });
 }
 
-/// The commands that may show `address`, the best first: those that `BROWSER` names, else the system's.
+/// Returns the commands that may show `address`, the best first: those of `BROWSER`, or else the system's.
 ///
-/// `BROWSER` is a list with `:` between (`;` on Windows), `%s` standing for the address, which is added where it is not
-/// named. Source: the convention that xdg-open, Python's webbrowser and man share.
+/// `BROWSER` is a list separated by `:` (`;` on Windows). `%s` stands for the address; without it, the address is added
+/// at the end. Source: the convention that xdg-open, Python's webbrowser and man share.
 fn browsers(named: &str, address: &str) -> Vec<Vec<String>> {
     let separator = if cfg!(windows) { ';' } else { ':' };
     let named: Vec<Vec<String>> = named
@@ -93,10 +118,10 @@ fn browsers(named: &str, address: &str) -> Vec<Vec<String>> {
     vec![system.iter().map(|&word| word.to_owned()).chain([address.to_owned()]).collect()]
 }
 
-/// Runs a command that writes nothing here and that a Ctrl-C for the server does not end; whether it did its work.
+/// Runs a browser's command without output, and returns whether it succeeded. Ctrl-C for the server does not end it.
 ///
-/// A browser that stays in the foreground is waited for: nobody minds.
-fn is_shown(words: &[String]) -> bool {
+/// If the browser stays in the foreground, this waits for it, but on a thread of its own.
+fn run_browser(words: &[String]) -> bool {
     let [program, arguments @ ..] = words else { return false };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -123,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_long_and_never_twice() {
+    fn keys_are_long_and_unique() {
         let key = new_key();
         assert_eq!(key.len(), 64);
         assert!(key.bytes().all(|byte| byte.is_ascii_hexdigit()));

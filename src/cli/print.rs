@@ -1,4 +1,4 @@
-//! Printing: tables and lines for people, JSON for programs, both to standard output; everything else to
+//! Prints tables and lines for people and JSON for programs to standard output, and everything else to
 //! standard error.
 
 use std::borrow::Cow;
@@ -15,20 +15,20 @@ use crate::visualizer::{Colour, Line, Span, Style, escaped};
 
 pub(super) use crate::visualizer::one_line;
 
-/// Where output goes and in which form.
+/// The form of the output.
 pub(super) struct Output {
-    /// Whether programs read it.
+    /// Whether to print JSON for programs.
     pub json: bool,
-    /// Whether a person watches standard output.
+    /// Whether standard output is a terminal.
     pub is_terminal: bool,
-    /// Whether that person wants colours.
+    /// Whether to print colours.
     pub is_coloured: bool,
 }
 
-/// Prints a line to standard error, without what a terminal would take for a command. Where it cannot be written it is
-/// lost: the exit code still says what happened.
+/// Prints a line to standard error, without sequences that control a terminal. A failed write is ignored, because the
+/// exit code still reports the result.
 pub(super) fn tell(text: std::fmt::Arguments<'_>) {
-    let _lost = std::io::stderr().write_fmt(format_args!("{}\n", styled_only(&text.to_string())));
+    let _ignored = std::io::stderr().write_fmt(format_args!("{}\n", styled_only(&text.to_string())));
 }
 
 impl Output {
@@ -43,23 +43,23 @@ impl Output {
         self.text(text).and_then(|()| self.raw(b"\n"))
     }
 
-    /// Prints a text as it is, without a line's end.
+    /// Prints a text, without a line break after it.
     pub(super) fn text(&self, text: &str) -> Result<()> {
         self.raw(self.safe(text).as_bytes())
     }
 
-    /// What may be printed of a text: whatever is in it, also where it was not thought of, only this program's own styles
-    /// reach a terminal.
+    /// Returns `text` as it may be printed. If standard output is a terminal, everything that controls a terminal is
+    /// removed, except this program's own styles.
     pub(super) fn safe<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.is_terminal { styled_only(text) } else { Cow::Borrowed(text) }
     }
 
-    /// Prints bytes as they are: this program's own.
+    /// Prints bytes unchanged. The caller must make sure that they are harmless.
     pub(super) fn raw(&self, bytes: &[u8]) -> Result<()> {
         std::io::stdout().write_all(bytes).map_err(Error::io("writing to", "standard output"))
     }
 
-    /// Hands on what is printed and not yet written.
+    /// Writes buffered output.
     pub(super) fn flush(&self) -> Result<()> {
         std::io::stdout().flush().map_err(Error::io("writing to", "standard output"))
     }
@@ -69,7 +69,7 @@ impl Output {
         self.json_text(&value.to_string()).and_then(|()| self.raw(b"\n"))
     }
 
-    /// Prints JSON as it is; on a terminal with escapes for what would drive it, which say the same.
+    /// Prints JSON unchanged. On a terminal, control characters are replaced by the equivalent JSON escapes.
     pub(super) fn json_text(&self, text: &str) -> Result<()> {
         let text = if self.is_terminal { escaped(text) } else { Cow::Borrowed(text) };
         self.raw(text.as_bytes())
@@ -91,34 +91,34 @@ impl Output {
         }
     }
 
-    /// Prints a remark to a person; programs do not see it.
+    /// Prints a remark to standard error, unless the output is JSON.
     pub(super) fn remark(&self, text: impl AsRef<str>) {
         if !self.json {
             tell(format_args!("{}", text.as_ref()));
         }
     }
 
-    /// Warns whoever watches that the output is not all there is; programs see it too.
+    /// Prints a warning to standard error, also if the output is JSON.
     pub(super) fn warn(&self, text: impl AsRef<str>) {
         tell(format_args!("annals: {}", text.as_ref()));
     }
 
-    /// `text` in bold where a terminal shows it.
+    /// Returns `text` in bold if the output is coloured.
     pub(super) fn bold(&self, text: &str) -> String {
         self.styled(text, "1")
     }
 
-    /// `text` in grey where a terminal shows it.
+    /// Returns `text` in grey if the output is coloured.
     pub(super) fn dim(&self, text: &str) -> String {
         self.styled(text, "2")
     }
 
-    /// `text` in an ANSI style where a terminal shows it and the environment does not ask for plain text.
+    /// Returns `text` in an ANSI style if the output is coloured.
     pub(super) fn styled(&self, text: &str, code: &str) -> String {
         if self.is_coloured { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
-    /// A line of a drawing in its styles.
+    /// Returns a line of a drawing with its styles.
     pub(super) fn paint(&self, line: &Line) -> String {
         if !self.is_coloured {
             return line.plain();
@@ -133,7 +133,7 @@ impl Output {
         painted
     }
 
-    /// A line in the colours of the terminal the other way round.
+    /// Returns a line with foreground and background colours swapped.
     pub(super) fn paint_reversed(&self, line: &Line) -> String {
         let reversed = |span: &Span| match code(span.style) {
             code if code.is_empty() => format!("\u{1b}[7m{}\u{1b}[0m", span.text),
@@ -142,9 +142,9 @@ impl Output {
         line.spans.iter().map(reversed).collect()
     }
 
-    /// A bar on standard error that shows how long work goes; hidden where nobody watches.
+    /// Returns a progress bar on standard error. Hidden if the output is JSON or standard error is not a terminal.
     ///
-    /// `unit` is what it counts, in the plural.
+    /// `unit` is the name of the counted things, in the plural.
     pub(super) fn progress(&self, unit: &str) -> ProgressBar {
         if self.json || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();
@@ -158,7 +158,7 @@ impl Output {
     }
 }
 
-/// The ANSI codes of a style; "" for none.
+/// Returns the ANSI codes of a style. Empty for the plain style.
 fn code(style: Style) -> String {
     let colour = style.colour.and_then(|colour| match colour {
         Colour::Red => Some("31"),
@@ -166,11 +166,11 @@ fn code(style: Style) -> String {
         Colour::Yellow => Some("33"),
         Colour::BrightYellow => Some("93"),
         Colour::Gold => Some("38;5;178"),
-        // The dark one cannot be read on black.
+        // Dark blue cannot be read on black.
         Colour::Blue => Some("94"),
         Colour::Magenta => Some("35"),
         Colour::Cyan => Some("36"),
-        // The terminal's own: white cannot be read on white.
+        // The terminal's default colour, because white cannot be read on white.
         Colour::White => None,
         Colour::Grey => Some("90"),
     });
@@ -179,9 +179,9 @@ fn code(style: Style) -> String {
     marks.chain(colour).collect::<Vec<_>>().join(";")
 }
 
-/// A table with headings; `right` are the columns with numbers.
+/// Makes a table with headings. `right` holds the indexes of the columns with numbers.
 ///
-/// A row is one line: on a terminal the last column is cut to what fits, in a pipe nothing is cut.
+/// Each row is one line. On a terminal the last column is cut to fit. In a pipe nothing is cut.
 pub(super) fn table(headings: &[&str], right: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -206,21 +206,21 @@ pub(super) fn table(headings: &[&str], right: &[usize]) -> Table {
     table
 }
 
-/// A row that stays on one line.
+/// Makes a row that stays on one line.
 pub(super) fn row<T: Into<comfy_table::Row>>(cells: T) -> comfy_table::Row {
     let mut row = cells.into();
     row.max_height(1);
     row
 }
 
-/// How many characters a line may have.
+/// Returns the maximum number of characters in a line.
 pub(super) fn width() -> u16 {
-    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let seen = || terminal_size::terminal_size().map(|(columns, _)| columns.0);
-    told.or_else(seen).unwrap_or(100).clamp(40, 200)
+    let configured = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let measured = || terminal_size::terminal_size().map(|(columns, _)| columns.0);
+    configured.or_else(measured).unwrap_or(100).clamp(40, 200)
 }
 
-/// Bytes as a person reads them.
+/// Formats a number of bytes for people.
 pub(super) fn bytes(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),
@@ -230,7 +230,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with commas between the thousands.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -243,17 +243,17 @@ pub(super) fn count(number: u64) -> String {
     out
 }
 
-/// `1 event`, `2 events`.
+/// Formats a number with its noun: `1 event`, `2 events`.
 pub(super) fn plural(number: u64, one: &str) -> String {
     format!("{} {one}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// A moment to the second, as a person reads it.
+/// Formats a time for people, to the second.
 pub(super) fn time(time: Timestamp) -> String {
     time.to_rfc3339().get(..19).map_or_else(|| time.to_rfc3339(), |text| text.replace('T', " "))
 }
 
-/// A span of time in its two largest units.
+/// Formats a span of time in its two largest units.
 pub(super) fn span(microseconds: i64) -> String {
     let seconds = microseconds as f64 / 1e6;
     match seconds {
@@ -264,12 +264,12 @@ pub(super) fn span(microseconds: i64) -> String {
     }
 }
 
-/// `text` as it may be shown on a terminal: line breaks and tabs stay, nothing else drives it.
+/// Returns `text` without anything that controls a terminal, except line breaks and tabs.
 pub(super) fn harmless(text: &str) -> String {
     crate::visualizer::harmless(text).into_owned()
 }
 
-/// `text` with nothing in it that drives a terminal but the styles that this program writes itself: `ESC [ digits ; m`.
+/// Returns `text` without anything that controls a terminal, except this program's own styles: `ESC [ digits ; m`.
 fn styled_only(text: &str) -> Cow<'_, str> {
     if matches!(crate::visualizer::harmless(text), Cow::Borrowed(_)) {
         return Cow::Borrowed(text);
@@ -286,7 +286,7 @@ fn styled_only(text: &str) -> Cow<'_, str> {
                 rest = &after[length + 1..];
             }
             None => {
-                // From here to the next sequence it is judged as a whole.
+                // The text from here to the next sequence is cleaned as a whole.
                 let end = after.find("\u{1b}[").map_or(rest.len(), |next| at + 2 + next);
                 out.push_str(&harmless(&rest[at..end]));
                 rest = &rest[end..];
@@ -320,9 +320,9 @@ mod tests {
         ] {
             for text in [hostile.to_owned(), format!("\u{1b}[1m{hostile}\u{1b}[0m{hostile}")] {
                 let shown = styled_only(&text).replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");
-                let is_driving = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+                let is_control = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
                 assert!(
-                    !shown.chars().any(|letter| is_driving(letter) || letter == '\u{202e}'),
+                    !shown.chars().any(|letter| is_control(letter) || letter == '\u{202e}'),
                     "{text:?}: {shown:?}"
                 );
             }

@@ -1,19 +1,82 @@
-//! `annals keys`, `annals head`, `annals bundle`: proof to keep elsewhere or to give away.
+//! `annals keys`, `annals head`, `annals bundle`: make proofs to keep elsewhere or to hand over.
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{Bundle, Head as HeadArguments, Keys};
 use super::print::{Output, bytes, plural, time};
+use super::scan_secrets::Values;
 use super::{DONE, Place};
-use crate::audit::proof::{BundleOptions, Head, Key, PublicKey, Scope, SignedHead, Withheld, write_bundle};
+use crate::audit::proof::{self, BundleOptions, Key, PublicKey, Scope, SignedHead, Withheld, write_bundle};
 use crate::error::{Error, Result};
 use crate::ids::{ConversationId, Timestamp};
 use crate::redact::Finder;
 use crate::store::Store;
 
-pub(super) fn keys(command: &Keys, output: &Output) -> Result<u8> {
+/// Show a key for signing heads, or make one
+///
+/// A key is an Ed25519 key in a file of your own (PKCS#8, PEM; mode 0600). Give its public half to anyone who checks
+/// heads.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals keys auditor.pem --new          makes auditor.pem and auditor.pem.pub
+  annals keys auditor.pem                shows its public half")]
+pub(super) struct Keys {
+    /// The key's file; without --new it may also be the file of a public key
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Make a new key; the file must not exist
+    #[arg(long)]
+    pub new: bool,
+}
+
+/// Print where every hash chain ends now; keep this text in another place
+///
+/// With this text, `annals verify --against` can check whether anything that it records was changed or removed
+/// since. docs/tamper-evidence.md explains what that proves.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals head > head.txt
+  annals head --sign auditor.pem > head.txt
+  annals head 5610a7 --sign auditor.pem | mail -s head someone@example.com")]
+pub(super) struct Head {
+    /// Only this conversation, by id or the start of one
+    pub id: Option<String>,
+    /// Sign it with this key
+    #[arg(long, value_name = "KEYFILE")]
+    pub sign: Option<PathBuf>,
+}
+
+/// Write a conversation as a folder that an outsider can check with standard tools
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  annals bundle 5610a7 --to proof/ --sign auditor.pem      proof/README.md says how to check it
+  annals bundle 5610a7 --to proof/ --redact-secrets        without what `scan-secrets` finds
+  annals bundle 5610a7 --to proof/ --redact-pattern '(?i)jane doe' --redact-event 23ebb9d8")]
+pub(super) struct Bundle {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    /// The folder; it must be empty or must not exist
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Sign its head with this key
+    #[arg(long, value_name = "KEYFILE")]
+    pub sign: Option<PathBuf>,
+    /// Withhold what `scan-secrets` finds; the store keeps it, and the digest stays in the chain
+    #[arg(long)]
+    pub redact_secrets: bool,
+    /// Withhold what this regular expression matches; may be given several times
+    #[arg(long, value_name = "REGEX")]
+    pub redact_pattern: Vec<String>,
+    /// Withhold all text of this event, by id or the start of one; may be given several times
+    #[arg(long, value_name = "EVENT")]
+    pub redact_event: Vec<String>,
+    #[command(flatten)]
+    pub values: Values,
+}
+
+pub(super) fn keys(_place: &Place<'_>, command: &Keys, output: &Output) -> Result<u8> {
     if command.new {
         let public_file = public_file(&command.file);
         if public_file.exists() {
@@ -22,7 +85,7 @@ pub(super) fn keys(command: &Keys, output: &Output) -> Result<u8> {
         let key = Key::make(&command.file)?;
         std::fs::write(&public_file, key.public().to_pem()).map_err(Error::io("writing", &public_file))?;
         output.remark(format!(
-            "{} signs: keep it to yourself; {} checks: give it to whoever asks",
+            "{} signs: keep it private; {} checks signatures: you may give it to anyone",
             command.file.display(),
             public_file.display()
         ));
@@ -36,19 +99,19 @@ pub(super) fn keys(command: &Keys, output: &Output) -> Result<u8> {
     Ok(DONE)
 }
 
-/// Where the public half of a new key goes.
+/// Returns the path for the public half of a new key.
 fn public_file(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".pub");
     name.into()
 }
 
-pub(super) fn head(place: &Place<'_>, command: &HeadArguments, output: &Output) -> Result<u8> {
+pub(super) fn head(place: &Place<'_>, command: &Head, output: &Output) -> Result<u8> {
     let key = command.sign.as_deref().map(Key::read).transpose()?;
     let store = place.read()?;
     let id = command.id.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
     let scope = if id.is_some() { Scope::Conversation } else { Scope::Whole };
-    let head = Head { scope, at: Timestamp::now(), heads: store.heads(id.as_ref())? };
+    let head = proof::Head { scope, at: Timestamp::now(), heads: store.heads(id.as_ref())? };
     let text = match &key {
         Some(key) => head.to_signed_text(key),
         None => head.to_text(),
@@ -61,7 +124,7 @@ pub(super) fn head(place: &Place<'_>, command: &HeadArguments, output: &Output) 
     } else {
         output.text(&text)?;
         if key.is_none() {
-            output.remark("not signed: whoever keeps it must be trusted (--sign KEYFILE)");
+            output.remark("not signed: its keeper must be trusted (--sign KEYFILE signs it)");
         }
     }
     Ok(DONE)
@@ -102,7 +165,7 @@ pub(super) fn bundle(place: &Place<'_>, command: &Bundle, output: &Output) -> Re
     Ok(DONE)
 }
 
-/// What the bundle is not to show.
+/// Returns what the bundle must not show.
 fn withheld(command: &Bundle, store: &Store, id: &ConversationId) -> Result<Withheld> {
     let values = command.values.read()?;
     let mut finders = Vec::new();
@@ -118,7 +181,7 @@ fn withheld(command: &Bundle, store: &Store, id: &ConversationId) -> Result<With
     Ok(Withheld { events: events.collect::<Result<_>>()?, finders })
 }
 
-/// Reads a head from a file and holds it to a key, where one is named.
+/// Reads a head from a file. If `key` is given, the head must be signed with that key.
 pub(super) fn read_head(path: &Path, key: Option<&str>) -> Result<SignedHead> {
     let wanted = key.map(PublicKey::read).transpose()?;
     let text = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
@@ -131,7 +194,7 @@ pub(super) fn read_head(path: &Path, key: Option<&str>) -> Result<SignedHead> {
     }
 }
 
-/// What a head is, for programs.
+/// Returns a head as JSON.
 pub(super) fn value(signed: &SignedHead) -> Value {
     json!({
         "at": signed.head.at.to_rfc3339(),
@@ -146,13 +209,13 @@ pub(super) fn value(signed: &SignedHead) -> Value {
     })
 }
 
-/// What a head was held against, in a line.
+/// Describes in one line the head that the store was compared with.
 pub(super) fn describe(signed: &SignedHead, is_held_to_key: bool) -> String {
     let head = &signed.head;
     let who = match (&signed.signer, is_held_to_key) {
         (Some(key), true) => format!("signed by {key}"),
-        (Some(key), false) => format!("signed by {key}; --key holds it to one you know"),
-        (None, _) => "not signed: it is worth what its keeper is".to_owned(),
+        (Some(key), false) => format!("signed by {key}; --key compares it with a key you know"),
+        (None, _) => "not signed: trust it only as much as its keeper".to_owned(),
     };
     format!(
         "against the head of {} UTC: {} ({who})",

@@ -1,23 +1,73 @@
-//! `annals prune`: conversations that have had their time.
+//! `annals prune`: deletes old conversations by rules.
 
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::Prune;
 use super::print::{Output, bytes, count, one_line, plural, row, table, time};
-use super::{DONE, Place, REFUSED};
+use super::select::Which;
+use super::{DONE, Place, REFUSED, select};
 use crate::error::Result;
-use crate::store::{PrunePlan, Pruned};
+use crate::store::{PrunePlan, PruneRules, Pruned};
 
-/// How many conversations a person is shown.
+/// The maximum number of conversations to print.
 const ROWS_SHOWN: usize = 50;
 
-pub(super) fn run(place: &Place<'_>, command: &Prune, output: &Output) -> Result<u8> {
+/// Delete old conversations by rules: shows which ones, and deletes them with --yes
+///
+/// Considers the conversations that match --status and --tag. Deletes those that --older-than, --keep-last or
+/// --max-bytes rules out, or all of them if none of these three is given. A conversation is deleted together with
+/// those of its sub-agents; the newest of them determines their age. Running conversations stay unless
+/// --status running is given. A conversation that goes on after the check and before the deletion stays too. The
+/// administrative log keeps a receipt of each deletion.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals prune --older-than 90d                        what would go
+  annals prune --older-than 90d --status finished --keep-tag legal --yes --vacuum
+  annals prune --keep-last 500 --tag env=ci --yes
+  annals prune --max-bytes 2GB --yes --reason 'quarterly'")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub which: Which,
+    /// Keep conversations with this tag, or with this value of it
+    #[arg(long, value_name = "TAG[=VALUE]")]
+    pub keep_tag: Vec<String>,
+    /// Delete all but this many; the newest stay
+    #[arg(long, value_name = "N")]
+    pub keep_last: Option<u64>,
+    /// Delete those beyond this many bytes (500MB, 2GB, 1GiB), counted from the newest
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub max_bytes: Option<u64>,
+    /// Delete them; without this option they are only shown
+    #[arg(long)]
+    pub yes: bool,
+    /// The reason; kept in the administrative log
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Rewrite the file afterwards, so that its free space returns to the disk
+    #[arg(long, requires = "yes")]
+    pub vacuum: bool,
+}
+
+impl Arguments {
+    fn rules(&self) -> PruneRules {
+        PruneRules {
+            statuses: self.which.status.clone(),
+            tags: self.which.tags(),
+            kept_tags: select::tags(&self.keep_tag),
+            older_than: self.which.older_than,
+            keep_last: self.keep_last,
+            bytes_max: self.max_bytes,
+        }
+    }
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let rules = command.rules();
     if rules.is_empty() {
         output.remark("say which: --older-than, --keep-last, --max-bytes, --status or --tag");
         return Ok(REFUSED);
     }
-    // A look asks for nothing that only a writer may have.
+    // A preview must also work without write access.
     let store = if command.yes { place.write()? } else { place.read()? };
     let plan = if command.yes {
         let bar = output.progress("conversations");
@@ -50,7 +100,7 @@ pub(super) fn run(place: &Place<'_>, command: &Prune, output: &Output) -> Result
             bytes(report.bytes_after)
         ))?,
         None if command.yes && !plan.pruned.is_empty() => {
-            output.remark("their room is used again; `annals vacuum` gives it back to the disk");
+            output.remark("their space is reused; `annals vacuum` returns it to the disk");
         }
         None => {}
     }
@@ -82,7 +132,7 @@ fn print(plan: &PrunePlan, applied: bool, output: &Output) -> Result<()> {
     }
     if plan.pruned.is_empty() {
         let all = plural(plan.kept, "conversation");
-        output.line(format!("nothing has had its time: all {all} ({}) stay", bytes(plan.kept_bytes)))?;
+        output.line(format!("nothing to prune: all {all} ({}) stay", bytes(plan.kept_bytes)))?;
     } else {
         output.line(format!(
             "{} with {} ({}) {}; {} ({}) stay",
@@ -97,11 +147,11 @@ fn print(plan: &PrunePlan, applied: bool, output: &Output) -> Result<()> {
     if plan.running > 0 {
         let running = plural(plan.running, "running conversation");
         output.remark(format!(
-            "{running} would go too: --status running asks for those nothing works on any more"
+            "{running} would match too; --status running selects those, for example after a crash"
         ));
     }
     if plan.changed > 0 {
-        output.remark(format!("{} went on meanwhile and stay", plural(plan.changed, "conversation")));
+        output.remark(format!("{} changed in the meantime and stay", plural(plan.changed, "conversation")));
     }
     if !applied && !plan.pruned.is_empty() {
         output.remark("nothing was deleted; --yes does it");
@@ -120,4 +170,37 @@ fn value(one: &Pruned) -> Value {
         "bytes": one.bytes,
         "because": one.because,
     })
+}
+
+/// Reads a number of bytes, with or without a unit.
+fn size(text: &str) -> std::result::Result<u64, String> {
+    const UNITS: [(&str, u64); 8] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("kB", 1_000),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("B", 1),
+    ];
+    let found = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)));
+    let (number, bytes) = found.unwrap_or((text, 1));
+    let number: Option<u64> = number.trim().parse().ok();
+    number
+        .and_then(|number| number.checked_mul(bytes))
+        .ok_or_else(|| format!("{text:?} is no size; write 500MB, 2GB or 1GiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!((size("1000"), size("2 GB"), size("1KiB")), (Ok(1000), Ok(2_000_000_000), Ok(1024)));
+        for wrong in ["", "GB", "1.5GB", "-1", "2 gigabytes"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
 }

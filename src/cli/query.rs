@@ -2,14 +2,39 @@
 
 use std::io::Read as _;
 
-use super::arguments::Query;
+use clap::Args;
+
+use super::answer::{Form, Limits};
 use super::print::{Output, row, table};
 use super::{DONE, Place, answer};
 use crate::audit::json;
 use crate::error::{Error, Result};
 use crate::store::{SQL_BYTES_MAX, SqlQuery, SqlValue, VIEWS};
 
-pub(super) fn run(place: &Place<'_>, command: &Query, output: &Output) -> Result<u8> {
+/// Run one SELECT over the documented views; it cannot change or reach anything else
+///
+/// The statement is checked before it runs, and it stops at its limits of time, memory, rows and bytes. Without a
+/// statement, the views and their columns are shown; docs/format.md explains them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals query                                      list the views
+  annals query 'SELECT tool, count(*) FROM tool_calls GROUP BY tool'
+  annals query 'SELECT * FROM events WHERE conversation_id = :id' --param id=my-task-123 --csv > events.csv
+  annals query - < question.sql")]
+pub(super) struct Arguments {
+    /// One SELECT; - reads it from standard input
+    #[arg(value_name = "SQL")]
+    pub sql: Option<String>,
+    /// The value of a :NAME in the statement; 5 is a number, '5' in quotes is text
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub param: Vec<String>,
+    #[command(flatten)]
+    pub form: Form,
+    #[command(flatten)]
+    pub limits: Limits,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let Some(sql) = &command.sql else {
         show_views(output)?;
         return Ok(DONE);
@@ -24,13 +49,13 @@ pub(super) fn run(place: &Place<'_>, command: &Query, output: &Output) -> Result
 
 fn read_statement() -> Result<String> {
     let mut sql = String::new();
-    // One byte more than allowed, so that a longer one is refused and not cut.
+    // Reads one byte more than allowed, so that a longer statement is refused and not cut.
     let mut input = std::io::stdin().lock().take(SQL_BYTES_MAX as u64 + 1);
     input.read_to_string(&mut sql).map_err(Error::io("reading", "standard input"))?;
     Ok(sql)
 }
 
-/// `NAME=VALUE`: a number is a number, text in single or double quotes is what stands between them.
+/// Reads `NAME=VALUE`. A number stays a number; single or double quotes make a text, without the quotes.
 pub(super) fn parameter(text: &str) -> Result<(String, SqlValue)> {
     let (name, value) = named(text)?;
     let unquoted = ['\'', '"'].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
@@ -45,7 +70,7 @@ pub(super) fn parameter(text: &str) -> Result<(String, SqlValue)> {
     Ok((name.to_owned(), value))
 }
 
-/// Splits `NAME=VALUE`; the name may be typed with the colon it has in the statement.
+/// Splits `NAME=VALUE`. The name may have the colon that it has in the statement.
 pub(super) fn named(text: &str) -> Result<(&str, &str)> {
     let refused = || Error::QueryRefused {
         what: format!("--param {text:?} is not of the form NAME=VALUE"),

@@ -1,15 +1,23 @@
-//! `annals rebuild`: derived tables from the log.
+//! `annals rebuild`: rebuilds derived tables from the log.
 
 use std::time::Instant;
 
+use clap::Args;
 use serde_json::json;
 
-use super::arguments::Rebuild;
 use super::print::{Output, count, harmless, plural};
 use super::{DONE, Place};
 use crate::error::Result;
 
-pub(super) fn run(place: &Place<'_>, command: &Rebuild, output: &Output) -> Result<u8> {
+/// Rebuild derived tables from the log
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// transcript, tool_calls, usage, tasks or search; all of them if none is named
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.write()?;
     let names: Vec<&str> = command.names.iter().map(String::as_str).collect();
     let started = Instant::now();
@@ -42,7 +50,7 @@ pub(super) fn run(place: &Place<'_>, command: &Rebuild, output: &Output) -> Resu
         output.line(format!("{:<14} at position {}", status.name, count(status.position.0)))?;
     }
     if with_catalogue {
-        output.line(format!("{:<14} {} made again", "catalogue", plural(remade.len() as u64, "row")))?;
+        output.line(format!("{:<14} {} rebuilt", "catalogue", plural(remade.len() as u64, "row")))?;
     }
     for receipt in &remade {
         let conversation = receipt.conversation.as_deref().unwrap_or_default();

@@ -1,17 +1,62 @@
-//! `annals redact`: text out of a conversation.
+//! `annals redact`: removes text from a conversation.
 
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::Redact;
 use super::print::{Output, plural};
-use super::scan_secrets::{place_value, places_table};
+use super::scan_secrets::{Values, place_value, places_table};
+use super::vacuum::Wipe;
 use super::{DONE, Place, vacuum};
 use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::redact::Finder;
 use crate::store::{Redaction, RedactionReport};
 
-pub(super) fn run(place: &Place<'_>, command: &Redact, output: &Output) -> Result<u8> {
+/// Remove text from a conversation permanently; the events keep their structure and their place
+///
+/// An event's text becomes `[redacted]`. Its id, time, kind and links to other events stay, and so does the digest
+/// of the original payload. The text is also removed from the base state, the catalogue, attachments, derived tables
+/// and the search index. The administrative log records who did it, when and why, but never the text. Backups and
+/// exports made before still contain it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals redact 5610a7 --secrets --dry-run
+  annals redact 5610a7 --secrets --reason 'token in a log, ticket 81'
+  annals redact 5610a7 --pattern '(?i)jane doe' --reason 'asked to be forgotten'
+  annals redact 5610a7 --event 23ebb9d8 --reason 'pasted by mistake'")]
+pub(super) struct Arguments {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    #[command(flatten)]
+    pub what: RedactWhat,
+    #[command(flatten)]
+    pub values: Values,
+    /// The reason; kept in the administrative log, so do not repeat the removed text
+    #[arg(long, value_name = "TEXT", required_unless_present = "dry_run")]
+    pub reason: Option<String>,
+    /// Only show what would be removed
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub wipe: Wipe,
+}
+
+/// The text to remove.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct RedactWhat {
+    /// All text of this event, by id or the start of one
+    #[arg(long, value_name = "EVENT", conflicts_with = "values_from")]
+    pub event: Option<String>,
+    /// Text that this regular expression matches, anywhere in the conversation
+    #[arg(long, value_name = "REGEX")]
+    pub pattern: Option<String>,
+    /// What `scan-secrets` finds
+    #[arg(long)]
+    pub secrets: bool,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let values = command.values.read()?;
     let store = place.write()?;
     let id = store.resolve(&command.id)?;
@@ -26,7 +71,7 @@ pub(super) fn run(place: &Place<'_>, command: &Redact, output: &Output) -> Resul
     };
     if command.dry_run {
         let report = store.plan_redaction(&id, redaction)?;
-        tell(&id, &report, None, output)?;
+        print(&id, &report, None, output)?;
         return Ok(DONE);
     }
     let report = store.redact(&id, redaction, command.reason.as_deref().unwrap_or_default())?;
@@ -34,11 +79,11 @@ pub(super) fn run(place: &Place<'_>, command: &Redact, output: &Output) -> Resul
         Some(_) => vacuum::after(&store, &command.wipe, report.log_emptied)?,
         None => vacuum::Wiped { vacuumed: true, log_emptied: true },
     };
-    tell(&id, &report, Some(&wiped), output)?;
+    print(&id, &report, Some(&wiped), output)?;
     Ok(wiped.remark(output))
 }
 
-fn tell(
+fn print(
     id: &ConversationId,
     report: &RedactionReport,
     wiped: Option<&vacuum::Wiped>,
@@ -64,7 +109,7 @@ fn tell(
         output.line(format!("{}\n", places_table(&report.taken).trim_fmt()))?;
     }
     if !report.left.is_empty() {
-        output.line("found and left, as the events are found and joined by it:")?;
+        output.line("found but not removed, because events are found and linked by it:")?;
         output.line(format!("{}\n", places_table(&report.left).trim_fmt()))?;
     }
     let places = report.taken.len() as u64;

@@ -1,13 +1,45 @@
-//! `annals report`: a named question, or a page with many of them.
+//! `annals report`: answers a named question, or writes a page with many answers.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::Report as Arguments;
+use super::answer::{Form, Limits};
 use super::print::{Output, row, table};
 use super::{DONE, Place, answer, query};
 use crate::audit::{self, REPORTS, Report, json as shape};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
+
+/// Answer a named question: commands, files, network, confirmations, risks, errors, secrets, cost, and more
+///
+/// Without a name the reports are listed; docs/reports.md has their parameters, columns and SQL.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals report                                       list the reports
+  annals report commands --param conversation=5610a7 --param failed=yes
+  annals report network --param since=2026-01-31 --csv > network.csv
+  annals report cost-by-model --sql                   show its SQL
+  annals report --html report.html                    a page with charts, to share")]
+pub(super) struct Arguments {
+    /// Which report
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// The value of a parameter
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub param: Vec<String>,
+    /// Print the report's parameters, columns and SQL instead of its answer
+    #[arg(long, requires = "name")]
+    pub sql: bool,
+    /// Write a page with charts and the most important reports to this file; since, until are its parameters
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "csv", "table"])]
+    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub form: Form,
+    #[command(flatten)]
+    pub limits: Limits,
+}
 
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let given = command.param.iter().map(|text| named(text)).collect::<Result<Vec<_>>>()?;
@@ -52,7 +84,7 @@ fn show_reports(output: &Output) -> Result<()> {
         rows.add_row(row([report.name.to_owned(), report.question.to_owned(), parameters.join(", ")]));
     }
     output.line(rows.trim_fmt())?;
-    output.remark("\nannals report NAME answers one; --sql shows what it asks");
+    output.remark("\nannals report NAME answers one; --sql shows its query");
     Ok(())
 }
 

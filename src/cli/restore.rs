@@ -1,4 +1,4 @@
-//! `annals restore`: a file from a backup, as of its end or any point before, verified.
+//! `annals restore`: makes a file from a backup, as of its end or an earlier point, and verifies it.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,15 @@ use crate::replay::Point;
 use crate::store::{BackupFile, Moment, Restoration, Restored, Store, Verification};
 use crate::transfer::{CopyReport, CopyStatus, bring_back};
 
-/// Make a file from a backup, as of its end or of any point before, and verify all of it
+/// Make a file from a backup, as of its end or of any earlier point, and verify all of it
 ///
-/// FROM is a folder of backups or a single file. Nothing of the backup is changed, and nothing that stands at
-/// TO is written over. With --id one conversation is brought back into TO, which may be the file in use; one
-/// that was deleted comes as it was last.
+/// FROM is a folder of backups or a single file. The backup is not changed, and an existing file at TO is not
+/// overwritten. With --id, one conversation is restored into TO, which may be the file in use. A deleted
+/// conversation is restored as it was last.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals restore backups/ annals.db
-  annals restore backups/ before.db --at 2026-01-31T12:00   by the clock of the machine that kept it (UTC)
+  annals restore backups/ before.db --at 2026-01-31T12:00   by the clock of the machine that recorded it (UTC)
   annals restore backups/ before.db --at 81234              up to this position
   annals restore backups/ annals.db --id 5610a7             one conversation back into the file in use
   annals restore backups/ draft.db --id 5610a7 --at 40      and only up to its event 40
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
     /// The file to make
     #[arg(required_unless_present_any = ["list", "check"], conflicts_with_all = ["list", "check"])]
     pub to: Option<PathBuf>,
-    /// As of a position, or a time of the machine's clock (UTC where no zone is named); with --id a sequence, an
+    /// As of a position, or a time of the machine's clock (UTC if no zone is given); with --id a sequence, an
     /// event's id, or a time of the events' own clocks
     #[arg(long, value_name = "POINT")]
     pub at: Option<String>,
@@ -48,7 +48,7 @@ pub(super) struct Arguments {
     pub check: bool,
 }
 
-pub(super) fn run(command: &Arguments, output: &Output) -> Result<u8> {
+pub(super) fn run(_place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     if command.list {
         return list(&command.from, output);
     }
@@ -61,13 +61,13 @@ pub(super) fn run(command: &Arguments, output: &Output) -> Result<u8> {
         (Some(to), None) => {
             let moment = moment(command.at.as_deref())?;
             let restored = restore(&command.from, to, &moment, output)?;
-            tell(&restored, Some(to), output)
+            print_restored(&restored, Some(to), output)
         }
         (None, _) => {
             let moment = moment(command.at.as_deref())?;
             let scratch = Scratch::beside(&command.from);
             let restored = restore(&command.from, &scratch.0, &moment, output)?;
-            tell(&restored, None, output)
+            print_restored(&restored, None, output)
         }
     }
 }
@@ -89,7 +89,7 @@ fn restore(from: &Path, to: &Path, moment: &Moment, output: &Output) -> Result<R
     Ok(restored)
 }
 
-/// A file that goes again.
+/// A temporary file, which is deleted on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -109,7 +109,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Brings one conversation into a file, which may have others.
+/// Restores one conversation into a file that may contain others.
 fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> {
     let id = Store::find_in_backup(&command.from, id)?;
     let target = Place { path: to }.create()?;
@@ -137,7 +137,7 @@ fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> 
             "findings": verification.findings.iter().map(|finding| &finding.what).collect::<Vec<_>>(),
         }))?;
     } else {
-        output.line(said(to, &id, &report))?;
+        output.line(outcome(to, &id, &report))?;
         for problem in report.problems.iter().chain(verification.findings.iter().map(|finding| &finding.what))
         {
             output.line(format!("  {problem}"))?;
@@ -151,26 +151,28 @@ fn one(command: &Arguments, to: &Path, id: &str, output: &Output) -> Result<u8> 
     })
 }
 
-fn said(to: &Path, id: &ConversationId, report: &CopyReport) -> String {
+fn outcome(to: &Path, id: &ConversationId, report: &CopyReport) -> String {
     let to = to.display();
     match report.status {
         CopyStatus::Copied => format!("{to}: {id} is back with {}, verified", plural(report.events, "event")),
         CopyStatus::Updated => {
             format!("{to}: {id} has {} more from the backup, verified", plural(report.added, "event"))
         }
-        CopyStatus::Unchanged => format!("{to}: {id} is there already and the same"),
-        CopyStatus::Ahead => format!("{to}: {id} is there already and goes on from what the backup holds"),
-        CopyStatus::Erased => format!(
-            "{to}: {id} was erased from this file, and what is erased stays out; restore it into another"
-        ),
-        CopyStatus::Conflict => {
-            format!("{to}: {id} is there and another story; it was left (restore into a file of its own)")
+        CopyStatus::Unchanged => format!("{to}: {id} is already there and the same"),
+        CopyStatus::Ahead => format!("{to}: {id} is already there, with more events than the backup holds"),
+        CopyStatus::Erased => {
+            format!("{to}: {id} was erased from this file and stays out of it; restore it into another file")
         }
-        CopyStatus::Damaged => format!("{to}: {id} is damaged in the backup; it was not brought back"),
+        CopyStatus::Conflict => {
+            format!(
+                "{to}: {id} is already there with other contents and was left; restore it into another file"
+            )
+        }
+        CopyStatus::Damaged => format!("{to}: {id} is damaged in the backup; it was not restored"),
     }
 }
 
-fn tell(restored: &Restored, to: Option<&Path>, output: &Output) -> Result<u8> {
+fn print_restored(restored: &Restored, to: Option<&Path>, output: &Output) -> Result<u8> {
     let seen = &restored.verification;
     let code = if seen.findings.is_empty() { DONE } else { FAILED };
     if output.json {
@@ -214,7 +216,7 @@ fn tell(restored: &Restored, to: Option<&Path>, output: &Output) -> Result<u8> {
         bytes(restored.bytes),
     ))?;
     if restored.cut > 0 {
-        output.line(format!("{} behind that point were left out", plural(restored.cut, "event")))?;
+        output.line(format!("{} after that point were left out", plural(restored.cut, "event")))?;
     }
     for id in &restored.spared {
         output.line(format!("{id} was deleted before the next backup was taken; it is in the file"))?;

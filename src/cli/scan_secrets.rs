@@ -1,18 +1,36 @@
-//! `annals scan-secrets`: where secrets are, without telling them.
+//! `annals scan-secrets`: shows where secrets are, without showing their values.
 
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::{ScanSecrets, Values};
 use super::print::{Output, bytes, count, one_line, plural, row, table};
 use super::{DONE, Place, REFUSED};
 use crate::error::{Error, Result};
 use crate::redact::Finder;
 use crate::store::SecretPlace;
 
-pub(super) fn run(place: &Place<'_>, command: &ScanSecrets, output: &Output) -> Result<u8> {
+/// Find secrets in everything that is stored: events, base states, titles, attachments
+///
+/// Recognizes many kinds of keys and tokens by their form, and values after `password=` and similar words. In
+/// each conversation it also looks for the secret values that its base state holds in plain text. Reports
+/// places, never values. The exit code is 1 if it found something.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals scan-secrets                            the whole file
+  annals scan-secrets 5610a7
+  vault read-all | annals scan-secrets --values-from -
+  annals --json scan-secrets | jq -r '.places[].conversation' | sort -u")]
+pub(super) struct Arguments {
+    /// Only this conversation, by id or the start of one
+    pub id: Option<String>,
+    #[command(flatten)]
+    pub values: Values,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let values = command.values.read()?;
     let store = place.read()?;
     let id = command.id.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
@@ -61,8 +79,16 @@ pub(super) fn run(place: &Place<'_>, command: &ScanSecrets, output: &Output) -> 
     Ok(code)
 }
 
+/// Values to look for.
+#[derive(Debug, Args)]
+pub(super) struct Values {
+    /// Also look for these values, one a line (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    pub values_from: Option<PathBuf>,
+}
+
 impl Values {
-    /// The values, each with what it is called; none where no file was named.
+    /// Reads the values, each with a name for it. Empty if no file was given.
     pub(super) fn read(&self) -> Result<Vec<(String, String)>> {
         let Some(path) = &self.values_from else { return Ok(Vec::new()) };
         let mut text = String::new();
@@ -77,7 +103,7 @@ impl Values {
     }
 }
 
-/// A place, as JSON.
+/// Returns a place as JSON.
 pub(super) fn place_value(place: &SecretPlace) -> Value {
     json!({
         "conversation": place.conversation.as_str(),
@@ -92,7 +118,7 @@ pub(super) fn place_value(place: &SecretPlace) -> Value {
     })
 }
 
-/// Places, as a table.
+/// Returns places as a table.
 pub(super) fn places_table(places: &[SecretPlace]) -> comfy_table::Table {
     let mut rows =
         table(&["conversation", "in", "event", "kind", "secret", "times", "hint", "where"], &[2, 4, 5]);

@@ -1,6 +1,7 @@
-//! `annals search`: words in any transcript.
+//! `annals search`: finds words in all transcripts.
 
-use super::arguments::Search;
+use clap::Args;
+
 use super::print::{Output, harmless, plural};
 use super::{DONE, Place};
 use crate::audit::json;
@@ -8,7 +9,37 @@ use crate::error::Result;
 use crate::ids::Position;
 use crate::store::{Hit, SearchFilter};
 
-pub(super) fn run(place: &Place<'_>, command: &Search, output: &Output) -> Result<u8> {
+/// Search all transcripts
+///
+/// All words must occur, in any case and order. "a phrase" must occur as written, begin* matches the start of a
+/// word, and -word must not occur. The first search of a file builds its index.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals search 'borrow checker'
+  annals search '\"permission denied\" -sudo' --tool terminal
+  annals search 'Store::append' --in 5610a7")]
+pub(super) struct Arguments {
+    /// What to search for
+    #[arg(required = true)]
+    pub text: Vec<String>,
+    /// Only in this conversation
+    #[arg(long = "in", value_name = "ID")]
+    pub conversation: Option<String>,
+    /// Only events of these kinds
+    #[arg(long, value_name = "KIND")]
+    pub kind: Vec<String>,
+    /// Only events of this tool
+    #[arg(long, value_name = "TOOL")]
+    pub tool: Option<String>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub limit: usize,
+    /// Only events before this position, the last one of the previous page
+    #[arg(long, value_name = "POSITION")]
+    pub before: Option<u64>,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let conversation = command.conversation.as_deref().map(|prefix| store.resolve(prefix)).transpose()?;
     let filter = SearchFilter {
@@ -43,7 +74,7 @@ pub(super) fn run(place: &Place<'_>, command: &Search, output: &Output) -> Resul
     Ok(DONE)
 }
 
-/// The snippet with the words that were found standing out.
+/// Returns the snippet with the found words highlighted.
 fn marked(hit: &Hit, output: &Output) -> String {
     let mut text = String::new();
     let mut at = 0;

@@ -1,40 +1,128 @@
-//! `annals serve`: the server, until it is told to end.
+//! `annals serve`: runs the server until the program is asked to end.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
 #[cfg(unix)]
 use super::anew;
-use super::arguments::{Extras, Serve};
 use super::keys::Given;
 use super::print::{Output, count, plural, tell};
 use super::serving::{Table, variable};
-use super::settings::home;
+use super::settings::{Extras, home};
 use super::{DONE, Place};
 use crate::conversation::ConversationError;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SetupError};
 use crate::ids::ConversationId;
 use crate::server::{App, Config, IDLE_MAX, RUNS_MAX, WebhookSpec, private, serve};
 use crate::store::{Options, Store};
 use crate::transfer::{ImportOptions, ImportStatus, Importer};
 
-/// Where it listens if nobody says.
+/// The default host and port.
 const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const PORT: u16 = 8000;
 
-pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result<u8> {
+/// Serves the OpenHands agent-server API over the database
+///
+/// The real OpenHands clients work with it unchanged. It listens on this machine only, unless `--host` names
+/// another address; then it requires a session key. The reference's environment variables are read too:
+/// OH_SESSION_API_KEYS and OH_PREVIOUS_SECRET_KEYS (a JSON list, or _0, _1, ..), SESSION_API_KEY, OH_SECRET_KEY,
+/// OH_WEBHOOKS, OH_MAX_CONCURRENT_RUNS, OH_CONVERSATIONS_PATH, OH_PERSISTENCE_DIR, OH_WORKSPACE_PATH,
+/// OH_CONVERSATION_WORKTREE_ROOT and OH_CONVERSATION_IDLE_TTL_SECONDS; so is its file
+/// workspace/openhands_agent_server_config.json, or the file that OPENHANDS_AGENT_SERVER_CONFIG_PATH names. The
+/// server does not start if it is given a key that it does not understand.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    annals serve\n  \
+    SESSION_API_KEY=$KEY annals --db team.db serve --port 8000\n  \
+    SESSION_API_KEY=$KEY annals serve --host 0.0.0.0\n  \
+    annals serve --config server.toml     [serve] port = 8000, api_keys = [..], max_concurrent_runs = 20, ..\n  \
+    OH_CONVERSATIONS_PATH=workspace/conversations annals serve --import-folders   in the reference's place")]
+pub(super) struct Arguments {
+    /// The settings file; its table `serve` gives the settings that are not given here. By default it is
+    /// annals/config.toml in the folder for programs' settings
+    #[arg(long, value_name = "FILE", env = "ANNALS_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// The address to listen on [default: 127.0.0.1]
+    #[arg(long, env = "ANNALS_HOST")]
+    pub host: Option<IpAddr>,
+    /// The port to listen on; 0 takes a free port and prints it [default: 8000]
+    #[arg(long, short, env = "PORT")]
+    pub port: Option<u16>,
+    /// A session key that clients must send; may be given several times. The variable SESSION_API_KEY or `api_keys` in
+    /// the settings file is safer: every user of the machine can see a typed key until the program has restarted itself
+    /// without it
+    #[arg(long = "api-key", value_name = "KEY")]
+    pub api_keys: Vec<String>,
+    /// The descriptor of the pipe that hands typed keys to the restarted program
+    #[cfg(unix)]
+    #[arg(long, hide = true)]
+    pub handed_keys: Option<u32>,
+    /// An origin whose pages may call the server from a browser; may be given several times
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    pub origins: Vec<String>,
+    /// A host name that requests may use besides addresses and localhost, like agents.example; may be given several
+    /// times. Without a session key, requests to other names are refused
+    #[arg(long = "allow-host", value_name = "HOST")]
+    pub hosts: Vec<String>,
+    /// An origin where secrets may be looked up, like https://vault.example:8200; may be given several times.
+    /// Without this option, they may be looked up at any origin that the server reaches
+    #[arg(long = "lookup-origin", value_name = "ORIGIN")]
+    pub lookup_origins: Vec<String>,
+    /// An OpenTelemetry collector that receives turns, replies and tool calls, like http://localhost:4318, without the
+    /// text of the conversation. Needs a build with the feature `otel`
+    #[cfg_attr(feature = "otel", arg(env = "OTEL_EXPORTER_OTLP_ENDPOINT"))]
+    #[arg(long, value_name = "URL")]
+    pub otel_endpoint: Option<String>,
+    /// What files may add to agents, whatever clients request: skills and agents of the operator's folder, the
+    /// operator's plugins, and the plugins of workspaces, whose hooks and servers are commands that are run
+    /// [default: all]
+    #[arg(long, value_enum, env = "ANNALS_EXTRAS")]
+    pub extras: Option<Extras>,
+    /// First import the conversation folders under OH_CONVERSATIONS_PATH (by default `conversations` beside the
+    /// database); events that are already in the database stay unchanged
+    #[arg(long)]
+    pub import_folders: bool,
+    /// Listen on other addresses than this machine's without a key: everyone who reaches the server may run commands
+    #[arg(long)]
+    pub without_key: bool,
+}
+
+impl Arguments {
+    /// Returns these arguments, completed with the values of the settings file.
+    fn completed(&self, table: &Table) -> Self {
+        let or = |typed: &Vec<String>, own: &Vec<String>| if typed.is_empty() { own } else { typed }.clone();
+        Self {
+            config: self.config.clone(),
+            host: self.host.or(table.host),
+            port: self.port.or(table.port),
+            api_keys: or(&self.api_keys, &table.api_keys),
+            #[cfg(unix)]
+            handed_keys: self.handed_keys,
+            origins: or(&self.origins, &table.allow_origins),
+            hosts: or(&self.hosts, &table.allow_hosts),
+            lookup_origins: or(&self.lookup_origins, &table.lookup_origins),
+            otel_endpoint: self.otel_endpoint.clone().or_else(|| table.otel_endpoint.clone()),
+            extras: self.extras.or(table.extras),
+            import_folders: self.import_folders || table.import_folders,
+            without_key: self.without_key || table.without_key,
+        }
+    }
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     #[cfg(unix)]
     let typed = anew::keys(&command.api_keys, command.handed_keys)?;
     #[cfg(not(unix))]
     let typed = command.api_keys.clone();
     let table = Table::read(command.config.as_deref())?;
-    let mut command = table.beneath(command);
+    let mut command = command.completed(&table);
     if !typed.is_empty() {
         command.api_keys = typed;
     }
@@ -44,11 +132,11 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
     let session_keys: Vec<String> =
         command.api_keys.iter().filter(|key| !key.is_empty()).cloned().chain(given.session_keys()?).collect();
     if session_keys.is_empty() && !host.is_loopback() && !command.without_key {
-        return Err(Error::OpenToEverybody { host });
+        return Err(Error::Setup(SetupError::OpenToEverybody { host }));
     }
     let telemetry = command.otel_endpoint.filter(|endpoint| !endpoint.is_empty());
     if telemetry.is_some() && cfg!(not(feature = "otel")) {
-        return Err(Error::NotBuilt { feature: "otel" });
+        return Err(Error::Setup(SetupError::NotBuilt { feature: "otel" }));
     }
     let mut config = Config {
         origins: command.origins,
@@ -64,9 +152,9 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
     let store = place.open(&Options::default())?;
     let folders = config.conversations_dir.clone();
     if command.import_folders {
-        take_in(&store, &folders)?;
+        import_folders(&store, &folders)?;
     } else {
-        offer(&store, &folders, output);
+        offer_import(&store, &folders, output);
     }
     listen(store, config, SocketAddr::new(host, port), |store, url| {
         if output.json {
@@ -77,19 +165,20 @@ pub(super) fn run(place: &Place<'_>, command: &Serve, output: &Output) -> Result
     })
 }
 
-/// How a server of this machine is set up over `database`, as far as the environment says.
+/// Returns the configuration of a server over `database`, as far as the environment defines it.
 ///
-/// The first of `session_keys` seals what has to be kept secret where the environment has no key for it.
+/// The first of `session_keys` seals secrets if the environment has no key for them.
 ///
 /// # Errors
-/// [`Error::Setting`] for keys and webhooks that cannot be read.
+/// [`SetupError::Setting`] if keys or webhooks cannot be read.
 pub(super) fn configured(database: &Path, given: &Given, session_keys: Vec<String>) -> Result<Config> {
     let folder = |name: &str| given.member(name).and_then(|value| value.as_str()).map(PathBuf::from);
     let runs = given.member("max_concurrent_runs").and_then(|runs| runs.as_u64()?.try_into().ok());
     let idle = given.member("conversation_idle_ttl_seconds").and_then(|seconds| seconds.as_f64());
     let webhooks = match given.member("webhooks") {
-        Some(listed) => WebhookSpec::parse_list(&listed.to_string())
-            .map_err(|error| Error::Setting { place: "webhooks".into(), reason: error.to_string() })?,
+        Some(listed) => WebhookSpec::parse_list(&listed.to_string()).map_err(|error| {
+            Error::Setup(SetupError::Setting { place: "webhooks".into(), reason: error.to_string() })
+        })?,
         None => webhooks()?,
     };
     Ok(Config {
@@ -114,21 +203,21 @@ pub(super) fn configured(database: &Path, given: &Given, session_keys: Vec<Strin
     })
 }
 
-/// How long threads that block may take once all else has ended.
-const LAST: Duration = Duration::from_millis(500);
+/// How long blocking threads may still run after everything else has ended.
+const THREADS_WAIT: Duration = Duration::from_millis(500);
 
-/// Serves until the program is told to end; `said` hears of the address as soon as requests are taken there.
+/// Serves until the program is asked to end. Calls `on_listening` with the address as soon as it takes connections.
 ///
 /// # Errors
-/// [`Error::Serve`] where nobody can listen there, and what `said` fails with.
+/// [`SetupError::Serve`] if the server cannot listen at `asked`. An error of `on_listening`.
 pub(super) fn listen(
     store: Store,
     config: Config,
     asked: SocketAddr,
-    said: impl FnOnce(&Store, &str) -> Result<()>,
+    on_listening: impl FnOnce(&Store, &str) -> Result<()>,
 ) -> Result<u8> {
-    let failed = |source| Error::Serve { address: asked, source };
-    // The last to go: what all else has left behind goes with it.
+    let failed = |source| Error::Setup(SetupError::Serve { address: asked, source });
+    // It is dropped last, so that it ends the programs that everything else has left behind.
     #[cfg(target_os = "linux")]
     let _sweeper = super::sweep::Sweeper::start();
     close_environment().map_err(failed)?;
@@ -136,25 +225,27 @@ pub(super) fn listen(
     let served = runtime.block_on(async {
         let listener = TcpListener::bind(asked).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        // Before anybody hears that it serves.
-        let told = told_to_end().map_err(failed)?;
-        said(&store, &format!("http://{address}"))?;
-        // It ends with the runtime.
+        // Signals are handled before a client can learn the address.
+        let end_signal = end_signal().map_err(failed)?;
+        on_listening(&store, &format!("http://{address}"))?;
+        // This task ends with the runtime.
         let _watching = tokio::spawn(super::watch_log::watch(store.clone()));
         let app = App::new(store, config).map_err(|error| match error {
             ConversationError::Store(error) => error,
             other => failed(std::io::Error::other(other.to_string())),
         })?;
-        serve(listener, Arc::new(app), told).await.map_err(failed)
+        serve(listener, Arc::new(app), end_signal).await.map_err(failed)
     });
-    // A thread that waits for a disk or a program that never answers does not keep the process.
-    runtime.shutdown_timeout(LAST);
+    // The process does not wait for a thread that is blocked by a disk or by a program that never answers.
+    runtime.shutdown_timeout(THREADS_WAIT);
     private::remove(private::beginning());
     served.map(|()| DONE)
 }
 
-/// Closes what this process was started with to the programs that it starts: without it an agent reads the server's keys
-/// in `/proc/PID/environ`, unless it runs as root. There is no file of the memory of a crash either.
+/// Hides the environment of this process from the programs that it starts.
+///
+/// Otherwise an agent could read the server's keys in `/proc/PID/environ`. An agent that runs as root still can. This
+/// also disables core dumps.
 #[cfg(target_os = "linux")]
 fn close_environment() -> std::io::Result<()> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -166,22 +257,22 @@ fn close_environment() -> std::io::Result<()> {
     Ok(())
 }
 
-/// How many folders are looked at for what could be taken in.
-const OFFERED_MAX: usize = 10_000;
+/// The maximum number of folders that are checked for conversations to import.
+const FOLDERS_CHECKED_MAX: usize = 10_000;
 
-/// Says that there are conversation folders that the database has not; a stand-in for the reference shows none of them.
-fn offer(store: &Store, folders: &Path, output: &Output) {
+/// Tells the user about conversation folders that are not in the database, because the server does not show them.
+fn offer_import(store: &Store, folders: &Path, output: &Output) {
     let Ok(entries) = std::fs::read_dir(folders) else { return };
     let unknown = entries
         .flatten()
-        .take(OFFERED_MAX)
+        .take(FOLDERS_CHECKED_MAX)
         .filter(|entry| entry.path().join("base_state.json").is_file())
         .filter_map(|entry| ConversationId::new(entry.file_name().to_str()?).ok())
         .filter(|id| matches!(store.conversation(id), Err(Error::UnknownConversation { .. })))
         .count() as u64;
     if unknown > 0 {
         output.remark(format!(
-            "{} under {} not in the database: --import-folders takes them in",
+            "{} under {} not in the database: --import-folders imports them",
             if unknown == 1 {
                 "1 conversation folder".into()
             } else {
@@ -196,15 +287,15 @@ fn offer(store: &Store, folders: &Path, output: &Output) {
     }
 }
 
-/// Takes in the conversation folders; what is in the database already is left, and what differs is told of.
-fn take_in(store: &Store, folders: &Path) -> Result<()> {
+/// Imports the conversation folders. Events that are already in the database stay unchanged. Conflicts are reported.
+fn import_folders(store: &Store, folders: &Path) -> Result<()> {
     if !folders.exists() {
         return Ok(());
     }
     let reports = Importer::new(store, ImportOptions::default()).import(folders, &mut |_| ())?;
     let added: u64 = reports.iter().map(|report| report.added).sum();
     tell(format_args!(
-        "annals: {} under {}: {} taken in",
+        "annals: {} under {}: {} imported",
         plural(reports.len() as u64, "conversation"),
         folders.display(),
         plural(added, "new event"),
@@ -218,29 +309,30 @@ fn take_in(store: &Store, folders: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folder for what tools keep: the reference's variable, or one beside the database.
+/// Returns the folder for the files that tools keep: from the reference's variable, or else beside the database.
 fn conversations_dir(database: &Path) -> PathBuf {
     let beside = || database.parent().unwrap_or(Path::new("")).join("conversations");
     variable("OH_CONVERSATIONS_PATH").map_or_else(beside, PathBuf::from)
 }
 
-/// The folder for settings: the reference's variable, or one beside that of conversations.
+/// Returns the folder for settings: from the reference's variable, or else beside the conversations folder.
 fn settings_dir(database: &Path) -> PathBuf {
     let beside = || conversations_dir(database).parent().unwrap_or(Path::new("")).join(".openhands");
     variable("OH_PERSISTENCE_DIR").map_or_else(beside, PathBuf::from)
 }
 
-/// Who is told what happens.
+/// Returns the webhooks of the environment.
 fn webhooks() -> Result<Vec<WebhookSpec>> {
     let Ok(text) = std::env::var("OH_WEBHOOKS") else { return Ok(Vec::new()) };
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    WebhookSpec::parse_list(&text)
-        .map_err(|error| Error::Setting { place: "OH_WEBHOOKS".into(), reason: error.to_string() })
+    WebhookSpec::parse_list(&text).map_err(|error| {
+        Error::Setup(SetupError::Setting { place: "OH_WEBHOOKS".into(), reason: error.to_string() })
+    })
 }
 
-/// How long a conversation stays open that nobody uses: the reference's variable, in seconds.
+/// Returns how long an unused conversation stays open. The reference's variable holds it in seconds. `None`: no limit.
 fn idle_max() -> Option<Duration> {
     match variable("OH_CONVERSATION_IDLE_TTL_SECONDS") {
         Some(_) => seconds("OH_CONVERSATION_IDLE_TTL_SECONDS"),
@@ -248,15 +340,15 @@ fn idle_max() -> Option<Duration> {
     }
 }
 
-/// A variable that holds a number of seconds; `None` where it holds none.
+/// Returns the duration in a variable that holds seconds. `None` if the variable is not set or holds no valid number.
 fn seconds(name: &str) -> Option<Duration> {
     let seconds: Option<f64> = std::env::var(name).ok()?.trim().parse().ok();
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
-/// Ends when the program is told to: Ctrl-C, or SIGTERM. They are heeded from the moment this is called.
+/// Returns a future that ends at Ctrl-C or SIGTERM. Both signals are caught from this call on.
 #[cfg(unix)]
-fn told_to_end() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+fn end_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
@@ -267,11 +359,11 @@ fn told_to_end() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
-/// Ends when the program is told to: Ctrl-C.
+/// Returns a future that ends at Ctrl-C.
 #[cfg(not(unix))]
-fn told_to_end() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+fn end_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     Ok(async {
-        // Where it cannot be told, it is ended from outside.
+        // If Ctrl-C cannot be caught, the system ends the program.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

@@ -1,6 +1,6 @@
-//! What a server is set up with besides what is typed: the table `serve` of the file of settings.
+//! The server's settings in the settings file: its table `serve`.
 //!
-//! What is typed counts most, then the environment, then the file, then the defaults.
+//! The command line overrides the environment, which overrides the file, which overrides the defaults.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -11,33 +11,32 @@ use figment::Figment;
 use figment::providers::{Format as _, Toml};
 use serde::Deserialize;
 
-use super::arguments::{Extras, Serve};
-use super::settings;
-use crate::error::{Error, Result};
+use super::settings::{self, Extras};
+use crate::error::{Error, Result, SetupError};
 use crate::server::{Config, WebhookSpec};
 
-/// The table's name.
+/// The name of the table.
 const TABLE: &str = "serve";
 
-/// What a variable of the environment holds; `None` where it is not set, or empty.
+/// Returns the value of an environment variable. `None` if it is not set, or empty.
 pub(super) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The table. Every member may be left out; an unknown one is refused.
+/// The table `serve`. Every member is optional. Unknown members are rejected.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Table {
-    host: Option<IpAddr>,
-    port: Option<u16>,
-    api_keys: Vec<String>,
-    allow_origins: Vec<String>,
-    allow_hosts: Vec<String>,
-    lookup_origins: Vec<String>,
-    otel_endpoint: Option<String>,
-    extras: Option<Extras>,
-    import_folders: bool,
-    without_key: bool,
+    pub host: Option<IpAddr>,
+    pub port: Option<u16>,
+    pub api_keys: Vec<String>,
+    pub allow_origins: Vec<String>,
+    pub allow_hosts: Vec<String>,
+    pub lookup_origins: Vec<String>,
+    pub otel_endpoint: Option<String>,
+    pub extras: Option<Extras>,
+    pub import_folders: bool,
+    pub without_key: bool,
     max_concurrent_runs: Option<usize>,
     idle_seconds: Option<f64>,
     conversations_dir: Option<PathBuf>,
@@ -50,53 +49,36 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Reads it from the file that was named, or the person's own; empty where there is none.
+    /// Reads the table from the file `named`, or else from the user's own file. Empty if there is no table.
     ///
     /// # Errors
-    /// [`Error::Setting`].
+    /// [`SetupError::Setting`] if the file is missing or cannot be read, or if the table is invalid.
     pub(super) fn read(named: Option<&Path>) -> Result<Self> {
-        let wrong =
-            |file: &Path, reason: String| Error::Setting { place: file.display().to_string(), reason };
+        let wrong = |file: &Path, reason: String| {
+            Error::Setup(SetupError::Setting { place: file.display().to_string(), reason })
+        };
         let found = settings::file(named).map_err(|reason| wrong(named.unwrap_or(Path::new("")), reason))?;
         let Some(file) = found.filter(|file| file.is_file()) else { return Ok(Self::default()) };
         let figment = Figment::from(Toml::file_exact(&file));
-        let told = |error| wrong(&file, settings::told(error));
-        // A file that cannot be read at all is told of too, and not only a table that is wrong.
-        figment.extract::<figment::value::Dict>().map_err(told)?;
+        let invalid = |error| wrong(&file, settings::told(error));
+        // Reports also a file that cannot be read at all, and not only an invalid table.
+        figment.extract::<figment::value::Dict>().map_err(invalid)?;
         if figment.find_value(TABLE).is_err() {
             return Ok(Self::default());
         }
-        let table: Self = figment.extract_inner(TABLE).map_err(told)?;
+        let table: Self = figment.extract_inner(TABLE).map_err(invalid)?;
         Ok(Self { file, ..table })
     }
 
-    /// What was typed, and where nothing was, what stands here.
-    pub(super) fn beneath(&self, typed: &Serve) -> Serve {
-        let or = |typed: &Vec<String>, own: &Vec<String>| if typed.is_empty() { own } else { typed }.clone();
-        Serve {
-            config: typed.config.clone(),
-            host: typed.host.or(self.host),
-            port: typed.port.or(self.port),
-            api_keys: or(&typed.api_keys, &self.api_keys),
-            #[cfg(unix)]
-            handed_keys: typed.handed_keys,
-            origins: or(&typed.origins, &self.allow_origins),
-            hosts: or(&typed.hosts, &self.allow_hosts),
-            lookup_origins: or(&typed.lookup_origins, &self.lookup_origins),
-            otel_endpoint: typed.otel_endpoint.clone().or_else(|| self.otel_endpoint.clone()),
-            extras: typed.extras.or(self.extras),
-            import_folders: typed.import_folders || self.import_folders,
-            without_key: typed.without_key || self.without_key,
-        }
-    }
-
-    /// Sets what the environment does not say.
+    /// Fills in the settings that the environment does not set.
     ///
     /// # Errors
-    /// [`Error::Setting`] for webhooks that cannot be read.
+    /// [`SetupError::Setting`] if `idle_seconds` is no valid duration, or if webhooks cannot be read.
     pub(super) fn fill(&self, config: &mut Config) -> Result<()> {
         let unset = |name: &str| variable(name).is_none();
-        let wrong = |reason: String| Error::Setting { place: self.file.display().to_string(), reason };
+        let wrong = |reason: String| {
+            Error::Setup(SetupError::Setting { place: self.file.display().to_string(), reason })
+        };
         if let Some(runs) = self.max_concurrent_runs.filter(|_| unset("OH_MAX_CONCURRENT_RUNS")) {
             config.runs_max = runs;
         }

@@ -1,36 +1,41 @@
-//! What agents are run with, and where each value came from: the command line, the environment, a file, a default.
+//! The settings of agents, and the origin of each: the command line, the environment, a file or a default.
 //!
-//! The file is the user's own. None is read from the folder that an agent works in: whoever wrote that could have the
-//! key sent to an address of theirs.
+//! The file is the user's own. No settings file is read from an agent's workspace, because the author of such a file
+//! could have the key sent to another address.
 
 use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueEnum};
 use figment::providers::{Format as _, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{Confirm, Extras, Model};
+use crate::plugin::AmbientPlugins;
 
-/// What stands where a key would.
+/// The text that is shown instead of a key.
 const STARS: &str = "**********";
 
-/// The file of settings, within the folder for the programs' settings.
+/// The path of the settings file in the folder for the settings of programs.
 const FILE: &str = "annals/config.toml";
 
-/// Each setting, the variables that it is read from (the last that is set counts), and what it is for.
+/// The name of each setting, its environment variables (the last one that is set counts), and its description.
 const KNOWN: &[(&str, &[&str], &str)] = &[
     ("model", &["LLM_MODEL", "ANNALS_MODEL"], "the model: provider/name"),
     ("profile", &["ANNALS_PROFILE"], "a named model of `annals profiles`"),
-    ("base_url", &["LLM_BASE_URL", "ANNALS_BASE_URL"], "where the provider is, if not where it is as a rule"),
+    (
+        "base_url",
+        &["LLM_BASE_URL", "ANNALS_BASE_URL"],
+        "the address of the provider, if it is not the usual one",
+    ),
     ("api_key", &["LLM_API_KEY", "ANNALS_API_KEY"], "the provider's key"),
     ("confirm", &["ANNALS_CONFIRM"], "which actions wait for you: never, risky, always"),
-    ("max_iterations", &["ANNALS_MAX_ITERATIONS"], "the most steps of a run"),
-    ("max_budget", &["ANNALS_MAX_BUDGET"], "the most that a conversation may cost"),
+    ("max_iterations", &["ANNALS_MAX_ITERATIONS"], "the maximum number of steps of a run"),
+    ("max_budget", &["ANNALS_MAX_BUDGET"], "the maximum cost of a conversation"),
     (
         "condense_at",
         &["ANNALS_CONDENSE_AT"],
-        "how many events the model is shown before the oldest are summed up; 0: any",
+        "how many events the model sees before the oldest are summarized; 0: no limit",
     ),
     ("tools", &["ANNALS_TOOLS"], "what the agent can do"),
     (
@@ -47,7 +52,96 @@ const SECRET: [&str; 3] = ["api_key", "api_keys", "webhooks"];
 /// The settings that are numbers.
 const NUMBERS: [&str; 3] = ["max_iterations", "max_budget", "condense_at"];
 
-/// What agents are run with.
+/// The settings of an agent. `annals config` shows the values that apply to options that are not given.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Agent")]
+pub(super) struct Model {
+    /// The model, by its provider and name: anthropic/claude-sonnet-4-5, openai/gpt-5, ollama/qwen3
+    #[arg(long, short, value_name = "PROVIDER/MODEL")]
+    pub model: Option<String>,
+    /// A named model of `annals profiles`
+    #[arg(long, short, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// The URL of the provider, if it is not the usual one
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+    /// Which actions wait for your consent
+    #[arg(long, value_enum)]
+    pub confirm: Option<Confirm>,
+    /// The most steps of a run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_iterations: Option<u64>,
+    /// The most that the conversation may cost, in dollars
+    #[arg(long, value_name = "DOLLARS")]
+    pub max_budget: Option<f64>,
+    /// A tool of the agent, instead of terminal, file_editor and task_tracker; may be given several times
+    #[arg(long = "tool", value_name = "NAME")]
+    pub tools: Vec<String>,
+    /// What files may add to an agent, instead of the default: skills, memory and your own plugins
+    #[arg(long, value_enum)]
+    pub extras: Option<Extras>,
+    /// The settings file, instead of the one in your configuration folder
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Which actions wait for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Confirm {
+    /// No actions
+    Never,
+    /// Actions of high or unknown risk
+    Risky,
+    /// All actions
+    Always,
+}
+
+impl Confirm {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Risky => "risky",
+            Self::Always => "always",
+        }
+    }
+}
+
+/// What files of the workspace and of a person's folder may add to an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Extras {
+    /// Nothing
+    None,
+    /// Skills, rules, memory and agents, yours and the workspace's
+    Skills,
+    /// Your own plugins too
+    Plugins,
+    /// The workspace's plugins too: their hooks and servers are commands that are run
+    All,
+}
+
+impl Extras {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Skills => "skills",
+            Self::Plugins => "plugins",
+            Self::All => "all",
+        }
+    }
+
+    /// Returns which plugins an agent gets from folders, without `--plugin`.
+    pub(super) fn ambient_plugins(self) -> AmbientPlugins {
+        match self {
+            Self::None | Self::Skills => AmbientPlugins::None,
+            Self::Plugins => AmbientPlugins::Own,
+            Self::All => AmbientPlugins::All,
+        }
+    }
+}
+
+/// The settings of agents.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
@@ -62,20 +156,20 @@ pub(super) struct Settings {
     pub tools: Vec<String>,
     pub extras: Extras,
     pub profiles_dir: PathBuf,
-    /// What servers are set up with stands in the same file.
+    /// The settings of servers. They are in the same file.
     #[serde(default, skip_serializing, rename = "serve")]
     _serve: Option<serde::de::IgnoredAny>,
 }
 
-/// The settings, and how they came about.
+/// The settings and their origins.
 pub(super) struct Found {
     pub settings: Settings,
     figment: Figment,
-    /// The file, whether it is there or not.
+    /// The path of the settings file, even if the file does not exist.
     pub file: Option<PathBuf>,
 }
 
-/// Where a value came from, the weakest first.
+/// The origin of a value. A later origin overrides an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Origin {
     Default,
@@ -84,7 +178,7 @@ pub(super) enum Origin {
     CommandLine,
 }
 
-/// Values of one origin.
+/// The values of one origin.
 struct Layer {
     origin: Origin,
     values: Dict,
@@ -112,10 +206,10 @@ impl Provider for Layer {
 }
 
 impl Found {
-    /// Reads them all; what was typed (`flags`) counts most.
+    /// Reads all settings. The command line (`flags`) overrides all other origins.
     ///
     /// # Errors
-    /// What is wrong and where it was said.
+    /// A text that says which setting is invalid and where it was set.
     pub(super) fn read(flags: &Model) -> Result<Self, String> {
         let file = file(flags.config.as_deref())?;
         let mut figment = Figment::from(Layer { origin: Origin::Default, values: defaults() });
@@ -129,7 +223,7 @@ impl Found {
         Ok(Self { settings, figment, file })
     }
 
-    /// Where the value of `name` came from.
+    /// Returns the origin of the setting `name`.
     pub(super) fn origin(&self, name: &str) -> Origin {
         match self.figment.find_metadata(name) {
             Some(metadata) if metadata.source.is_some() => Origin::File,
@@ -139,7 +233,7 @@ impl Found {
         }
     }
 
-    /// The same for a person: the file's or the variable's name.
+    /// Returns the origin of the setting `name` as a text for the user, with the name of the file or the variable.
     pub(super) fn origin_text(&self, name: &str) -> String {
         let origin = self.origin(name);
         match (origin, &self.file, variable(name)) {
@@ -150,7 +244,7 @@ impl Found {
         }
     }
 
-    /// Every setting: its name, its value as it may be shown, where it came from, what it is for.
+    /// Returns each setting: its name, its value as it may be shown, its origin, its description.
     pub(super) fn rows(&self) -> Vec<(&'static str, Option<String>, String, &'static str)> {
         let value = |name: &str| match self.figment.find_value(name) {
             Err(_) | Ok(Value::Empty(..)) => None,
@@ -170,7 +264,7 @@ impl Found {
 }
 
 impl Model {
-    /// What was typed.
+    /// Returns the settings of the command line.
     fn values(&self) -> Dict {
         let mut values = Dict::new();
         let mut set = |name: &str, value: Option<Value>| {
@@ -188,19 +282,19 @@ impl Model {
     }
 }
 
-/// What is wrong with settings, and where. What stands where a key or an address with one belongs is not repeated.
+/// Describes errors in the settings. It does not repeat values that may contain a key.
 pub(super) fn told(error: figment::Error) -> String {
     let one = |error: figment::Error| match error.path.iter().find(|step| SECRET.contains(&step.as_str())) {
-        Some(name) => format!("what stands under {name} is not of the kind that belongs there"),
+        Some(name) => format!("the value of {name} has the wrong type"),
         None => error.to_string().replace('\n', ""),
     };
     error.into_iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// The file of settings: the one that was named, else the person's own, which need not be there.
+/// Returns the path of the settings file: the file `named`, else the user's own file, which need not exist.
 ///
 /// # Errors
-/// The one that was named is not there.
+/// A text for the user if the file `named`, or the file of `ANNALS_CONFIG`, does not exist.
 pub(super) fn file(named: Option<&Path>) -> Result<Option<PathBuf>, String> {
     let named = named.map(Path::to_owned).or_else(|| std::env::var_os("ANNALS_CONFIG").map(PathBuf::from));
     match named {
@@ -222,7 +316,7 @@ fn defaults() -> Dict {
     ])
 }
 
-/// The variables that are set. Numbers are read as such; an unreadable one is refused where it is used.
+/// Returns the settings of the environment. A text that is no number stays a text, and is later rejected.
 fn environment() -> Dict {
     let read = |(name, _, _): &(&str, &[&str], &str)| {
         let (_, text) = variable(name)?;
@@ -240,7 +334,7 @@ fn environment() -> Dict {
     KNOWN.iter().filter_map(read).collect()
 }
 
-/// The variable that a setting comes from, and its value. An empty one is none.
+/// Returns the variable of a setting and its value. Empty variables are ignored.
 fn variable(name: &str) -> Option<(&'static str, String)> {
     let (_, variables, _) = KNOWN.iter().find(|(known, ..)| *known == name)?;
     let set = |variable: &&'static str| {
@@ -249,7 +343,7 @@ fn variable(name: &str) -> Option<(&'static str, String)> {
     variables.iter().rev().find_map(set)
 }
 
-/// The key that the provider's own programs read: `OPENAI_API_KEY` for `openai/..`.
+/// Returns the variable that the provider's own programs read, and its key: `OPENAI_API_KEY` for `openai/..`.
 pub(super) fn provider_key(model: &str) -> Option<(String, String)> {
     let provider = model.split_once('/').map_or("openai", |(provider, _)| provider);
     let letters = |character: char| if character.is_ascii_alphanumeric() { character } else { '_' };
@@ -259,22 +353,22 @@ pub(super) fn provider_key(model: &str) -> Option<(String, String)> {
     Some((variable, key))
 }
 
-/// What seals secrets for the disk: the reference's variable. Older keys may stand beside it.
+/// Returns the cipher for stored secrets, with the key of the reference's variable. It also opens with older keys.
 pub(super) fn cipher() -> Option<crate::secret::Cipher> {
     let key = std::env::var("OH_SECRET_KEY").ok().filter(|key| !key.is_empty())?;
-    // Where they cannot be read, what they sealed stays sealed.
+    // If older keys cannot be read, the secrets that they sealed stay sealed.
     let previous = super::keys::Given::read().and_then(|given| given.previous()).unwrap_or_default();
     let previous: Vec<&str> = previous.iter().map(String::as_str).collect();
     Some(crate::secret::Cipher::new(&key, &previous))
 }
 
-/// The person's folder.
+/// Returns the user's home folder.
 pub(super) fn home() -> Option<PathBuf> {
     let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
     std::env::var_os(home).filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
-/// The folder for the programs' settings, by the XDG rule.
+/// Returns the folder for the settings of programs, as the XDG specification defines it.
 fn config_dir() -> Option<PathBuf> {
     let named = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
     named.or_else(|| Some(home()?.join(".config")))

@@ -1,8 +1,8 @@
-//! `annals show`: one conversation on a page.
+//! `annals show`: prints one conversation on a page.
 
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::Show;
 use super::print::{Output, bytes, count, harmless, one_line, plural, row, span, table, time, width};
 use super::{DONE, Place};
 use crate::audit::json as shape;
@@ -17,13 +17,13 @@ use crate::store::{
 use crate::tree::{Branch, Tree};
 use crate::visualizer::{Form, Options, draw, task_line};
 
-/// How many branches a person is shown.
+/// The maximum number of branches that are printed. JSON has all of them.
 const BRANCHES_SHOWN: usize = 30;
 
-/// How many events are looked at for the last one that says something.
-const LAST_SEEN: u64 = 20;
+/// How many of the last events are searched for one that is drawn as a block.
+const LAST_SEARCHED: u64 = 20;
 
-/// All that the page tells.
+/// The content of the page.
 struct Page {
     conversation: Conversation,
     archived: Archived,
@@ -57,7 +57,7 @@ impl Page {
         })
     }
 
-    /// The branches, and for each whether HEAD is on the part that is its own.
+    /// Returns the branches, and for each whether HEAD is on an event that only this branch has.
     fn branches(&self) -> Vec<(Branch, bool)> {
         let conversation = &self.conversation;
         let leaf = self.tree.resolve_leaf(conversation.leaf_event_id.as_deref(), conversation.head_is_empty);
@@ -70,7 +70,14 @@ impl Page {
     }
 }
 
-pub(super) fn run(place: &Place<'_>, command: &Show, output: &Output) -> Result<u8> {
+/// Show one conversation: title, status, times, kinds, tools, cost, tasks, tree, problems
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The conversation, by id or the start of one
+    pub id: String,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let id = store.resolve(&command.id)?;
     let page = Page::read(&store, &id)?;
@@ -223,15 +230,15 @@ fn tasks(page: &Page, output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// The last event that says something, as it looks.
+/// Draws the last event that has a drawing as a block.
 fn last(store: &Store, page: &Page, output: &Output) -> Result<()> {
-    let from = page.conversation.event_count.saturating_sub(LAST_SEEN);
+    let from = page.conversation.event_count.saturating_sub(LAST_SEARCHED);
     let query = EventQuery { from: Some(Sequence(from)), ..EventQuery::default() };
-    let events = store.events(&page.conversation.id, &query, LAST_SEEN as usize)?.events;
+    let events = store.events(&page.conversation.id, &query, LAST_SEARCHED as usize)?.events;
     let options = Options { width: Some(usize::from(width()).min(100)), lines_max: 6, ..Options::default() };
     for stored in events.iter().rev() {
         let given = Given { id: Some(&stored.id), timestamp: None };
-        // One that cannot be read is for `annals verify` to tell.
+        // `annals verify` reports unreadable events.
         let Ok(raised) = upcast::read(&stored.payload, &given) else { continue };
         let drawing = draw(&raised.event, &Spent::default(), &options);
         if let Some(drawing) = drawing.filter(|drawing| drawing.form == Form::Block) {
@@ -252,7 +259,7 @@ fn branches(page: &Page, output: &Output) -> Result<()> {
         output.line(format!("\n{}", output.bold("Branches")))?;
         for (branch, is_live) in branches.iter().take(BRANCHES_SHOWN) {
             let fork = branch.fork.map_or_else(
-                || "a beginning of its own".into(),
+                || "with a root of its own".into(),
                 |fork| format!("{} of its own since {fork}", count(branch.own as u64)),
             );
             let text = format!(
@@ -310,7 +317,7 @@ fn problems(page: &Page, output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// The ANSI colour of a status.
+/// Returns the ANSI colour of a status.
 fn colour(status: &str) -> &'static str {
     match status {
         "finished" => "32",

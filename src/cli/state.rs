@@ -1,12 +1,24 @@
-//! `annals state`: what a conversation's state was, at any point.
+//! `annals state`: prints the state that a conversation had at any point.
 
+use clap::Args;
 use serde_json::Value;
 
-use super::arguments::State as Arguments;
 use super::print::{Output, count, harmless, one_line, plural, width};
+use super::select::At;
 use super::{DONE, Place};
 use crate::error::Result;
 use crate::replay::Moment;
+
+/// Show the state: status, steps, branch, open actions, tasks, tokens and cost, final response
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals state 5610a7
+  annals state 5610a7 --at 20
+  annals --json state 5610a7 --at 2026-01-31T12:00:00")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub moment: At,
+}
 
 pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;

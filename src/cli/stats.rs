@@ -1,22 +1,58 @@
-//! `annals stats`: figures over the whole file.
+//! `annals stats`: prints statistics of the whole file.
 
+use clap::{Args, ValueEnum};
 use comfy_table::Table;
 
-use super::arguments::{Split, Stats};
 use super::print::{Output, bytes, count, one_line, plural, row, table, time};
 use super::{DONE, Place};
 use crate::audit::json;
 use crate::error::Result;
 use crate::ids::Timestamp;
-use crate::store::{Statistics, Store, UsageTotal};
+use crate::store::{By, Statistics, Store, UsageTotal};
 
-/// How many rows of a table a person is shown.
+/// The maximum number of rows that are printed of a table.
 const ROWS_SHOWN: usize = 25;
 
-/// How many rows of a breakdown.
+/// The maximum number of rows that are printed of a breakdown.
 const SHARES_SHOWN: usize = 100;
 
-pub(super) fn run(place: &Place<'_>, command: &Stats, output: &Output) -> Result<u8> {
+/// Show figures over the whole file: conversations, events by kind, tools, tokens and cost, bytes
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals stats
+  annals stats --by conversation      which ones are large
+  annals --json stats --by day")]
+pub(super) struct Arguments {
+    /// Show events and bytes grouped by one of these instead
+    #[arg(long, value_enum)]
+    pub by: Option<Split>,
+}
+
+/// How to group the figures.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Split {
+    /// One row per conversation, the largest first
+    Conversation,
+    /// One row per kind of event
+    Kind,
+    /// One row per tool
+    Tool,
+    /// One row per day
+    Day,
+}
+
+impl From<Split> for By {
+    fn from(split: Split) -> Self {
+        match split {
+            Split::Conversation => Self::Conversation,
+            Split::Kind => Self::Kind,
+            Split::Tool => Self::Tool,
+            Split::Day => Self::Day,
+        }
+    }
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
     if let Some(by) = command.by {
         return split(&store, by, output);
@@ -73,7 +109,7 @@ pub(super) fn run(place: &Place<'_>, command: &Stats, output: &Output) -> Result
     Ok(DONE)
 }
 
-/// What takes the file's room.
+/// Describes how the size of the file is divided up.
 fn room(statistics: &Statistics) -> String {
     let payloads = statistics.payload_bytes.saturating_sub(statistics.archived_payload_bytes)
         + statistics.archived_bytes;
@@ -96,7 +132,7 @@ fn room(statistics: &Statistics) -> String {
     room
 }
 
-/// Events and bytes by something.
+/// Prints the numbers of events and bytes by conversation, kind, tool or day.
 fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
     let shares = store.breakdown(by.into())?;
     if output.json {
@@ -116,7 +152,7 @@ fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
     } else {
         table(&[heading, "conversations", "events", "payloads", "takes", "share"], &[1, 2, 3, 4, 5])
     };
-    // Days are in order, the newest last: of these, the end is shown.
+    // Days are sorted with the newest last, so their end is printed.
     let hidden = shares.len().saturating_sub(SHARES_SHOWN);
     let is_by_day = matches!(by, Split::Day);
     let shown = if is_by_day { &shares[hidden..] } else { &shares[..shares.len() - hidden] };
@@ -155,7 +191,7 @@ fn split(store: &Store, by: Split, output: &Output) -> Result<u8> {
     Ok(DONE)
 }
 
-/// What the models took, as a table.
+/// Returns the models' usage as a table.
 pub(super) fn usage_table(usage: &[UsageTotal]) -> Table {
     let mut rows =
         table(&["use", "model", "prompt", "completion", "cache read", "reasoning", "cost"], &[2, 3, 4, 5, 6]);

@@ -1,10 +1,10 @@
-//! `annals tail`: new events as they come, whichever process appends them.
+//! `annals tail`: prints new events as soon as any process appends them.
 
 use std::time::Duration;
 
+use clap::Args;
 use serde_json::json;
 
-use super::arguments::Tail;
 use super::print::{Output, one_line, width};
 use super::{DONE, Place};
 use crate::error::Result;
@@ -13,12 +13,32 @@ use crate::event::transcript::Line;
 use crate::ids::{Position, Sequence};
 use crate::store::FeedEvent;
 
-/// How many events are held at once.
+/// The maximum number of events in memory at once.
 const PAGE: usize = 500;
-/// How long one wait lasts; the next begins at once.
+/// How long one wait lasts. The next wait begins at once.
 const WAIT: Duration = Duration::from_secs(3600);
 
-pub(super) fn run(place: &Place<'_>, command: &Tail, output: &Output) -> Result<u8> {
+/// Follow new events as they are appended, by any process
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals tail                  every conversation, from now on
+  annals tail 5610a7 -n 20     one of them, its last 20 events first
+  annals --json tail --from 0  the whole log, then new events")]
+pub(super) struct Arguments {
+    /// The conversation, by id or the start of one; without it, every conversation
+    pub id: Option<String>,
+    /// Show this many of the last events first
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub lines: u64,
+    /// Begin after this position instead (with an ID: at this sequence)
+    #[arg(long, value_name = "PLACE", conflicts_with = "lines")]
+    pub from: Option<u64>,
+    /// End when there are no more new events
+    #[arg(long)]
+    pub once: bool,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let mut follower = match &command.id {
         Some(prefix) => {
@@ -60,7 +80,7 @@ fn line(followed: &FeedEvent, output: &Output) -> Result<()> {
     }))
 }
 
-/// One event in one line: its time, where it is, and how its text begins.
+/// Prints one event in one line: its time, its conversation and sequence, its kind, and the beginning of its text.
 fn print(followed: &FeedEvent, is_one: bool, output: &Output) -> Result<()> {
     let event = &followed.event;
     let time = event.recorded_at.to_rfc3339();

@@ -1,18 +1,34 @@
-//! `annals transcript`: what was said and done, for people.
+//! `annals transcript`: prints what was said and done, for human readers.
 
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::arguments::Transcript;
 use super::print::{Output, harmless};
 use super::{DONE, Place};
 use crate::error::Result;
 use crate::ids::Sequence;
 use crate::store::TranscriptLine;
 
-/// How many lines are held at once.
+/// The maximum number of lines in memory at once.
 const PAGE: usize = 500;
 
-pub(super) fn run(place: &Place<'_>, command: &Transcript, output: &Output) -> Result<u8> {
+/// Print messages and actions as readable text
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The conversation, by id or the start of one
+    pub id: String,
+    /// From this sequence on
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+    pub from: u64,
+    /// At most this many events
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Cut each text to this many lines; 0 for all of them
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub lines: usize,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.read()?;
     let id = store.resolve(&command.id)?;
     let mut from = Sequence(command.from);
@@ -41,7 +57,7 @@ pub(super) fn value(line: &TranscriptLine) -> Value {
     })
 }
 
-/// Prints one event: who and when, then the text, indented and cut to `lines` lines (0: uncut).
+/// Prints one event: its role and time, then the text, indented and cut to `lines` lines (0: not cut).
 pub(super) fn print(line: &TranscriptLine, lines: usize, output: &Output) -> Result<()> {
     let speaker = match &line.tool {
         Some(tool) => format!("{} {}", line.role, harmless(tool)),
@@ -66,7 +82,7 @@ pub(super) fn print(line: &TranscriptLine, lines: usize, output: &Output) -> Res
     Ok(())
 }
 
-/// The ANSI colour of a speaker.
+/// Returns the ANSI colour of a role.
 fn colour(role: &str) -> &'static str {
     match role {
         "user" => "1;32",

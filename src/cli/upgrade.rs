@@ -1,4 +1,4 @@
-//! `annals upgrade`: a file of an older schema up to date, with a copy of it as it was.
+//! `annals upgrade`: brings a file of an older schema up to date, and keeps a copy of the old file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,23 +10,23 @@ use super::{DONE, Place, quoted};
 use crate::error::Result;
 use crate::store::{SCHEMA_VERSION, Store, Upgrade};
 
-/// Bring a file of an older Annals up to date, keeping a copy of it as it was
+/// Bring a file of an older Annals up to date, and keep a copy of the old file
 ///
-/// The log stays as it is, byte for byte; tables and views around it change. Other commands do the same when
-/// they open an older file for writing, without the copy, and say so. A file of a newer Annals is refused.
+/// The log does not change; the tables and views around it do. Other commands also upgrade an older file when
+/// they open it for writing, but they keep no copy. They print a notice. A file of a newer Annals is refused.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   annals upgrade                          the copy is annals.db.schema5
   annals upgrade --backup /safe/old.db
-  annals upgrade --check                  only say what would be done")]
+  annals upgrade --check                  only show what would be done")]
 pub(super) struct Arguments {
-    /// Where the copy goes; nothing may be there [default: beside the file, with its schema behind the name]
+    /// Path of the copy, which must not exist yet [default: the file's path followed by .schemaN]
     #[arg(long, value_name = "FILE")]
     pub backup: Option<PathBuf>,
     /// Keep no copy
     #[arg(long, conflicts_with = "backup")]
     pub no_backup: bool,
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long)]
     pub check: bool,
 }
@@ -96,14 +96,14 @@ fn value(done: &Upgrade) -> serde_json::Value {
     })
 }
 
-/// Where the copy goes when nobody says where.
+/// Returns the default path of the copy.
 fn beside(path: &Path, schema: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".schema{schema}"));
     name.into()
 }
 
-/// Says that opening a file has upgraded it.
+/// Prints a notice if opening the file has upgraded it.
 pub(super) fn tell(store: &Store, path: &Path) {
     if let Some(from) = store.upgraded_from() {
         super::print::tell(format_args!(

@@ -1,14 +1,18 @@
-//! `annals vacuum`, and what follows a command that takes something out for good.
+//! `annals vacuum`, and the same work after a command that removes content for good.
 
+use clap::Args;
 use serde_json::json;
 
-use super::arguments::Wipe;
 use super::print::{Output, bytes};
 use super::{DONE, FAILED, Place};
 use crate::error::Result;
 use crate::store::Store;
 
-pub(super) fn run(place: &Place<'_>, output: &Output) -> Result<u8> {
+/// Rewrite the file without free space and without traces of deleted data
+#[derive(Debug, Args)]
+pub(super) struct Arguments;
+
+pub(super) fn run(place: &Place<'_>, _command: &Arguments, output: &Output) -> Result<u8> {
     let store = place.write()?;
     let report = store.vacuum()?;
     if output.json {
@@ -31,18 +35,26 @@ pub(super) fn run(place: &Place<'_>, output: &Output) -> Result<u8> {
     Ok(if report.log_emptied { DONE } else { FAILED })
 }
 
-const LOG_KEPT: &str = "a reader still needs the write-ahead log, which holds older bytes; \
-                        end it and run `annals vacuum`";
+const LOG_KEPT: &str = "another process still reads the write-ahead log, which holds older bytes; \
+                        end that process and run `annals vacuum`";
 
-/// How thoroughly bytes were overwritten.
+/// How thoroughly bytes are overwritten.
+#[derive(Debug, Args)]
+pub(super) struct Wipe {
+    /// Do not rewrite the file afterwards; old copies in its free space then stay until `annals vacuum`
+    #[arg(long)]
+    pub no_vacuum: bool,
+}
+
+/// How thoroughly removed bytes were overwritten.
 pub(super) struct Wiped {
-    /// Whether the file was written anew.
+    /// Whether the file was rewritten.
     pub vacuumed: bool,
     /// Whether the write-ahead log is empty.
     pub log_emptied: bool,
 }
 
-/// Writes the file anew where that was not forgone.
+/// Rewrites the file, unless the user opted out.
 pub(super) fn after(store: &Store, wipe: &Wipe, log_emptied: bool) -> Result<Wiped> {
     if wipe.no_vacuum {
         return Ok(Wiped { vacuumed: false, log_emptied });
@@ -52,14 +64,14 @@ pub(super) fn after(store: &Store, wipe: &Wipe, log_emptied: bool) -> Result<Wip
 }
 
 impl Wiped {
-    /// Says what is still to be done, and the exit code.
+    /// Tells the user what is left to do. Returns the exit code.
     pub(super) fn remark(&self, output: &Output) -> u8 {
         if !self.log_emptied {
             output.remark(LOG_KEPT);
             return FAILED;
         }
         if !self.vacuumed {
-            output.remark("copies from before in free room of the file go with `annals vacuum`");
+            output.remark("free space in the file may hold older copies; `annals vacuum` removes them");
         }
         DONE
     }

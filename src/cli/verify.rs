@@ -1,6 +1,9 @@
-//! `annals verify`: whether the file is as it was written.
+//! `annals verify`: checks whether the file is as it was written.
 
-use super::arguments::Verify;
+use std::path::PathBuf;
+
+use clap::Args;
+
 use super::print::{Output, bytes, count, harmless, plural, time};
 use super::{DONE, FAILED, Place, proof};
 use crate::audit::json;
@@ -8,9 +11,30 @@ use crate::audit::proof::{compare, redacted_since};
 use crate::error::{Error, Result};
 use crate::store::{Finding, Verification, VerifyProgress, VerifyStep};
 
-pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Result<u8> {
+/// Check that nothing was changed: the hash chain, the catalogue, attachments, and derived tables
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals verify                the whole file
+  annals verify 5610a7         one conversation: its events, catalogue row and attachments
+  annals verify --against head.txt --key auditor.pub
+                               and check that everything that this head records is still there")]
+pub(super) struct Arguments {
+    /// Only this conversation, by id or the start of one
+    pub id: Option<String>,
+    /// Leave out the comparison of derived tables with the log, which takes the most time
+    #[arg(long)]
+    pub quick: bool,
+    /// Also check that the store still has everything that this head (see `annals head`) records
+    #[arg(long, value_name = "HEADFILE", conflicts_with = "id")]
+    pub against: Option<PathBuf>,
+    /// Accept the head only if it is signed with this key (the public half: 64 hex digits or a file)
+    #[arg(long, value_name = "KEY", requires = "against")]
+    pub key: Option<String>,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let store = match place.read() {
-        // Not to be told by an error, whose advice would be to verify.
+        // This is reported as a finding, because the hint of the error is to run `annals verify`.
         Err(error @ Error::Corrupt { .. }) => return unreadable(&error, output),
         other => other?,
     };
@@ -59,7 +83,7 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
     }
     if seen.damaged > 0 {
         output.line(
-            "what can still be read is saved by `annals export --all --to FOLDER`; a backup may have the rest \
+            "`annals export --all --to FOLDER` saves everything that can still be read; a backup may have the rest \
              (`annals restore`)",
         )?;
     }
@@ -92,7 +116,7 @@ pub(super) fn run(place: &Place<'_>, command: &Verify, output: &Output) -> Resul
     Ok(if is_sound { DONE } else { FAILED })
 }
 
-/// A file that is so damaged that it cannot even be opened.
+/// Reports a file that is so damaged that it cannot be opened.
 fn unreadable(error: &Error, output: &Output) -> Result<u8> {
     let what = format!("it cannot be opened: {error}");
     let finding = Finding { conversation: None, sequence: None, what };
@@ -101,12 +125,12 @@ fn unreadable(error: &Error, output: &Output) -> Result<u8> {
         output.value(&json::verification(&seen))?;
     } else {
         output.line(line(&finding))?;
-        output.line("a backup may have what it held (`annals restore`)")?;
+        output.line("a backup may have its content (`annals restore`)")?;
     }
     Ok(FAILED)
 }
 
-/// Where it is and what.
+/// Describes the place of a finding and the finding.
 pub(super) fn line(finding: &Finding) -> String {
     let place = match (&finding.conversation, finding.sequence) {
         (Some(conversation), Some(sequence)) => format!("{conversation} event {}", sequence.0),

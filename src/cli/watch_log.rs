@@ -1,5 +1,6 @@
-//! What a server says while a reader keeps its write-ahead log from beginning anew: commands say so as they open the file,
-//! and a server opens it once.
+//! Warns the operator of a server while a reader keeps the write-ahead log from restarting.
+//!
+//! Commands warn when they open the file, but a server opens it only once.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,56 +8,57 @@ use std::time::{Duration, Instant};
 use super::print::tell;
 use crate::store::Store;
 
-/// How often the log is looked at.
-const ROUND: Duration = Duration::from_secs(5);
+/// How often the log is checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long a warning holds before it is said again.
-const AGAIN: Duration = Duration::from_secs(600);
+/// After how long a warning is repeated.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 
-/// What has been said.
+/// The state of the warnings.
 #[derive(Debug, Default)]
 struct Watch {
-    said: Option<Instant>,
+    /// When the operator was last warned. `None` unless a reader pins the log.
+    warned: Option<Instant>,
 }
 
 impl Watch {
-    /// What is to be said now; `warning` is what is to be said of the log, where there is something.
+    /// Returns the text to print now. `warning` is the current warning about the log, if there is one.
     fn notice(&mut self, now: Instant, warning: Option<String>) -> Option<String> {
-        match (warning, self.said) {
-            (Some(_), Some(said)) if now.duration_since(said) < AGAIN => None,
+        match (warning, self.warned) {
+            (Some(_), Some(warned)) if now.duration_since(warned) < REPEAT_INTERVAL => None,
             (Some(warning), _) => {
-                self.said = Some(now);
+                self.warned = Some(now);
                 Some(warning)
             }
             (None, Some(_)) => {
-                self.said = None;
-                Some("the write-ahead log begins anew again".to_owned())
+                self.warned = None;
+                Some("the write-ahead log can restart again".to_owned())
             }
             (None, None) => None,
         }
     }
 }
 
-/// Looks at the log of `store` for as long as it is polled, and warns on standard error.
+/// Checks the log of `store` as long as this future is polled, and prints warnings on standard error.
 pub(super) async fn watch(store: Store) {
     let (path, mut watch) = (store.path(), Watch::default());
-    let mut rounds = tokio::time::interval(ROUND);
-    // Who opened the file has said what there was to say.
-    rounds.tick().await;
+    let mut checks = tokio::time::interval(CHECK_INTERVAL);
+    // The first tick comes at once, but opening the file has already printed its warning.
+    checks.tick().await;
     loop {
-        rounds.tick().await;
-        let asked = store.clone();
-        let Ok(warning) = tokio::task::spawn_blocking(move || asked.write_log().warning()).await else {
+        checks.tick().await;
+        let watched = store.clone();
+        let Ok(warning) = tokio::task::spawn_blocking(move || watched.write_log().warning()).await else {
             return;
         };
-        if let Some(said) = watch.notice(Instant::now(), warning) {
-            say(&path, &said);
+        if let Some(text) = watch.notice(Instant::now(), warning) {
+            print(&path, &text);
         }
     }
 }
 
-fn say(path: &Path, said: &str) {
-    tell(format_args!("annals: {}: {said}", path.display()));
+fn print(path: &Path, text: &str) {
+    tell(format_args!("annals: {}: {text}", path.display()));
 }
 
 #[cfg(test)]
@@ -64,16 +66,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_is_said_once_again_when_it_has_lasted_and_taken_back() {
+    fn a_lasting_warning_is_repeated_and_its_end_is_reported() {
         let (mut watch, begin) = (Watch::default(), Instant::now());
         let pinned = || Some("process 7 reads from it".to_owned());
         assert_eq!(watch.notice(begin, None), None);
         assert_eq!(watch.notice(begin, pinned()), pinned());
-        assert_eq!(watch.notice(begin + ROUND, pinned()), None);
-        assert_eq!(watch.notice(begin + AGAIN, pinned()), pinned());
-        assert_eq!(watch.notice(begin + AGAIN + ROUND, pinned()), None);
-        assert!(watch.notice(begin + AGAIN + 2 * ROUND, None).is_some());
-        assert_eq!(watch.notice(begin + AGAIN + 3 * ROUND, None), None);
-        assert_eq!(watch.notice(begin + AGAIN + 4 * ROUND, pinned()), pinned());
+        assert_eq!(watch.notice(begin + CHECK_INTERVAL, pinned()), None);
+        assert_eq!(watch.notice(begin + REPEAT_INTERVAL, pinned()), pinned());
+        assert_eq!(watch.notice(begin + REPEAT_INTERVAL + CHECK_INTERVAL, pinned()), None);
+        assert!(watch.notice(begin + REPEAT_INTERVAL + 2 * CHECK_INTERVAL, None).is_some());
+        assert_eq!(watch.notice(begin + REPEAT_INTERVAL + 3 * CHECK_INTERVAL, None), None);
+        assert_eq!(watch.notice(begin + REPEAT_INTERVAL + 4 * CHECK_INTERVAL, pinned()), pinned());
     }
 }

@@ -1,9 +1,9 @@
-//! A row of the catalogue that says something else than the log.
+//! A row of the catalogue that contradicts the log.
 
 use crate::chain::Digest;
 use crate::ids::ConversationId;
 
-/// What the catalogue says of a conversation, and what its log has.
+/// The data of a conversation in the catalogue, and the different data in its log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{conversation}: the catalogue says {catalogue_count} events and ends at {catalogue_hash}, the log has \
@@ -12,11 +12,11 @@ use crate::ids::ConversationId;
 pub struct Contradiction {
     /// The conversation.
     pub conversation: ConversationId,
-    /// How many events the catalogue says there are.
+    /// The number of events according to the catalogue.
     pub catalogue_count: u64,
-    /// The head hash that the catalogue has.
+    /// The head hash in the catalogue.
     pub catalogue_hash: Digest,
-    /// How many events the log has.
+    /// The number of events in the log.
     pub log_count: u64,
     /// The hash of the log's last event.
     pub log_hash: Digest,

@@ -1,15 +1,15 @@
-//! What a writer believes of a conversation.
+//! The state of a conversation that a writer expects.
 
-/// What a writer believed of a conversation's length.
+/// The length of a conversation that a writer expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// Anything; a conversation that does not exist yet is created.
+    /// Any number of events. A conversation that does not exist yet is created.
     Any,
-    /// No events; a conversation that does not exist yet is created.
+    /// No events. A conversation that does not exist yet is created.
     Empty,
     /// At least one event.
     Exists,
-    /// Exactly this many events; 0 is [`Expected::Empty`].
+    /// Exactly this many events. 0 is the same as [`Expected::Empty`].
     Exact(u64),
 }
 

@@ -1,23 +1,23 @@
-//! What an answer is here, how an error is made from another, and what can be asked of it.
+//! The result type, conversions from other errors, and the properties of an error.
 
 use std::path::PathBuf;
 
 use super::Error;
 
-/// The result of everything that can go wrong here.
+/// The result of functions that fail with an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The engine's own account of a failure.
+/// SQLite's own error.
 pub type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 
 impl Error {
-    /// An [`Error::Io`] for `map_err`.
+    /// Makes a closure for `map_err` that returns an [`Error::Io`].
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }
     }
 
-    /// Whether the same call may succeed later without anything being changed by the caller.
+    /// Returns whether the same call may succeed later without a change by the caller.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Overloaded { .. } | Self::DiskFull { .. })

@@ -1,4 +1,4 @@
-//! What is on the screen and what keys do to it. It knows no terminal: keys come in, rows go out.
+//! The state of the screen, and what keys change in it. It uses no terminal: it takes keys and returns rows.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -44,20 +44,20 @@ pub(super) struct Settings {
     pub speed: Speed,
     pub only: Vec<String>,
     pub is_paused: bool,
-    /// Whether to end behind the last event.
+    /// Whether to end after the last event.
     pub ends: bool,
 }
 
-/// What is typed into the last row.
+/// What the user types into the last row.
 #[derive(Debug, Clone, PartialEq)]
 enum Prompt {
     Jump(String),
     Filter(String),
 }
 
-/// What is on the screen, from its first row to its last.
+/// The contents of the screen.
 pub(super) struct Frame {
-    /// The rows but for the last.
+    /// All rows except the last.
     pub rows: Vec<Line>,
     /// The last row.
     pub status: Line,
@@ -68,26 +68,26 @@ pub(super) struct Player<'s> {
     recording: Recording<'s>,
     settings: Settings,
     filter: Filter,
-    /// By place, whether the filter lets the event through.
-    let_through: HashMap<usize, bool>,
-    /// The event that is shown last; `None` where the filter lets none through.
+    /// Whether the filter shows an event, by place. Only for events that were already checked.
+    known_matches: HashMap<usize, bool>,
+    /// The last event that is shown. `None` if the filter shows no event.
     at: Option<usize>,
     is_playing: bool,
     is_unfolded: bool,
     shows_help: bool,
     prompt: Option<Prompt>,
-    /// What the last key came to, where it could not be done.
+    /// Why the last key had no effect, if it had none.
     message: Option<String>,
-    /// Rows the end is scrolled out of sight; `None` for as many as show the last event from its title on.
+    /// The number of rows below the screen. `None` for the number that shows the last event from its title on.
     scroll: Option<usize>,
-    /// The same as it was on the last frame.
+    /// The number of rows below the screen in the last frame.
     scrolled: usize,
-    /// Rows that a page has.
+    /// The number of rows in a page.
     page: usize,
 }
 
 impl<'s> Player<'s> {
-    /// Stands at the first event at or behind `from` that is shown, or else at the last one before it.
+    /// Makes a player at the first shown event from `from` on, or else at the last shown event before it.
     pub(super) fn new(
         store: &'s Store,
         recording: Recording<'s>,
@@ -99,7 +99,7 @@ impl<'s> Player<'s> {
             store,
             recording,
             filter,
-            let_through: HashMap::new(),
+            known_matches: HashMap::new(),
             at: None,
             is_playing: !settings.is_paused,
             is_unfolded: false,
@@ -115,17 +115,17 @@ impl<'s> Player<'s> {
         Ok(player)
     }
 
-    /// The event that is shown last.
+    /// Returns the last event that is shown.
     pub(super) fn at(&self) -> Option<usize> {
         self.at
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     pub(super) fn len(&self) -> usize {
         self.recording.len()
     }
 
-    /// How long until the next event is due; `None` where it waits for a key.
+    /// Returns the time between the last shown event and the next one. `None` if the player waits for a key.
     pub(super) fn wait(&mut self) -> Result<Option<Duration>> {
         let Some(at) = self.at.filter(|_| self.is_playing && self.prompt.is_none() && !self.shows_help)
         else {
@@ -135,7 +135,7 @@ impl<'s> Player<'s> {
         Ok(Some(self.settings.speed.wait(self.recording.elapsed(at, next)?)))
     }
 
-    /// Goes on to the next event, which is due; stops at the last one.
+    /// Shows the next event, which is due. Stops playing at the last event.
     pub(super) fn advance(&mut self) -> Result<()> {
         match self.following()? {
             Some(next) => self.go(next),
@@ -145,12 +145,12 @@ impl<'s> Player<'s> {
         Ok(())
     }
 
-    /// Whether the last event is shown and nobody is to be waited for.
+    /// Returns whether the last event is shown and the player does not wait for a key.
     pub(super) fn is_over(&mut self) -> Result<bool> {
         Ok(self.settings.ends && self.following()?.is_none())
     }
 
-    /// Does what a key asks for.
+    /// Handles a key.
     pub(super) fn press(&mut self, key: Key) -> Result<Flow> {
         self.message = None;
         if key == Key::Interrupt {
@@ -200,7 +200,7 @@ impl<'s> Player<'s> {
         Ok(Flow::Go)
     }
 
-    /// From the end it plays again from the beginning.
+    /// Starts or pauses playing. At the end, it starts again from the beginning.
     fn play_or_pause(&mut self) -> Result<()> {
         self.is_playing = !self.is_playing;
         if self.is_playing && self.following()?.is_none() {
@@ -217,7 +217,7 @@ impl<'s> Player<'s> {
         };
         match key {
             Key::Char(character) => text.push(character),
-            // Backspace in an empty prompt takes it away.
+            // Backspace in an empty prompt closes it.
             Key::Backspace if text.pop().is_none() => return Ok(()),
             Key::Escape => return Ok(()),
             Key::Enter if is_jump => return self.jump(&text),
@@ -245,7 +245,7 @@ impl<'s> Player<'s> {
 
     fn filter_by(&mut self, text: String) -> Result<()> {
         self.filter.text = text.trim().to_owned();
-        self.let_through.clear();
+        self.known_matches.clear();
         self.settle(self.at.unwrap_or(0))
     }
 
@@ -254,7 +254,7 @@ impl<'s> Player<'s> {
         self.scroll = None;
     }
 
-    /// Goes to the first event at or behind `place` that is shown, or else to the last one before it.
+    /// Goes to the first shown event from `place` on, or else to the last shown event before it.
     fn settle(&mut self, place: usize) -> Result<()> {
         self.scroll = None;
         self.at = match self.next_from(place.min(self.recording.len()))? {
@@ -268,14 +268,14 @@ impl<'s> Player<'s> {
         self.scroll = Some(self.scroll.unwrap_or(self.scrolled).saturating_add_signed(rows));
     }
 
-    /// The event that comes behind the last one that is shown.
+    /// Returns the next event after the last shown one.
     fn following(&mut self) -> Result<Option<usize>> {
         self.next_from(self.at.map_or(0, |at| at + 1))
     }
 
     fn next_from(&mut self, place: usize) -> Result<Option<usize>> {
         for place in place..self.recording.len() {
-            if self.lets(place)? {
+            if self.is_match(place)? {
                 return Ok(Some(place));
             }
         }
@@ -284,27 +284,27 @@ impl<'s> Player<'s> {
 
     fn last_before(&mut self, place: usize) -> Result<Option<usize>> {
         for place in (0..place).rev() {
-            if self.lets(place)? {
+            if self.is_match(place)? {
                 return Ok(Some(place));
             }
         }
         Ok(None)
     }
 
-    fn lets(&mut self, place: usize) -> Result<bool> {
+    fn is_match(&mut self, place: usize) -> Result<bool> {
         if self.filter.is_open() && !self.settings.options.skip_user_messages {
             return Ok(true);
         }
-        if let Some(known) = self.let_through.get(&place) {
+        if let Some(known) = self.known_matches.get(&place) {
             return Ok(*known);
         }
         let step = self.recording.step(place)?;
-        let lets = step.is_some_and(|step| self.filter.lets(&step, &self.settings.options));
-        self.let_through.insert(place, lets);
-        Ok(lets)
+        let is_match = step.is_some_and(|step| self.filter.lets(&step, &self.settings.options));
+        self.known_matches.insert(place, is_match);
+        Ok(is_match)
     }
 
-    /// What is to be seen on a screen of `width` columns and `height` rows.
+    /// Returns the contents of a screen of `width` columns and `height` rows.
     pub(super) fn frame(&mut self, width: usize, height: usize) -> Result<Frame> {
         let room = height.saturating_sub(1);
         self.page = room.saturating_sub(2).max(1);
@@ -317,7 +317,7 @@ impl<'s> Player<'s> {
             return Ok(Frame { rows: padded(show::help(), room), status });
         }
         let Some((at, step)) = self.at.zip(step) else {
-            let nothing = if self.recording.is_empty() { "no events" } else { "no event is let through" };
+            let nothing = if self.recording.is_empty() { "no events" } else { "no event matches" };
             return Ok(Frame { rows: padded(vec![Line::new(nothing, Style::DIM)], room), status });
         };
         let lines_max = if self.is_unfolded { 0 } else { self.settings.options.lines_max };
@@ -391,7 +391,7 @@ impl<'s> Player<'s> {
     }
 }
 
-/// `rows` at the top of a screen with `height` of them.
+/// Returns `rows`, filled up with empty rows to `height`.
 fn padded(mut rows: Vec<Line>, height: usize) -> Vec<Line> {
     rows.resize(height, Line::default());
     rows

@@ -1,4 +1,4 @@
-//! The terminal: taken over while a conversation is played, put back however that ends.
+//! Takes over the terminal while a conversation is result, and restores it in every case.
 
 use std::io::{Write as _, stdout};
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use super::player::{Flow, Frame, Key, Player};
 use crate::cli::print::Output;
 use crate::error::{Error, Result};
 
-/// How long it may take until a signal is noticed.
+/// The maximum time until a signal is noticed.
 const TICK: Duration = Duration::from_millis(200);
-/// How long frames follow each other at least.
+/// The minimum time between two frames.
 const FRAME: Duration = Duration::from_millis(16);
 
-/// Plays until a key, a signal or the end of it all ends it.
+/// Plays until a key or a signal ends it, or until the end of the conversation if the player ends there.
 pub(super) fn play(player: &mut Player<'_>, output: &Output) -> Result<()> {
     let signal = signals()?;
     let mut screen = Screen::enter()?;
-    let played = play_on(&mut screen, player, &signal, output);
+    let result = play_on(&mut screen, player, &signal, output);
     drop(screen);
-    // Whoever sent a signal is to see that it was one.
+    // The process ends by the signal itself, so that its sender sees that.
     #[cfg(unix)]
     if let Ok(signal @ 1..) = i32::try_from(signal.load(Ordering::Relaxed)) {
         signal_hook::low_level::emulate_default_handler(signal).map_err(failed)?;
     }
-    played
+    result
 }
 
 fn play_on(
@@ -57,21 +57,21 @@ fn play_on(
         let now = Instant::now();
         if due.is_some_and(|due| due <= now) {
             player.advance()?;
-            // Those that are due at once come in one frame.
+            // Events that are due at the same time are shown in one frame.
             while player.wait()? == Some(Duration::ZERO) && now.elapsed() < FRAME {
                 player.advance()?;
             }
             (shown_at, is_stale) = (now, true);
         }
-        let patience = due.map_or(TICK, |due| due.saturating_duration_since(now).min(TICK));
-        if !poll(if is_stale { Duration::ZERO } else { patience }).map_err(failed)? {
+        let timeout = due.map_or(TICK, |due| due.saturating_duration_since(now).min(TICK));
+        if !poll(if is_stale { Duration::ZERO } else { timeout }).map_err(failed)? {
             continue;
         }
         let before = player.at();
         match read().map_err(failed)? {
             Event::Key(key) if is_suspend(&key) => screen.suspend()?,
             Event::Key(key) if key.kind != KeyEventKind::Release => {
-                if let Some(key) = meant(&key)
+                if let Some(key) = player_key(&key)
                     && player.press(key)? == Flow::Quit
                 {
                     return Ok(());
@@ -90,8 +90,8 @@ fn failed(source: std::io::Error) -> Error {
     Error::io("using", "the terminal")(source)
 }
 
-/// The key as it is meant.
-fn meant(key: &KeyEvent) -> Option<Key> {
+/// Converts a key of the terminal to a key of the player. `None` if it has no meaning.
+fn player_key(key: &KeyEvent) -> Option<Key> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return match key.code {
             KeyCode::Char('c' | 'd') => Some(Key::Interrupt),
@@ -119,13 +119,13 @@ fn is_suspend(key: &KeyEvent) -> bool {
     key.code == KeyCode::Char('z') && key.modifiers.contains(KeyModifiers::CONTROL)
 }
 
-/// The signal by which the program was told to end; 0 as long as it was not.
+/// Catches the signals that end the program. Returns the cell with the received signal, which is 0 before one arrives.
 fn signals() -> Result<Arc<AtomicUsize>> {
     let signal = Arc::new(AtomicUsize::new(0));
     #[cfg(unix)]
     for number in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
-        let told = usize::try_from(number).unwrap_or(0);
-        signal_hook::flag::register_usize(number, signal.clone(), told).map_err(failed)?;
+        let value = usize::try_from(number).unwrap_or(0);
+        signal_hook::flag::register_usize(number, signal.clone(), value).map_err(failed)?;
     }
     Ok(signal)
 }
@@ -137,11 +137,11 @@ impl Screen {
     fn enter() -> Result<Self> {
         let screen = Self;
         take().map_err(failed)?;
-        // What a panic says would be lost with the screen it is said on.
-        let said_before = std::panic::take_hook();
+        // A panic's message on this screen would be lost with the screen, so the terminal is restored first.
+        let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             put_back();
-            said_before(panic);
+            previous_hook(panic);
         }));
         Ok(screen)
     }
@@ -161,7 +161,7 @@ impl Screen {
         write().map_err(failed)
     }
 
-    /// Stops the program as Ctrl-Z does elsewhere, and takes the terminal again once it goes on.
+    /// Stops the program, as Ctrl-Z usually does, and takes over the terminal again when the program continues.
     fn suspend(&mut self) -> Result<()> {
         #[cfg(unix)]
         {
@@ -187,7 +187,7 @@ fn take() -> std::io::Result<()> {
     execute!(stdout(), EnterAlternateScreen, DisableLineWrap, cursor::Hide)
 }
 
-/// Does what can be done; there is nobody left to tell.
+/// Restores the terminal. Errors are ignored, because they can no longer be reported.
 fn put_back() {
     let _ = execute!(stdout(), cursor::Show, EnableLineWrap, LeaveAlternateScreen);
     let _ = disable_raw_mode();

@@ -1,4 +1,4 @@
-//! Steps as they are shown: which of them, and in which rows.
+//! Decides which steps are shown, and draws their rows.
 
 use serde_json::{Value, json};
 
@@ -11,19 +11,19 @@ use crate::visualizer::{Drawing, Form, Line, Options, Style, draw};
 /// Which events are shown.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Filter {
-    /// Words of which a kind must have one; any kind will do where there are none.
+    /// The kind must contain one of these words. If the list is empty, every kind is shown.
     pub kinds: Vec<String>,
-    /// What the kind or the drawing must have in it; "" is in all of them.
+    /// The kind or the drawing must contain this text. Empty to show everything.
     pub text: String,
 }
 
 impl Filter {
-    /// Whether everything is shown.
+    /// Returns whether everything is shown.
     pub(super) fn is_open(&self) -> bool {
         self.kinds.is_empty() && self.text.is_empty()
     }
 
-    /// Whether `step` is shown. Case does not matter.
+    /// Returns whether `step` is shown. Case does not matter.
     pub(super) fn lets(&self, step: &Step, options: &Options) -> bool {
         if options.skip_user_messages
             && step.event.kind() == "MessageEvent"
@@ -50,13 +50,13 @@ impl Filter {
     }
 }
 
-/// The drawing of a step, with its figures where they are new.
+/// Draws a step. Tokens and cost are included if they changed. `None` if the step is not drawn.
 pub(super) fn drawing(step: &Step, options: &Options) -> Option<Drawing> {
     let spent = if step.is_spent_news { step.spent } else { Spent::default() };
     draw(&step.event, &spent, options)
 }
 
-/// The rows of a step, a blank one before a block; none where it is skipped.
+/// Returns the rows of a step, with a blank row before a block. Empty if the step is skipped.
 pub(super) fn rows(step: &Step, options: &Options) -> Vec<Line> {
     let Some(drawing) = drawing(step, options) else { return Vec::new() };
     let mut rows = match drawing.form {
@@ -67,14 +67,14 @@ pub(super) fn rows(step: &Step, options: &Options) -> Vec<Line> {
     rows
 }
 
-/// Where a step stands: the event it branches from or answers, its place, how long it took, the time of day.
+/// Describes a step: the event it follows or answers, its sequence, the time since the event before, the time of day.
 fn note(step: &Step) -> String {
     let branch = match step.follows {
         Follows::Last => String::new(),
         Follows::Earlier(event) => format!("after #{event} "),
         Follows::Nothing => "after nothing ".into(),
     };
-    // The answer to the last action needs no name.
+    // An answer to the last action does not name the action.
     let answers = step.answers.filter(|_| step.answers != step.last_action);
     let answers = answers.map_or_else(String::new, |action| format!("to #{action} "));
     let after = step.after.filter(|after| *after >= 1_000_000);
@@ -83,12 +83,12 @@ fn note(step: &Step) -> String {
     format!("{branch}{answers}#{}{after}{clock}", step.sequence)
 }
 
-/// The time of day, as the event has it.
+/// Returns the time of day in the event's timestamp.
 pub(super) fn clock(step: &Step) -> Option<&str> {
     step.event.common().timestamp.get(11..19)
 }
 
-/// A step for programs.
+/// Returns a step as JSON.
 pub(super) fn value(step: &Step, options: &Options) -> Value {
     let drawing = drawing(step, options);
     let figures = |usage: Usage| {
@@ -124,16 +124,16 @@ pub(super) fn value(step: &Step, options: &Options) -> Value {
     })
 }
 
-/// The keys, as the screen explains them.
+/// Returns the rows that explain the keys.
 pub(super) fn help() -> Vec<Line> {
     const KEYS: [(&str, &str); 11] = [
-        ("space", "pause, and go on"),
+        ("space", "pause, and continue"),
         ("n  →  Enter", "next event"),
         ("p  ←", "previous event"),
         ("↑ ↓  PgUp PgDn", "scroll"),
         ("Home  End", "first and last event"),
         ("g", "jump to a sequence, an id or a time"),
-        ("/", "only a kind, or a text; nothing shows all"),
+        ("/", "only a kind or a text; empty shows all"),
         ("+  -", "faster, slower"),
         ("e", "unfold long texts, and fold them"),
         ("?", "these keys"),

@@ -1,18 +1,18 @@
-//! How fast a conversation is shown, and how long that makes the time between two events.
+//! The speed of a replay, and the time that it leaves between two events.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The longest that anyone waits for an event.
+/// The maximum wait for an event.
 const WAIT_MAX: Duration = Duration::from_secs(3);
-/// The speeds that keys go through.
+/// The speeds that the keys step through.
 const LADDER: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
-/// How fast.
+/// The speed of a replay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Speed {
-    /// So many times as fast as it was; above 0.
+    /// This many times the original speed. Above 0.
     Times(f64),
     /// Without waiting.
     Max,
@@ -49,7 +49,7 @@ impl FromStr for Speed {
 }
 
 impl Speed {
-    /// The next faster one.
+    /// Returns the next faster speed.
     pub(super) fn faster(self) -> Self {
         match self {
             Self::Times(times) => {
@@ -59,7 +59,7 @@ impl Speed {
         }
     }
 
-    /// The next slower one.
+    /// Returns the next slower speed.
     pub(super) fn slower(self) -> Self {
         let below = |times: f64| LADDER.into_iter().rev().find(|step| *step < times);
         match self {
@@ -68,7 +68,7 @@ impl Speed {
         }
     }
 
-    /// How long to wait for what came `microseconds` later.
+    /// Returns how long to wait for an event that came `microseconds` after the one before.
     pub(super) fn wait(self, microseconds: u64) -> Duration {
         match self {
             Self::Times(times) => {

@@ -1,4 +1,4 @@
-//! The player without a terminal: keys in, rows out.
+//! Tests of the player, which needs no terminal: it takes keys and returns rows.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::visualizer::Options;
 const WIDTH: usize = 60;
 const HEIGHT: usize = 12;
 
-/// Ten messages, one every second by turns, and a pause behind them.
+/// Makes a store with ten messages, one per second, alternately from user and agent, and then a pause.
 fn store() -> Store {
     let store = Store::in_memory(&StoreOptions::default()).unwrap();
     let id = ConversationId::new("talk").unwrap();
@@ -93,13 +93,13 @@ fn it_plays_as_fast_as_it_was_but_never_waits_long() {
     assert_eq!(player.wait().unwrap(), Some(Duration::from_secs(3)));
     player.advance().unwrap();
     assert_eq!((player.at(), player.wait().unwrap()), (Some(10), None));
-    // From the end it plays again from the beginning.
+    // At the end, playing starts again from the beginning.
     press(&mut player, " ");
     assert_eq!((player.at(), player.wait().unwrap()), (Some(0), Some(Duration::from_millis(200))));
 }
 
 #[test]
-fn the_status_line_tells_where_it_is() {
+fn the_status_line_shows_the_place() {
     let store = store();
     let mut player = player(&store, 3, settings());
     assert_eq!(status(&mut player), "▶ 3/10  00:00:03  finished  step 2  1x      ? keys  q quit");
@@ -125,7 +125,7 @@ fn keys_go_through_the_events() {
 }
 
 #[test]
-fn one_jumps_to_a_sequence_an_id_or_a_time() {
+fn a_jump_takes_a_sequence_an_id_or_a_time() {
     let store = store();
     let mut player = player(&store, 0, settings());
     for (typed, at) in [("4", 4), ("e7", 7), ("2026-01-01T00:00:02.5", 2), ("10", 10)] {
@@ -151,7 +151,7 @@ fn a_filter_shows_a_kind_or_a_text() {
     press(&mut player, "/pause⏎");
     assert_eq!(player.at(), Some(10));
     press(&mut player, "/no such thing⏎");
-    assert_eq!((player.at(), rows(&mut player)[0].as_str()), (None, "no event is let through"));
+    assert_eq!((player.at(), rows(&mut player)[0].as_str()), (None, "no event matches"));
     press(&mut player, "/⏎");
     assert_eq!(player.at(), Some(0));
     assert_eq!(player.wait().unwrap(), Some(Duration::from_secs(1)));
@@ -168,7 +168,7 @@ fn options_leave_events_out() {
     assert_eq!(without.at(), Some(1));
     press(&mut without, "n");
     assert_eq!(without.at(), Some(3));
-    // What lies between takes its time.
+    // The time of the skipped event is still waited for.
     press(&mut without, " ");
     assert_eq!(without.wait().unwrap(), Some(Duration::from_secs(2)));
 }
@@ -182,7 +182,7 @@ fn a_long_event_is_shown_from_its_title_on() {
     assert!(shown[1].starts_with("── Message from Agent ─"), "{shown:?}");
     press(&mut player, "↑↑");
     assert_eq!(rows(&mut player)[1], "  text 4");
-    // As far down as there is something, then back.
+    // Scrolling down stops at the last row.
     press(&mut player, &"↓".repeat(50));
     assert_eq!(rows(&mut player)[HEIGHT - 2], "  text 5");
     press(&mut player, "e");
@@ -207,7 +207,7 @@ fn help_shows_the_keys_until_the_next_key() {
 }
 
 #[test]
-fn without_a_pause_the_end_is_the_end() {
+fn with_no_pause_the_player_ends_after_the_last_event() {
     let store = store();
     let mut player = player(&store, 9, Settings { ends: true, ..settings() });
     assert!(!player.is_over().unwrap());

@@ -1,4 +1,4 @@
-//! Asking a person whether actions may be carried out.
+//! Asks the user whether actions may be carried out.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::conversation::AnyConversation;
 use crate::event::Risk;
 use crate::state::ExecutionStatus;
 
-/// What the agent is told where a person gives no reason.
+/// The reason that the agent receives if the user gives none.
 const NO_REASON: &str = "User rejected the action";
 
-/// How often it is looked whether somebody else has answered.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often the program checks whether the question was answered elsewhere.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Whether there is a person who can be asked.
+/// Returns whether a user can be asked on the terminal.
 pub(super) fn can_ask(output: &Output) -> bool {
     output.is_terminal && !output.json && std::io::stdin().is_terminal()
 }
 
-/// Asks whether what waits may be carried out.
+/// Asks whether the waiting actions may be carried out.
 pub(super) async fn ask(conversation: &AnyConversation, screen: &Screen) -> Result<Answer, Trouble> {
     let waiting = conversation.pending_actions().await?;
     let risks = [(Risk::High, "high"), (Risk::Medium, "medium"), (Risk::Low, "low")];
@@ -43,7 +43,7 @@ pub(super) async fn ask(conversation: &AnyConversation, screen: &Screen) -> Resu
             Typed::Line(answer) => answer,
             Typed::Nothing => return Ok(Answer::Later),
             Typed::Elsewhere => {
-                screen.line("\nsomebody else has answered");
+                screen.line("\nthis was answered elsewhere");
                 return Ok(Answer::Elsewhere);
             }
         };
@@ -53,7 +53,7 @@ pub(super) async fn ask(conversation: &AnyConversation, screen: &Screen) -> Resu
             "l" | "later" => return Ok(Answer::Later),
             "n" | "no" => break,
             other => {
-                // A sentence is a refusal with its reason.
+                // Several words are a rejection with its reason.
                 if other.split_whitespace().nth(1).is_some() {
                     return Ok(Answer::No(answer.trim().to_owned()));
                 }
@@ -68,34 +68,34 @@ pub(super) async fn ask(conversation: &AnyConversation, screen: &Screen) -> Resu
     })
 }
 
-/// What a person typed.
+/// What the user typed.
 enum Typed {
     Line(String),
-    /// They left: the end of the input, or Ctrl-C.
+    /// Nothing: the input ended, or the user pressed Ctrl-C.
     Nothing,
-    /// It needs no answer any more.
+    /// No answer is needed any more, because the question was answered elsewhere.
     Elsewhere,
 }
 
-/// Asks for a line. The thread that reads it may be left behind; the program ends without it.
+/// Asks for a line. The reading thread may still wait for input afterwards; the program ends without it.
 async fn typed(question: &str, conversation: &AnyConversation) -> Typed {
     let mut out = std::io::stdout();
-    let _unread = out.write_all(question.as_bytes()).and_then(|()| out.flush());
+    let _ignored = out.write_all(question.as_bytes()).and_then(|()| out.flush());
     let (sender, mut receiver) = oneshot::channel();
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = std::io::stdin().lock().read_line(&mut line);
-        let _unheard = sender.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line));
+        let _ignored = sender.send(read.ok().filter(|bytes| *bytes > 0).map(|_| line));
     });
-    let mut look = tokio::time::interval(LOOK);
+    let mut checks = tokio::time::interval(CHECK_INTERVAL);
     loop {
         tokio::select! {
             line = &mut receiver => return line.ok().flatten().map_or(Typed::Nothing, Typed::Line),
             () = told_to_stop() => {
-                let _unread = out.write_all(b"\n");
+                let _ignored = out.write_all(b"\n");
                 return Typed::Nothing;
             }
-            _ = look.tick() => {
+            _ = checks.tick() => {
                 let waiting = conversation.pending_actions().await;
                 let waits = conversation.status() == ExecutionStatus::WaitingForConfirmation;
                 if waiting.is_ok_and(|waiting| waiting.is_empty()) || !waits {

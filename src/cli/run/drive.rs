@@ -1,4 +1,4 @@
-//! A run with a person beside it: Ctrl-C, questions for consent, and how it ended.
+//! Runs an agent for a user at the terminal: handles Ctrl-C, asks for consent, and prints how the run ended.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,23 +14,24 @@ use crate::llm::LlmError;
 use crate::remote::RemoteError;
 use crate::state::{ExecutionStatus, Metrics};
 
-/// How often the line below everything turns.
+/// How often the status line is redrawn.
 const TICK: Duration = Duration::from_millis(120);
 
-/// How a person's consent came out.
+/// The user's answer to a question for consent.
 pub(super) enum Answer {
     Yes,
-    /// And nobody is to be asked any more.
+    /// Yes, and later actions need no consent.
     Always,
     No(String),
-    /// They leave it for later.
+    /// The user decides later.
     Later,
-    /// Somebody else has answered meanwhile.
+    /// The question was answered elsewhere in the meantime.
     Elsewhere,
 }
 
-/// Runs until the agent has finished or cannot go on without a person who is not there, and says how it ended. Where
-/// actions wait already, they are asked about first, unless `consented`.
+/// Runs the agent until it has finished or needs an answer that no user gives. Then prints how the run ended.
+///
+/// If actions wait already, the user is first asked about them, unless `consented`.
 pub(super) async fn drive(
     way: &Way,
     conversation: &AnyConversation,
@@ -45,7 +46,7 @@ pub(super) async fn drive(
         let ended = if waits && !std::mem::take(&mut consented) {
             Ok(ExecutionStatus::WaitingForConfirmation)
         } else {
-            watched(conversation, screen).await
+            run_once(conversation, screen).await
         };
         if !matches!(ended, Ok(ExecutionStatus::WaitingForConfirmation)) || !is_asked {
             break ended;
@@ -65,7 +66,7 @@ pub(super) async fn drive(
     let closed = conversation.close().await;
     let status = match outcome {
         Ok(status) => status,
-        // The event has said it already.
+        // The event has already reported the error.
         Err(ConversationError::Run { .. }) => ExecutionStatus::Error,
         Err(error) => return Err(error.into()),
     };
@@ -82,7 +83,7 @@ pub(super) async fn drive(
             "completion_tokens": usage.completion_tokens,
         }))?;
     } else {
-        farewell(way, conversation, screen, status, (&before, &after), begun.elapsed());
+        print_summary(way, conversation, screen, status, (&before, &after), begun.elapsed());
     }
     Ok(match status {
         ExecutionStatus::Finished => DONE,
@@ -96,8 +97,8 @@ pub(super) async fn drive(
     })
 }
 
-/// One run: the first Ctrl-C pauses it, a second one interrupts it.
-async fn watched(
+/// Runs the conversation once. The first Ctrl-C pauses the run, the second one interrupts it.
+async fn run_once(
     conversation: &AnyConversation,
     screen: &Arc<Screen>,
 ) -> Result<ExecutionStatus, ConversationError> {
@@ -114,7 +115,7 @@ async fn watched(
                 let conversation = conversation.clone();
                 if let Some(pausing) = &pausing {
                     screen.note("interrupting");
-                    // A pause that has not come to it yet is needed no more.
+                    // The interrupt replaces a pause that has not taken effect yet.
                     pausing.abort();
                     tokio::spawn(async move { conversation.interrupt().await });
                 } else {
@@ -128,7 +129,7 @@ async fn watched(
     outcome
 }
 
-/// Comes back when the person or the system asks the program to stop.
+/// Returns when the user or the system asks the program to stop.
 pub(super) async fn told_to_stop() {
     #[cfg(unix)]
     {
@@ -141,11 +142,11 @@ pub(super) async fn told_to_stop() {
             return;
         }
     }
-    let _unheard = tokio::signal::ctrl_c().await;
+    let _ignored = tokio::signal::ctrl_c().await;
 }
 
-/// How it ended, what it cost, and how to go on.
-fn farewell(
+/// Prints how the run ended, what it cost, and which command continues it.
+fn print_summary(
     way: &Way,
     conversation: &AnyConversation,
     screen: &Screen,
@@ -191,12 +192,12 @@ fn farewell(
     screen.line(&screen.dim(&format!("go on with: {next}")));
 }
 
-/// A sum of money; what is less than a cent keeps its figures.
+/// Formats a sum of money. A sum below one cent gets four decimals.
 fn dollars(sum: f64) -> String {
     if sum == 0.0 || sum >= 0.01 { format!("${sum:.2}") } else { format!("${sum:.4}") }
 }
 
-/// What can be done about a failure.
+/// Returns what the user can do about an error. `None` if there is no hint for it.
 pub(super) fn hint(error: &ConversationError, way: &Way) -> Option<String> {
     Some(match error {
         ConversationError::Running { conversation } if way.is_remote() => {
@@ -214,7 +215,7 @@ pub(super) fn hint(error: &ConversationError, way: &Way) -> Option<String> {
             "name the variable that holds the server's key: --api-key VARIABLE".to_owned()
         }
         ConversationError::NoAgent => {
-            "nobody has run it yet: an imported log has no agent to go on with".to_owned()
+            "it was never run here: an imported log has no agent that could continue it".to_owned()
         }
         _other => return None,
     })

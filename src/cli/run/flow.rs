@@ -1,21 +1,21 @@
-//! Text that comes in pieces, broken into lines between words.
+//! Breaks text that arrives in pieces into lines between words.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::cli::print::harmless;
 
-/// What lines of a text begin with.
+/// The indent of each line.
 const INDENT: &str = "  ";
 
-/// Text that comes in pieces.
+/// Breaks text that arrives in pieces into lines.
 pub(super) struct Flow {
-    /// Columns a line may have.
+    /// The maximum number of columns of a line.
     width: usize,
-    /// Columns of the line that is under way; 0 before its first word.
+    /// The number of columns that the current line has so far; 0 before its first word.
     column: usize,
-    /// The word that is under way: it may not fit.
+    /// The unfinished word, which is kept back because it may not fit into the line.
     word: String,
-    /// Columns of white space before it.
+    /// The number of columns of white space before the word.
     gap: usize,
 }
 
@@ -24,7 +24,7 @@ impl Flow {
         Self { width: width.max(INDENT.len() + 10), column: 0, word: String::new(), gap: 0 }
     }
 
-    /// What is to be printed now; an unfinished word waits.
+    /// Adds a piece of text. Returns the text to print now; an unfinished word is kept back.
     pub(super) fn feed(&mut self, piece: &str) -> String {
         let mut out = String::new();
         for character in harmless(piece).chars() {
@@ -49,7 +49,7 @@ impl Flow {
         out
     }
 
-    /// What is left to be printed, and the end of the line.
+    /// Returns the text that was kept back, and the end of the line.
     pub(super) fn end(&self) -> String {
         let mut rest =
             Self { width: self.width, column: self.column, word: self.word.clone(), gap: self.gap };

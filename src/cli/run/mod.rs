@@ -1,37 +1,42 @@
-//! The commands that run agents, talk to them and stop them.
+//! The commands that run agents, send them messages and stop them.
 
+pub(super) mod approve;
+pub(super) mod ask;
 mod consent;
 mod drive;
 mod flow;
-mod profiles;
+pub(super) mod fork;
+pub(super) mod pause;
+pub(super) mod profiles;
+pub(super) mod reject;
+pub(super) mod resume;
 mod screen;
-mod secrets;
+pub(super) mod secrets;
+pub(super) mod send;
 mod stage;
 mod way;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::Args;
 use serde_json::json;
 
-use super::arguments::{self, Model, Remote};
 use super::print::Output;
-use super::settings::Found;
+use super::settings::Model;
 use super::{DONE, Place, REFUSED, code_of};
-use crate::conversation::{AnyConversation, ConversationError, ForkMetrics, ForkOptions};
+use crate::conversation::{AnyConversation, ConversationError};
 use crate::error::{Error, Result};
 use crate::state::ExecutionStatus;
-pub(super) use profiles::run as profiles;
 use screen::Screen;
-pub(super) use secrets::run as secrets;
 use stage::Stage;
-use way::Way;
+use way::{Remote, Way};
 
-/// Why a command could not do it.
+/// Why a command failed.
 enum Trouble {
     Store(Error),
     Conversation(ConversationError),
-    /// It cannot be done as it was asked.
+    /// The command cannot be carried out as it was given.
     Refused {
         what: String,
         hint: Option<String>,
@@ -59,7 +64,7 @@ impl From<ConversationError> for Trouble {
     }
 }
 
-/// Runs `work`, and says what went wrong.
+/// Runs `work`. Prints its error, if there is one, and returns the exit code.
 fn settle(
     way: &Way,
     output: &Output,
@@ -70,7 +75,7 @@ fn settle(
         .build()
         .map_err(Error::io("starting", "the threads of a run"))?;
     let outcome = runtime.block_on(work);
-    // A thread may wait for a line that nobody will type.
+    // A thread may still wait for a line from the terminal. The program does not wait for it.
     runtime.shutdown_background();
     match outcome {
         Ok(code) => Ok(code),
@@ -93,7 +98,49 @@ fn settle(
     }
 }
 
-pub(super) fn run(place: &Place<'_>, command: &arguments::Run, output: &Output) -> Result<u8> {
+/// Run an agent on a folder, and watch it
+///
+/// The conversation is stored in the database while it runs. Ctrl-C pauses it after the current step; a second Ctrl-C
+/// interrupts it at once. In both cases `annals resume` continues it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  annals run 'make the tests pass' --model anthropic/claude-sonnet-4-5
+  annals run 'what does this do?' --workspace ~/project --model ollama/qwen3 --tool terminal
+  annals run - <task.md --profile work --confirm never
+  annals run 'deploy' --secret TOKEN   commands that name TOKEN get the variable's value
+  annals run 'review' --plugin ./review --plugin github:acme/tools/plugins/lint#v2
+  annals run 'tidy up' --server http://127.0.0.1:8000 --workspace /srv/project   on a server, in a folder of the server
+
+The key is read from LLM_API_KEY, or from the provider's own variable (ANTHROPIC_API_KEY, OPENAI_API_KEY, ..).
+
+Exit codes: 0 finished; 1 paused, stuck, or waiting for consent; 2 failed.")]
+pub(super) struct Arguments {
+    /// The task; - reads it from standard input
+    pub task: String,
+    /// The folder to work in, by default the current folder; with --server a folder of the server
+    #[arg(long, short, value_name = "FOLDER")]
+    pub workspace: Option<PathBuf>,
+    /// A secret for commands that name it: the value of the environment variable NAME, or of VARIABLE; may be given
+    /// several times
+    #[arg(long = "secret", value_name = "NAME[=VARIABLE]")]
+    pub secrets: Vec<String>,
+    /// A tag of the conversation; may be given several times
+    #[arg(long = "tag", value_name = "TAG=VALUE")]
+    pub tags: Vec<String>,
+    /// A plugin: a folder, github:owner/repo[/folder], or the URL of a repository, with #BRANCH, #TAG or #COMMIT; may
+    /// be given several times. Its hooks and servers are commands that are run
+    #[arg(long = "plugin", value_name = "SOURCE")]
+    pub plugins: Vec<String>,
+    /// A file of hooks, in the format of the reference's .openhands/hooks.json
+    #[arg(long, value_name = "FILE")]
+    pub hooks: Option<PathBuf>,
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(flatten)]
+    pub model: Model,
+}
+
+pub(super) fn run(place: &Place<'_>, command: &Arguments, output: &Output) -> Result<u8> {
     let way = Way::new(place, &command.remote);
     settle(&way, output, async {
         let task = stage::task(&command.task)?;
@@ -108,156 +155,9 @@ pub(super) fn run(place: &Place<'_>, command: &arguments::Run, output: &Output) 
     })
 }
 
-pub(super) fn resume(place: &Place<'_>, command: &arguments::Resume, output: &Output) -> Result<u8> {
-    go_on(place, (&command.remote, &command.model), output, &command.id, true, async |conversation| {
-        if let Some(text) = &command.text {
-            conversation.send_message(text.as_str()).await?;
-        }
-        Ok(true)
-    })
-}
-
-pub(super) fn approve(place: &Place<'_>, command: &arguments::Approve, output: &Output) -> Result<u8> {
-    let way = Way::new(place, &command.remote);
-    settle(&way, output, async {
-        let stage = Stage::new(place, &command.remote, &command.model, false)?;
-        let screen = Arc::new(Screen::new(output.json));
-        let conversation = stage.again(&command.id, Some(&screen)).await?;
-        waiting(&way, &conversation)?;
-        drive::drive(&way, &conversation, &screen, output, true).await
-    })
-}
-
-pub(super) fn send(place: &Place<'_>, command: &arguments::Send, output: &Output) -> Result<u8> {
-    go_on(place, (&command.remote, &command.model), output, &command.id, command.run, async |conversation| {
-        let runs = conversation.runs_elsewhere();
-        let event = conversation.send_message(command.text.as_str()).await?;
-        if !command.run || runs {
-            if output.json {
-                output.value(&json!({ "event": event.as_str(), "runs": runs }))?;
-            } else if runs {
-                output.line("said; the run that is under way hears of it at its next step")?;
-            } else {
-                let next = Way::new(place, &command.remote).to(&format!("resume {}", conversation.id()));
-                output.line(format!("said; `{next}` goes on"))?;
-            }
-        }
-        Ok(command.run && !runs)
-    })
-}
-
-pub(super) fn reject(place: &Place<'_>, command: &arguments::Reject, output: &Output) -> Result<u8> {
-    go_on(place, (&command.remote, &command.model), output, &command.id, command.run, async |conversation| {
-        let way = Way::new(place, &command.remote);
-        waiting(&way, conversation)?;
-        let count = conversation.reject_pending_actions(&command.reason).await?;
-        if output.json {
-            output.value(&json!({ "rejected": count }))?;
-        } else if !command.run {
-            let next = way.to(&format!("resume {}", conversation.id()));
-            let refused = super::print::plural(count as u64, "action");
-            output.line(format!("refused {refused}; `{next}` lets the agent go on"))?;
-        }
-        Ok(command.run)
-    })
-}
-
-pub(super) fn pause(place: &Place<'_>, command: &arguments::Pause, output: &Output) -> Result<u8> {
-    settle(&Way::new(place, &command.remote), output, async {
-        let stage = Stage::new(place, &command.remote, &Model::default(), false)?;
-        let conversation = stage.again(&command.id, None).await?;
-        if conversation.runs_elsewhere() {
-            output.remark("pausing; tools that are at work end first");
-        }
-        conversation.pause().await?;
-        let status = conversation.status();
-        if output.json {
-            output.value(&json!({ "status": status.as_str() }))?;
-        } else {
-            output.line(match status {
-                ExecutionStatus::Paused => "paused".to_owned(),
-                other => format!("it does not run: {other}"),
-            })?;
-        }
-        Ok(if status == ExecutionStatus::Paused { DONE } else { REFUSED })
-    })
-}
-
-pub(super) fn fork(place: &Place<'_>, command: &arguments::Fork, output: &Output) -> Result<u8> {
-    let here = Remote::default();
-    let way = Way::new(place, &here);
-    settle(&way, output, async {
-        let stage = Stage::new(place, &here, &command.model, false)?;
-        let source = stage.again(&command.id, None).await?;
-        let from_event = match &command.from {
-            None => None,
-            Some(text) => Some(stage.event(source.id(), text)?),
-        };
-        let metrics = if command.keep_cost { ForkMetrics::Keep } else { ForkMetrics::Reset };
-        let copy = source.fork(ForkOptions { from_event, metrics, ..ForkOptions::default() }).await?;
-        let id = copy.id().clone();
-        copy.close().await?;
-        source.close().await?;
-        if output.json {
-            output.value(&json!({ "conversation": id.as_str(), "events": copy.snapshot().event_count }))?;
-        } else if !command.run {
-            let next = way.to(&format!("resume {id} 'and now ..'"));
-            output.line(format!("{id}\n`{next}` goes on with it"))?;
-        }
-        if !command.run {
-            return Ok(DONE);
-        }
-        let screen = Arc::new(Screen::new(output.json));
-        let copy = stage.again(id.as_str(), Some(&screen)).await?;
-        drive::drive(&way, &copy, &screen, output, false).await
-    })
-}
-
-pub(super) fn ask(place: &Place<'_>, command: &arguments::Ask, output: &Output) -> Result<u8> {
-    settle(&Way::new(place, &command.remote), output, async {
-        let stage = Stage::new(place, &command.remote, &command.model, false)?;
-        let conversation = stage.again(&command.id, None).await?;
-        let answer = conversation.ask_agent(&command.question).await?;
-        conversation.close().await?;
-        if output.json {
-            output.value(&json!({ "answer": answer }))?;
-        } else {
-            output.line(super::print::harmless(&answer))?;
-        }
-        Ok(DONE)
-    })
-}
-
-pub(super) fn config(command: &arguments::Config, output: &Output) -> Result<u8> {
-    let found = match Found::read(&command.model) {
-        Ok(found) => found,
-        Err(what) => {
-            output.fault(&what, None);
-            return Ok(REFUSED);
-        }
-    };
-    let rows = found.rows();
-    if output.json {
-        let settings: serde_json::Map<_, _> = rows
-            .into_iter()
-            .map(|(name, value, from, _)| (name.to_owned(), json!({ "value": value, "from": from })))
-            .collect();
-        output.value(&json!({ "file": found.file, "settings": settings }))?;
-        return Ok(DONE);
-    }
-    let mut table = super::print::table(&["setting", "value", "from", "what"], &[]);
-    for (name, value, from, what) in rows {
-        table.add_row(super::print::row([name.to_owned(), value.unwrap_or_default(), from, what.to_owned()]));
-    }
-    output.line(table.to_string())?;
-    if let Some(file) = &found.file {
-        let there = if file.is_file() { "" } else { " (not there)" };
-        output.remark(format!("file: {}{there}", file.display()));
-    }
-    Ok(DONE)
-}
-
-/// Opens a conversation, does `first` with it, and runs it where that answers so; only who `shows` it may.
+/// Opens a conversation, calls `first` with it, and runs it if `first` returns true.
+///
+/// The conversation's events are shown if `shows` is true, which a run needs.
 fn go_on(
     place: &Place<'_>,
     (remote, model): (&Remote, &Model),
@@ -279,19 +179,21 @@ fn go_on(
     })
 }
 
-/// Refuses where nothing waits for consent.
-fn waiting(way: &Way, conversation: &AnyConversation) -> std::result::Result<(), Trouble> {
+/// Refuses the command unless an action waits for consent.
+fn check_waiting(way: &Way, conversation: &AnyConversation) -> std::result::Result<(), Trouble> {
     let status = conversation.status();
     if status == ExecutionStatus::WaitingForConfirmation {
         return Ok(());
     }
     Err(Trouble::Refused {
         what: format!("nothing waits for consent: {} is {status}", conversation.id()),
-        hint: Some(format!("`{}` goes on with it", way.to(&format!("resume {}", conversation.id())))),
+        hint: Some(format!("`{}` continues it", way.to(&format!("resume {}", conversation.id())))),
     })
 }
 
-/// The folder for what tools keep of conversations: the reference's variable, or one beside the database.
+/// Returns the folder for the files that tools keep of conversations.
+///
+/// It is named by the reference's variable, or lies beside the database.
 pub(super) fn keep_dir(database: &Path) -> PathBuf {
     let beside = || database.parent().unwrap_or(Path::new("")).join("conversations");
     std::env::var_os("OH_CONVERSATIONS_PATH").map_or_else(beside, PathBuf::from)

@@ -1,7 +1,7 @@
-//! What a person sees of a run: events as they are committed, replies as they come, and below them what is waited for.
+//! Shows a run to the user: events when they are committed, replies while they stream, and a status line below them.
 //!
-//! On a terminal a reply is shown word by word and its event is not drawn again; elsewhere events alone are drawn, and
-//! for programs each is a line of JSON. What cannot be shown any more stops nothing: the run goes on.
+//! On a terminal, a reply is shown word by word and its event is not drawn again. Elsewhere only events are drawn. With
+//! `--json`, each event is one line of JSON. If the output fails, the run continues.
 
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,13 +15,13 @@ use crate::llm::Delta;
 use crate::state::Spent;
 use crate::visualizer::{Colour, Form, Line, Options, Style, cut, draw};
 
-/// Lines a text may have before it is folded in its middle.
+/// The maximum number of lines of a text. The middle of a longer text is folded.
 const LINES_MAX: usize = 20;
 
-/// What turns while somebody waits.
-const TURNS: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
+/// The frames of the status line's spinner.
+const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
 
-/// Where a run is shown.
+/// The output on which a run is shown.
 pub(super) struct Screen {
     json: bool,
     is_terminal: bool,
@@ -31,23 +31,23 @@ pub(super) struct Screen {
 
 #[derive(Default)]
 struct State {
-    /// The reply that is on its way.
+    /// The reply that is being streamed.
     reply: Option<Reply>,
-    /// What is waited for, and since when.
+    /// What the run waits for, and since when.
     waiting: Option<(String, Instant)>,
-    /// Whether the line below everything says so.
-    is_told: bool,
-    turn: usize,
-    /// Said in the line below until the run rests: that it is about to.
+    /// Whether the status line is drawn.
+    is_status_drawn: bool,
+    frame: usize,
+    /// Replaces the hint in the status line until the run rests. It says that the run is about to stop.
     note: Option<&'static str>,
 }
 
-/// A reply that is on its way.
+/// A reply that is being streamed.
 struct Reply {
     item: EventId,
     flow: Flow,
     is_reasoning: bool,
-    /// Whether its text began.
+    /// Whether its text has begun. Reasoning may come before it.
     has_text: bool,
 }
 
@@ -64,22 +64,22 @@ impl Screen {
     /// Shows an event.
     pub(super) fn event(&self, event: &Event) {
         if !self.json && matches!(event, Event::SecurityAnalysis(_) | Event::StateUpdate(_)) {
-            // The action has said how risky it is; and what a server says of the state is not for people.
+            // The action already shows its risk, and state updates of a server are not for the user.
             return;
         }
         if self.json {
             return self.print(&format!("{{\"event\":{}}}\n", event.dump()));
         }
         let mut state = self.lock();
-        self.wipe(&mut state);
+        self.clear_status(&mut state);
         let reply = state.reply.take();
         if let Some(reply) = &reply {
             self.print(&reply.flow.end());
         }
         let shown = reply.filter(|reply| reply.item == *event.id());
-        state.waiting = Some((waited_for(event), Instant::now()));
+        state.waiting = Some((next_wait(event), Instant::now()));
         match (event, shown) {
-            // It says what everybody knows.
+            // The system prompt is not shown.
             (Event::SystemPrompt(_), _) => {}
             (Event::Message(message), Some(reply))
                 if reply.has_text && message.common.source == Source::Agent => {}
@@ -109,7 +109,7 @@ impl Screen {
             return;
         }
         let mut state = self.lock();
-        self.wipe(&mut state);
+        self.clear_status(&mut state);
         let (text, is_reasoning) = match delta {
             Delta::Text(text) => (text, false),
             Delta::Reasoning(text) => (text, true),
@@ -153,7 +153,7 @@ impl Screen {
         self.print(&format!("\n{}\n", self.output.paint(&head)));
     }
 
-    /// Turns the line below everything on, which says what is waited for.
+    /// Redraws the status line with the next frame of its spinner.
     pub(super) fn tick(&self) {
         if !self.is_terminal {
             return;
@@ -170,14 +170,14 @@ impl Screen {
         } else {
             format!(" {}", span(elapsed).replace(".0 s", " s"))
         };
-        let text = format!("{} {what}{time} · {hint}", TURNS[state.turn % TURNS.len()]);
+        let text = format!("{} {what}{time} · {hint}", SPINNER[state.frame % SPINNER.len()]);
         let text = cut(&text, usize::from(width()).saturating_sub(1)).into_owned();
-        state.turn += 1;
-        state.is_told = true;
+        state.frame += 1;
+        state.is_status_drawn = true;
         self.print(&format!("\r\u{1b}[2K{}", self.output.dim(&text)));
     }
 
-    /// Says below everything that the run is about to rest.
+    /// Shows in the status line that the run is about to stop.
     pub(super) fn note(&self, note: &'static str) {
         self.lock().note = Some(note);
         if !self.is_terminal {
@@ -185,17 +185,17 @@ impl Screen {
         }
     }
 
-    /// The run begins or rests: nothing is waited for yet, or any more.
+    /// Ends the streamed reply and removes the status line: the run waits for nothing now.
     pub(super) fn rest(&self) {
         let mut state = self.lock();
-        self.wipe(&mut state);
+        self.clear_status(&mut state);
         if let Some(reply) = state.reply.take() {
             self.print(&reply.flow.end());
         }
         (state.waiting, state.note) = (None, None);
     }
 
-    /// Shows that something is waited for from now on.
+    /// Shows in the status line what the run waits for from now on.
     pub(super) fn wait_for(&self, what: &str) {
         self.lock().waiting = Some((what.to_owned(), Instant::now()));
     }
@@ -203,35 +203,35 @@ impl Screen {
     /// Prints a remark in a line of its own.
     pub(super) fn line(&self, text: &str) {
         let mut state = self.lock();
-        self.wipe(&mut state);
+        self.clear_status(&mut state);
         self.print(&format!("{}\n", self.output.safe(text)));
     }
 
-    /// `text` as something small.
+    /// Returns `text` styled as unimportant.
     pub(super) fn dim(&self, text: &str) -> String {
         self.output.dim(text)
     }
 
-    /// `text` as something that matters.
+    /// Returns `text` styled as important.
     pub(super) fn bold(&self, text: &str) -> String {
         self.output.bold(text)
     }
 
-    fn wipe(&self, state: &mut State) {
-        if std::mem::take(&mut state.is_told) {
+    fn clear_status(&self, state: &mut State) {
+        if std::mem::take(&mut state.is_status_drawn) {
             self.print("\r\u{1b}[2K");
         }
     }
 
     fn print(&self, text: &str) {
-        // Nobody reads any more: the run is not theirs alone.
-        let _unread = self.output.raw(text.as_bytes());
-        let _unread = std::io::stdout().flush();
+        // The reader of the output may be gone. The run continues for its other clients.
+        let _ignored = self.output.raw(text.as_bytes());
+        let _ignored = std::io::stdout().flush();
     }
 }
 
-/// What is waited for behind an event.
-fn waited_for(event: &Event) -> String {
+/// Returns what the run waits for after an event.
+fn next_wait(event: &Event) -> String {
     if let Event::Action(action) = event {
         format!("{} is at work", action.tool_name)
     } else {
@@ -239,7 +239,7 @@ fn waited_for(event: &Event) -> String {
     }
 }
 
-/// An action whose thought was shown as it came.
+/// Returns an action without its thought, which was already shown while it was streamed.
 fn without_thought(action: &ActionEvent) -> ActionEvent {
     let mut action = action.clone();
     action.thought.clear();

@@ -1,14 +1,14 @@
-//! What a conversation is opened with: its agent, model, keys, secrets.
+//! Opens conversations with their agent, model, keys and secrets.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Trouble;
 use super::screen::Screen;
+use super::way::Remote;
+use super::{Arguments, Trouble};
 use crate::agent::{AgentDocument, Analyzer, Policy};
 use crate::cli::Place;
-use crate::cli::arguments::{Confirm, Extras, Model, Remote, Run};
-use crate::cli::settings::{Found, Origin, Settings, cipher, home, provider_key};
+use crate::cli::settings::{Confirm, Extras, Found, Model, Origin, Settings, cipher, home, provider_key};
 use crate::conversation::{AnyConversation, Builder, Conversation, ConversationError, Host};
 use crate::event::Json;
 use crate::event::json::Raw;
@@ -22,24 +22,24 @@ use crate::secret::{Held, Source};
 use crate::store::Options;
 use crate::tool::Spec;
 
-/// Under which uses the agent's calls and those that sum up are kept: the reference's names.
+/// The usage ids of the agent's and the condenser's model calls. These are the reference's names.
 const AGENT_USE: &str = "agent";
 const CONDENSER_USE: &str = "condenser";
 
-/// How many events stand in the front of a summary: the reference's number.
+/// The number of first events that a condenser keeps. This is the reference's number.
 const KEEP_FIRST: u64 = 2;
 
-/// The database, the settings, and what opens what is sealed.
+/// The database, the server and the settings that a command uses.
 pub(super) struct Stage<'a> {
     place: &'a Place<'a>,
     pub host: Host,
-    /// Where conversations run, if not here.
+    /// The server that runs the conversations, if they do not run here.
     server: Option<Server>,
     found: Found,
 }
 
 impl<'a> Stage<'a> {
-    /// Opens the database, which `run` makes where there is none; none is opened for a server.
+    /// Opens the database. If it is missing, `create` makes it. For a server, an empty store in memory is used instead.
     pub(super) fn new(
         place: &'a Place<'a>,
         remote: &Remote,
@@ -59,10 +59,10 @@ impl<'a> Stage<'a> {
         &self.found.settings
     }
 
-    /// A new conversation for a task.
+    /// Makes a new conversation for a task.
     pub(super) async fn begin(
         &self,
-        command: &Run,
+        command: &Arguments,
         screen: Option<&Arc<Screen>>,
     ) -> Result<AnyConversation, Trouble> {
         let llm = self.llm()?;
@@ -117,7 +117,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// A conversation that is there, with the model that was typed, or its own and the key that it needs.
+    /// Opens an existing conversation with the model of the command line, or else with its own model and a key for it.
     pub(super) async fn again(
         &self,
         prefix: &str,
@@ -133,7 +133,7 @@ impl<'a> Stage<'a> {
         Ok(conversation)
     }
 
-    /// One that is at a server, with the model that was typed, or its own.
+    /// Opens a conversation of a server with the model of the command line, or else with its own model.
     async fn again_at(
         &self,
         server: &Server,
@@ -143,7 +143,7 @@ impl<'a> Stage<'a> {
         let id = ConversationId::new(id).map_err(Trouble::refused)?;
         let conversation = self.builder(&id, screen).open_at(server).await;
         let conversation = conversation.map_err(|error| match error {
-            // Without an agent none is made.
+            // The server has no such conversation, and without an agent it makes none.
             ConversationError::NoAgent => {
                 let unknown = crate::Error::UnknownConversation { conversation: id.to_string() };
                 Trouble::Store(unknown)
@@ -157,7 +157,7 @@ impl<'a> Stage<'a> {
         Ok(conversation.into())
     }
 
-    /// One of the database.
+    /// Opens a conversation of the database.
     pub(super) async fn again_here(
         &self,
         prefix: &str,
@@ -184,7 +184,7 @@ impl<'a> Stage<'a> {
         Ok(builder.open().await?)
     }
 
-    /// An event by its sequence or the start of its id.
+    /// Finds an event by its sequence or by the start of its id.
     pub(super) fn event(&self, id: &ConversationId, text: &str) -> Result<EventId, Trouble> {
         let store = self.host.store();
         if let Ok(sequence) = text.parse() {
@@ -232,11 +232,11 @@ impl<'a> Stage<'a> {
         builder
     }
 
-    /// The model that the settings name.
+    /// Returns the model that the settings name.
     fn llm(&self) -> Result<Llm, Trouble> {
         let settings = self.settings();
-        // What was said more strongly than the profile takes the place of the profile's.
-        let over = |name: &str| {
+        // A setting overrides the profile's value, unless its origin is weaker than the origin of the profile's name.
+        let overrides = |name: &str| {
             settings.profile.is_none() || self.found.origin(name) >= self.found.origin("profile")
         };
         let mut llm = match (&settings.profile, &settings.model) {
@@ -248,19 +248,19 @@ impl<'a> Stage<'a> {
                 return Err(Trouble::Refused {
                     what: "which model is to be asked?".to_owned(),
                     hint: Some(
-                        "say --model PROVIDER/NAME, or put it into the file that `annals config` names"
+                        "use --model PROVIDER/NAME, or set it in the file that `annals config` shows"
                             .to_owned(),
                     ),
                 });
             }
         };
-        if let Some(model) = settings.model.as_deref().filter(|_| over("model")) {
+        if let Some(model) = settings.model.as_deref().filter(|_| overrides("model")) {
             llm.model = model.into();
         }
-        if let Some(url) = settings.base_url.as_deref().filter(|_| over("base_url")) {
+        if let Some(url) = settings.base_url.as_deref().filter(|_| overrides("base_url")) {
             llm.base_url = Some(url.into());
         }
-        if let Some(key) = settings.api_key.as_deref().filter(|_| over("api_key")) {
+        if let Some(key) = settings.api_key.as_deref().filter(|_| overrides("api_key")) {
             llm.api_key = Some(Held::read(key, None));
         }
         llm.usage_id = AGENT_USE.into();
@@ -268,19 +268,19 @@ impl<'a> Stage<'a> {
         Ok(with_key(llm, settings))
     }
 
-    /// The agent with the model that was typed, where one was, and keys where the disk has kept none.
+    /// Returns the agent with the model of the command line, or else with its own model. Adds keys that are not stored.
     fn with_keys(&self, agent: &AgentDocument) -> Result<AgentDocument, Trouble> {
         let typed = self.is_model_typed();
         let Some(llm) = agent.llm() else { return Ok(agent.clone()) };
-        let llm = if typed { self.llm()? } else { self.own(llm)? };
+        let llm = if typed { self.llm()? } else { self.stored_llm(llm)? };
         let mut agent = agent.with("llm", Some(&Json::from(Raw::checked(&llm.to_plain_json()))));
-        // A condenser is an object with a model as well.
+        // Like an agent, a condenser is an object with a model.
         let condenser = agent.condenser().and_then(|condenser| AgentDocument::parse(condenser.text()).ok());
         if let Some((condenser, own)) = condenser.as_ref().and_then(|known| Some((known, known.llm()?))) {
             let own = if typed {
                 Llm { usage_id: CONDENSER_USE.into(), stream: false, ..llm }
             } else {
-                self.own(own)?
+                self.stored_llm(own)?
             };
             let condenser = condenser.with("llm", Some(&Json::from(Raw::checked(&own.to_plain_json()))));
             agent = agent.with("condenser", Some(condenser.json()));
@@ -288,8 +288,8 @@ impl<'a> Stage<'a> {
         Ok(agent)
     }
 
-    /// A model as the disk has it, with its key.
-    fn own(&self, llm: Raw<'_>) -> Result<Llm, Trouble> {
+    /// Reads a stored model and opens or adds its key.
+    fn stored_llm(&self, llm: Raw<'_>) -> Result<Llm, Trouble> {
         let mut llm = Llm::from_raw(llm).map_err(Trouble::refused)?;
         if let Some(cipher) = cipher() {
             llm.open(&cipher);
@@ -298,7 +298,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The model with a key, where one is known and it has none.
+/// Adds a key to a model without one, if the settings or the provider's variable have a key.
 fn with_key(mut llm: Llm, settings: &Settings) -> Llm {
     if llm.api_key.as_ref().is_none_or(|key| key.secret().is_none()) {
         let key = settings.api_key.clone().or_else(|| provider_key(&llm.model).map(|(_, key)| key));
@@ -307,7 +307,7 @@ fn with_key(mut llm: Llm, settings: &Settings) -> Llm {
     llm
 }
 
-/// The server that was named, with the key of the variable that was.
+/// Returns the server of the command line, with the key of the given variable.
 fn server(remote: &Remote) -> Result<Option<Server>, Trouble> {
     let Some(address) = &remote.server else { return Ok(None) };
     let server = Server::new(address).map_err(Trouble::refused)?;
@@ -322,7 +322,7 @@ fn policy(confirm: Confirm) -> Policy {
     }
 }
 
-/// A plugin's source as it was typed: what stands behind `#` of a repository's is its branch, tag or commit.
+/// Returns a plugin's source as the user typed it. The text after the `#` of a repository is its branch, tag or commit.
 fn source(text: &str) -> PluginSource {
     let is_folder = text.starts_with(['/', '.', '~']);
     match text
@@ -338,14 +338,15 @@ fn source(text: &str) -> PluginSource {
 
 fn tags(given: &[String]) -> Result<Vec<(String, String)>, Trouble> {
     let tag = |text: &String| {
-        let (key, value) =
-            text.split_once('=').ok_or_else(|| Trouble::refused(format!("no TAG=VALUE: {text}")))?;
+        let (key, value) = text
+            .split_once('=')
+            .ok_or_else(|| Trouble::refused(format!("a tag must be TAG=VALUE, not {text}")))?;
         Ok((key.to_owned(), value.to_owned()))
     };
     given.iter().map(tag).collect()
 }
 
-/// Secrets from variables: `NAME`, or `NAME=VARIABLE`.
+/// Reads secrets from environment variables: `NAME`, or `NAME=VARIABLE`.
 pub(super) fn secrets(given: &[String]) -> Result<Vec<(String, Source)>, Trouble> {
     let secret = |text: &String| {
         let (name, variable) = text.split_once('=').unwrap_or((text, text));
@@ -356,13 +357,13 @@ pub(super) fn secrets(given: &[String]) -> Result<Vec<(String, Source)>, Trouble
     given.iter().map(secret).collect()
 }
 
-/// The model that the settings name, for keeping it as a profile.
+/// Returns the model that the settings name, to save it as a profile.
 pub(super) fn llm_of(found: Found, place: &Place<'_>) -> Result<Llm, Trouble> {
     let host = Host::new(crate::Store::in_memory(&Options::default())?);
     Stage { place, host, server: None, found }.llm()
 }
 
-/// The task as it was typed, or standard input.
+/// Returns the task of the command line. If it is `-`, reads the task from standard input.
 pub(super) fn task(typed: &str) -> Result<String, Trouble> {
     let text = if typed == "-" {
         std::io::read_to_string(std::io::stdin()).map_err(crate::Error::io("reading", "standard input"))?

@@ -1,9 +1,26 @@
-//! How the next command has to be typed: with the database that this one was told of, or the server.
+//! The server of a command, and how the user must type the next command: with the same database or server.
 
-use crate::cli::arguments::{KEY_VARIABLE, Remote};
+use clap::Args;
+
 use crate::cli::{Place, quoted};
 
-/// How the next command has to be typed.
+/// The server that runs the conversation, if it does not run here.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Server")]
+pub(in crate::cli) struct Remote {
+    /// The agent-server that runs the conversation, Annals' or the reference's: http://127.0.0.1:8000. Ids must then be
+    /// complete, and no database is opened
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// The variable that holds the server's key
+    #[arg(long, value_name = "VARIABLE", default_value = KEY_VARIABLE, requires = "server")]
+    pub api_key: String,
+}
+
+/// The environment variable that gives a server its first key.
+const KEY_VARIABLE: &str = "OH_SESSION_API_KEYS_0";
+
+/// The options that the next command needs to reach the same database or server.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
     before: String,
@@ -22,12 +39,12 @@ impl Way {
         Self { before: String::new(), behind }
     }
 
-    /// Whether it leads to a server.
+    /// Returns whether the options name a server.
     pub(super) fn is_remote(&self) -> bool {
         !self.behind.is_empty()
     }
 
-    /// A command of these words.
+    /// Returns the command line of `words`, with the options.
     pub(super) fn to(&self, words: &str) -> String {
         format!("annals{} {words}{}", self.before, self.behind)
     }

@@ -1,13 +1,13 @@
 //! Annals keeps the history of AI-agent conversations as append-only event logs in one SQLite file.
 //!
-//! An event is one JSON object, as the agent's software wrote it. Annals keeps it byte for byte, in order,
-//! durably, and derives everything else from it: what a list of conversations shows, HEAD and base state,
-//! transcripts, tool calls, costs, full-text search. It reads and writes the folders of OpenHands
-//! conversations, of every age.
+//! An event is one JSON object, as the agent's software wrote it. Annals stores events byte for byte, in order and
+//! durably. It derives everything else from them: the list of conversations, HEAD and base state, transcripts, tool
+//! calls, costs, full-text search. It reads and writes the folders of OpenHands conversations of every version.
 //!
 //! It **is** an embedded store with a command line: no server is needed, any thread and any process of one
 //! machine may use the file, and every SQLite tool can read it. It is **not** a database for many machines
-//! (keep the file on a local disk), not a message broker, and it never changes what it was given.
+//! (keep the file on a local disk) and not a message broker. It never changes an event that it was given, unless a
+//! person redacts or deletes it.
 //!
 //! ```text
 //!  append ──► event ──► store ──► log ─────────► pages, scans, feed, export
@@ -27,14 +27,14 @@
 //! let store = Store::open(&path)?;
 //! let task = ConversationId::new("my-task-123")?;
 //!
-//! // The payload is checked once, at the door; from here on appending cannot fail for its content.
+//! // The payload is checked once, here. After that, appending cannot fail because of its content.
 //! let asked = NewEvent::parse(
 //!     r#"{"id":"e1","source":"user","llm_message":{"role":"user","content":[{"type":"text","text":"Run the tests"}]},"kind":"MessageEvent"}"#,
 //! )?;
 //! let places = store.append(&task, Expected::Empty, &[asked.clone()])?;
 //! assert_eq!(places[0].sequence, Sequence(0)); // durable from here on
 //!
-//! // A retry of the same bytes is answered with where they are; a stale expectation is told both numbers.
+//! // A retry with the same bytes returns their place. A wrong expectation is an error with both numbers.
 //! assert!(store.append(&task, Expected::Empty, &[asked])?[0].known);
 //! let late = NewEvent::parse(r#"{"id":"e2","kind":"PauseEvent"}"#)?;
 //! let error = store.append(&task, Expected::Exact(7), &[late]).unwrap_err();
@@ -46,23 +46,24 @@
 //! # Ok::<(), annals::Error>(())
 //! ```
 //!
-//! # Where to go on
+//! # Further reading
 //!
-//! * [`Store`] is the way in: appending, reading, following, searching, verifying. Its methods say what
-//!   they cost and how they fail.
-//! * [`transfer`] takes folders in and writes them out.
-//! * `docs/format.md` in the repository is the read contract of the file, for programs that are not this
-//!   one; `docs/architecture.md` says why it is built as it is; `examples/many_conversations.rs` is a host
-//!   with many threads.
+//! * [`Store`] is the entry point: it appends, reads, follows, searches and verifies. Its methods describe their cost
+//!   and their errors.
+//! * [`transfer`] imports and exports folders.
+//! * In the repository, `docs/format.md` specifies the file for other programs that read it, `docs/architecture.md`
+//!   explains the design, and `examples/many_conversations.rs` shows a host with many threads.
 //!
-//! The features `cli`, `server` and `agent` add programs around the store; without them (`default-features
-//! = false`) the crate is the store alone, synchronous and small.
+//! The features `cli`, `server` and `agent` add programs around the store. Without them (`default-features = false`),
+//! the crate is the store alone, synchronous and small.
 
-// The server uses more of the rooms below it than a build without the server does.
+// A build without the server leaves some items of the other modules unused.
 #![cfg_attr(all(feature = "agent", not(feature = "server")), allow(dead_code, unused_imports))]
 
 #[cfg(feature = "agent")]
 pub mod agent;
+#[cfg(feature = "aio")]
+pub mod aio;
 pub mod audit;
 pub mod chain;
 #[cfg(feature = "cli")]

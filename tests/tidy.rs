@@ -20,6 +20,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("redact", &["event"]),
     ("error", &["chain", "ids", "event", "tree", "state", "message", "redact"]),
     ("store", &["chain", "untrusted", "ids", "event", "tree", "state", "redact", "error"]),
+    ("aio", &["ids", "event", "error", "store"]),
     (
         "transfer",
         &["chain", "untrusted", "ids", "event", "tree", "state", "view", "message", "error", "store"],
@@ -50,6 +51,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
+            "aio",
             "chain",
             "untrusted",
             "git",
@@ -135,6 +137,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("problem", &["src/store/origin.rs"]),
     ("repair", &["src/store/repair.rs"]),
     ("projection", &["src/store/projection/mod.rs"]),
+    ("subscription", &["src/store/subscription.rs"]),
     ("task", &["src/store/projection/"]),
     ("tool_call", &["src/store/projection/"]),
     ("transcript_line", &["src/store/projection/"]),

@@ -1,8 +1,8 @@
-//! What every event says about itself, read once from its payload: the columns one can search by.
+//! The searchable members of an event, read once from its payload. They become the columns that a search uses.
 //!
-//! Reading is tolerant: a member that is missing or of another type is absent, unknown members are
-//! passed over, and only what could not be stored or found again is an error. The payload stays the
-//! truth; these are copies of a few of its members.
+//! Reading is tolerant: a member that is missing or has another type is absent, and unknown members are ignored. Only
+//! two things are errors: a payload that is not a JSON object, and a member that could not be stored or found again.
+//! The payload stays the source of truth; these are copies of a few of its members.
 
 use super::json::{self, Fault, Notes, Raw};
 use crate::ids::{EventId, IdError, ROOT};
@@ -13,21 +13,21 @@ pub const MEMBER_BYTES_MAX: usize = 1024;
 /// The searchable members of one event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Envelope {
-    /// `id`; a whole number (OpenHands V0) counts as its digits.
+    /// `id`. A whole number (OpenHands V0) becomes the text of its digits.
     pub id: Option<EventId>,
-    /// `kind`. An OpenHands V0 event gives `action:NAME` or `observation:NAME`; nothing else gives "".
+    /// `kind`. For an OpenHands V0 event, `action:NAME` or `observation:NAME`. Empty if there is neither.
     pub kind: String,
-    /// `source`: who made it (`agent`, `user`, `environment`, `hook`, or whatever it says).
+    /// `source`: who made the event (`agent`, `user`, `environment`, `hook`, or another text).
     pub source: Option<String>,
     /// `timestamp`, as written.
     pub timestamp: Option<String>,
-    /// `parent_id`; [`ROOT`] where it says so.
+    /// `parent_id`, as written. It can be [`ROOT`].
     pub parent_id: Option<String>,
-    /// `tool_call_id`: the model's name for a call, shared by the call and its result.
+    /// `tool_call_id`: the model's id of a tool call. The call and its result have the same id.
     pub tool_call_id: Option<String>,
-    /// `action_id`: the event that an observation answers.
+    /// `action_id`: the id of the event that an observation answers.
     pub action_id: Option<String>,
-    /// `llm_response_id`: the model's reply that an event came from.
+    /// `llm_response_id`: the id of the model's reply that the event came from.
     pub llm_response_id: Option<String>,
     /// `tool_name`.
     pub tool_name: Option<String>,
@@ -37,38 +37,53 @@ pub struct Envelope {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PayloadError {
-    /// Not one JSON object.
+    /// The text is not one JSON object.
     #[error("not a JSON object: {0}")]
     Json(#[from] Fault),
-    /// `NaN` or `Infinity` occurs, which JSON does not know.
+    /// The text contains `NaN` or `Infinity`, which are not valid JSON.
     #[error("NaN and Infinity are not JSON; write null or a string instead")]
     NonFinite,
-    /// No `id` that could be kept.
+    /// There is no `id`, or it is neither a text nor a whole number.
     #[error("the event has no \"id\"; give it one (EventId::mint)")]
     NoId,
-    /// The `id` is not one that can be kept.
+    /// The `id` is not valid.
     #[error("the event's id cannot be used")]
     Id(#[source] IdError),
-    /// No `kind`.
+    /// A value cannot be written as an event, or a payload does not fit the type that it is read as.
+    #[error("the event does not fit its type: {reason}")]
+    Body {
+        /// What was expected. It does not repeat the value.
+        reason: String,
+    },
+    /// A value cannot become an event, because it is not a JSON object.
+    #[error("only a struct or a map can be an event, because an event is a JSON object")]
+    NotAnObject,
+    /// The value has a member `kind` that differs from the kind that the caller gave.
+    #[error("the value has a member \"kind\" that is not {kind:?}")]
+    OtherKind {
+        /// The kind that the caller gave.
+        kind: String,
+    },
+    /// There is no `kind`.
     #[error("the event has no \"kind\"")]
     NoKind,
-    /// A searchable member is too long; both in bytes.
+    /// A searchable member is too long. Both lengths are in bytes.
     #[error("\"{member}\" of {bytes} bytes is longer than the {max} allowed")]
     MemberTooLong {
-        /// The member.
+        /// The member's name.
         member: &'static str,
         /// Its length.
         bytes: usize,
         /// The longest that is allowed.
         max: usize,
     },
-    /// A searchable member holds a NUL character, where SQL's text functions would stop.
+    /// A searchable member contains a NUL character. SQL's text functions would stop there.
     #[error("\"{member}\" holds a NUL character; leave it out")]
     Nul {
-        /// The member.
+        /// The member's name.
         member: &'static str,
     },
-    /// The payload is too large; both in bytes.
+    /// The payload is too large. Both sizes are in bytes.
     #[error(
         "a payload of {bytes} bytes is larger than the {max} allowed; keep large content as an attachment"
     )]
@@ -83,11 +98,11 @@ pub enum PayloadError {
 impl Envelope {
     /// Checks that `payload` is one JSON object and reads its searchable members.
     ///
-    /// One pass; text is only copied for the members themselves. Where a key occurs twice the last
-    /// one counts, as in the reference.
+    /// It makes one pass and copies only the text of these members. If a key occurs twice, the last one counts, as in
+    /// the reference.
     ///
     /// # Errors
-    /// [`PayloadError`] for a text that is not a JSON object or has a member that cannot be kept.
+    /// [`PayloadError`] if the text is not a JSON object, or if one of these members cannot be kept.
     pub fn read(payload: &str) -> Result<(Self, Notes), PayloadError> {
         let mut envelope = Self::default();
         let mut id = None;
@@ -132,7 +147,7 @@ impl Envelope {
         Ok((envelope, notes))
     }
 
-    /// The event this one follows, where the payload names one that is not [`ROOT`].
+    /// The id of the event that this one follows. `None` if the payload names none, or [`ROOT`].
     #[must_use]
     pub fn named_parent(&self) -> Option<&str> {
         self.parent_id.as_deref().filter(|parent| *parent != ROOT)
@@ -227,7 +242,7 @@ mod tests {
             Err(PayloadError::Id(IdError::Character { .. }))
         ));
         assert!(matches!(Envelope::read("[]"), Err(PayloadError::Json(_))));
-        // Free text may hold NUL; a terminal does print it.
+        // Free text may contain NUL, because terminals can print it.
         assert!(Envelope::read(r#"{"id":"a","content":"\u0000"}"#).is_ok());
     }
 }

@@ -1,9 +1,9 @@
-//! What happened: one event is one JSON text, kept exactly as it came.
+//! Events. One event is one JSON text, which is kept exactly as it came.
 //!
-//! [`Event`] is the text read into a value with a type of its own for each kind; [`Envelope`] the few members that a log
-//! is searched by. Both are read from the payload and neither takes its place: this room never changes
-//! what was written, and it does not know where events are kept. Its invariant: whatever it says of an event
-//! was read from that event's own payload.
+//! [`Event`] is the value that is read from the text, with a separate type for each kind. [`Envelope`] holds the few
+//! members by which a log is searched. Both are read from the payload, and neither replaces it. This module never
+//! changes what was written, and it does not know where events are stored. Its invariant: everything that it reports
+//! about an event was read from that event's own payload.
 
 mod action;
 mod classify;
@@ -24,6 +24,7 @@ pub(crate) mod message;
 pub(crate) mod model;
 pub mod new_event;
 mod observation;
+mod own;
 mod read;
 mod seed;
 mod system;
@@ -54,6 +55,7 @@ pub use message::{
 };
 pub use new_event::{NewEvent, PAYLOAD_BYTES_MAX};
 pub use observation::{AgentErrorEvent, ObservationEvent, REASON, RejectionSource, UserRejectObservation};
+pub use own::body;
 pub use seed::UserMessageEvent;
 pub use system::{SystemPromptEvent, ToolAnnotations, ToolDefinition, ToolFields};
 pub use telemetry::{ACPToolCallEvent, LLMCompletionLogEvent, StreamingDeltaEvent, TokenEvent};

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,25 +19,26 @@ use super::sessions::Sessions;
 #[cfg(feature = "otel")]
 use super::telemetry::Telemetry;
 use super::webhook::Webhooks;
+use crate::aio;
 use crate::conversation::ConversationError;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::ConversationId;
 use crate::state::ExecutionStatus;
 use crate::store::{Append, Appended, Store};
 
-/// The most sockets at once.
+/// The maximum number of open sockets.
 const SOCKETS_MAX: usize = 20_000;
 
-/// How often it is looked after what is open.
+/// How often the open conversations are maintained.
 const ROUND: Duration = Duration::from_secs(5);
 
-/// What all requests share.
+/// The state that all requests share.
 pub struct App {
     store: Store,
     config: Config,
     started: Instant,
     last_activity: Mutex<Instant>,
-    /// What commands were run outside of conversations.
+    /// The commands that clients ran outside of conversations.
     pub(super) bash: Histories,
     hub: Hub,
     sessions: Sessions,
@@ -45,17 +46,18 @@ pub struct App {
     budgets: Budgets,
     metrics: Metrics,
     webhooks: Webhooks,
-    /// Ended when the server is to end.
+    /// Cancelled when the server is to end.
     ending: CancellationToken,
-    /// One for each socket that may be open.
+    /// One permit for each socket that may be open.
     sockets: Arc<Semaphore>,
 }
 
 impl App {
-    /// A server over this store. Nothing is read but the log's length. Within a runtime of tokio.
+    /// Makes the state of a server on this store. Reads only the length of the log. Must be called within a tokio
+    /// runtime.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// The errors of reading.
     pub fn new(store: Store, config: Config) -> std::result::Result<Self, ConversationError> {
         let now = Instant::now();
         let hub = Hub::start(&store)?;
@@ -78,13 +80,13 @@ impl App {
         })
     }
 
-    /// Repairs what was running in a process that is no more.
+    /// Repairs conversations that were running in a process that has ended.
     pub async fn repair(&self) {
         self.sessions.repair(self).await;
     }
 
-    /// Looks after what is open until the server ends: lets go of what nobody uses, and repairs what another process
-    /// left behind.
+    /// Maintains conversations until the server ends: closes unused ones, and repairs those that another process left
+    /// running when it ended.
     pub async fn look_after(&self) {
         let mut rounds = tokio::time::interval(ROUND);
         rounds.tick().await;
@@ -100,20 +102,21 @@ impl App {
         }
     }
 
-    /// Lets everybody know that the server ends: sockets are closed.
+    /// Notifies all tasks that the server ends. Sockets are closed.
     pub fn end(&self) {
         self.ending.cancel();
     }
 
-    /// A place for one more socket; none where as many are open as may.
+    /// Returns a permit for one more socket. `None` if the maximum number is open.
     pub(super) fn socket_seat(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.sockets).try_acquire_owned().ok()
     }
 
-    /// What tells the collector of the configuration what happens from now on.
+    /// Makes the exporter that sends events from now on to the configured collector. `None` if no collector is
+    /// configured.
     ///
     /// # Errors
-    /// Why it cannot be told.
+    /// The reason if the collector's address cannot be used.
     #[cfg(feature = "otel")]
     pub(super) fn telemetry(&self) -> std::result::Result<Option<Telemetry>, String> {
         let transport = self.sessions.opening.transport();
@@ -121,17 +124,18 @@ impl App {
         endpoint.map(|endpoint| Telemetry::new(&self.store, endpoint, transport)).transpose()
     }
 
-    /// Ended when the server is to end.
+    /// Returns the token that is cancelled when the server is to end.
     pub(super) fn ending(&self) -> &CancellationToken {
         &self.ending
     }
 
-    /// Has what runs come to rest: the server is about to end.
+    /// Stops commands and pauses running conversations, because the server is about to end.
     pub(super) async fn rest(&self) {
         tokio::join!(self.bash.stop_all(), self.sessions.rest_all());
     }
 
-    /// Lets go of everything that is open; what runs is paused, and whoever is told of events is told all of them.
+    /// Closes everything that is open. Stops what still runs, and sends the webhooks their pending deliveries, for a
+    /// short time.
     pub async fn close(&self) {
         self.end();
         self.bash.stop_all().await;
@@ -139,19 +143,19 @@ impl App {
         self.webhooks.finish().await;
     }
 
-    /// Tells the webhooks how a conversation is.
+    /// Sends a conversation's present state to the webhooks.
     pub(super) async fn announce(&self, id: &ConversationId) {
         if self.webhooks.is_empty() {
             return;
         }
         let known = id.clone();
-        // One that is gone again is announced by whoever deleted it.
+        // If the conversation was deleted meanwhile, its deletion was announced.
         if let Ok(stored) = self.ask(move |store| Stored::read(store, &known)).await {
             self.webhooks.announce(&stored.info(Skills::Hidden, Runtime::Untold));
         }
     }
 
-    /// Tells the webhooks that a conversation is about to go.
+    /// Notifies the webhooks that a conversation is about to be deleted.
     pub(super) fn announce_deletion(&self, stored: &Stored) {
         if !self.webhooks.is_empty() {
             let mut info = stored.info(Skills::Hidden, Runtime::Untold);
@@ -160,73 +164,64 @@ impl App {
         }
     }
 
-    /// Who hears what.
+    /// Returns the hub, which notifies subscribers of events.
     pub(super) fn hub(&self) -> &Hub {
         &self.hub
     }
 
-    /// What is open here.
+    /// Returns the open conversations.
     pub(super) fn sessions(&self) -> &Sessions {
         &self.sessions
     }
 
-    /// Who may ask for what takes long.
+    /// Returns the permits for requests that take long.
     pub(super) fn annals(&self) -> &Gates {
         &self.annals
     }
 
-    /// How many bytes clients may have in memory.
+    /// Returns the limits on the bytes that clients may have in memory.
     pub(super) fn budgets(&self) -> &Budgets {
         &self.budgets
     }
 
-    /// What is counted.
+    /// Returns the metrics.
     pub(super) fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// The store.
+    /// Returns the store.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// How it is set up.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// When it was started.
+    /// Returns the time when the server was started.
     pub(super) fn started(&self) -> Instant {
         self.started
     }
 
-    /// When something last happened that counts as use.
+    /// Returns the time of the last activity that counts as use.
     pub(super) fn last_activity(&self) -> Instant {
         *self.last_activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something happened that counts as use.
+    /// Records activity that counts as use.
     pub(super) fn touch(&self) {
         *self.last_activity.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Appends without a thread that waits: however many do, one thread commits for all of them.
+    /// Appends without a thread that waits. One thread commits for all concurrent appends.
     pub(super) async fn append(&self, id: &ConversationId, append: Append) -> Result<Vec<Appended>> {
-        let (tell, told) = tokio::sync::oneshot::channel();
-        let runtime = tokio::runtime::Handle::current();
-        let done = move |answer| {
-            let _whoever_asked_left = tell.send(answer);
-        };
-        self.store.append_later(id, append, done, move |lead| {
-            runtime.spawn_blocking(move || drop(lead));
-        });
-        told.await
-            .unwrap_or_else(|_| Err(Error::Corrupt { what: "the writer left without an answer".into() }))
+        aio::append_all(&self.store, id, append).await
     }
 
-    /// Asks the store on a thread that may block.
+    /// Runs `work` on the store, on a thread that may block.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store) -> Result<T> + Send + 'static,

@@ -1,6 +1,6 @@
-//! Opening the file: whose it is, which schema it has, and how every connection is set up.
+//! Opens the file: checks whether it is an Annals file, checks its schema, and sets up every connection.
 //!
-//! A file that is not ours, or newer than we are, is told apart before anything is written to it.
+//! A file of another program, or of a newer Annals, is rejected before anything is written to it.
 
 use std::time::{Duration, Instant};
 
@@ -19,28 +19,28 @@ mod migrations {
     refinery::embed_migrations!("migrations");
 }
 
-/// The mark of an Annals file: "ANLS" in `PRAGMA application_id`.
+/// The `PRAGMA application_id` of an Annals file: "ANLS".
 pub const APPLICATION_ID: i32 = 0x414e_4c53;
 
-/// The schema this program writes, in `PRAGMA user_version`; one more for every migration.
-pub const SCHEMA_VERSION: u32 = 13;
+/// The schema version that this program writes, in `PRAGMA user_version`. It is the number of migrations.
+pub const SCHEMA_VERSION: u32 = 14;
 
 /// The first schema with chains of changes.
 const CHANGES_SCHEMA: u32 = 12;
 
-/// How thoroughly freed room is overwritten as a rule: where that costs no further writing.
+/// The usual setting of `secure_delete`: freed space is overwritten only if that needs no additional write.
 pub(super) const OVERWRITING: &str = "FAST";
 
 /// The oldest SQLite without the WAL-reset bug, which corrupts a file with two connections
 /// (release notes of SQLite 3.51.3, 2026-03-13).
 const ENGINE_MIN: (i32, &str) = (3_051_003, "3.51.3");
 
-/// Opens the connection that writes, creating or upgrading the schema.
+/// Opens the connection that writes. Creates or upgrades the schema.
 pub(super) fn open_writer(place: &Place, options: &Options) -> Result<Connection> {
     open_or_upgrade(place, options).map(|(db, _)| db)
 }
 
-/// The same, and the older schema that the file had until now, where it had one.
+/// Does the same as `open_writer`, and also returns the old schema version if the file was upgraded.
 pub(super) fn open_or_upgrade(place: &Place, options: &Options) -> Result<(Connection, Option<u32>)> {
     refuse_unsafe_engine()?;
     if let Place::File(path) = place {
@@ -50,7 +50,7 @@ pub(super) fn open_or_upgrade(place: &Place, options: &Options) -> Result<(Conne
     loop {
         match try_open_writer(place, options) {
             Err(Error::Storage { source, .. }) if source.downcast_ref().is_some_and(is_busy) => {
-                // Another process creates or upgrades the file right now.
+                // Another process is creating or upgrading the file right now.
                 if began.elapsed() >= options.busy_timeout {
                     return Err(transaction::busy(began));
                 }
@@ -68,7 +68,8 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Opti
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = connect(place, &place.uri(""), flags)?;
     db.busy_timeout(options.busy_timeout).doing("opening the database")?;
-    // Closing a connection moves what a crash has left in the log into the file: not into another's.
+    // Closing a connection moves what a crash has left in the log into the file. This must not happen to the file of
+    // another program, so it is off until the file is recognised.
     let keeps_log = has_log(place);
     let keep_log = |keep| db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
     keep_log(keeps_log).doing("opening the database")?;
@@ -95,8 +96,8 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Opti
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
-    // A larger cache costs more than it saves: after every append that split a page of an index, SQLite looks
-    // at each page in it once. What a large transaction changes may still stay in memory.
+    // A larger cache costs more than it saves: after every append that split a page of an index, SQLite checks
+    // every page in the cache. `cache_spill` lets the changes of a large transaction stay in memory.
     db.execute_batch(&format!(
         "PRAGMA synchronous = {synchronous}; PRAGMA secure_delete = {OVERWRITING}; PRAGMA fullfsync = ON;
          PRAGMA checkpoint_fullfsync = ON;
@@ -109,7 +110,7 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Opti
         migrate(&mut db)?;
     }
     if let Err(error) = log::carry_guards(&db) {
-        // Where a table is gone that they guard, that is what is wrong.
+        // If a guarded table is missing, that is the error to report.
         schema::is_whole(&db)?;
         return Err(error);
     }
@@ -118,8 +119,9 @@ fn try_open_writer(place: &Place, options: &Options) -> Result<(Connection, Opti
     Ok((db, (1..SCHEMA_VERSION).contains(&known).then_some(known)))
 }
 
-/// A connection that only reads a file of any schema that this program knows, and that schema; 0 is an empty
-/// file.
+/// Opens a connection that only reads, to a file of any schema that this program knows.
+///
+/// Also returns the schema version: 0 for an empty file.
 pub(super) fn open_as_it_is(place: &Place) -> Result<(Connection, u32)> {
     refuse_unsafe_engine()?;
     if let Place::File(path) = place {
@@ -130,7 +132,7 @@ pub(super) fn open_as_it_is(place: &Place) -> Result<(Connection, u32)> {
     Ok((db, found))
 }
 
-/// A database in memory as the migrations leave an empty file: what describes the schema.
+/// Opens an empty database in memory with the current schema. It is used to compare schemas.
 pub(super) fn open_fresh() -> Result<Connection> {
     let mut db = Connection::open_in_memory().doing("describing the schema")?;
     set_up(&db, &Actor::default())?;
@@ -138,7 +140,7 @@ pub(super) fn open_fresh() -> Result<Connection> {
     Ok(db)
 }
 
-/// The same as the first `schema` migrations leave it.
+/// Opens an empty database in memory with only the first `schema` migrations.
 pub(super) fn open_fresh_at(schema: u32) -> Result<Connection> {
     let doing = "describing the schema";
     let mut db = Connection::open_in_memory().doing(doing)?;
@@ -151,7 +153,7 @@ pub(super) fn open_fresh_at(schema: u32) -> Result<Connection> {
     Ok(db)
 }
 
-/// What each migration behind a schema is called, in order.
+/// Returns the names of the migrations after a schema version, in order.
 pub(super) fn migrations_after(schema: u32) -> Vec<String> {
     let runner = migrations::migrations::runner();
     let mut migrations: Vec<_> = runner.get_migrations().iter().collect();
@@ -160,19 +162,19 @@ pub(super) fn migrations_after(schema: u32) -> Vec<String> {
     later.map(|migration| migration.name().replace('_', " ")).collect()
 }
 
-/// What a connection that only reads is opened with.
+/// The flags of a connection that only reads.
 pub(super) const READER_FLAGS: OpenFlags =
     OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_URI).union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
-/// How a file is opened that nobody changes while it is open.
+/// The parameters for a file that no process changes while it is open.
 const UNCHANGING: &str = "?mode=ro&immutable=1";
 
-/// Whether that name opens a file as one that nobody changes.
+/// Returns whether this URI opens a file as one that no process changes.
 pub(super) fn is_unchanging(uri: &str) -> bool {
     uri.ends_with(UNCHANGING)
 }
 
-/// Checks that a file of the present schema can be read and answers the name to open it by.
+/// Checks that the file can be read and has the current schema. Returns the URI to open it with.
 pub(super) fn reader_uri(place: &Place) -> Result<String> {
     refuse_unsafe_engine()?;
     if let Place::File(path) = place {
@@ -181,7 +183,7 @@ pub(super) fn reader_uri(place: &Place) -> Result<String> {
     let mut uri = place.uri("?mode=ro");
     let mut found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
     if matches!(found, Err(Error::CannotOpen { .. } | Error::ReadOnly { .. })) && !has_log(place) {
-        // Nothing can write here and no write-ahead log is pending: the file alone is the truth.
+        // No process can write here and there is no write-ahead log, so the file alone is complete.
         uri = place.uri(UNCHANGING);
         found = connect(place, &uri, READER_FLAGS).and_then(|db| recognise(&db, place));
     }
@@ -192,7 +194,7 @@ pub(super) fn reader_uri(place: &Place) -> Result<String> {
     }
 }
 
-/// Whether there is something in the write-ahead log beside the file.
+/// Returns whether there is a write-ahead log beside the file that is not empty.
 fn has_log(place: &Place) -> bool {
     let Place::File(path) = place else { return false };
     let mut log = path.clone().into_os_string();
@@ -215,13 +217,15 @@ pub(super) fn set_up_reader(db: &mut Connection, options: &Options) -> rusqlite:
     )
 }
 
-/// Lets statements keep their plan whatever is bound to them. Otherwise SQLite plans every statement with a
-/// bound LIMIT anew each time it runs, which costs more than reading some events does.
+/// Lets statements keep their plan, whatever values are bound to them.
+///
+/// Otherwise SQLite plans a statement with a bound LIMIT again each time it runs, which costs more than reading some
+/// events.
 fn keep_plans(db: &Connection) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// Sets up a connection that compares the file with temporary tables; these it may write.
+/// Sets up a connection that compares the file with temporary tables. It may write these tables.
 pub(super) fn set_up_comparison(db: &Connection, options: &Options) -> rusqlite::Result<()> {
     db.busy_timeout(options.busy_timeout)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -235,7 +239,7 @@ pub(super) fn set_up_comparison(db: &Connection, options: &Options) -> rusqlite:
 pub(super) fn set_up(db: &Connection, actor: &Actor) -> Result<()> {
     #[cfg(test)]
     super::plans::note(db);
-    // The guard of the event table asks for it; other programs' connections do not have it.
+    // The guard of the event table calls this function. Connections of other programs do not have it.
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS | FunctionFlags::SQLITE_DETERMINISTIC;
     db.create_scalar_function("only_annals_appends_to_the_log", 0, flags, |_| Ok(true))
@@ -256,13 +260,14 @@ pub(super) fn set_up(db: &Connection, actor: &Actor) -> Result<()> {
     .doing("setting up the database")
 }
 
-/// Undoes what a panic has left on a connection that writes: a transaction, temporary tables, settings. What fails
-/// here fails again, and is told, when the connection is used next.
+/// Undoes what a panic has left on a connection that writes: a transaction, temporary tables, settings.
+///
+/// An error is ignored here. It occurs again, and is reported, when the connection is used next.
 pub(super) fn undo(db: &Connection, actor: &Actor) {
     if !db.is_autocommit() {
         let _ = db.execute_batch("ROLLBACK");
     }
-    // Whatever is temporary goes when it is to be kept elsewhere.
+    // A change of `temp_store` deletes all temporary tables.
     let _ = db.execute_batch("PRAGMA temp_store = FILE; PRAGMA temp_store = MEMORY;");
     let _ = set_up(db, actor).and_then(|()| log::keep_guards(db));
 }
@@ -271,11 +276,11 @@ fn connect(place: &Place, uri: &str, flags: OpenFlags) -> Result<Connection> {
     Connection::open_with_flags(uri, flags).map_err(|error| refusal(error, place))
 }
 
-/// The schema version of the file, 0 for an empty one.
+/// Returns the schema version of the file: 0 if it is empty.
 fn recognise(db: &Connection, place: &Place) -> Result<u32> {
     let read = |pragma: &str| db.query_row(pragma, [], |row| row.get::<_, i64>(0));
     let look = || {
-        // In one snapshot: another process may be creating the file right now.
+        // All values are read in one snapshot, because another process may be creating the file right now.
         let snapshot = db.unchecked_transaction()?;
         let seen = (
             read("PRAGMA application_id")?,
@@ -300,7 +305,7 @@ fn recognise(db: &Connection, place: &Place) -> Result<u32> {
     Ok(found)
 }
 
-/// What an engine error means to one who opens a file.
+/// Translates an engine error that occurred while a file was opened.
 pub(super) fn refusal(error: rusqlite::Error, place: &Place) -> Error {
     use rusqlite::ErrorCode as Code;
     let path = place.path();
@@ -320,15 +325,15 @@ fn migrate(db: &mut Connection) -> Result<()> {
     if let Some(older) = u32::try_from(before).ok().filter(|older| (1..SCHEMA_VERSION).contains(older)) {
         schema::make_whole(db, older)?;
     }
-    // Grouped is one transaction: otherwise the runner writes a migration and the note that it was made one
-    // after the other, and a process that dies in between leaves a file that nobody can open any more.
+    // Grouped means one transaction. Otherwise the runner writes a migration and the record of it one after the
+    // other, and a process that dies in between leaves a file that cannot be opened any more.
     if let Err(error) = migrations::migrations::runner().set_grouped(true).run(db) {
         // The runner hides the engine's error in its own.
         let engine = std::error::Error::source(&error)
             .and_then(|source| source.downcast_ref::<rusqlite::Error>())
             .and_then(rusqlite::Error::sqlite_error);
-        // It also looks first and writes later: where another process was faster, all is well after another
-        // attempt, as it is where that process has the lock.
+        // The runner reads first and writes later. If another process was faster, or has the lock, another attempt
+        // succeeds, so the error is reported as busy.
         let code = match engine {
             _ if migrations_applied(db)? > before => ffi::Error::new(ffi::SQLITE_BUSY),
             Some(code) => *code,
@@ -344,7 +349,7 @@ fn migrate(db: &mut Connection) -> Result<()> {
             (uuid::Uuid::new_v4().to_string(), Timestamp::now().0),
         )
         .doing("upgrading the schema")?;
-    // Asked within the transaction: another process may have done all of it just now.
+    // The version is read within the transaction, because another process may have just done the upgrade.
     let found: u32 = transaction
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .doing("upgrading the schema")?;
@@ -355,7 +360,7 @@ fn migrate(db: &mut Connection) -> Result<()> {
     transaction.commit().doing("upgrading the schema")
 }
 
-/// How many migrations the file has seen.
+/// Returns the number of migrations that were applied to the file.
 fn migrations_applied(db: &Connection) -> Result<i64> {
     let doing = "upgrading the schema";
     let begun = db

@@ -1,10 +1,10 @@
-//! Where it is kept: the store, one SQLite file with every conversation in it. The only room that knows SQL.
+//! The store: one SQLite file with all conversations. Only this module knows the tables of the file.
 //!
-//! The log (`log.rs`) is the truth: one row an event, append-only, its payload byte for byte. Beside it stand the base
-//! states (`base_state.rs`) and what an import kept aside (`origin.rs`), with a chain of their changes (`change/`).
-//! Everything else is derived (`projection/`, `catalogue.rs`). Invariants: an acknowledged append is durable, whole and
-//! in order; only [`Store::append`] and an import write the log; a reader never waits for a writer and no read
-//! transaction outlives one page. Tables and guarantees are documented for strangers in `docs/format.md`.
+//! The log (`log.rs`) is the source of truth: one row for each event, append-only, with its payload byte for byte.
+//! Beside it there are the base states (`base_state.rs`) and additional data of imports (`origin.rs`), with a chain of
+//! their changes (`change/`). Everything else is derived (`projection/`, `catalogue.rs`). Invariants: an acknowledged
+//! append is durable, complete and in order. Only [`Store::append`] and an import write the log. A reader never waits
+//! for a writer, and a read transaction reads at most one page. `docs/format.md` documents tables and guarantees.
 
 mod admin;
 mod append;
@@ -50,13 +50,17 @@ mod related;
 mod repair;
 mod retention;
 mod retry;
+#[cfg(feature = "aio")]
+mod ringing;
 mod schema;
 mod search;
 mod secrets;
 mod signal;
 mod stay_out;
+mod subscription;
 mod transaction;
 mod tree;
+mod typed;
 mod upgrade;
 mod usage;
 mod verify;
@@ -117,6 +121,7 @@ pub use retention::{PrunePlan, PruneRules, Pruned};
 pub use schema::{DerivedObject, ObjectKind, derived_objects};
 pub use search::{Hit, SearchFilter};
 pub use secrets::{PLACES_MAX, Place as SecretPlace, ScanProgress, SecretReport};
+pub use subscription::{SUBSCRIPTION_NAME_BYTES_MAX, Subscription, SubscriptionStatus};
 pub use upgrade::Upgrade;
 pub use usage::ReplyUsage;
 pub use verify::{Finding, Verification, VerifyProgress, VerifyStep};
@@ -134,13 +139,13 @@ use projector::{Compared, Following, Projector};
 use signal::Signal;
 use writer::Writer;
 
-/// The least time that a reader waits for one of the pool's connections, which may first have to be made.
+/// The minimum time that a reader waits for a connection of the pool, because the connection may have to be opened.
 const POOL_PATIENCE_MIN: Duration = Duration::from_secs(1);
 
 /// Conversations and their events in one file, or in memory.
 ///
-/// A store is a handle: cloning it is cheap, every clone works on the same file, and it may be used from
-/// any number of threads at once. Several processes may open one file.
+/// A store is a handle: cloning is cheap, and every clone works on the same file. Any number of threads may use it at
+/// once. Several processes may open the same file.
 ///
 /// ```
 /// use annals::{ConversationId, Expected, NewEvent, Options, Store};
@@ -160,22 +165,22 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     place: Place,
     options: Options,
-    /// The older schema that the file had before it was opened here.
+    /// The older schema that the file had before this store opened it.
     upgraded_from: Option<u32>,
     readers: Pool<SqliteConnectionManager>,
     writer: Option<Arc<Writer>>,
     presence: Arc<Presence>,
     signal: Arc<Signal>,
-    /// Keeps derived objects as they should be, where the file may be written.
+    /// Keeps derived objects correct, if the file is writable.
     following: Option<Arc<Following>>,
-    /// The schema that was last found whole, where it may only be read.
+    /// The schema that was last found complete, if the file is read-only.
     compared: Compared,
     projector: Option<Projector>,
     watch: feed::Watch,
 }
 
 impl Store {
-    /// Opens the file at `path`, creating it where there is none, with [`Options::default`].
+    /// Opens the file at `path` with [`Options::default`]. Creates the file if it does not exist.
     ///
     /// # Errors
     /// As [`Store::open_with`].
@@ -183,22 +188,22 @@ impl Store {
         Self::open_with(path, &Options::default())
     }
 
-    /// Opens the file at `path`. The time it takes does not depend on how much is in it, unless a derived table,
-    /// an index or a view is missing or was altered: it is made again first ([`Store::made_again`]).
+    /// Opens the file at `path`. The time does not depend on the size of the file, unless a derived table, an index or
+    /// a view is missing or was altered: then it is rebuilt first ([`Store::made_again`]).
     ///
     /// # Errors
-    /// [`Error::CannotOpen`] for a folder or a place that cannot be used, [`Error::ForeignFile`],
-    /// [`Error::NewerFile`] and [`Error::OlderFile`] for files that are not this program's,
-    /// [`Error::NetworkFileSystem`], [`Error::ReadOnly`], [`Error::Busy`], [`Error::LostTable`] where a table is
-    /// gone that nothing else can make again. Nothing is changed then.
+    /// [`Error::CannotOpen`] if the path cannot be used, [`Error::ForeignFile`], [`Error::NewerFile`] and
+    /// [`Error::OlderFile`] if the file is of another program or version, [`Error::NetworkFileSystem`],
+    /// [`Error::ReadOnly`], [`Error::Busy`], [`Error::LostTable`] if a table is missing that cannot be rebuilt. Then
+    /// nothing was changed.
     pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Self::open_place(Place::File(path.as_ref().to_owned()), options)
     }
 
-    /// A store in memory, gone with its last handle; for tests and short-lived work.
+    /// Opens a store in memory, for tests and short-lived work. It is gone when its last handle is dropped.
     ///
     /// # Errors
-    /// [`Error::Storage`] where the memory cannot be had.
+    /// [`Error::Storage`] if the memory cannot be allocated.
     pub fn in_memory(options: &Options) -> Result<Self> {
         let options = Options { read_only: false, create: true, ..options.clone() };
         Self::open_place(Place::Memory(format!("annals-{}", uuid::Uuid::new_v4())), &options)
@@ -223,7 +228,7 @@ impl Store {
             uri = place.uri("?mode=ro");
             presence = Arc::new(Presence::new(&place, true));
             let (signal, presence) = (Arc::clone(&signal), Arc::clone(&presence));
-            // In full: what the writer opens anew is the same file, wherever the process works by then.
+            // An absolute path: the writer reopens the same file even if the working directory has changed by then.
             let place = place.in_full();
             writer = Some(Arc::new(Writer::new(place, options.clone(), connection, signal, presence)));
         }
@@ -274,36 +279,35 @@ impl Store {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// The file, or `:memory:`.
+    /// Returns the path of the file, or `:memory:`.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.0.place.path()
     }
 
-    /// The schema that the file had when it was opened, where that was an older one: opening brought it up to
-    /// [`SCHEMA_VERSION`].
+    /// Returns the older schema from which opening upgraded the file to [`SCHEMA_VERSION`]. `None` without an upgrade.
     #[must_use]
     pub fn upgraded_from(&self) -> Option<u32> {
         self.0.upgraded_from
     }
 
-    /// Whether this handle can only read.
+    /// Returns whether this handle can only read.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.0.writer.is_none()
     }
 
-    /// Appends `events` at the end of a conversation, all of them or none, and answers where they are.
+    /// Appends `events` at the end of a conversation, all of them or none. Returns their places.
     ///
-    /// When it returns, the events are durable as [`Options::durability`] says, HEAD has moved to the last one that
-    /// moves it, and the catalogue knows. An event whose id is there with the same bytes is answered with its place, so
-    /// a retry after an unclear failure is safe. Concurrent callers share a commit. At most [`BATCH_EVENTS_MAX`] events
-    /// of [`BATCH_BYTES_MAX`] bytes together.
+    /// When it returns, the events are durable according to [`Options::durability`], HEAD has moved to the last event
+    /// that moves it, and the catalogue is updated. For an event that is already stored with the same bytes, its place
+    /// is returned, so a retry after an unclear failure is safe. Concurrent callers share a commit. An append has at
+    /// most [`BATCH_EVENTS_MAX`] events and [`BATCH_BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where `expected` does not hold, [`Error::DuplicateEvent`] where an id is there
-    /// with other bytes, [`Error::UnknownParent`], [`Error::ReadOnlyCopy`], [`Error::BatchTooLarge`], [`Error::Busy`],
-    /// [`Error::DiskFull`], [`Error::ReadOnly`]. Nothing was written then.
+    /// [`Error::Conflict`] if `expected` is not fulfilled, [`Error::DuplicateEvent`] if an id exists with other bytes,
+    /// [`Error::UnknownParent`], [`Error::ReadOnlyCopy`], [`Error::BatchTooLarge`], [`Error::Busy`],
+    /// [`Error::DiskFull`], [`Error::ReadOnly`]. Then nothing was written.
     pub fn append(
         &self,
         conversation: &ConversationId,
@@ -314,15 +318,15 @@ impl Store {
         self.append_all(conversation, append)
     }
 
-    /// Appends events, moves HEAD and changes the base state, all of it or nothing, in this order.
+    /// Appends events, moves HEAD and changes the base state, in this order: all of it or nothing.
     ///
-    /// A retry, whose events are all there with the same bytes, finds the change and the move that came with them in
-    /// place and does neither again, whatever has happened since. Where one of them is not in place, it is made if
-    /// `expected` holds, and is a conflict else: an answer of success never leaves out a part.
+    /// If all events of a retry are already stored with the same bytes, and their HEAD move and base state change were
+    /// also made, neither is made again, whatever has happened since. If one of them was not made, it is made if
+    /// `expected` is fulfilled; otherwise the result is a conflict. So success always means that all parts were done.
     ///
     /// # Errors
-    /// As [`Store::append`]; [`Error::VersionConflict`] where the base state has moved on, and
-    /// [`Error::UnknownEvent`] where HEAD should go to an event that is not there.
+    /// As [`Store::append`]; [`Error::VersionConflict`] if the base state has another version, and
+    /// [`Error::UnknownEvent`] if HEAD should move to an event that does not exist.
     pub fn append_all(&self, conversation: &ConversationId, append: Append) -> Result<Vec<Appended>> {
         let request = Self::request(conversation, append)?;
         self.writer()?.append(request)
@@ -341,10 +345,10 @@ impl Store {
         Ok(append::Request::new(conversation.clone(), append))
     }
 
-    /// Moves HEAD without appending: navigation. The move is remembered.
+    /// Moves HEAD without appending (navigation). The move is recorded.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], [`Error::UnknownEvent`], and what writing can meet.
+    /// [`Error::UnknownConversation`], [`Error::UnknownEvent`], and any write error.
     pub fn set_head(&self, conversation: &ConversationId, head: Head) -> Result<()> {
         self.read(|db| catalogue::key(db, conversation))?;
         let append =
@@ -352,7 +356,7 @@ impl Store {
         self.append_all(conversation, append).map(drop)
     }
 
-    /// The base state, HEAD included; `None` where the conversation has none.
+    /// Returns the base state, including HEAD. `None` if the conversation has no base state.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -360,7 +364,7 @@ impl Store {
         self.read(|db| base_state::load(db, catalogue::key(db, conversation)?))
     }
 
-    /// The base state as it was right after the event at `sequence`.
+    /// Returns the base state as it was right after the event at `sequence`.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -372,11 +376,11 @@ impl Store {
         self.read(|db| base_state::load_at(db, catalogue::key(db, conversation)?, sequence))
     }
 
-    /// Changes fields of the base state, if its version is still the expected one; answers the new version.
-    /// A conversation without a base state gets an empty one first.
+    /// Changes fields of the base state if its version is the expected one. Returns the new version. A conversation
+    /// without a base state gets an empty one first.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], [`Error::VersionConflict`], and what writing can meet.
+    /// [`Error::UnknownConversation`], [`Error::VersionConflict`], and any write error.
     pub fn save_base_state(
         &self,
         conversation: &ConversationId,
@@ -390,16 +394,16 @@ impl Store {
         })
     }
 
-    /// Gives the conversation a title; `None` takes it away, and the first message stands in again.
+    /// Sets the title of the conversation. `None` removes it, and the first message is shown instead again.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], and what writing can meet.
+    /// [`Error::UnknownConversation`], and any write error.
     pub fn set_title(&self, conversation: &ConversationId, title: Option<&str>) -> Result<()> {
         self.write(|db| catalogue::set_title(db, catalogue::key(db, conversation)?, title))
     }
 
-    /// How far the conversation has come: whoever remembers it can tell at little cost whether anything was written
-    /// since.
+    /// Returns the mark of the conversation. A caller that compares it with an earlier mark finds out cheaply whether
+    /// events, HEAD or the base state have changed.
     ///
     /// # Errors
     /// [`Error::UnknownConversation`].
@@ -407,10 +411,10 @@ impl Store {
         self.read(|db| mark::mark(db, conversation))
     }
 
-    /// Says that the conversation is a fork of `from`; at `at`, where only the branch up to it was copied.
+    /// Records that the conversation is a fork of `from`. If only a branch was copied, `at` is its last event.
     ///
     /// # Errors
-    /// [`Error::UnknownConversation`], and what writing can meet.
+    /// [`Error::UnknownConversation`], and any write error.
     pub fn set_fork(
         &self,
         conversation: &ConversationId,
@@ -421,7 +425,7 @@ impl Store {
         self.write(|db| catalogue::set_fork(db, catalogue::key(db, conversation)?, from.as_str(), at))
     }
 
-    /// What this store has written since it was opened here; nothing where it may only be read.
+    /// Returns how much this store has written since this process opened it. All zero if it is read-only.
     #[must_use]
     pub fn counts(&self) -> WriteCounts {
         self.0.writer.as_ref().map(|writer| writer.counts()).unwrap_or_default()
@@ -440,7 +444,7 @@ impl Store {
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.0.presence.check_process()?;
         if self.0.readers.state().idle_connections == 0 {
-            // A connection will be opened, by name.
+            // A new connection opens the file by its name.
             self.0.presence.check_file()?;
         } else {
             self.0.presence.check_file_to_read()?;
@@ -448,17 +452,16 @@ impl Store {
         self.0.presence.check_unchanged()?;
         let db = self.0.readers.get().map_err(|error| self.no_reader(error))?;
         let done = work(&db);
-        // What was read while it changed may be anything, an error included.
+        // If the file changed meanwhile, any result is invalid, also an error.
         self.0.presence.check_unchanged()?;
         done
     }
 
-    /// Why there is no reading connection. The pool has only the text of what it met; who asks once more
-    /// learns what it was.
+    /// Why there is no reading connection. The pool keeps only an error's text: opening again gives the error.
     fn no_reader(&self, error: r2d2::Error) -> Error {
-        let met = self.0.watch.connect().and_then(|db| db.query_row("PRAGMA user_version", [], |_| Ok(())));
-        match met {
-            Err(met) => database::refusal(met, &self.0.place),
+        let retry = self.0.watch.connect().and_then(|db| db.query_row("PRAGMA user_version", [], |_| Ok(())));
+        match retry {
+            Err(cause) => database::refusal(cause, &self.0.place),
             Ok(()) => Error::Storage { doing: "waiting for a reading connection", source: error.into() },
         }
     }
@@ -477,7 +480,7 @@ impl Store {
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.presence.is_forked() {
-            // The threads to wait for are not in this process, and the locks of its connections are not its own.
+            // After a fork, the threads to wait for are in another process, and so are the locks of the connections.
             std::mem::forget((self.writer.take(), self.projector.take()));
             self.watch.forget();
             return;

@@ -1,6 +1,6 @@
-//! How the engine answers the reads that must be fast, whatever the size of the log: by index.
+//! Tests that reads which must be fast at any size of the log use an index.
 //!
-//! While tests run, every connection notes the statements it executes; the tests here look at their plans.
+//! In tests every connection records the statements that it executes. The tests here check their query plans.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ thread_local! {
     static STATEMENTS: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// Notes every statement that the connection runs on the thread that runs it.
+/// Makes the connection record every statement, for the thread that runs it.
 pub(super) fn note(db: &Connection) {
     db.trace_v2(
         TraceEventCodes::SQLITE_TRACE_STMT,
@@ -24,7 +24,7 @@ pub(super) fn note(db: &Connection) {
     );
 }
 
-/// The statements that `work` runs on this thread.
+/// Returns the reading statements that `work` runs on this thread.
 fn statements(work: impl FnOnce()) -> Vec<String> {
     STATEMENTS.take();
     work();
@@ -50,14 +50,14 @@ mod tests {
         NewEvent::parse(format!(r#"{{"id":"{id}","kind":"PauseEvent"}}"#)).unwrap()
     }
 
-    struct Stage {
+    struct Setup {
         _folder: tempfile::TempDir,
         store: Store,
         talk: ConversationId,
         db: Connection,
     }
 
-    fn stage() -> Stage {
+    fn setup() -> Setup {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { follow_projections: false, ..Options::default() };
         let store = Store::open_with(folder.path().join("annals.db"), &options).unwrap();
@@ -75,7 +75,7 @@ mod tests {
         store.search("nothing", &SearchFilter::default(), 1, &mut |_| ()).unwrap();
         store.catch_up().unwrap();
         let db = Connection::open(folder.path().join("annals.db")).unwrap();
-        Stage { _folder: folder, store, talk, db }
+        Setup { _folder: folder, store, talk, db }
     }
 
     fn plan(db: &Connection, sql: &str) -> Vec<String> {
@@ -88,37 +88,38 @@ mod tests {
         steps
     }
 
-    /// What may be read from end to end: parts of one event, tables of one row, and what waits to be summed.
-    const BOUNDED: &[&str] = &[
+    /// The scans that are allowed, because they are small: parts of one event, tables of one row, and usage that is not
+    /// summed yet.
+    const BOUNDED_SCANS: &[&str] = &[
         "CONSTANT ROW",
         "(subquery",
         " VIRTUAL TABLE",
         "SCAN usage_stale",
         "SCAN log",
-        // Of `usage`: not entered where it is asked of one conversation.
+        // In `usage`: not executed for one conversation.
         "SCAN conversation USING COVERING INDEX",
     ];
 
-    /// Holds what `work` reads to be found by index: no table is read from end to end and nothing is sorted.
+    /// Asserts that `work` reads by index: it scans no whole table and sorts nothing.
     #[track_caller]
-    fn assert_indexed(stage: &Stage, what: &str, work: impl FnOnce(&Store, &ConversationId)) -> Vec<String> {
-        let steps = assert_found(stage, what, work);
+    fn assert_indexed(setup: &Setup, what: &str, work: impl FnOnce(&Store, &ConversationId)) -> Vec<String> {
+        let steps = assert_found(setup, what, work);
         let sorts = steps.iter().any(|step| step.contains("TEMP B-TREE") && !step.contains("FOR LAST"));
         assert!(!sorts, "{what}: {steps:#?}");
         steps
     }
 
-    /// Holds what `work` reads to be found by index: no table is read from end to end.
+    /// Asserts that `work` reads by index: it scans no whole table.
     #[track_caller]
-    fn assert_found(stage: &Stage, what: &str, work: impl FnOnce(&Store, &ConversationId)) -> Vec<String> {
-        let statements = statements(|| work(&stage.store, &stage.talk));
-        assert!(!statements.is_empty(), "{what}: nothing was noted");
+    fn assert_found(setup: &Setup, what: &str, work: impl FnOnce(&Store, &ConversationId)) -> Vec<String> {
+        let statements = statements(|| work(&setup.store, &setup.talk));
+        assert!(!statements.is_empty(), "{what}: no statement was recorded");
         let mut steps = Vec::new();
         for sql in statements.iter().filter(|sql| !sql.contains("sqlite_schema")) {
-            let plan = plan(&stage.db, sql);
+            let plan = plan(&setup.db, sql);
             for step in &plan {
                 let scans = step.starts_with("SCAN ");
-                let is_slow = scans && !BOUNDED.iter().any(|known| step.contains(known));
+                let is_slow = scans && !BOUNDED_SCANS.iter().any(|known| step.contains(known));
                 assert!(!is_slow, "{what}: {sql}\n{plan:#?}");
             }
             steps.extend(plan);
@@ -128,37 +129,42 @@ mod tests {
 
     #[test]
     fn hot_reads_are_answered_by_index() {
-        let stage = stage();
+        let setup = setup();
         let page = |query: EventQuery| {
             move |store: &Store, talk: &ConversationId| drop(store.events(talk, &query, 100).unwrap())
         };
         let all = EventQuery::default();
-        assert_indexed(&stage, "a page", page(all.clone()));
-        assert_indexed(&stage, "the last page", page(EventQuery { descending: true, ..all.clone() }));
+        assert_indexed(&setup, "a page", page(all.clone()));
+        assert_indexed(&setup, "the last page", page(EventQuery { descending: true, ..all.clone() }));
         let bounds = EventQuery { from: Some(Sequence(1)), to: Some(Sequence(9)), ..all.clone() };
-        assert_indexed(&stage, "a stretch", page(bounds));
+        assert_indexed(&setup, "a stretch", page(bounds));
         for kinds in [vec!["PauseEvent"], vec!["ActionEvent"], vec!["PauseEvent", "ActionEvent"]] {
             let kinds = kinds.into_iter().map(str::to_owned).collect();
-            assert_indexed(&stage, "a page of kinds", page(EventQuery { kinds, ..all.clone() }));
+            assert_indexed(&setup, "a page of kinds", page(EventQuery { kinds, ..all.clone() }));
         }
         let tool = EventQuery { tool: Some("x".into()), sources: vec!["user".into()], ..all };
-        assert_indexed(&stage, "a page of a tool", page(tool));
-        assert_indexed(&stage, "an event", |store, talk| {
+        assert_indexed(&setup, "a page of a tool", page(tool));
+        assert_indexed(&setup, "an event", |store, talk| {
             store.event(talk, &EventId::new("a").unwrap()).unwrap();
         });
-        assert_indexed(&stage, "an id", |store, talk| drop(store.resolve_event(talk, "a").unwrap()));
-        assert_indexed(&stage, "a scan", |store, talk| store.scan(talk, Sequence(0), |_| Ok(true)).unwrap());
-        assert_indexed(&stage, "the head", |store, _| assert_eq!(store.head().unwrap(), Position(2)));
-        assert_indexed(&stage, "the feed", |store, talk| {
+        assert_indexed(&setup, "an id", |store, talk| drop(store.resolve_event(talk, "a").unwrap()));
+        assert_indexed(&setup, "a scan", |store, talk| store.scan(talk, Sequence(0), |_| Ok(true)).unwrap());
+        assert_indexed(&setup, "the head", |store, _| assert_eq!(store.head().unwrap(), Position(2)));
+        assert_indexed(&setup, "the feed", |store, talk| {
             store.follow(Position::START).next_page(10, Duration::ZERO).unwrap();
             store.follow_conversation(talk, Sequence(0)).next_page(10, Duration::ZERO).unwrap();
         });
-        assert_indexed(&stage, "a tree", |store, talk| drop(store.tree(talk).unwrap()));
-        assert_indexed(&stage, "a base state", |store, talk| {
+        assert_indexed(&setup, "the feed of some kinds", |store, talk| {
+            store.follow(Position::START).kinds(["x"]).next_page(10, Duration::ZERO).unwrap();
+            store.follow_conversation(talk, Sequence(0)).kinds(["x"]).next_page(10, Duration::ZERO).unwrap();
+        });
+        assert_indexed(&setup, "a subscription", |store, _| drop(store.subscription("mailer").unwrap()));
+        assert_indexed(&setup, "a tree", |store, talk| drop(store.tree(talk).unwrap()));
+        assert_indexed(&setup, "a base state", |store, talk| {
             store.base_state(talk).unwrap();
             store.base_state_at(talk, Sequence(0)).unwrap();
         });
-        assert_indexed(&stage, "what stands beside", |store, talk| {
+        assert_indexed(&setup, "data beside the events", |store, talk| {
             store.attachments(talk).unwrap();
             store.read_attachment(talk, "none", &mut std::io::sink()).unwrap_err();
             store.problems(talk).unwrap();
@@ -167,68 +173,69 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_conversation_is_found_by_index() {
-        let stage = stage();
-        // The parts of one event's text are put in order; events never are.
-        assert_found(&stage, "a transcript", |store, talk| {
+    fn reads_of_one_conversation_use_an_index() {
+        let setup = setup();
+        // The parts of one event's text are sorted; events are not.
+        assert_found(&setup, "a transcript", |store, talk| {
             drop(store.transcript(talk, Sequence(0), 100).unwrap());
         });
-        assert_indexed(&stage, "calls and tasks", |store, talk| {
+        assert_indexed(&setup, "calls and tasks", |store, talk| {
             store.tool_calls(talk, Sequence(0), 100).unwrap();
             store.tasks(talk).unwrap();
         });
-        // A handful of rows is grouped and put in order.
-        assert_found(&stage, "usage", |store, talk| drop(store.usage(Some(talk)).unwrap()));
-        assert_indexed(&stage, "a reply's usage", |store, talk| {
+        // A few rows are grouped and sorted.
+        assert_found(&setup, "usage", |store, talk| drop(store.usage(Some(talk)).unwrap()));
+        assert_indexed(&setup, "a reply's usage", |store, talk| {
             assert_eq!(store.usage_of_reply(talk, "none").unwrap(), None);
         });
-        assert_found(&stage, "tools", |store, talk| drop(store.tool_counts(talk).unwrap()));
-        assert_indexed(&stage, "history", |store, talk| {
+        assert_found(&setup, "tools", |store, talk| drop(store.tool_counts(talk).unwrap()));
+        assert_indexed(&setup, "history", |store, talk| {
             store.sequence_at(talk, Timestamp(0)).unwrap();
             store.last_head_move(talk, Sequence(1)).unwrap();
             store.base_state_field_at(talk, "a", Sequence(1)).unwrap();
             store.tree_until(talk, 1).unwrap();
         });
-        assert_indexed(&stage, "the administrative log", |store, talk| {
+        assert_indexed(&setup, "the administrative log", |store, talk| {
             store.admin_log(0, 100).unwrap();
             store.receipts(1).unwrap();
             store.erased_at(talk).unwrap();
             store.is_archived(talk).unwrap();
         });
-        assert_indexed(&stage, "a proof", |store, talk| {
+        assert_indexed(&setup, "a proof", |store, talk| {
             store.heads(Some(talk)).unwrap();
             store.hash_at(talk, Sequence(0)).unwrap();
             store.links(talk, |_| Ok(())).unwrap();
         });
     }
 
-    /// Reads that look at every conversation, or at every event, because that is what is asked; with the reason.
-    const WHOLE: &[&str] = &[
-        "statistics",          // figures over all
+    /// Methods whose query plans are not checked, with the reason. Most read every conversation or every event, because
+    /// that is their purpose.
+    const EXEMPT: &[&str] = &[
+        "statistics",          // totals over everything
         "count_conversations", // by a filter of any column
-        "search",              // the full-text index finds, and what is found is put in order
-        "query",               // whatever is asked
-        "append_later",        // `append_all`, whose reads are those of a writer
+        "search",              // uses the full-text index and sorts the hits
+        "query",               // any statement
+        "append_later",        // like `append_all`
         "verify",              // every event, and every attachment
-        "verify_projections",  // everything again
+        "verify_projections",  // everything
         "rebuild",
         "backup",
-        "back_up_to_file",   // what was added since the last part
+        "back_up_to_file",   // everything since the last part
         "back_up_to_folder", // the same
         "find_in_backup",    // another file, once
         "restore",           // the whole file
         "delete",
         "erase",
-        "redact",         // every place that an event is in
+        "redact",         // every place where an event is stored
         "plan_redaction", // the same
         "scan_secrets",   // every payload
-        "archive",        // every payload of the conversations asked for
+        "archive",        // every payload of the given conversations
         "unarchive",
         "archived",        // a sum over one conversation's payloads
         "finder_with_own", // one base state
         "plan_pruning",    // by a filter of any column
         "prune",
-        "breakdown",        // figures over all
+        "breakdown",        // totals over everything
         "vacuum",           // every free page
         "verify_structure", // every page
         "verify_whole",
@@ -239,9 +246,9 @@ mod tests {
         "strange_triggers",
         "mend_guards",
         "upgrade",
-        "schema_of", // the schema, of a file that is not open
+        "schema_of", // the schema of a file that is not open
         "upgrade_steps",
-        // These read nothing, or what a read above reads.
+        // These read nothing, or the same as a read above.
         "path",
         "is_read_only",
         "place",
@@ -263,16 +270,18 @@ mod tests {
         "tell_loading",
         "store_id",
         "upgraded_from",
-        // A row for each time that somebody did something of the kind: few, and by number.
+        // One row for each such action: there are few, and they are read by number.
         "backups",
         "repairs",
         "unfinished",
         "changes",
+        "subscriptions",
+        "delete_subscription",
     ];
 
-    /// A read that is added has its plan looked at here, or a reason why not.
+    /// A test here checks the query plans of every public method, unless [`EXEMPT`] names it.
     #[test]
-    fn every_read_is_looked_at() {
+    fn every_read_is_checked_or_exempt() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
         let here = std::fs::read_to_string(root.join("plans.rs")).unwrap();
         let mut folders = vec![root];
@@ -285,7 +294,7 @@ mod tests {
                     continue;
                 }
                 let text = std::fs::read_to_string(&path).unwrap();
-                // Methods of the store that others may call: behind its `impl`, up to that block's end.
+                // The public methods of the store, in each of its `impl` blocks.
                 for block in text.split("\nimpl Store {\n").skip(1) {
                     let block = block.split("\n}\n").next().unwrap();
                     for (at, mark) in block.match_indices("\n    pub fn ") {
@@ -295,36 +304,36 @@ mod tests {
                 }
             }
         }
-        for making in ["open", "open_with", "in_memory"] {
-            assert!(names.remove(making), "{making}");
+        for constructor in ["open", "open_with", "in_memory"] {
+            assert!(names.remove(constructor), "{constructor}");
         }
-        let unseen: Vec<_> = names
+        let unchecked: Vec<_> = names
             .iter()
-            .filter(|name| !WHOLE.contains(&name.as_str()) && !here.contains(&format!(".{name}(")))
+            .filter(|name| !EXEMPT.contains(&name.as_str()) && !here.contains(&format!(".{name}(")))
             .collect();
         assert!(names.len() > 30, "{names:?}");
-        assert!(unseen.is_empty(), "nobody looks at the plans of {unseen:?}");
+        assert!(unchecked.is_empty(), "no test checks the query plans of {unchecked:?}");
     }
 
     #[test]
     fn a_rare_kind_is_found_without_reading_the_others() {
-        let stage = stage();
+        let setup = setup();
         let query = EventQuery { kinds: vec!["PauseEvent".into()], ..EventQuery::default() };
         let steps =
-            assert_indexed(&stage, "a kind", |store, talk| drop(store.events(talk, &query, 10).unwrap()));
+            assert_indexed(&setup, "a kind", |store, talk| drop(store.events(talk, &query, 10).unwrap()));
         assert!(steps.iter().any(|step| step.contains("event_by_rare_kind")), "{steps:#?}");
     }
 
     #[test]
     fn kinds_are_counted_from_an_index_alone() {
-        let stage = stage();
+        let setup = setup();
         let query = EventQuery { kinds: vec!["PauseEvent".into()], ..EventQuery::default() };
         let statements = statements(|| {
-            stage.store.count_kinds(&stage.talk).unwrap();
-            stage.store.count_events(&stage.talk, &query).unwrap();
+            setup.store.count_kinds(&setup.talk).unwrap();
+            setup.store.count_events(&setup.talk, &query).unwrap();
         });
-        let steps: Vec<_> = statements.iter().flat_map(|sql| plan(&stage.db, sql)).collect();
-        // What is sorted are the kinds.
+        let steps: Vec<_> = statements.iter().flat_map(|sql| plan(&setup.db, sql)).collect();
+        // Only the kinds are sorted.
         let events: Vec<_> = steps.iter().filter(|step| step.contains(" event ")).collect();
         assert!(!events.is_empty());
         assert!(
@@ -337,15 +346,15 @@ mod tests {
 
     #[test]
     fn the_catalogue_is_listed_in_every_order_without_sorting() {
-        let stage = stage();
+        let setup = setup();
         for order in [Order::UpdatedDescending, Order::Updated, Order::CreatedDescending, Order::Created] {
-            for after in [None, Some(&stage.talk)] {
+            for after in [None, Some(&setup.talk)] {
                 let statements = statements(|| {
-                    stage.store.conversations(&ConversationFilter::default(), order, after, 10).unwrap();
+                    setup.store.conversations(&ConversationFilter::default(), order, after, 10).unwrap();
                 });
                 for sql in statements {
-                    let plan = plan(&stage.db, &sql);
-                    // Conversations of one minute are put in order; there are not many of them.
+                    let plan = plan(&setup.db, &sql);
+                    // Only conversations of the same minute are sorted; there are few of them.
                     let sorts = plan.iter().any(|step| step.contains("TEMP B-TREE FOR ORDER BY"));
                     let scans =
                         plan.iter().any(|step| step.starts_with("SCAN c") && !step.contains("USING INDEX"));
@@ -353,7 +362,7 @@ mod tests {
                 }
             }
         }
-        assert_indexed(&stage, "one conversation", |store, talk| {
+        assert_indexed(&setup, "one conversation", |store, talk| {
             store.find(talk).unwrap().unwrap();
             store.conversation(talk).unwrap();
             assert!(store.contains(talk).unwrap());
@@ -366,23 +375,23 @@ mod tests {
     }
 
     #[test]
-    fn an_append_looks_nothing_up_that_is_not_indexed() {
-        let stage = stage();
-        assert_indexed(&stage, "an append", |store, talk| {
+    fn an_append_reads_only_by_index() {
+        let setup = setup();
+        assert_indexed(&setup, "an append", |store, talk| {
             let events = [
                 NewEvent::parse(r#"{"id":"c","kind":"PauseEvent","parent_id":"a"}"#).unwrap(),
-                event("a"), // known
+                event("a"), // already stored
             ];
             store.append(talk, Expected::Any, &events).unwrap();
             store.append(&ConversationId::new("new").unwrap(), Expected::Any, &[event("a")]).unwrap();
         });
     }
 
-    /// Sorted first, each step would look at all that is left: the cost of an event would grow with the log.
+    /// If a step sorted the log, it would read all remaining events, and its cost would grow with the log.
     #[test]
-    fn projections_read_the_log_in_its_order_from_where_they_are() {
-        let stage = stage();
-        assert_indexed(&stage, "projections that follow", |store, talk| {
+    fn projections_read_the_log_from_their_place_without_sorting() {
+        let setup = setup();
+        assert_indexed(&setup, "projections that follow", |store, talk| {
             store.append(talk, Expected::Any, &[event("c")]).unwrap();
             store.catch_up().unwrap();
             store.search("nothing", &SearchFilter::default(), 1, &mut |_| ()).unwrap();

@@ -1,9 +1,9 @@
-//! The schema: what all migrations make of an empty file, and what of a file's own is not that.
+//! The schema: the objects that the migrations create, and the differences of a file from them.
 //!
-//! One description serves whoever asks: opening and reading make again what is derived, `verify` and `doctor`
-//! name what they find, projections are made beside the present ones with the same statements. It is read once
-//! a process from a database in memory, so a migration describes itself. What holds truth is never made again,
-//! guards only where someone asks for it, and another program's objects stay.
+//! One description has several uses: opening and reading recreate derived objects, `verify` and `doctor` report
+//! differences, and rebuilds make temporary tables with the same statements. The description is read once per process
+//! from a database in memory, so no migration has to be described twice. Tables with primary data are never recreated,
+//! guards only on request, and objects of other programs stay.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -25,25 +25,25 @@ pub(super) use older::make_whole;
 const OBJECTS: &str = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema ORDER BY rowid";
 const COOKIE: &str = "PRAGMA main.schema_version";
 
-/// The engine's own tables.
+/// The internal tables of the engine.
 const ENGINES: &[&str] = &["sqlite_sequence", "sqlite_stat1", "sqlite_stat4"];
 
 /// The table of the migration runner.
 const HISTORY: &str = "refinery_schema_history";
 
-/// The table whose rows let the guards pass: it holds nothing at rest.
+/// The table whose rows permit what the guards forbid. It is empty except during such an operation.
 const MAINTENANCE: &str = "maintenance";
 
-/// The digest of what the migrations make, so that opening a sound file need not run them to describe it: that takes
-/// longer than all else that opening does. A file with another digest is compared object by object.
-const AS_MADE: &str = "0207ef99fd9c8e74df8b88bb6bc6042a6a09ae7b7e2e6f5e09cc3097e1f2dc35";
+/// The digest of the schema that the migrations make. With it, opening an intact file need not run the migrations in
+/// memory, which takes longer than the rest of opening. A file with another digest is compared object by object.
+const AS_MADE: &str = "5f7acec184ecf93fa32383c989efa1e4a39f40032eae1947a691b077cb53abbe";
 
 const DOING: &str = "reading the schema";
 
-/// What an object of the schema is.
+/// The kind of a schema object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
-    /// A table, virtual ones among them.
+    /// A table, also a virtual one.
     Table,
     /// An index.
     Index,
@@ -54,7 +54,7 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// The engine's word for it.
+    /// Returns the engine's word for it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -70,18 +70,18 @@ impl ObjectKind {
     }
 }
 
-/// What an object is to the file.
+/// The role of an object in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It holds what nothing else knows.
+    /// It has primary data, which cannot be recreated.
     Truth,
-    /// It can be made again from the rest.
+    /// It can be recreated from other data.
     Derived,
-    /// It keeps other programs from changing what is append-only.
+    /// It keeps other programs from changing append-only tables.
     Guard,
 }
 
-/// An object as the schema has it.
+/// An object of the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Object {
     pub kind: ObjectKind,
@@ -102,12 +102,13 @@ impl Object {
         }
     }
 
-    /// What names it apart from all others: the engine does not tell cases apart.
+    /// Returns its unique key. Names are compared without case, as the engine does.
     fn id(&self) -> (bool, String) {
         (self.kind == ObjectKind::Trigger, self.name.to_ascii_lowercase())
     }
 
-    /// Whether this one of the file is the `wanted` one. The engine words the tables beneath the search index.
+    /// Returns whether this object of a file is the `wanted` one. The SQL of the internal tables of the search index is
+    /// not compared, because the engine writes it.
     fn is(&self, wanted: &Self) -> bool {
         self.kind == wanted.kind
             && self.name == wanted.name
@@ -116,33 +117,33 @@ impl Object {
     }
 }
 
-/// In which way an object is not as it should be.
+/// How an object differs from the wanted schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It is not there, or something of another kind has its name.
+    /// It does not exist, or an object of another kind has its name.
     Missing,
-    /// It has another statement.
+    /// Its SQL differs.
     Changed,
-    /// No migration makes it.
+    /// No migration makes it: another program did.
     Strange,
 }
 
-/// An object that is not as it should be.
+/// An object that differs from the wanted schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// The wanted object; for a strange one the one that is there.
+    /// The wanted object. If it is strange, the object of the file.
     pub object: Object,
     pub state: State,
 }
 
 impl Difference {
-    /// Whether it is derived and so comes back by itself.
+    /// Returns whether it is derived and so is recreated automatically.
     fn is_mendable(&self) -> bool {
         self.state != State::Strange && self.object.role() == Role::Derived
     }
 }
 
-/// Every object that the migrations make, in the order in which they make them.
+/// Returns every object that the migrations make, in their order.
 pub(super) fn wanted() -> Result<&'static [Object]> {
     static WANTED: OnceLock<Vec<Object>> = OnceLock::new();
     if let Some(wanted) = WANTED.get() {
@@ -152,7 +153,7 @@ pub(super) fn wanted() -> Result<&'static [Object]> {
     Ok(WANTED.get_or_init(|| made))
 }
 
-/// The wanted table called `name`, and its indexes behind it.
+/// Returns the wanted table called `name`, followed by its indexes.
 pub(super) fn statements(name: &str) -> Result<Vec<&'static Object>> {
     let of_table = |object: &&Object| {
         object.table == name && matches!(object.kind, ObjectKind::Table | ObjectKind::Index)
@@ -160,17 +161,17 @@ pub(super) fn statements(name: &str) -> Result<Vec<&'static Object>> {
     Ok(wanted()?.iter().filter(of_table).collect())
 }
 
-/// A number that moves whenever the schema does.
+/// Returns a number that changes with every change of the schema.
 pub(super) fn cookie(db: &Connection) -> Result<i64> {
     db.prepare_cached(COOKIE).and_then(|mut statement| statement.query_row([], |row| row.get(0))).doing(DOING)
 }
 
-/// Whether the file's schema is what the migrations make and nothing else, at the cost of reading it.
+/// Returns whether the file's schema is exactly what the migrations make. Costs one read of the schema.
 pub(super) fn is_as_made(db: &Connection) -> Result<bool> {
     Ok(digest(&read(db)?).to_hex() == AS_MADE)
 }
 
-/// One digest over all objects, in whatever order they were made.
+/// Returns a digest of all objects. It does not depend on their order.
 fn digest(objects: &[Object]) -> Digest {
     let mut objects: Vec<&Object> = objects.iter().collect();
     objects.sort_by_key(|object| (object.kind, &object.name));
@@ -185,15 +186,15 @@ fn digest(objects: &[Object]) -> Digest {
     Digest::of(&text)
 }
 
-/// Everything in which the file's schema is not what the migrations make.
+/// Returns all differences of the file's schema from what the migrations make.
 pub(super) fn differences(db: &Connection) -> Result<Vec<Difference>> {
     Ok(compare(wanted()?, &read(db)?))
 }
 
-/// Whether nothing derived is missing or altered.
+/// Returns whether no derived object is missing or altered.
 ///
 /// # Errors
-/// [`Error::LostTable`](crate::Error::LostTable) where something is gone that cannot be made again.
+/// [`Error::LostTable`](crate::Error::LostTable) if a table is lost that cannot be recreated.
 pub(super) fn is_whole(db: &Connection) -> Result<bool> {
     let differences = differences(db)?;
     mend::refuse_lost_truth(&differences)?;
@@ -218,8 +219,8 @@ fn compare(wanted: &[Object], found: &[Object]) -> Vec<Difference> {
     differences
 }
 
-/// The objects of a file, in the order in which they were made; what the engine and the migration runner keep
-/// for themselves is left out, by its exact name.
+/// Returns the objects of a file, in the order in which they were made. Leaves out the internal tables of the engine
+/// and of the migration runner, by their exact names.
 fn read(db: &Connection) -> Result<Vec<Object>> {
     let mut statement = db.prepare_cached(OBJECTS).doing(DOING)?;
     let mut rows = statement.query([]).doing(DOING)?;
@@ -235,7 +236,7 @@ fn read(db: &Connection) -> Result<Vec<Object>> {
         let name = name.unwrap_or_default();
         let Some(kind) = word.as_deref().and_then(ObjectKind::read) else { continue };
         let is_engines = match kind {
-            // The index beneath a constraint is part of its table's statement.
+            // An index without SQL belongs to a constraint and is part of its table's statement.
             ObjectKind::Index => sql.is_none(),
             ObjectKind::Table => ENGINES.contains(&&*name) || name == HISTORY,
             ObjectKind::View | ObjectKind::Trigger => false,
@@ -249,22 +250,21 @@ fn read(db: &Connection) -> Result<Vec<Object>> {
     Ok(objects)
 }
 
-/// An object that Annals makes again by itself when it is lost or altered.
+/// An object that Annals recreates automatically if it is lost or altered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DerivedObject {
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
     /// Its name.
     pub name: String,
-    /// The table it belongs to; its own name where it is one.
+    /// The table it belongs to. A table has its own name here.
     pub table: String,
 }
 
-/// Every object of the file that opening makes again where it is lost or altered, in the order in which
-/// migrations make them.
+/// Returns every object that opening a file recreates if it is lost or altered, in the order of the migrations.
 ///
 /// # Errors
-/// [`Error::Storage`](crate::Error::Storage) where no database in memory can be had.
+/// [`Error::Storage`](crate::Error::Storage) if no database can be made in memory.
 pub fn derived_objects() -> Result<Vec<DerivedObject>> {
     let derived = wanted()?.iter().filter(|object| object.role() == Role::Derived);
     Ok(derived
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_is_that_of_what_the_migrations_make() {
+    fn the_digest_matches_the_migrations() {
         let made = digest(wanted().unwrap()).to_hex();
         assert_eq!(
             made, AS_MADE,
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn no_object_that_differs_has_the_same_digest() {
+    fn any_difference_changes_the_digest() {
         for sql in [
             "DROP VIEW events",
             "DROP INDEX tool_call_failed",

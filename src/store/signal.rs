@@ -1,23 +1,48 @@
-//! The bell: rung after every commit, it wakes whoever waits for news. It carries none itself.
+//! The signal that is sent after every commit. It wakes the threads that wait for new events. It carries no data.
 
+#[cfg(feature = "aio")]
+use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "aio")]
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// How often the bell rang. A waiter compares it with what it saw before it last looked at the log.
+/// The number of signals so far. A waiter compares it with the number from before it last read the log.
 pub(super) type Rings = u64;
 
 #[derive(Default)]
 pub(super) struct Signal {
     state: Mutex<State>,
-    rung: Condvar,
+    signaled: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     rings: Rings,
     closed: bool,
-    /// How many wait; waking nobody would still cost a system call.
+    /// The number of waiting threads. If it is 0, the system call of a notification is saved.
     waiting: usize,
+    /// The futures that wait, by their number.
+    #[cfg(feature = "aio")]
+    wakers: HashMap<u64, Waker>,
+    /// The number of the newest future that waited.
+    #[cfg(feature = "aio")]
+    newest: u64,
+}
+
+/// Wakes the futures that wait, after the lock is released: a waker may run code of the host.
+fn wake(state: MutexGuard<'_, State>) {
+    #[cfg(feature = "aio")]
+    {
+        let mut state = state;
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        for waker in wakers.into_values() {
+            waker.wake();
+        }
+    }
+    #[cfg(not(feature = "aio"))]
+    drop(state);
 }
 
 impl Signal {
@@ -25,33 +50,64 @@ impl Signal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often the bell rang until now.
+    /// Returns the number of signals so far.
     pub(super) fn rings(&self) -> Rings {
         self.state().rings
     }
 
-    /// Wakes everyone who waits.
+    /// Sends a signal: wakes all waiting threads.
     pub(super) fn ring(&self) {
         let mut state = self.state();
         state.rings += 1;
         if state.waiting > 0 {
-            self.rung.notify_all();
+            self.signaled.notify_all();
         }
+        wake(state);
     }
 
-    /// Wakes everyone for the last time.
+    /// Closes the signal: wakes all waiting threads for the last time.
     pub(super) fn close(&self) {
-        self.state().closed = true;
-        self.rung.notify_all();
+        let mut state = self.state();
+        state.closed = true;
+        self.signaled.notify_all();
+        wake(state);
     }
 
-    /// Whether the store was closed.
+    /// Ready once there are more signals than `seen`. Until then `waker` is kept under the future's number, which the
+    /// first call sets.
+    #[cfg(feature = "aio")]
+    pub(super) fn poll(&self, seen: Rings, number: &mut Option<u64>, waker: &Waker) -> Poll<()> {
+        let mut state = self.state();
+        if state.rings != seen || state.closed {
+            return Poll::Ready(());
+        }
+        let number = *number.get_or_insert_with(|| {
+            state.newest += 1;
+            state.newest
+        });
+        state.wakers.insert(number, waker.clone());
+        Poll::Pending
+    }
+
+    /// The number of futures that wait.
+    #[cfg(all(test, feature = "aio"))]
+    pub(super) fn futures(&self) -> usize {
+        self.state().wakers.len()
+    }
+
+    /// Forgets a future that waits no longer.
+    #[cfg(feature = "aio")]
+    pub(super) fn forget(&self, number: u64) {
+        self.state().wakers.remove(&number);
+    }
+
+    /// Returns whether the store was closed.
     pub(super) fn is_closed(&self) -> bool {
         self.state().closed
     }
 
-    /// Waits until the bell has rung more often than `seen`, the store closes, or `deadline` passes,
-    /// where there is one; answers how often it has rung.
+    /// Waits until there are more signals than `seen`, the store closes, or `deadline` passes, if given. Returns the
+    /// number of signals so far.
     pub(super) fn wait(&self, seen: Rings, deadline: Option<Instant>) -> Rings {
         let mut state = self.state();
         while state.rings == seen && !state.closed {
@@ -61,7 +117,7 @@ impl Signal {
                 break;
             }
             state.waiting += 1;
-            state = self.rung.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.signaled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
             state.waiting -= 1;
         }
         state.rings

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "agent")]
 mod acp;
+#[cfg(feature = "aio")]
+mod aio;
 mod answers;
 mod append;
 mod append_only;
@@ -84,6 +86,7 @@ mod messages;
 mod moved;
 mod old;
 mod open;
+mod own_events;
 #[cfg(feature = "agent")]
 mod plugins;
 mod projections;
@@ -124,6 +127,7 @@ mod skills;
 mod sql;
 mod state;
 mod stuck;
+mod subscription;
 mod support;
 #[cfg(feature = "agent")]
 mod tasks;

@@ -1,7 +1,7 @@
-//! Making a file what it was at an earlier point: what came later is cut off, and the catalogue, base states
-//! and HEADs are made again as the rest tells them.
+//! Cuts a file back to an earlier point.
 //!
-//! Titles and what is kept of an import have no history; they stay as they are.
+//! Everything later is removed. The catalogue, base states and HEADs are rebuilt from the rest. Titles and the records
+//! of an import have no history, so they stay as they are.
 
 use rusqlite::Connection;
 
@@ -10,7 +10,7 @@ use super::super::catalogue::{self, Entry};
 use super::super::change;
 use super::super::engine::Doing as _;
 use super::super::projection::catalogue::{Replayed, replay};
-use super::super::{archive, base_state, delete, log, origin, projection};
+use super::super::{archive, base_state, delete, log, origin, projection, subscription};
 use crate::error::Result;
 use crate::ids::{ConversationId, Position, Timestamp};
 
@@ -20,23 +20,23 @@ const LENGTHS: &str = "SELECT c.key, c.id, (SELECT count(*) FROM event AS e WHER
 
 const DOING: &str = "cutting off what came later";
 
-/// Where to cut.
+/// The point after which everything is removed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cut<'a> {
-    /// Behind a position.
+    /// After a position.
     Position(Position),
-    /// Behind the events, and the changes of base states, that were recorded by a time.
+    /// After the events, and the changes of base states, that were recorded by a time.
     Time(Timestamp),
-    /// Behind so many events of one conversation.
+    /// After the first `length` events of one conversation.
     Conversation { id: &'a ConversationId, length: u64 },
 }
 
-/// Cuts; answers how many events went. Runs within a transaction.
+/// Removes everything after a point. Returns the number of events removed. Runs within a transaction.
 pub(super) fn cut(db: &Connection, at: &Cut<'_>, actor: &Actor) -> Result<u64> {
     let (position, until) = match at {
         Cut::Position(position) => (*position, None),
         Cut::Time(time) => {
-            // Up to the first event that is later: what was copied here from another file has older times.
+            // The cut is before the first later event, because events copied from another file may have older times.
             let first: Option<i64> = db.query_row(AFTER, [time.0], |row| row.get(0)).doing(DOING)?;
             let position = first.map_or(log::head(db)?, |position| Position(position.cast_unsigned()));
             (position, Some(*time))
@@ -57,6 +57,7 @@ pub(super) fn cut(db: &Connection, at: &Cut<'_>, actor: &Actor) -> Result<u64> {
         let id = ConversationId::new(&id)?;
         events += cut_conversation(db, key, &id, length.cast_unsigned(), until)?;
     }
+    subscription::cut(db, position)?;
     let before = log::found_anew(db, position)?;
     let detail = serde_json::json!({ "store": before, "position": position.0, "events_cut": events });
     let act = NewAct { act: ActKind::Restore, conversation: None, reason: None, detail, receipts: &[] };
@@ -64,8 +65,9 @@ pub(super) fn cut(db: &Connection, at: &Cut<'_>, actor: &Actor) -> Result<u64> {
     Ok(events)
 }
 
-/// Cuts one conversation after `length` events, and changes beside them after `until`; one of which nothing is
-/// left goes.
+/// Cuts one conversation after `length` events, and its other changes after `until`.
+///
+/// Returns the number of events removed. The conversation is deleted if it loses all of its events.
 fn cut_conversation(
     db: &Connection,
     key: i64,
@@ -85,7 +87,7 @@ fn cut_conversation(
     change::taken_back(db, key, || shorten(db, key, &entry, length, until))
 }
 
-/// Cuts one conversation of which something is left; answers how many events went.
+/// Cuts one conversation that is not deleted. Returns the number of events removed.
 fn shorten(db: &Connection, key: i64, entry: &Entry, length: u64, until: Option<Timestamp>) -> Result<u64> {
     log::permit(db, "restore")?;
     origin::cut(db, key, length)?;

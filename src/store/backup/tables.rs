@@ -1,13 +1,14 @@
-//! Which tables a backup carries row by row, and by what; all others are made again from the log.
+//! The tables that a backup copies row by row, and the columns that select the rows. Other tables are rebuilt from the
+//! log.
 //!
-//! A file may be of another schema than this program's: only the tables it has are looked at.
+//! A file may have another schema version than this program, so only the tables that exist in it are read.
 
 use rusqlite::Connection;
 
 use super::super::engine::Doing as _;
 use crate::error::Result;
 
-/// Tables with the rows of a conversation, by its key in their column `conversation`.
+/// Tables with rows of a conversation. Their column `conversation` has its key.
 pub(super) const OF_CONVERSATIONS: &[&str] = &[
     "archive_source",
     "archived_conversation",
@@ -21,39 +22,39 @@ pub(super) const OF_CONVERSATIONS: &[&str] = &[
     "problem",
 ];
 
-/// Tables with rows of an event, by its position.
+/// Tables with rows of an event. Their column `position` has its position.
 pub(super) const OF_EVENTS: &[&str] = &["archived_payload", "event_file"];
 
-/// Tables that only grow, and the number by which they do.
+/// Tables that only grow, and the column whose number grows with them.
 pub(super) const GROWING: &[(&str, &str)] =
     &[("admin_act", "number"), ("admin_receipt", "act"), ("repair", "key")];
 
-/// Tables that are carried as they are where they have changed.
-pub(super) const WHOLE: &[&str] = &["archive_dictionary", "log"];
+/// Tables that are copied whole if they have changed.
+pub(super) const WHOLE: &[&str] = &["archive_dictionary", "log", "subscription"];
 
-/// Tables whose rows are in the order in which they were written, which nothing else tells.
+/// Tables whose rows must keep the order in which they were written, because no column has that order.
 const ORDERED: &[&str] = &["base_state_change", "head_change", "problem"];
 
 const COLUMNS: &str = "SELECT group_concat('\"' || name || '\"', ', ') FROM pragma_table_info(?1, ?2)";
 
 const DOING: &str = "looking at the tables of a backup";
 
-/// Whether an attached database has a table.
+/// Returns whether an attached database has a table.
 ///
-/// It asks the schema and not `pragma_table_list`, which prepares every view of every attached file first.
+/// It reads the schema and not `pragma_table_list`, which first prepares every view of every attached file.
 pub(super) fn has(db: &Connection, schema: &str, table: &str) -> Result<bool> {
     let sql = format!("SELECT 1 FROM \"{schema}\".sqlite_schema WHERE type = 'table' AND name = ?1");
     db.prepare_cached(&sql).and_then(|mut statement| statement.exists([table])).doing(DOING)
 }
 
-/// The names of a table's columns, as a statement lists them.
+/// Returns the names of a table's columns, separated by commas as in a statement.
 pub(super) fn columns(db: &Connection, schema: &str, table: &str) -> Result<String> {
     db.prepare_cached(COLUMNS)
         .and_then(|mut statement| statement.query_row([table, schema], |row| row.get(0)))
         .doing(DOING)
 }
 
-/// What puts a table's rows in the order in which they were written, where they have one.
+/// Returns the `ORDER BY` that keeps the order in which a table's rows were written. Empty if any order will do.
 pub(super) fn order(table: &str) -> &'static str {
     if ORDERED.contains(&table) { " ORDER BY t.rowid" } else { "" }
 }
@@ -64,10 +65,10 @@ mod tests {
     use super::*;
     use crate::store::{Options, Store};
 
-    /// Tables that a backup treats in a way of their own.
+    /// Tables that a backup copies in special ways.
     const APART: &[&str] = &["blob", "conversation", "event"];
 
-    /// Tables that hold nothing of the log: made by migrations and empty, or derived.
+    /// Tables that hold nothing of the log: migrations make them and they are empty, or they are derived.
     const NOT_CARRIED: &[&str] = &["maintenance", "refinery_schema_history"];
 
     #[test]

@@ -1,12 +1,12 @@
-//! Refusals that teach: what is wrong with a statement, and the names that would be right.
+//! Explains a rejected statement: what is wrong with it, and which names would be correct.
 
 use super::super::projection;
 use super::admission::admits_function;
 use super::views::{VIEWS, view};
 use crate::error::Error;
 
-/// Tables that a documented view shows, and that view; projections name theirs themselves.
-const BENEATH: &[(&str, &str)] = &[
+/// Tables, each with the documented view that shows it. Projections list their own tables.
+const TABLES: &[(&str, &str)] = &[
     ("event", "events"),
     ("conversation", "conversations"),
     ("base_state", "base_states"),
@@ -18,13 +18,14 @@ const BENEATH: &[(&str, &str)] = &[
     ("head_change", "head_moves"),
     ("change", "changes"),
     ("origin", "imports"),
+    ("subscription", "subscriptions"),
 ];
 
-/// Tells why `sql` was not admitted; `refused` is what the authorizer said of it.
+/// Returns the error that explains why `sql` was rejected. `refused` is the authorizer's reason, if it gave one.
 pub(super) fn refusal(sql: &str, error: &rusqlite::Error, refused: Option<String>) -> Error {
     if let Some(what) = refused {
         let hint = if what.contains("function") {
-            "see \"Functions\" in docs/query.md for those it may call".to_owned()
+            "see \"Functions\" in docs/query.md for the functions that a query may call".to_owned()
         } else {
             views()
         };
@@ -46,7 +47,7 @@ pub(super) fn refusal(sql: &str, error: &rusqlite::Error, refused: Option<String
     Error::QueryRefused { what, hint }
 }
 
-/// What would be right instead of what `message` complains of.
+/// Returns a hint for the engine's error `message`, if there is one.
 fn hint(sql: &str, message: &str) -> Option<String> {
     if let Some(table) = message.strip_prefix("no such table: ") {
         return Some(table_hint(table.rsplit('.').next().unwrap_or(table)));
@@ -57,11 +58,11 @@ fn hint(sql: &str, message: &str) -> Option<String> {
     }
     if let Some(function) = message.strip_prefix("no such function: ") {
         let near =
-            if admits_function(function) { "" } else { "; REGEXP has no function here, GLOB and LIKE have" };
-        return Some(format!("see \"Functions\" in docs/query.md for those there are{near}"));
+            if admits_function(function) { "" } else { "; REGEXP is not available, GLOB and LIKE are" };
+        return Some(format!("see \"Functions\" in docs/query.md for the available functions{near}"));
     }
     if message.contains("malformed JSON") {
-        return Some("leave payloads that are no JSON out: WHERE json_valid(payload)".into());
+        return Some("leave out payloads that are not JSON: WHERE json_valid(payload)".into());
     }
     None
 }
@@ -71,10 +72,9 @@ fn table_hint(table: &str) -> String {
         return "search words with `annals search`; in SQL, transcript.text LIKE '%word%'".into();
     }
     let derived = projection::tables().map(|table| (table.name, table.view));
-    let beneath =
-        BENEATH.iter().copied().chain(derived).find(|(beneath, _)| beneath.eq_ignore_ascii_case(table));
-    if let Some((_, shown)) = beneath {
-        return format!("the table {table} is shown by the view {shown}; {}", columns(shown));
+    let found = TABLES.iter().copied().chain(derived).find(|(name, _)| name.eq_ignore_ascii_case(table));
+    if let Some((_, view)) = found {
+        return format!("the table {table} is shown by the view {view}; {}", columns(view));
     }
     match nearest(table, VIEWS.iter().map(|view| view.name)) {
         Some(near) => format!("did you mean {near}? {}", columns(near)),
@@ -90,16 +90,16 @@ fn column_hint(sql: &str, column: &str) -> String {
     let name = name.trim_matches('"');
     let mentioned = mentioned(sql);
     let of_qualifier = qualifier.and_then(view).map(|view| vec![view.name]);
-    let looked_at = of_qualifier.unwrap_or_else(|| mentioned.clone());
-    let names = VIEWS.iter().filter(|view| looked_at.contains(&view.name)).flat_map(|view| view.columns);
+    let searched = of_qualifier.unwrap_or_else(|| mentioned.clone());
+    let names = VIEWS.iter().filter(|view| searched.contains(&view.name)).flat_map(|view| view.columns);
     let near = nearest(name, names.copied()).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
     let quoted = sql.contains(&format!("\"{name}\""));
     let quotes = if quoted { "text stands in single quotes: 'text'. " } else { "" };
-    let lists: Vec<String> = looked_at.iter().map(|view| columns(view)).collect();
+    let lists: Vec<String> = searched.iter().map(|view| columns(view)).collect();
     format!("{quotes}{near}{}", if lists.is_empty() { views() } else { lists.join("; ") })
 }
 
-/// The views whose names occur in a statement.
+/// Returns the views whose names occur in a statement.
 fn mentioned(sql: &str) -> Vec<&'static str> {
     let words: Vec<String> = sql
         .split(|character: char| !character.is_alphanumeric() && character != '_')
@@ -118,7 +118,7 @@ fn columns(name: &str) -> String {
     format!("{name} has the columns {columns}")
 }
 
-/// The name that is written most like `wanted`, if any is nearly the same.
+/// Returns the name that is most similar to `wanted`. `None` if no name is similar.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = wanted.to_ascii_lowercase();
     let allowed = 1 + wanted.chars().count() / 3;
@@ -126,7 +126,7 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) ->
     measured.filter(|(steps, _)| *steps <= allowed).min_by_key(|(steps, _)| *steps).map(|(_, name)| name)
 }
 
-/// How many characters have to be put in, taken out or changed to make `a` into `b` (Levenshtein).
+/// Returns the number of characters to insert, delete or change to turn `a` into `b` (Levenshtein distance).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(100).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,11 +1,11 @@
-//! The views a query may name, with their columns: the read contract of `docs/format.md` as a value.
+//! The views that a query may name, with their columns: the documented views of `docs/format.md` as a constant.
 
 /// A documented view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SqlView {
     /// Its name.
     pub name: &'static str,
-    /// What one row is.
+    /// What one row describes.
     pub row: &'static str,
     /// Its columns, in order.
     pub columns: &'static [&'static str],
@@ -63,7 +63,7 @@ pub const VIEWS: &[SqlView] = &[
     },
     SqlView {
         name: "branches",
-        row: "an event of the way from any event to its root",
+        row: "an event on the path from `leaf_event_id` to its root",
         columns: &[
             "conversation_id",
             "leaf_event_id",
@@ -76,7 +76,7 @@ pub const VIEWS: &[SqlView] = &[
     },
     SqlView {
         name: "active_branches",
-        row: "an event of the way from HEAD to its root",
+        row: "an event on the path from HEAD to its root",
         columns: &["conversation_id", "steps_to_leaf", "sequence", "position", "event_id", "kind"],
     },
     SqlView {
@@ -96,7 +96,7 @@ pub const VIEWS: &[SqlView] = &[
     },
     SqlView {
         name: "tool_calls",
-        row: "a tool call and what became of it",
+        row: "a tool call and its result",
         columns: &[
             "conversation_id",
             "sequence",
@@ -143,12 +143,12 @@ pub const VIEWS: &[SqlView] = &[
     },
     SqlView {
         name: "tasks",
-        row: "a task of a conversation's newest list",
+        row: "a task of the newest list of a conversation",
         columns: &["conversation_id", "place", "title", "notes", "status", "sequence"],
     },
     SqlView {
         name: "base_states",
-        row: "a conversation's base state",
+        row: "the base state of a conversation",
         columns: &["conversation_id", "version", "document_version", "document"],
     },
     SqlView {
@@ -158,7 +158,7 @@ pub const VIEWS: &[SqlView] = &[
     },
     SqlView {
         name: "changes",
-        row: "a change of what stands beside a conversation's events",
+        row: "a change of a conversation other than an event: title, tags, base state, and others",
         columns: &[
             "conversation_id",
             "number",
@@ -173,17 +173,17 @@ pub const VIEWS: &[SqlView] = &[
     },
     SqlView {
         name: "attachments",
-        row: "a file of a conversation that is no event",
+        row: "a file of a conversation that is not an event",
         columns: &["conversation_id", "path", "bytes", "sha256", "reason", "content", "rowid"],
     },
     SqlView {
         name: "problems",
-        row: "something an import found wrong",
+        row: "something that an import found wrong",
         columns: &["conversation_id", "path", "problem", "action", "found_at"],
     },
     SqlView {
         name: "repairs",
-        row: "something `annals doctor` mended",
+        row: "something that `annals doctor --repair` mended",
         columns: &[
             "conversation_id",
             "finding",
@@ -220,17 +220,17 @@ pub const VIEWS: &[SqlView] = &[
     },
     SqlView {
         name: "outcomes",
-        row: "how a conversation came out",
+        row: "how a conversation ended",
         columns: &["conversation_id", "status", "steps", "final_response", "final_sequence"],
     },
     SqlView {
         name: "status_changes",
-        row: "a time a conversation's status changed",
+        row: "a change of the status of a conversation",
         columns: &["conversation_id", "after_sequence", "status", "at", "told_by", "recorded_at"],
     },
     SqlView {
         name: "security_analyses",
-        row: "an analyzer's word on a tool call",
+        row: "the judgement of a security analyzer on a tool call",
         columns: &[
             "conversation_id",
             "analysis_sequence",
@@ -301,12 +301,12 @@ pub const VIEWS: &[SqlView] = &[
     },
     SqlView {
         name: "secrets",
-        row: "a secret's name",
+        row: "the name of a secret, never its value",
         columns: &["conversation_id", "name", "kind", "description"],
     },
     SqlView {
         name: "head_moves",
-        row: "a move of HEAD that no event tells",
+        row: "a move of HEAD that no event records",
         columns: &["conversation_id", "after_sequence", "leaf_event_id", "recorded_at"],
     },
     SqlView {
@@ -316,7 +316,7 @@ pub const VIEWS: &[SqlView] = &[
     },
     SqlView {
         name: "admin_log",
-        row: "something done to the file that no event tells",
+        row: "an administrative act: deletion, redaction, archive, and others",
         columns: &[
             "number",
             "at",
@@ -333,7 +333,7 @@ pub const VIEWS: &[SqlView] = &[
     },
     SqlView {
         name: "admin_receipts",
-        row: "something that an act took out or changed",
+        row: "something that an administrative act removed or changed",
         columns: &[
             "act_number",
             "act",
@@ -345,9 +345,14 @@ pub const VIEWS: &[SqlView] = &[
             "sha256_after",
         ],
     },
+    SqlView {
+        name: "subscriptions",
+        row: "a named follower of the log",
+        columns: &["name", "position", "behind", "began_at", "acknowledged_at"],
+    },
 ];
 
-/// The view of this name, in any case.
+/// Returns the view of this name, ignoring upper and lower case.
 pub(super) fn view(name: &str) -> Option<&'static SqlView> {
     VIEWS.iter().find(|view| view.name.eq_ignore_ascii_case(name))
 }

@@ -1,0 +1,255 @@
+//! Table `subscription`, read through the view `subscriptions`: how far named followers of the log have come.
+//!
+//! A subscription is a [`Follower`] whose place is kept in the file. It delivers every event at least once: what was
+//! delivered and not acknowledged comes again after a restart. A program that acknowledges after it has done its work
+//! therefore misses nothing, and sees an event again only if it ended between the two.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::engine::{self, Doing as _};
+use super::feed::{FeedEvent, Follower};
+use super::{Store, log};
+use crate::error::{Error, Result};
+use crate::ids::{Position, Timestamp};
+
+const FIND: &str = "SELECT position FROM subscription WHERE name = ?1";
+const ALL: &str = "SELECT name, position, began_at, acknowledged_at FROM subscription ORDER BY name";
+const BEGIN: &str = "INSERT INTO subscription (name, position, began_at) VALUES (?1, ?2, ?3) \
+     ON CONFLICT (name) DO NOTHING";
+const ACKNOWLEDGE: &str =
+    "UPDATE subscription SET position = max(position, ?2), acknowledged_at = ?3 WHERE name = ?1";
+const MOVE: &str = "UPDATE subscription SET position = ?2 WHERE name = ?1";
+const DELETE: &str = "DELETE FROM subscription WHERE name = ?1";
+const CUT: &str = "UPDATE subscription SET position = ?1 WHERE position > ?1";
+
+/// The longest name of a subscription, in bytes.
+pub const SUBSCRIPTION_NAME_BYTES_MAX: usize = 200;
+
+const READING: &str = "reading subscriptions";
+const WRITING: &str = "writing a subscription";
+
+/// A named follower of the log, whose place is kept in the file; see [`Store::subscription`].
+#[derive(Debug)]
+pub struct Subscription {
+    name: String,
+    store: Store,
+    follower: Follower,
+}
+
+/// How far a subscription has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SubscriptionStatus {
+    /// Its name.
+    pub name: String,
+    /// Every event up to here is acknowledged.
+    pub position: Position,
+    /// When it was made.
+    pub began_at: Timestamp,
+    /// When events were acknowledged last; `None` before the first time.
+    pub acknowledged_at: Option<Timestamp>,
+}
+
+impl Store {
+    /// The subscription of that name, which goes on behind the last acknowledged event. A new one begins with the
+    /// first event of the log; [`Subscription::move_to`] begins elsewhere.
+    ///
+    /// ```
+    /// # use annals::{ConversationId, Expected, NewEvent, Options, Store};
+    /// # use std::time::Duration;
+    /// # let store = Store::in_memory(&Options::default())?;
+    /// # let id = ConversationId::new("c")?;
+    /// # store.append(&id, Expected::Any, &[NewEvent::parse(r#"{"id":"e1","kind":"PauseEvent"}"#)?])?;
+    /// let mut mailer = store.subscription("mailer")?;
+    /// let page = mailer.next_page(100, Duration::from_secs(1))?;
+    /// for event in &page {
+    ///     println!("{}: {}", event.conversation, event.event.kind); // the work
+    /// }
+    /// mailer.acknowledge()?;
+    /// assert!(store.subscription("mailer")?.next_page(100, Duration::ZERO)?.is_empty());
+    /// # Ok::<(), annals::Error>(())
+    /// ```
+    ///
+    /// Several programs may use one name. Each then gets every event that was not acknowledged when it began, and what
+    /// one of them acknowledges is acknowledged.
+    ///
+    /// # Errors
+    /// [`Error::Subscription`] for a name that is empty, has control characters or is longer than
+    /// [`SUBSCRIPTION_NAME_BYTES_MAX`]; [`Error::ReadOnly`], and what writing can meet.
+    pub fn subscription(&self, name: &str) -> Result<Subscription> {
+        if name.is_empty() || name.len() > SUBSCRIPTION_NAME_BYTES_MAX || name.contains(char::is_control) {
+            return Err(Error::Subscription {
+                name: name.chars().take(SUBSCRIPTION_NAME_BYTES_MAX).collect(),
+                problem: "a name has 1 to 200 bytes and no control characters",
+            });
+        }
+        // Most subscriptions exist: looking first saves a write.
+        let position = match self.read(|db| find(db, name))? {
+            Some(position) => position,
+            None => self.write(|db| {
+                db.prepare_cached(BEGIN)
+                    .and_then(|mut statement| statement.execute(params![name, 0, Timestamp::now().0]))
+                    .doing(WRITING)?;
+                Ok(find(db, name)?.unwrap_or(Position::START))
+            })?,
+        };
+        Ok(Subscription { name: name.to_owned(), store: self.clone(), follower: self.follow(position) })
+    }
+
+    /// Every subscription, by name.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn subscriptions(&self) -> Result<Vec<SubscriptionStatus>> {
+        self.read(|db| {
+            db.prepare_cached(ALL)
+                .and_then(|mut statement| statement.query_map([], status)?.collect())
+                .doing(READING)
+        })
+    }
+
+    /// Deletes a subscription. Returns whether it existed. One that is in use is told by its next acknowledgement.
+    ///
+    /// # Errors
+    /// What writing can meet.
+    pub fn delete_subscription(&self, name: &str) -> Result<bool> {
+        self.write(|db| db.execute(DELETE, [name]).map(|deleted| deleted > 0).doing(WRITING))
+    }
+}
+
+impl Subscription {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Delivers only events of these kinds from now on; of all kinds if there are none. The others count as delivered.
+    #[must_use]
+    pub fn kinds<K: Into<String>>(mut self, kinds: impl IntoIterator<Item = K>) -> Self {
+        self.follower = self.follower.kinds(kinds);
+        self
+    }
+
+    /// The next events, as [`Follower::next_page`] gives them.
+    ///
+    /// # Errors
+    /// What reading can meet.
+    pub fn next_page(&mut self, limit: usize, timeout: Duration) -> Result<Vec<FeedEvent>> {
+        self.follower.next_page(limit, timeout)
+    }
+
+    /// The position up to which events were delivered.
+    #[must_use]
+    pub fn delivered(&self) -> Position {
+        Position(self.follower.place())
+    }
+
+    /// Acknowledges every event that was delivered. Each acknowledgement is a commit: one for a page is enough.
+    ///
+    /// # Errors
+    /// As [`Subscription::acknowledge_to`].
+    pub fn acknowledge(&self) -> Result<()> {
+        self.acknowledge_to(self.delivered())
+    }
+
+    /// Acknowledges the events up to `position`, this one included. What was acknowledged before stays so.
+    ///
+    /// # Errors
+    /// [`Error::Subscription`] for a position behind the last event that was delivered, or if the subscription was
+    /// deleted; what writing can meet.
+    pub fn acknowledge_to(&self, position: Position) -> Result<()> {
+        self.acknowledgement(position)?.write()
+    }
+
+    /// The acknowledgement of the events up to `position`, not written yet.
+    pub(crate) fn acknowledgement(&self, position: Position) -> Result<Acknowledgement> {
+        if position > self.delivered() {
+            return Err(error(&self.name, "it cannot acknowledge events that it was not given"));
+        }
+        Ok(Acknowledgement { store: self.store.clone(), name: self.name.clone(), position })
+    }
+
+    /// The follower that reads for it.
+    #[cfg(feature = "aio")]
+    pub(crate) fn follower(&mut self) -> &mut Follower {
+        &mut self.follower
+    }
+
+    /// Goes on behind `position`, wherever it stood: [`Position::START`] delivers the whole log again, and
+    /// [`Store::head`] only what is appended from now on. Everything up to `position` counts as acknowledged.
+    ///
+    /// # Errors
+    /// [`Error::Subscription`] if it was deleted; what writing can meet.
+    pub fn move_to(&mut self, position: Position) -> Result<()> {
+        let position = position.min(self.store.head()?);
+        let moved = self
+            .store
+            .write(|db| db.execute(MOVE, params![self.name, engine::place(position.0)]).doing(WRITING))?;
+        found(&self.name, moved)?;
+        self.follower.move_to(position);
+        Ok(())
+    }
+}
+
+/// An acknowledgement that is to be written.
+pub(crate) struct Acknowledgement {
+    store: Store,
+    name: String,
+    position: Position,
+}
+
+impl Acknowledgement {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// [`Error::Subscription`] if the subscription was deleted; what writing can meet.
+    pub(crate) fn write(&self) -> Result<()> {
+        let written = self.store.write(|db| {
+            db.prepare_cached(ACKNOWLEDGE)
+                .and_then(|mut statement| {
+                    let place = engine::place(self.position.0);
+                    statement.execute(params![self.name, place, Timestamp::now().0])
+                })
+                .doing(WRITING)
+        })?;
+        found(&self.name, written)
+    }
+}
+
+/// Refuses a change that met no row.
+fn found(name: &str, rows: usize) -> Result<()> {
+    if rows == 0 { Err(error(name, "it was deleted")) } else { Ok(()) }
+}
+
+fn error(name: &str, problem: &'static str) -> Error {
+    Error::Subscription { name: name.to_owned(), problem }
+}
+
+/// Sets subscriptions back to the end of a log that was cut, because its next events get positions that were given
+/// before.
+pub(super) fn cut(db: &Connection, head: Position) -> Result<()> {
+    db.execute(CUT, [engine::place(head.0)]).doing(WRITING)?;
+    Ok(())
+}
+
+fn find(db: &Connection, name: &str) -> Result<Option<Position>> {
+    let found: Option<i64> = db
+        .prepare_cached(FIND)
+        .and_then(|mut statement| statement.query_row([name], |row| row.get(0)).optional())
+        .doing(READING)?;
+    // A file that another program set back, or a part of a log: what does not exist yet must not be passed over.
+    let head = log::head(db)?;
+    Ok(found.map(|position| Position(position.cast_unsigned()).min(head)))
+}
+
+fn status(row: &Row<'_>) -> rusqlite::Result<SubscriptionStatus> {
+    Ok(SubscriptionStatus {
+        name: row.get(0)?,
+        position: Position(row.get::<_, i64>(1)?.cast_unsigned()),
+        began_at: Timestamp(row.get(2)?),
+        acknowledged_at: row.get::<_, Option<i64>>(3)?.map(Timestamp),
+    })
+}

@@ -1,0 +1,76 @@
+//! Events of a host's own kinds: values go in and come out, and every other part of the store takes them as they are.
+
+use std::time::Duration;
+
+use annals::event::{Event, NewEvent, PayloadError, Unfamiliar, decode};
+use annals::replay::{Moment, Point};
+use annals::store::EventQuery;
+use annals::transfer::{Exporter, Format, Importer};
+use annals::{Expected, Position, Sequence};
+use serde::{Deserialize, Serialize};
+
+use crate::support::events::said;
+use crate::support::{Scratch, assert_sound, conversation};
+
+const KIND: &str = "shop.shipped";
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Shipped {
+    order: u64,
+    carrier: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+fn shipped(order: u64) -> Shipped {
+    Shipped { order, carrier: "\u{5c71}\u{7530} \"quoted\"\n".into(), note: None }
+}
+
+#[test]
+fn a_value_comes_back_as_it_went_in_through_every_door() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    let talk = conversation("talk");
+    let first = said("first", "Where is my order?");
+    let own = NewEvent::of(KIND, &shipped(17)).unwrap();
+    store.append(&talk, Expected::Empty, &[first, own.clone()]).unwrap();
+    // A retry with the same event changes nothing.
+    assert!(store.append(&talk, Expected::Any, std::slice::from_ref(&own)).unwrap()[0].known);
+
+    let page =
+        store.events(&talk, &EventQuery { kinds: vec![KIND.into()], ..EventQuery::default() }, 10).unwrap();
+    assert_eq!(page.events.len(), 1);
+    assert_eq!(page.events[0].body::<Shipped>().unwrap(), shipped(17));
+    let feed = store.follow(Position::START).next_page(10, Duration::ZERO).unwrap();
+    assert_eq!(feed[1].body::<Shipped>().unwrap(), shipped(17));
+    // It hangs on the event before it, as every event does, and an old reader keeps it whole.
+    assert_eq!(Moment::new(&store, &talk, Point::End).unwrap().branch().unwrap(), [0, 1]);
+    let Event::Unknown(unknown) = decode(own.payload(), Unfamiliar::Keep).unwrap() else {
+        panic!("it has no table")
+    };
+    assert_eq!((&*unknown.kind, unknown.payload.text()), (KIND, own.payload()));
+
+    // Out as a folder, and in again somewhere else.
+    let folder = Exporter::new(&store, Format::OpenHands)
+        .export(&talk, &scratch.path("out"), &mut |_| ())
+        .unwrap()
+        .path;
+    let other = Scratch::new();
+    let copy = other.open();
+    Importer::new(&copy, Default::default()).import(&folder, &mut |_| ()).unwrap();
+    let page = copy.events(&talk, &EventQuery::only(Sequence(1)), 1).unwrap();
+    assert_eq!(page.events[0].payload, own.payload());
+    assert_sound(&store);
+    assert_sound(&copy);
+}
+
+#[test]
+fn a_shape_that_does_not_fit_is_an_error_and_loses_nothing() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    let talk = conversation("talk");
+    store.append(&talk, Expected::Empty, &[said("first", "hush")]).unwrap();
+    let event = &store.events(&talk, &EventQuery::default(), 1).unwrap().events[0];
+    let error = event.body::<Shipped>().unwrap_err();
+    assert!(matches!(error, PayloadError::Body { .. }) && !error.to_string().contains("hush"), "{error}");
+}

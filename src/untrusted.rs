@@ -1,23 +1,24 @@
-//! Files that somebody else may have put there: an agent, a workspace, a plugin, whoever uploads.
+//! Reads files that another party may have created: an agent, a workspace, a plugin, or a client that uploads.
 //!
-//! A name may lead to a pipe that nobody writes to, a device that never ends, a file that grows faster than it is read or
-//! that is gone in between. So nothing here waits for the other side of a file: it is opened without blocking, only
-//! regular files are taken, looked at once more when they are open, and read no further than the caller names.
+//! A path may lead to a pipe without a writer, a device that never ends, a file that grows faster than it is read, or
+//! a file that disappears in between. So no function here waits for the other side of a file. A file is opened without
+//! blocking. It must be a regular file, which is checked again after opening. It is read only up to the caller's limit.
 
+use std::collections::BinaryHeap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// The longest list of what a walk leaves out, in bytes.
+/// The largest file of ignore rules that a walk may read, in bytes.
 const RULES_BYTES_MAX: u64 = 1 << 20;
 
 /// Opens a regular file for reading. Links are followed.
 ///
 /// # Errors
-/// What the system says; [`io::ErrorKind::IsADirectory`] for a folder and [`io::ErrorKind::InvalidInput`] for what is
+/// Any error of the system; [`io::ErrorKind::IsADirectory`] if it is a folder, [`io::ErrorKind::InvalidInput`] if it is
 /// neither a folder nor a regular file.
 pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
-    // To open a device may do something already.
+    // Opening a device can already have an effect.
     check(&fs::metadata(path)?)?;
     let mut options = File::options();
     options.read(true);
@@ -28,23 +29,23 @@ pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
         std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
     }
     let file = options.open(path)?;
-    // It may be another one by now.
+    // The path may lead to another file by now.
     let metadata = file.metadata()?;
     check(&metadata)?;
     Ok((file, metadata))
 }
 
-/// Reads a regular file whole, into `bytes`, which is emptied first.
+/// Reads a whole regular file into `bytes`, which is emptied first.
 ///
 /// # Errors
-/// As [`open`]; [`io::ErrorKind::FileTooLarge`] for more than `bytes_max`, of which nothing is given then.
+/// As [`open`]; [`io::ErrorKind::FileTooLarge`] if it has more than `bytes_max` bytes. `bytes` is then empty.
 pub fn read_into(path: &Path, bytes_max: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     bytes.clear();
     let (file, metadata) = open(path)?;
     if metadata.len() > bytes_max {
         return Err(too_large(bytes_max));
     }
-    // What it says of its length is not believed: it may grow, and some have none.
+    // The reported length is not trusted: the file may grow, and some files report none.
     file.take(bytes_max.saturating_add(1)).read_to_end(bytes)?;
     if bytes.len() as u64 > bytes_max {
         *bytes = Vec::new();
@@ -53,7 +54,7 @@ pub fn read_into(path: &Path, bytes_max: u64, bytes: &mut Vec<u8>) -> io::Result
     Ok(())
 }
 
-/// Reads a regular file whole.
+/// Reads a whole regular file.
 ///
 /// # Errors
 /// As [`read_into`].
@@ -63,37 +64,39 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a regular file whole, as text.
+/// Reads a whole regular file as text.
 ///
 /// # Errors
-/// As [`read_into`]; [`io::ErrorKind::InvalidData`] for what is no UTF-8.
+/// As [`read_into`]; [`io::ErrorKind::InvalidData`] if it is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(read(path, bytes_max)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// Whether there is nothing at the path, or a regular file of at most `bytes_max`: something that code of others, which
-/// opens it as it comes, may be let at.
+/// Returns whether other code, which opens files without these checks, may open this path.
+///
+/// True if the path leads to nothing that can be opened, to a folder, or to a regular file of at most `bytes_max`
+/// bytes.
 #[must_use]
 pub fn is_harmless(path: &Path, bytes_max: u64) -> bool {
     match fs::metadata(path) {
         Ok(metadata) => metadata.is_dir() || (metadata.is_file() && metadata.len() <= bytes_max),
-        // What cannot be looked at cannot be opened either.
+        // A file whose metadata cannot be read cannot be opened either.
         Err(_) => true,
     }
 }
 
-/// Whether the rules of what is left out may be read in a folder: by a walk that opens `.gitignore`, `.ignore` and
-/// what git has of that kind as they come.
+/// Returns whether a walk may read the ignore rules of a folder. Such a walk opens `.gitignore`, `.ignore` and git's
+/// exclude files without these checks.
 #[must_use]
 pub fn may_be_walked(folder: &Path) -> bool {
     let git = folder.join(".git");
     let rules = [folder.join(".gitignore"), folder.join(".ignore"), git.join("info/exclude")];
-    rules.iter().all(|path| is_harmless(path, RULES_BYTES_MAX)) && leads_nowhere_bad(folder, &git)
+    rules.iter().all(|path| is_harmless(path, RULES_BYTES_MAX)) && git_is_harmless(folder, &git)
 }
 
-/// Whether `.git` is no file, or one that leads to a repository whose files are harmless too.
-fn leads_nowhere_bad(folder: &Path, git: &Path) -> bool {
+/// Returns whether a walk may read the repository that the file `.git` leads to. True if it leads to none.
+fn git_is_harmless(folder: &Path, git: &Path) -> bool {
     if !fs::metadata(git).is_ok_and(|metadata| metadata.is_file()) {
         return true;
     }
@@ -109,6 +112,36 @@ fn leads_nowhere_bad(folder: &Path, git: &Path) -> bool {
     let shared =
         read_text(&common, RULES_BYTES_MAX).map_or_else(|_| target.clone(), |text| target.join(first(&text)));
     [target, shared].iter().all(|place| is_harmless(&place.join("info/exclude"), RULES_BYTES_MAX))
+}
+
+/// Returns the paths of a folder's entries that `is_wanted` accepts, sorted. If there are more than `paths_max`, the
+/// first of them in this order are returned. Empty if the folder cannot be read.
+///
+/// All entries are examined, but no more than `paths_max` paths are in memory at once. `is_wanted` is called only for
+/// paths that would be among the first.
+#[must_use]
+pub fn first_paths(folder: &Path, paths_max: usize, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    first_of(entries.map_while(Result::ok).map(|entry| entry.path()), paths_max, is_wanted)
+}
+
+fn first_of(
+    paths: impl Iterator<Item = PathBuf>,
+    paths_max: usize,
+    is_wanted: impl Fn(&Path) -> bool,
+) -> Vec<PathBuf> {
+    let mut kept = BinaryHeap::new();
+    for path in paths {
+        let is_full = kept.len() >= paths_max;
+        if (is_full && kept.peek().is_none_or(|last| path >= *last)) || !is_wanted(&path) {
+            continue;
+        }
+        if is_full {
+            kept.pop();
+        }
+        kept.push(path);
+    }
+    kept.into_sorted_vec()
 }
 
 fn check(metadata: &Metadata) -> io::Result<()> {
@@ -133,6 +166,20 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
+
+    #[test]
+    fn the_first_paths_do_not_depend_on_the_order_of_the_listing() {
+        let is_even = |path: &Path| path.to_str().unwrap().ends_with(['0', '2', '4', '6', '8']);
+        let forwards: Vec<PathBuf> = (10..90).map(|number| PathBuf::from(number.to_string())).collect();
+        let backwards: Vec<PathBuf> = forwards.iter().rev().cloned().collect();
+        for paths in [forwards, backwards] {
+            let listed = || paths.iter().cloned();
+            let found = first_of(listed(), 3, is_even);
+            assert_eq!(found, ["10", "12", "14"].map(PathBuf::from));
+            assert_eq!(first_of(listed(), 100, is_even).len(), 40);
+            assert!(first_of(listed(), 0, is_even).is_empty());
+        }
+    }
 
     #[test]
     fn what_never_ends_or_never_begins_is_refused() {
@@ -160,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_file_that_says_it_is_empty_and_is_not_is_read_to_the_bound() {
-        // Of the system's own there are some without a length.
+        // Some files of the system report no length.
         let found = Path::new("/proc/self/status");
         if found.exists() {
             assert_eq!(fs::metadata(found).unwrap().len(), 0);

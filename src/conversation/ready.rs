@@ -1,7 +1,8 @@
-//! Getting ready, once, before the first message or run: hooks, tools, the system prompt.
+//! Prepares a conversation once, before the first message or run: plugins, tools, hooks, the system prompt.
 //!
-//! Order: plugins, the hooks' settings and what they say of the session, tools, the system prompt, the session's context.
-//! Source: `runtime.md` sections 0 and 3.4.
+//! Order: plugins, tools, servers, the SessionStart hooks, the system prompt, the context from these hooks.
+//!
+//! Source: `docs/reference/runtime.md#getting-ready` and `docs/reference/runtime.md#system-prompt`.
 
 use std::sync::Arc;
 
@@ -14,16 +15,16 @@ use crate::event::{Event, HookType, Json, Source, SystemPromptEvent, TextContent
 use crate::ids::Timestamp;
 
 impl Local {
-    /// Everything the conversation runs with; made now where it was not yet.
+    /// Returns the conversation's model, tools and hooks. Makes them unless they exist.
     pub(super) async fn ready(&self) -> Result<Arc<Equipment>> {
         if let Some(equipment) = self.equipment() {
-            return Ok(equipment);
+            return Ok(self.kept_up(&equipment).unwrap_or(equipment));
         }
         let mut live = self.lock().await?;
         self.ready_within(&mut live).await
     }
 
-    /// The same for somebody who holds the conversation.
+    /// Like `ready`, for a caller that holds the lock. Also updates the tools of servers that have changed them.
     pub(super) async fn ready_within(&self, live: &mut Live) -> Result<Arc<Equipment>> {
         if let Some(equipment) = self.equipment() {
             return Ok(self.kept_up(&equipment).unwrap_or(equipment));
@@ -55,15 +56,18 @@ impl Local {
         Ok(self.equip(equipment))
     }
 
-    /// Tells the model what it is, unless one of the first events does so already.
+    /// Adds the system prompt, unless one of the first events is one.
+    ///
+    /// # Errors
+    /// [`ConversationError::Unprompted`] if a user message is already there.
     fn prompt(&self, live: &mut Live, equipment: &Equipment) -> Result<()> {
         if live.is_prompted {
             return Ok(());
         }
         let agent = &live.base.agent;
-        let said =
-            |event: &Event| matches!(event, Event::Message(said) if said.common.source == Source::User);
-        if live.tree.len() <= PROMPT_WINDOW && live.branch.recent().any(said) {
+        let is_from_user =
+            |event: &Event| matches!(event, Event::Message(message) if message.common.source == Source::User);
+        if live.tree.len() <= PROMPT_WINDOW && live.branch.recent().any(is_from_user) {
             return Err(ConversationError::Unprompted { conversation: self.id.clone() });
         }
         let secrets = self.secrets.infos().into_iter().map(|info| (info.name, info.description));
@@ -75,7 +79,7 @@ impl Local {
                 .filter(|text| !text.is_empty())
                 .unwrap_or_else(|| prompt::suffix(agent)),
             secrets,
-            // To the minute: the beginning of the time that events bear.
+            // The time to the minute: the first 16 characters of an event's timestamp.
             time: time.then(|| Timestamp::now().to_naive_local().chars().take(16).collect()),
             ..guided
         };

@@ -1,4 +1,4 @@
-//! Files of a plugin, read within a bound and within its folder.
+//! Reads files of a plugin, with a limit on their size.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{ENTRIES_MAX, FILE_BYTES_MAX, PluginError};
 use crate::untrusted;
 
-/// Whether the path lies in the folder once links are followed. What cannot be followed does not.
+/// Returns whether `path` lies in `folder` after all links are resolved. False if a link cannot be resolved.
 pub(super) fn lies_within(path: &Path, folder: &Path) -> bool {
     match (fs::canonicalize(path), fs::canonicalize(folder)) {
         (Ok(path), Ok(folder)) => path.starts_with(folder),
@@ -16,17 +16,17 @@ pub(super) fn lies_within(path: &Path, folder: &Path) -> bool {
     }
 }
 
-/// Whether there is anything at the path, be it a link to nothing.
+/// Returns whether anything exists at the path. True also for a broken link.
 pub(super) fn is_there(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// A file as text. What is no file, too long or no UTF-8 is refused.
+/// Reads a file as text. Returns an error if it is not a regular file, too long or not UTF-8.
 pub(super) fn text(path: &Path) -> Result<String, String> {
     untrusted::read_text(path, FILE_BYTES_MAX).map_err(|error| error.to_string())
 }
 
-/// A file that holds one JSON object.
+/// Reads a file that holds one JSON object.
 pub(super) fn object(path: &Path) -> Result<Map<String, Value>, String> {
     let text = text(path)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -37,20 +37,18 @@ pub(super) fn object(path: &Path) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// What a folder holds, by name. Nothing where it cannot be read.
+/// Returns the paths of a folder's entries, sorted by name. Of more than 1000 entries the first are returned. Empty if
+/// the folder cannot be read.
 pub(super) fn sorted(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.flatten().take(ENTRIES_MAX).map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
+    untrusted::first_paths(folder, ENTRIES_MAX, |_| true)
 }
 
-/// A path with `/`.
+/// Returns the path as text with `/` as separator.
 pub(super) fn slashed(path: &Path) -> String {
     path.to_string_lossy().replace('\\', "/")
 }
 
-/// A member that has to be a text where it is there.
+/// Returns a member that must be a string if it exists.
 pub(super) fn member(members: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
     match members.get(name) {
         None => Ok(None),
@@ -59,7 +57,7 @@ pub(super) fn member(members: &Map<String, Value>, name: &str) -> Result<Option<
     }
 }
 
-/// The same where null means that it is not there.
+/// Like `member`, but null counts as missing.
 pub(super) fn nullable(members: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
     match members.get(name) {
         Some(Value::Null) => Ok(None),
@@ -67,7 +65,7 @@ pub(super) fn nullable(members: &Map<String, Value>, name: &str) -> Result<Optio
     }
 }
 
-/// What the system said of a path.
+/// Makes the error for a path from the system's error.
 pub(super) fn failed(path: &Path) -> impl Fn(std::io::Error) -> PluginError + '_ {
     move |error| PluginError::File { path: path.to_owned(), reason: error.to_string() }
 }

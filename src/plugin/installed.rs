@@ -1,8 +1,8 @@
-//! What a person has had installed: plugins, or skills, each in a folder of its name.
+//! The plugins and skills that the user has installed, each in a folder of its name.
 //!
-//! Beside them `.installed.json` says where each is from and whether it is turned on; it is the reference's file, and what
-//! lies there without it is taken in. An installation is made aside and put in its place at once, so that one that fails
-//! leaves what was there.
+//! The file `.installed.json` beside them records the source of each and whether it is enabled. It is the reference's
+//! file. A folder without a record is added to it. An installation is prepared in a temporary folder and then moved to
+//! its place, so that a failed download or check does not damage an existing installation.
 
 use std::fs;
 use std::io::Read as _;
@@ -18,14 +18,14 @@ use crate::untrusted;
 
 const METADATA: &str = ".installed.json";
 
-/// The most files of one installation, and how many bytes they may have.
+/// The maximum number of files of one installation, and of their bytes.
 const FILES_MAX: usize = 100_000;
 const BYTES_MAX: u64 = 1 << 30;
 
-/// How deep folders may nest.
+/// The maximum depth of nested folders.
 const DEPTH_MAX: usize = 64;
 
-/// What is installed.
+/// The kind of an installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extension {
     /// Plugins.
@@ -34,12 +34,12 @@ pub enum Extension {
     Skill,
 }
 
-/// What becomes of what is installed under a name already.
+/// What happens if the name is already installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Installing {
-    /// It stays, and the new one is refused.
+    /// The new installation is rejected.
     New,
-    /// The new one takes its place.
+    /// The new installation replaces the old one.
     Over,
 }
 
@@ -50,40 +50,40 @@ pub struct Installed {
     kind: Extension,
 }
 
-/// Something that is installed.
+/// One installed plugin or skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstalledExtension {
-    /// Its name, which is that of its folder.
+    /// The name, which is also the name of the folder.
     pub name: String,
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// What it is for.
+    /// The description.
     pub description: String,
-    /// Whether it is turned on.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// Where it is from, without credentials; `local` where it was found here.
+    /// The source, without credentials. `local` for a folder that was found without a record.
     pub source: String,
-    /// The branch, tag or commit that was asked for.
+    /// The branch, tag or commit that was requested.
     pub requested_ref: Option<String>,
-    /// The commit that it is.
+    /// The commit that was installed.
     pub resolved_ref: Option<String>,
-    /// Its folder within the repository.
+    /// The folder within the repository.
     pub repo_path: Option<String>,
-    /// When it was installed, RFC 3339.
+    /// The time of the installation, RFC 3339.
     pub installed_at: String,
-    /// Its folder.
+    /// The folder.
     pub install_path: PathBuf,
 }
 
-/// What something that can be installed says of itself.
-struct Told {
+/// What a plugin or skill declares about itself.
+struct Info {
     name: String,
     version: String,
     description: String,
 }
 
 impl Installed {
-    /// What this person has had installed.
+    /// Makes the object for the user's installations of one kind.
     #[must_use]
     pub fn of_home(home: &Path, kind: Extension) -> Self {
         let folder = match kind {
@@ -93,16 +93,17 @@ impl Installed {
         Self { folder: home.join(".openhands").join(folder).join("installed"), kind }
     }
 
-    /// Where they are.
+    /// The folder of all installations.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// All of them: those that are known and there, by when they came to be known, then those that only lie there.
+    /// Returns all installations: first the recorded ones that exist, in the order of the record, then those without a
+    /// record, which are added to it.
     ///
     /// # Errors
-    /// [`PluginError::File`] where what is known of them cannot be written down.
+    /// [`PluginError::File`] if the record cannot be written.
     pub fn list(&self) -> Result<Vec<InstalledExtension>, PluginError> {
         if !self.folder.is_dir() {
             return Ok(Vec::new());
@@ -118,11 +119,11 @@ impl Installed {
             if !path.is_dir() || check_name(name).is_err() || list.iter().any(|known| known.name == name) {
                 continue;
             }
-            // What lies there under another name than its own is somebody else's.
-            if let Ok(told) = self.told(&path)
-                && told.name == name
+            // A folder whose content has another name was not installed by this program or the reference.
+            if let Ok(info) = self.info(&path)
+                && info.name == name
             {
-                list.push(self.extension(told, "local".to_owned(), &PluginSource::default(), None));
+                list.push(self.extension(info, "local".to_owned(), &PluginSource::default(), None));
             }
         }
         if list != known || !self.folder.join(METADATA).exists() {
@@ -131,7 +132,7 @@ impl Installed {
         Ok(list)
     }
 
-    /// The folders of those that are turned on. Nothing is written down.
+    /// Returns the folders of the enabled installations. Does not change the record.
     #[must_use]
     pub fn enabled(&self) -> Vec<PathBuf> {
         let known = self.read();
@@ -153,7 +154,7 @@ impl Installed {
         folders
     }
 
-    /// The one of this name; `None` where there is none.
+    /// Returns the recorded installation of this name. `None` if there is none or its folder is missing.
     ///
     /// # Errors
     /// [`PluginError::Name`].
@@ -162,7 +163,7 @@ impl Installed {
         Ok(self.read().into_iter().find(|known| known.name == name && self.place(name).is_dir()))
     }
 
-    /// Turns one on or off; `false` where there is none of this name.
+    /// Enables or disables an installation. Returns `false` if there is none of this name.
     ///
     /// # Errors
     /// [`PluginError::Name`] and [`PluginError::File`].
@@ -177,7 +178,8 @@ impl Installed {
         Ok(true)
     }
 
-    /// Removes one that is known; `false` where none of this name is. Folders that only lie there stay.
+    /// Removes a recorded installation. Returns `false` if none of this name is recorded. Folders without a record
+    /// stay.
     ///
     /// # Errors
     /// [`PluginError::Name`] and [`PluginError::File`].
@@ -194,10 +196,10 @@ impl Installed {
         Ok(true)
     }
 
-    /// Fetches something and installs it under its name.
+    /// Fetches a plugin or skill and installs it under its name.
     ///
     /// # Errors
-    /// What fetching can meet; [`PluginError::Manifest`] or [`PluginError::Skill`] where it is none;
+    /// The errors of fetching; [`PluginError::Manifest`] or [`PluginError::Skill`] if it is no valid plugin or skill;
     /// [`PluginError::Name`]; [`PluginError::Exists`]; [`PluginError::File`].
     pub async fn install(
         &self,
@@ -208,13 +210,13 @@ impl Installed {
         let fetched = fetcher.fetch(source, &[]).await?;
         let this = self.clone();
         let source = source.clone();
-        in_background(move || this.put(&fetched, &source, installing, None)).await
+        in_background(move || this.install_fetched(&fetched, &source, installing, None)).await
     }
 
-    /// Fetches the newest of what is installed under a name; `None` where nothing is.
+    /// Fetches and installs the newest version of an installation. `None` if there is none of this name.
     ///
     /// # Errors
-    /// As [`Installed::install`]; what was there stays then.
+    /// As [`Installed::install`]. After a failed download or check, the old installation is still there.
     pub async fn refresh(
         &self,
         fetcher: &Fetcher,
@@ -224,11 +226,13 @@ impl Installed {
         let source = PluginSource { source: known.source, reference: None, repo_path: known.repo_path };
         let fetched = fetcher.fetch(&source, &[]).await?;
         let (this, name) = (self.clone(), name.to_owned());
-        in_background(move || this.put(&fetched, &source, Installing::Over, Some(name))).await.map(Some)
+        in_background(move || this.install_fetched(&fetched, &source, Installing::Over, Some(name)))
+            .await
+            .map(Some)
     }
 
-    /// Puts what was fetched in its place. `name` is what a whole repository without a name of its own is called.
-    fn put(
+    /// Installs what was fetched. The copy of a whole repository is called `name`, or else as the repository.
+    fn install_fetched(
         &self,
         fetched: &Fetched,
         source: &PluginSource,
@@ -236,17 +240,18 @@ impl Installed {
         name: Option<String>,
     ) -> Result<InstalledExtension, PluginError> {
         fs::create_dir_all(&self.folder).map_err(file::failed(&self.folder))?;
-        // A folder's name may be the name of what is in it: aside, it has the repository's.
-        let aside = self.folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
+        // A plugin without a manifest takes the name of its folder. So the copy gets a folder with the right name.
+        let staging = self.folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
         let own = fetched.folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        let called = fetched.repository.as_ref().map(|repository| name.unwrap_or_else(|| repository.clone()));
-        let copy = aside.join(called.or(own).unwrap_or_else(|| "extension".to_owned()));
-        let put = self.put_aside(fetched, source, installing, &copy);
-        let _aside = fs::remove_dir_all(&aside);
-        put
+        let repository_name =
+            fetched.repository.as_ref().map(|repository| name.unwrap_or_else(|| repository.clone()));
+        let copy = staging.join(repository_name.or(own).unwrap_or_else(|| "extension".to_owned()));
+        let outcome = self.install_staged(fetched, source, installing, &copy);
+        let _removed = fs::remove_dir_all(&staging);
+        outcome
     }
 
-    fn put_aside(
+    fn install_staged(
         &self,
         fetched: &Fetched,
         source: &PluginSource,
@@ -254,19 +259,16 @@ impl Installed {
         copy: &Path,
     ) -> Result<InstalledExtension, PluginError> {
         Copying { root: &fetched.folder, files: 0, bytes: 0 }.folder(&fetched.folder, copy, 0)?;
-        let told = self.told(copy)?;
-        check_name(&told.name)?;
-        let place = self.place(&told.name);
-        if file::is_there(&place) {
-            if installing == Installing::New {
-                return Err(PluginError::Exists(told.name));
-            }
-            remove(&place)?;
+        let info = self.info(copy)?;
+        check_name(&info.name)?;
+        let place = self.place(&info.name);
+        if installing == Installing::New && file::is_there(&place) {
+            return Err(PluginError::Exists(info.name));
         }
-        fs::rename(copy, &place).map_err(file::failed(&place))?;
+        replace(copy, &place).map_err(file::failed(&place))?;
         let mut list = self.read();
         let shown = without_credentials(&source.source);
-        let mut new = self.extension(told, shown, source, fetched.commit.clone());
+        let mut new = self.extension(info, shown, source, fetched.commit.clone());
         match list.iter_mut().find(|known| known.name == new.name) {
             Some(known) => {
                 new.enabled = known.enabled;
@@ -280,16 +282,16 @@ impl Installed {
 
     fn extension(
         &self,
-        told: Told,
+        info: Info,
         shown: String,
         source: &PluginSource,
         commit: Option<String>,
     ) -> InstalledExtension {
         InstalledExtension {
-            install_path: self.place(&told.name),
-            name: told.name,
-            version: told.version,
-            description: told.description,
+            install_path: self.place(&info.name),
+            name: info.name,
+            version: info.version,
+            description: info.description,
             enabled: true,
             source: shown,
             requested_ref: source.reference.clone(),
@@ -303,18 +305,18 @@ impl Installed {
         self.folder.join(name)
     }
 
-    /// What a folder says of itself.
-    fn told(&self, folder: &Path) -> Result<Told, PluginError> {
+    /// Reads what the plugin or skill in a folder declares about itself.
+    fn info(&self, folder: &Path) -> Result<Info, PluginError> {
         match self.kind {
             Extension::Plugin => {
                 let manifest = Plugin::read(folder, None)?.manifest;
-                Ok(Told { name: manifest.name, version: manifest.version, description: manifest.description })
+                Ok(Info { name: manifest.name, version: manifest.version, description: manifest.description })
             }
             Extension::Skill => {
                 let missing = || PluginError::Skill("the folder has no SKILL.md".to_owned());
                 let skill = standalone(folder, folder, Names::Strict).ok_or_else(missing)?;
                 let skill = skill.map_err(|problem| PluginError::Skill(problem.reason))?;
-                Ok(Told {
+                Ok(Info {
                     name: skill.name,
                     version: "1.0.0".to_owned(),
                     description: skill.description.unwrap_or_default(),
@@ -323,11 +325,11 @@ impl Installed {
         }
     }
 
-    /// What is known of them; nothing where it cannot be read.
+    /// Reads the record. Empty if it cannot be read.
     fn read(&self) -> Vec<InstalledExtension> {
         let Ok(document) = file::object(&self.folder.join(METADATA)) else { return Vec::new() };
         let mut entries = Map::new();
-        // Earlier versions had other names for the same.
+        // Earlier versions of the reference used other member names for the same.
         for part in ["plugins", "skills", "extensions"] {
             if let Some(Value::Object(members)) = document.get(part) {
                 entries.extend(members.clone());
@@ -347,7 +349,7 @@ impl Installed {
 }
 
 impl InstalledExtension {
-    /// The reference's object.
+    /// Returns the reference's JSON object.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -375,7 +377,7 @@ impl InstalledExtension {
     }
 }
 
-/// Small letters and digits, in words with single hyphens.
+/// Checks a name: words of lower-case letters and digits, with single hyphens between them.
 fn check_name(name: &str) -> Result<(), PluginError> {
     let is_word = |word: &str| {
         !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
@@ -386,7 +388,22 @@ fn check_name(name: &str) -> Result<(), PluginError> {
     }
 }
 
-/// Removes a folder; a link is removed, not what it leads to.
+/// Moves a new installation to its place. The old one is deleted, with the folder of the new one, only after that.
+fn replace(new: &Path, place: &Path) -> std::io::Result<()> {
+    let old = new.with_extension("replaced");
+    let had_one = match fs::rename(place, &old) {
+        Ok(()) => true,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+        Err(error) => return Err(error),
+    };
+    fs::rename(new, place).inspect_err(|_| {
+        if had_one {
+            let _put_back = fs::rename(&old, place);
+        }
+    })
+}
+
+/// Removes a folder. Of a link only the link itself is removed.
 fn remove(path: &Path) -> Result<(), PluginError> {
     let removed = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
@@ -396,7 +413,7 @@ fn remove(path: &Path) -> Result<(), PluginError> {
     removed.map_err(file::failed(path))
 }
 
-/// A folder that is being copied. Links that lead out of it are left behind, and so is what git keeps.
+/// The copying of a folder. Links that lead out of it and `.git` are not copied.
 struct Copying<'a> {
     root: &'a Path,
     files: usize,
@@ -405,10 +422,10 @@ struct Copying<'a> {
 
 impl Copying<'_> {
     fn folder(&mut self, from: &Path, to: &Path, depth: usize) -> Result<(), PluginError> {
-        let too_much =
-            || PluginError::File { path: from.to_owned(), reason: "there is too much in it".to_owned() };
+        let too_large =
+            || PluginError::File { path: from.to_owned(), reason: "it is too large or too deep".to_owned() };
         if depth > DEPTH_MAX {
-            return Err(too_much());
+            return Err(too_large());
         }
         fs::create_dir_all(to).map_err(file::failed(to))?;
         for entry in fs::read_dir(from).map_err(file::failed(from))?.flatten() {
@@ -419,7 +436,7 @@ impl Copying<'_> {
             }
             self.files += 1;
             if self.files > FILES_MAX {
-                return Err(too_much());
+                return Err(too_large());
             }
             if kind.is_dir() {
                 self.folder(&path, &place, depth + 1)?;
@@ -428,14 +445,14 @@ impl Copying<'_> {
             } else if kind.is_file() {
                 self.bytes += self.file(&path, &place).map_err(file::failed(&path))?;
                 if self.bytes > BYTES_MAX {
-                    return Err(too_much());
+                    return Err(too_large());
                 }
             }
         }
         Ok(())
     }
 
-    /// A file with its permissions, as far as there is room for it.
+    /// Copies a file with its permissions, up to one byte over the limit that is left. Returns the number of bytes.
     fn file(&self, path: &Path, place: &Path) -> std::io::Result<u64> {
         let (from, metadata) = untrusted::open(path)?;
         let mut to = fs::File::create(place)?;
@@ -443,7 +460,7 @@ impl Copying<'_> {
         std::io::copy(&mut from.take(BYTES_MAX.saturating_sub(self.bytes) + 1), &mut to)
     }
 
-    /// A link that stays within is one again.
+    /// Copies a link as a link, if it is relative and its target lies in the folder.
     fn link(&self, path: &Path, place: &Path) -> Result<(), PluginError> {
         let target = fs::read_link(path).map_err(file::failed(path))?;
         if target.is_absolute() || !file::lies_within(path, self.root) {
@@ -457,7 +474,7 @@ impl Copying<'_> {
     }
 }
 
-/// Does what blocks on a thread that may.
+/// Runs blocking work on a thread for blocking work.
 async fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, PluginError> + Send + 'static,
 ) -> Result<T, PluginError> {

@@ -1,23 +1,23 @@
-//! What can go wrong between here and a server, by what the caller can do about it.
+//! Errors of requests to a server, grouped by what the caller can do.
 
-/// What can go wrong between here and a server. No text of it holds the key.
+/// Why a request to a server failed. No message holds the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
-    /// That is no address of a server.
+    /// The text is no valid address of a server.
     #[error("{address:?} is no address of a server: {what}")]
     Address {
-        /// What was given, without what may be a password.
+        /// The text, without a part that may be a password.
         address: String,
-        /// What is wrong with it.
+        /// The reason.
         what: &'static str,
     },
-    /// Nobody answers there, or no longer; asking again later may help.
+    /// The server does not answer, or no longer. The same request may succeed later.
     #[error("{server} cannot be reached: {cause}")]
     Unreachable {
         /// The server.
         server: String,
-        /// The system's account.
+        /// The system's error message.
         cause: String,
     },
     /// The key is missing or wrong.
@@ -26,30 +26,30 @@ pub enum RemoteError {
         /// The server.
         server: String,
     },
-    /// There is no such thing at the server, or not any more.
+    /// The requested object does not exist at the server, or no longer.
     #[error("{server}: {detail}")]
     Gone {
         /// The server.
         server: String,
-        /// What it said.
+        /// The server's message.
         detail: String,
     },
-    /// The server has too much to do; the same later may work.
+    /// The server is overloaded. The same request may succeed later.
     #[error("{server} is busy: {detail}")]
     Busy {
         /// The server.
         server: String,
-        /// What it said.
+        /// The server's message.
         detail: String,
     },
-    /// The server refused what it was asked.
+    /// The server rejected the request.
     #[error("{server} refused with {status}: {detail}")]
     Refused {
         /// The server.
         server: String,
         /// The status of the answer, 300 to 499.
         status: u16,
-        /// What it said.
+        /// The server's message.
         detail: String,
     },
     /// The server failed.
@@ -59,40 +59,49 @@ pub enum RemoteError {
         server: String,
         /// The status of the answer, 500 and above.
         status: u16,
-        /// What it said.
+        /// The server's message.
         detail: String,
     },
-    /// The server's contract is older than any that this client speaks.
+    /// The server's version is older than this client supports.
     #[error("{server} speaks the contract of version {found}; {needed} or later is needed")]
     Version {
         /// The server.
         server: String,
-        /// Its version.
+        /// The version of the server.
         found: String,
-        /// The oldest that will do.
+        /// The oldest supported version.
         needed: &'static str,
     },
-    /// What was answered is not what the contract says.
-    #[error("{server} answered what it should not: {what}")]
+    /// The answer violates the contract.
+    #[error("{server} sent an invalid answer: {what}")]
     Strange {
         /// The server.
         server: String,
-        /// What is wrong with it.
+        /// The reason.
         what: String,
     },
-    /// It cannot be done from afar.
+    /// The local copy of the log could not be read or written.
+    #[error("the local copy: {cause}")]
+    Copy {
+        /// The store's error message.
+        cause: String,
+        /// Whether the same write may succeed later: the file is busy, or the disk is full.
+        is_passing: bool,
+    },
+    /// The operation is not possible with a remote conversation.
     #[error("{what} cannot be done with a remote conversation")]
     Unsupported {
-        /// What.
+        /// The operation.
         what: &'static str,
     },
 }
 
 impl RemoteError {
-    /// Whether the same may work later, and nothing that is asked otherwise would help.
+    /// Returns whether the same request may succeed later without a change.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
+            Self::Copy { is_passing, .. } => *is_passing,
             Self::Unreachable { .. } | Self::Busy { .. } | Self::Failed { .. } => true,
             Self::Address { .. }
             | Self::Key { .. }

@@ -1,4 +1,4 @@
-//! A server's log, a page at a time.
+//! Reads a server's log, one page at a time.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,24 +8,24 @@ use super::{Client, RemoteError, Result};
 use crate::event::json::Raw;
 use crate::ids::{ConversationId, EventId};
 
-/// The most events of a page, and of the next try where so many are too long.
+/// The maximum number of events of a page. If such a page is too long, the next try asks for fewer.
 const PAGE: usize = 100;
 
 /// An event of a server's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoggedEvent {
-    /// Its place: counted on from the place that the page was asked behind.
+    /// The sequence. For the reference's server it is counted from the cursor of the request.
     pub sequence: u64,
-    /// Its text, as it came.
+    /// The text, as received.
     pub payload: String,
 }
 
-/// How far a log is known: how many events, and the last of them.
+/// A place in a log: the end of its known part.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Cursor {
     /// The next sequence.
     pub next: u64,
-    /// The event before it, where there is one.
+    /// The last event with an id before it. `None` if there is none.
     pub last: Option<EventId>,
 }
 
@@ -50,32 +50,32 @@ struct Place<'a> {
 }
 
 impl Cursor {
-    /// Behind this event.
+    /// Moves the cursor behind this event.
     pub fn pass(&mut self, sequence: u64, payload: &str) {
         self.next = sequence + 1;
-        // An event without an id cannot be read on from; the one before it can.
+        // A page starts at an event's id. An event without an id cannot be used for that, so the id before it is kept.
         if let Some(id) = id(payload) {
             self.last = Some(id);
         }
     }
 }
 
-/// The id in an event's text.
+/// Returns the id in an event's text.
 pub(super) fn id(payload: &str) -> Option<EventId> {
     let raw = Raw::parse(payload).ok()?;
     EventId::new(raw.get("id")?.as_str()?.into_owned()).ok()
 }
 
 impl Client {
-    /// The path of a conversation's routes.
+    /// Returns the path of one of a conversation's routes.
     pub fn path(id: &ConversationId, rest: &str) -> String {
         format!("/api/conversations/{id}{rest}")
     }
 
-    /// The events behind a place, at most a page of them; none at the end.
+    /// Returns the events behind a place, at most one page. Empty at the end of the log.
     ///
     /// # Errors
-    /// What a request can meet; [`RemoteError::Strange`] where the log no longer has the event that it was read to.
+    /// The errors of a request; [`RemoteError::Strange`] if the log no longer has the last event of the cursor.
     pub async fn log_behind(&self, id: &ConversationId, cursor: &Cursor) -> Result<Vec<LoggedEvent>> {
         let mut limit = PAGE;
         loop {
@@ -84,14 +84,14 @@ impl Client {
                 Make::Reference => self.shown_behind(id, cursor, limit).await,
             };
             match page {
-                // A page of long events may be too long as a whole.
+                // A page of long events may exceed the limit on answers.
                 Err(RemoteError::Strange { .. }) if limit > 2 => limit = (limit / 10).max(2),
                 page => return page,
             }
         }
     }
 
-    /// Annals shows its log as it is stored, by sequence.
+    /// Reads a page from Annals' server, which serves the stored log by sequence.
     async fn stored_behind(
         &self,
         id: &ConversationId,
@@ -100,7 +100,8 @@ impl Client {
     ) -> Result<Vec<LoggedEvent>> {
         let path = format!("/api/annals/conversations/{id}/events?from={}&limit={limit}", cursor.next);
         let text = self.get(&path).await?;
-        let page: Stored<'_> = serde_json::from_str(&text).map_err(|_| self.strange("no page of events"))?;
+        let page: Stored<'_> =
+            serde_json::from_str(&text).map_err(|_| self.strange("expected a page of events"))?;
         let event = |place: Place<'_>| LoggedEvent {
             sequence: place.sequence,
             payload: place.event.get().to_owned(),
@@ -108,7 +109,7 @@ impl Client {
         Ok(page.events.into_iter().map(event).collect())
     }
 
-    /// The reference's pages begin with an event that is named.
+    /// Reads a page from the reference's server. A page begins with the event of a given id.
     async fn shown_behind(
         &self,
         id: &ConversationId,
@@ -121,34 +122,39 @@ impl Client {
             path.push_str(&escaped(last.as_str()));
         }
         let text = self.get(&path).await?;
-        let page: Search<'_> = serde_json::from_str(&text).map_err(|_| self.strange("no page of events"))?;
+        let page: Search<'_> =
+            serde_json::from_str(&text).map_err(|_| self.strange("expected a page of events"))?;
         let mut items = page.items.into_iter();
         if let Some(last) = &cursor.last {
-            // A name that is not known is answered with the beginning of the log.
+            // For an unknown id, the reference returns the beginning of the log.
             let first = items.next().and_then(|first| self::id(first.get()));
             if first.as_ref() != Some(last) {
                 return Err(self.strange(format!("the log no longer has the event {last}")));
             }
         }
-        let events: Vec<_> = (cursor.next..)
-            .zip(items)
-            .map(|(sequence, event)| LoggedEvent { sequence, payload: event.get().to_owned() })
-            .collect();
+        let mut events = Vec::new();
+        for (sequence, event) in (cursor.next..).zip(items) {
+            // The next page begins at the id of the last event.
+            if self::id(event.get()).is_none() {
+                return Err(self.strange(format!("the event {sequence} has no id")));
+            }
+            events.push(LoggedEvent { sequence, payload: event.get().to_owned() });
+        }
         if events.is_empty() && page.next_page_id.is_some() {
             return Err(self.strange("a page without events that is not the last"));
         }
         Ok(events)
     }
 
-    /// Where a log ends now.
+    /// Returns the present end of a log.
     ///
     /// # Errors
-    /// What a request can meet.
+    /// The errors of a request.
     pub async fn log_end(&self, id: &ConversationId) -> Result<Cursor> {
         let mut last = self.last_event(id).await?;
         loop {
             let count = self.get(&Self::path(id, "/events/count")).await?;
-            let next = count.trim().parse().map_err(|_| self.strange("no number of events"))?;
+            let next = count.trim().parse().map_err(|_| self.strange("expected a number of events"))?;
             let again = self.last_event(id).await?;
             if again == last {
                 return Ok(Cursor { next, last });
@@ -160,12 +166,13 @@ impl Client {
     async fn last_event(&self, id: &ConversationId) -> Result<Option<EventId>> {
         let path = Self::path(id, "/events/search?limit=1&sort_order=TIMESTAMP_DESC");
         let text = self.get(&path).await?;
-        let page: Search<'_> = serde_json::from_str(&text).map_err(|_| self.strange("no page of events"))?;
+        let page: Search<'_> =
+            serde_json::from_str(&text).map_err(|_| self.strange("expected a page of events"))?;
         Ok(page.items.first().and_then(|last| self::id(last.get())))
     }
 }
 
-/// A text as a value in a query.
+/// Percent-encodes a text for use as a value in a query.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -183,12 +190,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_escaped() {
+    fn an_id_is_escaped() {
         assert_eq!(escaped("3f1c-9&a=ä"), "3f1c-9%26a%3D%C3%A4");
     }
 
     #[test]
-    fn a_cursor_passes_what_has_no_id() {
+    fn a_cursor_passes_an_event_without_an_id() {
         let mut cursor = Cursor::default();
         cursor.pass(0, r#"{"id":"a"}"#);
         cursor.pass(1, "{}");

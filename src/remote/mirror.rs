@@ -1,7 +1,7 @@
-//! A copy of a server's log in a store here: the same bytes at the same sequences.
+//! Keeps a copy of a server's log in a local store: the same bytes at the same sequences.
 //!
-//! It reads the log by itself, from where the copy ends, whenever somebody has heard something new; so it holds what the
-//! server stored also of events that were heard over a socket in another form, or not at all.
+//! The copy reads the log itself, from the end of the copy, whenever the follower has delivered new events. So it has
+//! the stored form also of events that came over the socket in another form, or not at all.
 
 use tokio::sync::watch;
 
@@ -12,13 +12,13 @@ use crate::event::NewEvent;
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::store::{Append, EventQuery, Head, Store};
 
-/// How long to wait after the server or the store failed.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+/// The delay before a retry after a passing error of the server or of the store.
+const RETRY_DELAY: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// What a copy has: how many events, and which HEAD it was told; `None` before it was looked.
+/// The progress of a copy: the number of its events, and the HEAD that was given to it. `None` before the first run.
 pub(super) type Copied = Option<(u64, Option<EventId>)>;
 
-/// What is copied where.
+/// The source and the target of a copy.
 pub(super) struct Mirror {
     pub client: Client,
     pub id: ConversationId,
@@ -26,31 +26,31 @@ pub(super) struct Mirror {
 }
 
 impl Mirror {
-    /// Keeps the copy, until nobody follows any more; tells how far it goes.
+    /// Keeps the copy up to date until the follower ends. Reports the progress to `copied`.
     pub async fn keep(self, mut seen: watch::Receiver<Seen>, copied: watch::Sender<Copied>) {
         loop {
-            let (head, heard) = {
+            let (head, delivered) = {
                 let seen = seen.borrow_and_update();
                 (seen.head.clone(), seen.cursor.next)
             };
-            match self.copy(heard, head.clone()).await {
+            match self.copy(delivered, head.clone()).await {
                 Ok(next) => {
                     copied.send_replace(Some((next, head)));
                     if seen.changed().await.is_err() {
                         return;
                     }
                 }
-                Err(error) if error.is_passing() => tokio::time::sleep(PATIENCE).await,
-                // A copy that is not this log's is left as it is.
+                Err(error) if error.is_passing() => tokio::time::sleep(RETRY_DELAY).await,
+                // The copy belongs to another log, or cannot be stored. It is left as it is.
                 Err(_) => return,
             }
         }
     }
 
-    /// Brings the copy to where the log was heard, at least; answers where it ends.
-    async fn copy(&self, heard: u64, head: Option<EventId>) -> Result<u64> {
+    /// Copies the log at least up to `delivered`. Returns the end of the copy.
+    async fn copy(&self, delivered: u64, head: Option<EventId>) -> Result<u64> {
         let mut cursor = self.local(end).await?;
-        while cursor.next < heard {
+        while cursor.next < delivered {
             let page = self.client.log_behind(&self.id, &cursor).await?;
             if page.is_empty() {
                 break;
@@ -64,7 +64,7 @@ impl Mirror {
         Ok(cursor.next)
     }
 
-    /// Asks the store on a thread that may wait.
+    /// Runs work on the store, on a thread for blocking work.
     async fn local<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store, &ConversationId) -> crate::Result<T> + Send + 'static,
@@ -72,13 +72,15 @@ impl Mirror {
         let (store, id) = (self.store.clone(), self.id.clone());
         match tokio::task::spawn_blocking(move || work(&store, &id)).await {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(error)) => Err(self.client.strange(format!("what the copy cannot hold: {error}"))),
-            Err(_) => Err(RemoteError::Unsupported { what: "a copy" }),
+            Ok(Err(error)) => {
+                Err(RemoteError::Copy { cause: error.to_string(), is_passing: error.is_transient() })
+            }
+            Err(_) => Err(RemoteError::Unsupported { what: "keeping a copy" }),
         }
     }
 }
 
-/// Where the copy ends.
+/// Returns the end of the copy.
 fn end(store: &Store, id: &ConversationId) -> crate::Result<Cursor> {
     let next = store.find(id)?.map_or(0, |row| row.event_count);
     let Some(last) = next.checked_sub(1) else { return Ok(Cursor::default()) };
@@ -94,7 +96,7 @@ fn append(store: &Store, id: &ConversationId, page: Vec<LoggedEvent>) -> crate::
     store.append(id, Expected::Exact(first), &events).map(|_| ())
 }
 
-/// HEAD is where it is at the server, once the copy has that event.
+/// Sets HEAD as at the server, if the copy has that event.
 fn move_head(store: &Store, id: &ConversationId, head: Option<EventId>) -> crate::Result<()> {
     let Some(head) = head else { return Ok(()) };
     let Some(row) = store.find(id)? else { return Ok(()) };

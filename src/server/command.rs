@@ -1,4 +1,4 @@
-//! What a conversation is told to do (`api.md` sections 3.9 to 3.21).
+//! Commands to a conversation (`docs/reference/server.md#commands`).
 
 use std::sync::Arc;
 
@@ -129,12 +129,12 @@ async fn navigate(
     Ok(Json(stored.info(Skills::Hidden, Runtime::Untold)))
 }
 
-/// The text of some routes where there is no such conversation.
+/// Replaces the text of a 404 by the one that some routes use for an unknown conversation.
 pub(super) fn named(failure: Failure) -> Failure {
     named_as("Conversation not found")(failure)
 }
 
-/// Another text of a refusal because there is no such conversation.
+/// Replaces the text of a 404.
 pub(super) fn named_as(text: &'static str) -> impl Fn(Failure) -> Failure {
     move |failure| match failure {
         Failure::Refused(StatusCode::NOT_FOUND, _) => Failure::not_found(text),
@@ -146,17 +146,17 @@ async fn final_response(State(app): State<Arc<App>>, PathId(id): PathId) -> Resu
     Ok(Json(json!({"response": last_word(&app, &id).await?})))
 }
 
-/// The agent's last word; empty where it has said nothing.
+/// Returns the agent's final response. Empty if there is none.
 pub(super) async fn last_word(app: &App, id: &ConversationId) -> Result<String, Failure> {
     let id = id.clone();
     let response = app.ask(move |store| {
         let moment = Moment::new(store, &id, Point::End)?;
         let branch = moment.branch()?;
         let mut response = None;
-        // From HEAD backwards: the answer is near it as a rule.
+        // From HEAD backwards, because the response is usually near it.
         for place in branch.into_iter().rev() {
             moment.each_of(&[place], |_, event| {
-                response = answer(&event);
+                response = final_response_in(&event);
                 Ok(())
             })?;
             if response.is_some() {
@@ -168,13 +168,14 @@ pub(super) async fn last_word(app: &App, id: &ConversationId) -> Result<String, 
     response.await
 }
 
-/// What an event says as the agent's last word: a finish action's message, or what the agent said.
-fn answer(event: &Event) -> Option<String> {
+/// Returns the final response in an event: the message of a finish action, or the text of an agent's message. `None`
+/// for other events.
+fn final_response_in(event: &Event) -> Option<String> {
     let mut state = Fold::new();
     state.apply(event);
-    let is_last_word = matches!(event, Event::Action(action) if &*action.tool_name == "finish")
+    let is_response = matches!(event, Event::Action(action) if &*action.tool_name == "finish")
         || matches!(event, Event::Message(message) if message.common.source == Source::Agent);
-    is_last_word.then(|| state.final_response().to_owned())
+    is_response.then(|| state.final_response().to_owned())
 }
 
 async fn switch_llm(
@@ -205,7 +206,7 @@ async fn switch_profile(
     Ok(success())
 }
 
-/// Loads a plugin of the marketplaces that the agent's settings register.
+/// Loads a plugin from a marketplace that the agent's settings register.
 async fn load_plugin(
     State(app): State<Arc<App>>,
     PathId(id): PathId,
@@ -217,8 +218,13 @@ async fn load_plugin(
     Ok(success())
 }
 
-/// There are no agents of that protocol here yet.
+/// Always fails. For an agent that is a separate program it says that this server does not have the operation; for
+/// others it fails as in the reference.
 async fn switch_acp_model(State(app): State<Arc<App>>, PathId(id): PathId) -> Result<Json<Value>, Failure> {
     session(&app, &id).await?;
-    Err(Failure::bad("switch_acp_model is only supported for ACP conversations."))
+    let stored = app.ask(move |store| Stored::read(store, &id)).await?;
+    Err(match stored.is_acp() {
+        true => Failure::absent("An ACP agent gets its model, acp_model, when its program starts."),
+        false => Failure::bad("switch_acp_model is only supported for ACP conversations."),
+    })
 }

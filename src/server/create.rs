@@ -1,4 +1,4 @@
-//! A new conversation, or the one of that id (`api.md` section 3.2).
+//! Creates a conversation, or returns the existing one with that id (`docs/reference/server.md#creating`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ use crate::secret::{Cipher, Source};
 const SPAN_NAME_BYTES_MAX: usize = 128;
 const PROMPT_CHARACTERS_MAX: usize = 2000;
 
-/// What a request asks for, checked.
+/// The checked content of a request.
 struct Wanted {
     id: ConversationId,
     plan: Plan,
     parent: Option<ConversationId>,
     message: Option<UserMessage>,
-    /// The worktree to work in, where one is asked for.
+    /// The worktree to work in, if one is requested.
     worktree: Option<worktree::Start>,
     meta: Map<String, Value>,
 }
@@ -52,7 +52,7 @@ pub(super) async fn create(
     start(&app, request::object(&body)?, skills(&params)?).await
 }
 
-/// Begins what a request's body asks for, or attaches to the conversation of that id.
+/// Creates the conversation that a request's body describes, or returns the existing one with that id.
 pub(super) async fn start(
     app: &Arc<App>,
     mut body: Map<String, Value>,
@@ -67,7 +67,7 @@ pub(super) async fn start(
         is_known = app.ask(move |store| store.contains(&known)).await?;
     }
     if let Some(id) = named.filter(|_| is_known && body.contains_key("agent_profile_id")) {
-        // Its profile may have gone since.
+        // The conversation exists. Its profile is not resolved, because it may have been deleted since.
         return made(app, &id, StatusCode::OK, skills).await;
     }
     launch::settle(app, &mut body).await?;
@@ -79,7 +79,7 @@ pub(super) async fn start(
     if let Some(parent) = wanted.parent.clone() {
         wanted.check_parent(app, &parent).await?;
     }
-    // A slot is there for the run that may follow; without one nothing is kept.
+    // Checks that a slot for a first run is free. If there is none, nothing is stored.
     drop(app.sessions().slot()?);
     app.touch();
     wanted.plan.check_tools(&app.sessions().opening.registry)?;
@@ -98,13 +98,13 @@ pub(super) async fn start(
     let begun = begin(app, &session, wanted.parent, wanted.message, skills).await;
     drop(session);
     if begun.is_err() {
-        // What is refused leaves nothing; the reason that counts is the first.
-        let _stays = app.sessions().delete(app, &id).await;
+        // A failed creation must leave nothing behind. If the deletion fails too, the first failure is reported.
+        let _ignored_failure = app.sessions().delete(app, &id).await;
     }
     begun
 }
 
-/// What belongs to the making of a conversation once it is there: its parent, and what is said first.
+/// Completes the creation of a conversation: sets its parent, and sends it the first message.
 async fn begin(
     app: &Arc<App>,
     session: &Arc<Session>,
@@ -127,13 +127,13 @@ async fn begin(
     Ok(answer)
 }
 
-/// The id that a request names.
+/// Returns the id in a request's body.
 fn named_id(body: &Map<String, Value>) -> Result<Option<ConversationId>, Failure> {
     let id = request::text(body, "conversation_id")?;
     id.map(|id| conversation_id(id, &["body", "conversation_id"])).transpose()
 }
 
-/// Makes the folder to work in, and a repository of it where it is in none.
+/// Makes the working folder. Also makes it a repository, unless it is in one.
 async fn prepare(folder: &std::path::Path) -> Result<(), Failure> {
     let refused =
         |error: std::io::Error| Failure::unprocessable(format!("working_dir cannot be used: {error}"));
@@ -152,8 +152,7 @@ impl Wanted {
             Problem::new("missing", &["body", "workspace", "working_dir"], "Field required")
         })?;
         let id = named_id(body)?.unwrap_or_else(ConversationId::mint);
-        if let Some(runtime) = given("conversation_runtime").filter(|runtime| *runtime != "local") {
-            let _other = runtime;
+        if given("conversation_runtime").is_some_and(|runtime| runtime != "local") {
             return Err(Failure::unprocessable("This server only runs local conversations"));
         }
         for strict in ["agent_launch_additions", "container", "worktree_options"] {
@@ -200,7 +199,7 @@ impl Wanted {
         })
     }
 
-    /// A parent has to be there, be another, and work in the same folder.
+    /// Checks that the parent exists, is another conversation, and works in the same folder.
     async fn check_parent(&self, app: &App, parent: &ConversationId) -> Result<(), Failure> {
         if *parent == self.id {
             return Err(Failure::unprocessable("a conversation cannot be its own parent"));
@@ -226,7 +225,7 @@ impl Wanted {
     }
 }
 
-/// What is kept of a request beside the base state; secrets are not.
+/// Returns the members of a request that are stored in addition to the base state, without plain secrets.
 fn meta(body: &Map<String, Value>, working_dir: &str, cipher: Option<&Cipher>) -> Map<String, Value> {
     const KEPT: [&str; 17] = [
         "hook_config",
@@ -254,11 +253,11 @@ fn meta(body: &Map<String, Value>, working_dir: &str, cipher: Option<&Cipher>) -
             meta.insert(name.to_owned(), value.clone());
         }
     }
-    // What their servers are started with is sealed as that of the agent is.
+    // The secrets in the settings of their MCP servers are sealed, like those of the agent.
     if let Some(definitions) = meta.get_mut("agent_definitions") {
         *definitions = document::value(definitions, Form::Stored(cipher));
     }
-    // Credentials are not kept.
+    // The credentials of plugin sources are not stored.
     if let Some(Ok(sources)) = meta.get("plugins").map(plan::plugins) {
         meta.insert("plugins".to_owned(), sources.iter().map(PluginSource::to_json).collect());
     }
@@ -271,7 +270,7 @@ fn meta(body: &Map<String, Value>, working_dir: &str, cipher: Option<&Cipher>) -
     meta
 }
 
-/// The agent of a request, whose kind may be left out where it has a model.
+/// Reads the agent of a request. Its kind may be missing if it has a model.
 fn agent(value: Option<&Value>, opening: Option<&Cipher>) -> Result<AgentDocument, Failure> {
     let mut agent = value.cloned().ok_or_else(|| missing("agent"))?;
     let problem = |message: String| Failure::from(Problem::new("value_error", &["body", "agent"], message));
@@ -289,7 +288,7 @@ fn agent(value: Option<&Value>, opening: Option<&Cipher>) -> Result<AgentDocumen
     AgentDocument::parse(&opened).map_err(|error| problem(format!("Value error, {error}")))
 }
 
-/// The plugins of a request.
+/// Reads the plugins of a request.
 fn plugins(body: &Map<String, Value>) -> Result<Vec<PluginSource>, Failure> {
     list(body, "plugins")?;
     plan::plugins(body.get("plugins").unwrap_or(&Value::Null)).map_err(|(place, member, problem)| {
@@ -297,7 +296,7 @@ fn plugins(body: &Map<String, Value>) -> Result<Vec<PluginSource>, Failure> {
     })
 }
 
-/// A member that is a list; an empty one where it is not there.
+/// Reads a member that is a list. Empty if the member is missing.
 fn list(body: &Map<String, Value>, name: &str) -> Result<Vec<Value>, Failure> {
     match body.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),
@@ -306,7 +305,7 @@ fn list(body: &Map<String, Value>, name: &str) -> Result<Vec<Value>, Failure> {
     }
 }
 
-/// A policy of a kind that is known: what nobody knows cannot be kept to.
+/// Reads a policy. Rejects an unknown kind, because it could not be enforced.
 pub(super) fn policy(value: &Value) -> Result<Policy, Failure> {
     let problem = |message: String| {
         Failure::from(Problem::new("value_error", &["body", "confirmation_policy"], message))
@@ -324,7 +323,7 @@ pub(super) fn analyzer(value: &Value) -> Result<Analyzer, Failure> {
     })
 }
 
-/// Sources by name; here each has to be an object that says its kind.
+/// Reads secret sources by name. Here each source has to be an object with a kind.
 pub(super) fn secrets(
     value: Option<&Value>,
     opening: Option<&Cipher>,
@@ -344,7 +343,7 @@ pub(super) fn secrets(
     Ok(secrets)
 }
 
-/// The source that a value means; what is wrong with it is told without showing it.
+/// Reads a secret source from a value. The failure for an invalid source does not contain the value.
 pub(super) fn source(name: &str, value: &Value, opening: Option<&Cipher>) -> Result<Source, Failure> {
     let problem =
         |message: String| Failure::from(Problem::new("value_error", &["body", "secrets", name], message));
@@ -388,7 +387,7 @@ fn bounded(body: &Map<String, Value>, name: &str, max: usize) -> Result<(), Fail
     }
 }
 
-/// Some members take nothing that they do not know.
+/// Rejects unknown members in those objects whose members are fixed.
 fn known_members(body: &Map<String, Value>, name: &str) -> Result<(), Failure> {
     let known: &[&str] = match name {
         "worktree_options" => &["base", "ref", "branch_prefix"],
@@ -396,8 +395,8 @@ fn known_members(body: &Map<String, Value>, name: &str) -> Result<(), Failure> {
         _ => return Ok(()),
     };
     let members = body.get(name).and_then(Value::as_object);
-    let strange = members.and_then(|members| members.keys().find(|key| !known.contains(&key.as_str())));
-    match strange {
+    let unknown = members.and_then(|members| members.keys().find(|key| !known.contains(&key.as_str())));
+    match unknown {
         Some(key) => {
             Err(Problem::new("extra_forbidden", &["body", name, key], "Extra inputs are not permitted")
                 .into())

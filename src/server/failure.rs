@@ -1,4 +1,4 @@
-//! What a request is refused with: statuses and bodies as the reference has them (`api.md` section 2.5).
+//! Failures of requests, with the reference's statuses and bodies (`docs/reference/server.md#error-bodies`).
 
 use axum::Json;
 use axum::http::{StatusCode, header};
@@ -10,47 +10,47 @@ use crate::conversation::{ConversationError, Runner};
 use crate::error::Error;
 use crate::llm::LlmError;
 
-/// When to ask again where a request is refused for the moment, in seconds.
+/// The `Retry-After` header of a temporary refusal, in seconds.
 const RETRY_SECONDS: &str = "1";
 
-/// A refusal, or a failure of the server's own.
+/// A refused request, or an internal error of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
-    /// Refused, and why.
+    /// The request was refused: the status and the reason.
     Refused(StatusCode, String),
-    /// Refused for the moment, and why: 503 with `Retry-After`.
+    /// The request was refused temporarily: the reason. Answered with 503 and `Retry-After`.
     Later(String),
-    /// The request does not have the shape that it should: what is wrong, place by place.
+    /// The request does not match its schema: one problem for each place.
     Schema(Vec<Problem>),
-    /// What a conversation is to begin with is not there: 422 with an object that says what.
+    /// The conversation refers to things that do not exist. Answered with 422 and an object that names them.
     Launch(Value),
-    /// The server failed. The text is for the caller and holds no secret.
+    /// The server failed. The text is sent to the client and contains no secret.
     Internal(String),
 }
 
-/// One thing that is wrong with a request's shape.
+/// One violation of a request's schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
-    /// Which rule: `missing`, `uuid_parsing`, `greater_than_equal`, ..; the reference's words.
+    /// The violated rule, in the reference's words: `missing`, `uuid_parsing`, `greater_than_equal`, and so on.
     pub kind: &'static str,
-    /// Where: `body`, `query` or `path`, then the way to it: names, and numbers in lists.
+    /// The location: `body`, `query` or `path`, then the names of members and the indices of list items.
     pub place: Vec<Value>,
-    /// What is wrong, for people.
+    /// The description of the problem, for people.
     pub message: String,
-    /// What was there; null where it may be a secret.
+    /// The value that was given; null if it may be a secret.
     pub input: Value,
-    /// The figures of the rule, where it has some.
+    /// The limits of the rule, if it has any.
     pub context: Option<Value>,
 }
 
 impl Problem {
-    /// A problem at a place; `message` for people.
+    /// Makes a problem at a place. `message` is for people.
     pub fn new(kind: &'static str, place: &[&str], message: impl Into<String>) -> Self {
         let place = place.iter().map(|step| Value::from(*step)).collect();
         Self { kind, place, message: message.into(), input: Value::Null, context: None }
     }
 
-    /// With what was there, where showing it gives nothing away.
+    /// Adds the value that was given. It must not contain a secret.
     pub fn with_input(mut self, input: impl Into<Value>) -> Self {
         self.input = input.into();
         self
@@ -68,26 +68,32 @@ impl Failure {
         Self::Refused(StatusCode::BAD_REQUEST, text.into())
     }
 
+    /// 501 with the reason why this server does not have an operation of the reference.
+    pub fn absent(why: &str) -> Self {
+        Self::Refused(StatusCode::NOT_IMPLEMENTED, format!("Annals does not serve this. {why}"))
+    }
+
     /// 409 with a text.
     pub fn conflict(text: impl Into<String>) -> Self {
         Self::Refused(StatusCode::CONFLICT, text.into())
     }
 
-    /// 409: another process runs it.
+    /// 409: another process runs the conversation.
     pub fn runs_elsewhere(runner: Option<Runner>) -> Self {
-        let who = runner.map(|runner| format!(" (process {}, since {} UTC)", runner.process, runner.since));
-        let who = who.unwrap_or_default();
+        let process =
+            runner.map(|runner| format!(" (process {}, since {} UTC)", runner.process, runner.since));
+        let process = process.unwrap_or_default();
         Self::conflict(format!(
-            "Conversation is run by another process{who}. Ask that one, or wait until it is idle."
+            "Conversation is run by another process{process}. Ask that one, or wait until it is idle."
         ))
     }
 
-    /// 409: it runs already.
+    /// 409: the conversation is already running.
     pub fn running() -> Self {
         Self::conflict("Conversation already running. Wait for completion or pause first.")
     }
 
-    /// 429: as many run as may.
+    /// 429: the limit of concurrent runs is reached.
     pub fn no_capacity() -> Self {
         let text = "Conversation run limit reached. Retry the request later.";
         Self::Refused(StatusCode::TOO_MANY_REQUESTS, text.to_owned())
@@ -98,7 +104,7 @@ impl Failure {
         Self::Refused(StatusCode::UNPROCESSABLE_ENTITY, text.into())
     }
 
-    /// What is wrong, in one text.
+    /// Returns the reason as one text.
     pub fn told(&self) -> String {
         match self {
             Self::Refused(_, text) | Self::Later(text) | Self::Internal(text) => text.clone(),
@@ -128,7 +134,7 @@ impl From<Problem> for Failure {
 }
 
 impl From<Error> for Failure {
-    /// The one place where the library's errors get a status.
+    /// Maps the library's errors to statuses. No other code does this.
     fn from(error: Error) -> Self {
         match error {
             Error::UnknownConversation { .. } | Error::UnknownEvent { .. } => Self::not_found("Not Found"),
@@ -170,7 +176,7 @@ impl From<ConversationError> for Failure {
             ConversationError::Running { .. } => Self::running(),
             ConversationError::UnknownEvent { .. } => Self::not_found(error.to_string()),
             ConversationError::NoAgent
-            // The model's settings are wrong, or what it is asked for.
+            // The model's settings or the request to the model are invalid.
             | ConversationError::Model(LlmError::BadRequest(_))
             | ConversationError::Agent(_)
             | ConversationError::Policy(_)
@@ -200,11 +206,11 @@ impl IntoResponse for Failure {
                     .into_iter()
                     .map(|problem| {
                         let Problem { kind, place, message, input, context } = problem;
-                        let mut told = json!({"type": kind, "loc": place, "msg": message, "input": input});
+                        let mut object = json!({"type": kind, "loc": place, "msg": message, "input": input});
                         if let Some(context) = context {
-                            told["ctx"] = context;
+                            object["ctx"] = context;
                         }
-                        told
+                        object
                     })
                     .collect();
                 (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({ "detail": detail }))).into_response()
@@ -222,17 +228,17 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Answers what no route fits.
+/// Answers a request that matches no route.
 pub(super) async fn not_found() -> Failure {
     Failure::not_found("Not Found")
 }
 
-/// Answers a route's path with a method that it has not.
+/// Answers a request whose route does not support its method.
 pub(super) async fn method_not_allowed() -> Failure {
     Failure::Refused(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed".to_owned())
 }
 
-/// `{"success": true}`: what most commands answer.
+/// `{"success": true}`, the answer of most commands.
 pub(super) fn success() -> Json<Value> {
     Json(json!({ "success": true }))
 }

@@ -1,11 +1,12 @@
-//! What the interface shows of a conversation: the object of the REST routes, and the snapshot of the sockets.
+//! How the interface shows a conversation: the object of the REST routes, and the snapshot of the sockets.
 //!
-//! Both are made of what is stored: the base state, the catalogue's row and the request that made it
-//! ([`Meta`]). Source: `api.md` sections 3.1 and 6.4.
+//! Both are built from stored data: the base state, the catalogue's row, and the request that created the conversation
+//! ([`Meta`]). Source: `docs/reference/server.md#conversation` and `docs/reference/sockets.md#full-state`.
 
 use serde_json::{Map, Value, json};
 
 use super::meta::Meta;
+use crate::agent::acp;
 use crate::error::Result;
 use crate::event::json::Raw;
 use crate::ids::ConversationId;
@@ -14,7 +15,7 @@ use crate::state::Stats;
 use crate::state::base::BaseDocument;
 use crate::store::{Conversation, Store};
 
-/// The fields of the snapshot, in order; nulls are left out.
+/// The fields of the snapshot, in order. Null values are left out.
 const STATE_FIELDS: [&str; 21] = [
     "id",
     "agent",
@@ -39,29 +40,29 @@ const STATE_FIELDS: [&str; 21] = [
     "agent_state",
 ];
 
-/// Whether the texts of skills are shown; they are long.
+/// Whether the texts of skills are shown. They are long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Skills {
     Shown,
     Hidden,
 }
 
-/// What a conversation is made of, as it is stored.
+/// The stored data of a conversation, without its events.
 pub(super) struct Stored {
     pub row: Conversation,
     pub document: Option<BaseDocument>,
     pub meta: Meta,
-    /// The conversations that were begun by it.
+    /// The conversations that were started by this one.
     pub children: Vec<ConversationId>,
 }
 
 impl Stored {
-    /// Everything that is stored of a conversation but its events.
+    /// Reads the stored data of a conversation.
     pub fn read(store: &Store, id: &ConversationId) -> Result<Self> {
         Self::of_row(store, store.conversation(id)?)
     }
 
-    /// The same of one whose row is known.
+    /// Reads the stored data of a conversation whose row is already known.
     pub fn of_row(store: &Store, row: Conversation) -> Result<Self> {
         let document = store.base_state(&row.id)?.map(|state| state.document);
         Ok(Self { document, meta: Meta::read(store, &row.id)?, children: store.children(&row.id)?, row })
@@ -79,12 +80,12 @@ impl Stored {
         self.value(name).unwrap_or(default)
     }
 
-    /// What its models took, by use.
+    /// Returns the metrics of its models, by usage id.
     pub fn stats(&self) -> Value {
         self.or("stats", json!({"usage_to_metrics": {}}))
     }
 
-    /// The agent with its secrets in that form.
+    /// Returns the agent with its secrets in the given form.
     fn agent(&self, form: Form<'_>, skills: Skills) -> Value {
         let placeholder = || json!({"llm": {"model": "unknown"}, "tools": [], "kind": "Agent"});
         let Some(agent) = self.field("agent") else { return placeholder() };
@@ -92,7 +93,7 @@ impl Stored {
             serde_json::from_str(&document::agent(agent, form)).unwrap_or_else(|_| placeholder());
         for place in ["/llm", "/condenser/llm"] {
             if let Some(llm) = agent.pointer_mut(place).and_then(Value::as_object_mut) {
-                // The reference works it out; clients of its schema want it.
+                // The reference computes this member. Clients that use its schema require it.
                 llm.entry("is_subscription").or_insert(json!(false));
             }
         }
@@ -104,18 +105,24 @@ impl Stored {
         agent
     }
 
+    /// Returns whether its agent is a separate program that speaks the Agent Client Protocol.
+    pub fn is_acp(&self) -> bool {
+        let kind = self.field("agent").and_then(|agent| agent.get("kind")).and_then(Raw::as_str);
+        kind.as_deref() == Some(acp::KIND)
+    }
+
     fn secrets(&self, form: Form<'_>) -> Value {
         let Some(registry) = self.field("secret_registry") else { return json!({"secret_sources": {}}) };
         serde_json::from_str(&document::registry(registry, form))
             .unwrap_or_else(|_| json!({"secret_sources": {}}))
     }
 
-    /// The folder it keeps files in; a name of that shape where nobody said one.
+    /// Returns the folder of the conversation's files. If none is stored, a name of the usual form is returned.
     fn persistence_dir(&self) -> Value {
         self.or("persistence_dir", json!(format!("conversations/{}", self.row.id.folder_name())))
     }
 
-    /// The object of the REST routes.
+    /// Returns the object of the REST routes.
     pub fn info(&self, skills: Skills, runtime: Runtime) -> Value {
         let meta = &self.meta;
         let tags: Value = serde_json::from_str(&self.row.tags).unwrap_or_else(|_| json!({}));
@@ -164,7 +171,7 @@ impl Stored {
         })
     }
 
-    /// What its model calls cost together, without the single ones; null before the first.
+    /// Returns the total metrics of all model calls, without the single calls. Null before the first call.
     fn metrics(&self) -> Value {
         let text = self.value("stats").unwrap_or_default().to_string();
         let stats = Raw::parse(&text).map(Stats::read).unwrap_or_default();
@@ -174,7 +181,7 @@ impl Stored {
         serde_json::to_value(stats.combined().snapshot()).unwrap_or_default()
     }
 
-    /// The snapshot of the sockets: the whole state, secrets as stars.
+    /// Returns the snapshot of the sockets: the whole state, with stars in place of secrets.
     pub fn full_state(&self) -> Value {
         let mut state = Map::new();
         for name in STATE_FIELDS {
@@ -205,7 +212,7 @@ impl Stored {
     }
 }
 
-/// Whether the object says how the conversation's runtime is: the answers to its making do not.
+/// Whether the object contains the status of the conversation's runtime. Answers to its creation do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Runtime {
     Told,
@@ -221,7 +228,7 @@ impl Runtime {
     }
 }
 
-/// How the runtime of every conversation is: it runs in this process.
+/// Returns the runtime status of every conversation. It is always available, because it runs in this process.
 pub(super) fn available() -> Value {
     json!({"runtime_status": "available", "can_resume": true, "runtime_error": null})
 }

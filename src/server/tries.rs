@@ -1,4 +1,4 @@
-//! Trying what is about to be kept: a model, and an MCP server.
+//! Tests a model or an MCP server before it is stored.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::event::{Content, Message, Role};
 use crate::llm::{Call, LlmError, Request, Settings};
 use crate::tool::mcp::{ProblemKind, ServerConfig, Servers};
 
-/// How long a model may take to answer, in seconds; the reference's figure.
+/// How long a model may take to reply, in seconds. It is the reference's limit.
 const MODEL_SECONDS: u64 = 15;
 
-/// How long a server may take, in seconds; the reference's figures.
+/// How long a server may take, in seconds: the default, and the maximum. They are the reference's limits.
 const SERVER_SECONDS: f64 = 15.0;
 const SERVER_SECONDS_MAX: f64 = 120.0;
 
@@ -33,7 +33,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/profiles/{name}/validate", post(model)).route("/mcp/test", post(server))
 }
 
-/// Asks a model for a word. What may pass by itself is no reason not to keep it.
+/// Asks a model for one token. A temporary error does not make the model invalid.
 async fn model(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
@@ -71,7 +71,7 @@ async fn model(
     }))
 }
 
-/// Starts a server, lists its tools and ends it.
+/// Starts a server, lists its tools and stops it.
 async fn server(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>, Failure> {
     let members = request::object(&body)?;
     let name = request::text(&members, "name")?.unwrap_or("test-server").to_owned();
@@ -80,9 +80,13 @@ async fn server(State(app): State<Arc<App>>, body: Bytes) -> Result<Json<Value>,
         .cloned()
         .ok_or_else(|| Problem::new("missing", &["body", "server"], "Field required"))?;
     if let Some(server) = server.as_object_mut() {
-        // In this form what kind it is has a name of its own.
-        server.remove("type");
         server.retain(|_, value| !value.is_null());
+        // Only this request has the member `type`; it is the transport. `shttp` is another name for `http`.
+        match server.remove("type") {
+            Some(kind) if kind == "shttp" => server.insert("transport".to_owned(), json!("http")),
+            Some(kind) => server.insert("transport".to_owned(), kind),
+            None => None,
+        };
         if let Some(key) = server.remove("api_key").filter(|key| key.is_string()) {
             server.entry("auth").or_insert_with(|| json!({"strategy": "bearer", "value": key}));
         }

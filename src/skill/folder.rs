@@ -1,4 +1,4 @@
-//! Folders with skills: a project's, and a person's own.
+//! Finds skills in folders: a project's, and the user's own.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -9,30 +9,30 @@ use super::file::{Beside, Names, is_skill_md, read, read_file, read_third_party,
 use super::{Skill, SkillProblem, Trigger};
 use crate::untrusted;
 
-/// How many files a search may look at.
+/// The maximum number of files that a search looks at.
 const FILES_MAX: usize = 100_000;
 
-/// How deep below a folder of skills they are looked for.
+/// The maximum depth of a search below a folder.
 const DEPTH_MAX: usize = 16;
 
-/// What a folder, or several, hold.
+/// The skills of one or more folders.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Folder {
-    /// Skills in the order in which they were found; of one name the first.
+    /// The skills. [`Folder::take`] keeps the first skill of each name.
     pub skills: Vec<Skill>,
-    /// Files that are none.
+    /// The files that could not be read as skills.
     pub problems: Vec<SkillProblem>,
 }
 
 impl Folder {
-    /// Reads a folder: folders with a `SKILL.md`, and other Markdown at any depth that is not within those.
+    /// Reads a folder: its subfolders with a `SKILL.md`, and the other Markdown files at any depth outside of these.
     #[must_use]
     pub fn read(folder: &Path, names: Names) -> Self {
-        Self::read_but(folder, names, None)
+        Self::read_except(folder, names, None)
     }
 
-    /// The same, but for what Markdown is in `skip`.
-    fn read_but(folder: &Path, names: Names, skip: Option<PathBuf>) -> Self {
+    /// Does the same as [`Folder::read`], without the Markdown files in the folder `skip`.
+    fn read_except(folder: &Path, names: Names, skip: Option<PathBuf>) -> Self {
         let mut found = Self::default();
         let mut own = Vec::new();
         for path in sorted(folder) {
@@ -48,7 +48,7 @@ impl Folder {
         for file in files {
             found.take(read_file(&file, Some(folder), names));
         }
-        // Always on, then by trigger, then folders of their own: the order of the reference.
+        // The reference's order: skills that are always on, those with a trigger, those with their own folder.
         let rank = |skill: &Skill| match (skill.is_agentskills_format, &skill.trigger) {
             (false, None) => 0,
             (false, Some(_)) => 1,
@@ -58,15 +58,16 @@ impl Folder {
         found
     }
 
-    /// Reads what a plugin's folder has of skills: those in `skills/`, folders and Markdown directly in it, by their
-    /// paths, or the folder itself where it is one. Nothing is read that lies outside of the folder through a link.
+    /// Reads the skills of a plugin: the folders and Markdown files directly in its folder `skills/`, in the order of
+    /// their paths. Without such a folder, the plugin's folder itself may be a skill. Linked files are not read if they
+    /// lie outside the plugin's folder.
     #[must_use]
     pub fn of_plugin(plugin: &Path) -> Self {
         let mut found = Self::default();
         let folder = plugin.join("skills");
         if fs::symlink_metadata(&folder).is_err() {
             if let Some(skill_md) = skill_md(plugin).filter(|path| lies_within(path, plugin)) {
-                // The servers beside it are the plugin's.
+                // The servers beside it belong to the plugin.
                 found.take(read(&skill_md, None, Names::Loose, Beside::Leave));
             }
             return found;
@@ -90,13 +91,13 @@ impl Folder {
                 Err(problem) => found.problems.push(problem),
             }
         }
-        // Of one name and sort the last.
-        let sort = |skill: &Skill| {
+        // Of several skills with the same name and kind, the last one is kept.
+        let kind = |skill: &Skill| {
             (skill.is_agentskills_format, skill.trigger.is_some() && !skill.is_agentskills_format)
         };
         let is_last = |place: usize| {
             let skill = &skills[place];
-            !skills[place + 1..].iter().any(|other| other.name == skill.name && sort(other) == sort(skill))
+            !skills[place + 1..].iter().any(|other| other.name == skill.name && kind(other) == kind(skill))
         };
         let last: Vec<bool> = (0..skills.len()).map(is_last).collect();
         found.skills =
@@ -104,7 +105,7 @@ impl Folder {
         found
     }
 
-    /// Takes in a skill unless its name is there, or the problem with it.
+    /// Adds a skill unless one of its name is present. Adds a problem.
     pub fn take(&mut self, skill: Result<Skill, SkillProblem>) {
         match skill {
             Ok(skill) if self.skills.iter().any(|known| known.name == skill.name) => {}
@@ -113,16 +114,16 @@ impl Folder {
         }
     }
 
-    /// Takes in what another folder holds, but for names that are there.
+    /// Adds the problems of another folder, and its skills whose names are not present.
     pub fn append(&mut self, other: Self) {
         other.skills.into_iter().for_each(|skill| self.take(Ok(skill)));
         self.problems.extend(other.problems);
     }
 }
 
-/// The skills of a project: files of other programs, those further down as rules for their folders, and the folders
-/// `.agents/skills`, `.openhands/skills` and `.openhands/microagents`. What is in `working_dir` goes before what is at
-/// the root of its Git repository.
+/// Finds the skills of a project: instruction files of other programs, and the skills in the folders `.agents/skills`,
+/// `.openhands/skills` and `.openhands/microagents`. An instruction file in a subfolder is a rule for the files of that
+/// subfolder. Skills of `working_dir` take precedence over those at the root of its Git repository.
 #[must_use]
 pub fn project(working_dir: &Path) -> Folder {
     let mut roots = vec![working_dir.to_owned()];
@@ -149,11 +150,11 @@ pub fn project(working_dir: &Path) -> Folder {
     found
 }
 
-/// The skills of a person, below their home folder, but for those that they have had installed.
+/// Finds the user's skills below the home folder, except installed ones.
 #[must_use]
 pub fn user(home: &Path) -> Folder {
     let mut found = Folder::default();
-    // What was installed there is turned on and off elsewhere.
+    // Installed skills are enabled and disabled elsewhere.
     let installed = fs::canonicalize(home.join(".openhands/skills/installed")).ok();
     for folder in [".agents/skills", ".openhands/skills", ".openhands/microagents"] {
         let folder = home.join(folder);
@@ -162,12 +163,12 @@ pub fn user(home: &Path) -> Folder {
             .as_ref()
             .zip(real)
             .and_then(|(installed, real)| Some(folder.join(installed.strip_prefix(real).ok()?)));
-        found.append(Folder::read_but(&folder, Names::Strict, inner));
+        found.append(Folder::read_except(&folder, Names::Strict, inner));
     }
     found
 }
 
-/// Whether the path lies in the folder once links are followed.
+/// Returns whether a path lies in a folder after links are followed.
 fn lies_within(path: &Path, folder: &Path) -> bool {
     match (fs::canonicalize(path), fs::canonicalize(folder)) {
         (Ok(path), Ok(folder)) => path.starts_with(folder),
@@ -175,7 +176,8 @@ fn lies_within(path: &Path, folder: &Path) -> bool {
     }
 }
 
-/// Files of other programs below the workspace, as rules for the files of their folders.
+/// Adds the instruction files of other programs in subfolders of the workspace, as rules for the files of these
+/// subfolders.
 fn nested(working_dir: &Path, found: &mut Folder) {
     if !untrusted::may_be_walked(working_dir) {
         return;
@@ -222,7 +224,7 @@ fn nested(working_dir: &Path, found: &mut Folder) {
     }
 }
 
-/// The `SKILL.md` of a folder.
+/// Returns the path of a folder's `SKILL.md`.
 fn skill_md(folder: &Path) -> Option<PathBuf> {
     if !folder.is_dir() {
         return None;
@@ -230,15 +232,13 @@ fn skill_md(folder: &Path) -> Option<PathBuf> {
     sorted(folder).into_iter().find(|path| is_skill_md(path) && path.is_file())
 }
 
-/// What is in a folder, by name. Nothing where it cannot be read.
+/// Returns the paths of a folder's entries, sorted. There are none if the folder cannot be read.
 fn sorted(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.flatten().take(FILES_MAX).map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
+    untrusted::first_paths(folder, FILES_MAX, |_| true)
 }
 
-/// Markdown below a folder, but for read-me's, `SKILL.md`s and what is within `own`. Links are not followed downward.
+/// Collects the Markdown files below a folder, except `README.md`, `SKILL.md` and files in the folders `own`. Does not
+/// enter linked folders.
 fn markdown(folder: &Path, own: &[PathBuf], depth: usize, files: &mut Vec<PathBuf>) {
     if depth > DEPTH_MAX {
         return;

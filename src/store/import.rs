@@ -1,8 +1,8 @@
-//! How an import writes: old events as they are, in bounded transactions, then what stands beside them.
+//! Writes an import: old events as they are, in bounded transactions, then everything else of the conversation.
 //!
-//! An import differs from an append in what it tolerates (parents that are not there) and in who says where
-//! HEAD is (the base state that came along). It is resumable: until [`Store::finish_import`] has written the
-//! origin, a conversation counts as half imported, and the same folder completes it.
+//! An import differs from an append: it accepts events whose parent is missing, and it takes HEAD from the imported
+//! base state. It can be resumed: until [`Store::finish_import`] has written the origin, a conversation counts as
+//! partly imported, and a new import of the same folder completes it.
 
 use std::collections::HashSet;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -26,44 +26,44 @@ use crate::state::BaseDocument;
 use crate::state::status::Effect;
 use crate::untrusted;
 
-/// An event on its way in from a file.
+/// An event that an import reads from a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrival {
     /// The event.
     pub event: NewEvent,
-    /// Its file within the events directory, where export would choose another.
+    /// Its file name within the events directory, if an export would choose another name.
     pub file: Option<String>,
 }
 
-/// What became of an event that arrived.
+/// The result of importing one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Landing {
-    /// Where the event of its id is.
+    /// The sequence of the stored event with its id.
     pub sequence: Sequence,
-    /// Whether it was written just now.
+    /// Whether this import wrote it.
     pub written: bool,
-    /// Whether the event there has its bytes.
+    /// Whether the stored event has the same bytes.
     pub same: bool,
 }
 
-/// A file to keep beside the events.
+/// A file to store beside the events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArrivingFile {
     /// Its path within the conversation's folder; ends in `/` for an empty folder.
     pub path: String,
-    /// Where it is now.
+    /// The file that it is read from.
     pub from: PathBuf,
-    /// Where in that file it begins, where it is only a part of it.
+    /// Its offset in that file, if it is only a part of the file.
     pub offset: Option<u64>,
     /// Its size in bytes.
     pub bytes: u64,
     /// The SHA-256 of its content.
     pub digest: Digest,
-    /// Why it is no event, where it looked like one.
+    /// Why it is not an event, if it looked like one.
     pub reason: Option<String>,
 }
 
-/// What stands beside the events of an imported conversation.
+/// Everything of an imported conversation except its events.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
     pub origin: Origin,
@@ -78,26 +78,26 @@ pub(crate) struct Surroundings {
     pub copy: Option<LogCopy>,
 }
 
-/// What is told of a conversation that is a copy of another program's log.
+/// Information about a conversation that is a copy of another program's log.
 #[derive(Debug, Clone)]
 pub(crate) struct LogCopy {
     /// The format of that log.
     pub format: &'static str,
-    /// The last event of the branch that was the live one there; `None` where there is none.
+    /// The last event of the branch that is live in that log. `None` if there is none.
     pub head: Option<EventId>,
 }
 
-/// By which door events come in.
+/// The kind of source that events are imported from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Door<'a> {
-    /// From a folder or a file of our own format, whose path this is.
+    /// A folder or a file of Annals' own format, with its path.
     Folder(&'a str),
-    /// From another program's log, whose path this is.
+    /// Another program's log, with its path.
     Log(&'a str, ForeignFormat),
 }
 
 impl Store {
-    /// Writes down that an import took in what it refuses as a rule.
+    /// Records in the administrative log that an import accepted something that it normally refuses.
     pub(crate) fn note_acceptance(&self, conversation: &ConversationId, what: &str) -> Result<()> {
         let actor = &self.0.options.actor;
         self.write(|db| {
@@ -112,9 +112,9 @@ impl Store {
         })
     }
 
-    /// Appends imported events; answers for each where it is, or where the event is that has its id. Until
-    /// [`Store::finish_import`] the conversation counts as one on its way in; from another program's log it is
-    /// a copy of that from now on.
+    /// Appends imported events. Returns for each event where it is, or where the stored event with its id is. Until
+    /// [`Store::finish_import`] the conversation counts as partly imported. If the events are from another program's
+    /// log, the conversation is a read-only copy of that log from now on.
     pub(crate) fn import_events(
         &self,
         conversation: &ConversationId,
@@ -154,7 +154,7 @@ impl Store {
                     Err(error) => return Err(error),
                 }
             }
-            // Where nothing was new, nothing happened, and least of all just now.
+            // If no event was new, the conversation must not get a new time.
             if landings.iter().any(|landing| landing.written) {
                 entry.save(db, now)?;
                 arrival::begin(db, entry.key, source, now)?;
@@ -163,12 +163,12 @@ impl Store {
         })
     }
 
-    /// The base state's document as it is stored, HEAD as it was told last.
+    /// Returns the base state's document as it is stored. Its HEAD may be older than the present one.
     pub(crate) fn stored_document(&self, conversation: &ConversationId) -> Result<Option<BaseDocument>> {
         self.snapshot(|db| base_state::stored_document(db, catalogue::key(db, conversation)?))
     }
 
-    /// Writes what stands beside the events, in place of what stood there before; the import is complete.
+    /// Replaces everything of the conversation except its events. Then the import is complete.
     pub(crate) fn finish_import(&self, conversation: &ConversationId, around: &Surroundings) -> Result<()> {
         self.write(|db| {
             let now = Timestamp::now();
@@ -212,15 +212,14 @@ impl Store {
     }
 }
 
-/// Puts these files beside a conversation's events, in place of all that were there. What was redacted stays as it is
-/// where a file is what it was before.
+/// Replaces all attachments of a conversation by these files. A redacted attachment stays as it is if the new file
+/// equals the file before redaction.
 fn attach_all(db: &Connection, key: i64, files: &[ArrivingFile]) -> Result<()> {
     let mut redacted = HashSet::new();
     for stored in attachment::list(db, key)? {
-        let stays_out =
+        let is_original =
             |file: &&ArrivingFile| file.path == stored.path && stored.redacted_from.contains(&file.digest);
-        let known = !stored.redacted_from.is_empty();
-        match files.iter().find(stays_out).filter(|_| known) {
+        match files.iter().find(is_original) {
             Some(file) => {
                 redacted.insert(&file.path);
             }
@@ -244,7 +243,7 @@ fn attach_all(db: &Connection, key: i64, files: &[ArrivingFile]) -> Result<()> {
                 content.seek(SeekFrom::Start(offset)).map_err(Error::io("reading", &file.from))?;
                 file.bytes
             }
-            // One more, to see whether the file has grown since it was measured.
+            // One more byte, to detect whether the file has grown since its size was read.
             None => file.bytes + 1,
         };
         attachment::attach(db, key, &new, &mut content.take(bytes))?;

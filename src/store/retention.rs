@@ -1,8 +1,8 @@
-//! Which conversations have had their time: rules, the plan they make, and carrying it out.
+//! Prunes old conversations: the rules, the plan made from them, and its execution.
 //!
-//! A conversation and the conversations of its sub-agents are one family: they go together or not at all,
-//! and the newest of them says how old they are. One that runs does not go unless that status is asked for,
-//! and nothing goes that went on after the plan was made.
+//! A conversation and the conversations of its sub-agents are one family: all of them are deleted, or none. The newest
+//! member gives the age of the family. A family with a running member stays unless the rules name that status. A family
+//! that changed after the plan was made stays too.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,91 +23,94 @@ const ALL: &str = "SELECT c.key, c.id, coalesce(c.title, c.first_message), c.sta
      JOIN archived_payload AS p ON p.position = e.position WHERE a.conversation = c.key) \
      FROM conversation AS c ORDER BY c.key";
 
-/// Which conversations go. Those that fit all of `statuses` and `tags` are looked at; of these go the ones
-/// that any of the limits is against, or all of them where there is no limit.
+/// The status of a conversation that an agent works on.
+const RUNNING: &str = "running";
+
+/// The rules for which conversations are deleted. The candidates match all of `statuses` and `tags`. A candidate is
+/// deleted if it exceeds any of the limits, or if there is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PruneRules {
-    /// Only these statuses; empty for all but `running`.
+    /// Only these statuses. Empty for all but `running`.
     pub statuses: Vec<String>,
-    /// Only with all of these tags; `None` as the value fits any.
+    /// Only with all of these tags. `None` as the value matches any value.
     pub tags: Vec<(String, Option<String>)>,
-    /// None that has any of these tags, or a sub-agent's conversation with one.
+    /// No conversation with any of these tags, and none with such a sub-agent's conversation.
     pub kept_tags: Vec<(String, Option<String>)>,
-    /// Those that last went on before this time.
+    /// Limit: delete those that last changed before this time.
     pub older_than: Option<Timestamp>,
-    /// All but this many, the newest.
+    /// Limit: delete all but this many, the newest.
     pub keep_last: Option<u64>,
-    /// Those beyond this many bytes of payloads and attachments, counted from the newest; archived payloads
-    /// count for what they take.
+    /// Limit: delete those beyond this many bytes of payloads and attachments, counted from the newest. Archived
+    /// payloads count with their compressed size.
     pub bytes_max: Option<u64>,
 }
 
 impl PruneRules {
-    /// Whether they do not say what goes.
+    /// Returns whether there is no rule except kept tags. Such rules would delete almost every conversation.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self { kept_tags: self.kept_tags.clone(), ..Self::default() }
     }
 }
 
-/// A conversation that goes.
+/// A conversation that is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pruned {
     /// Its id.
     pub id: ConversationId,
-    /// The conversation whose sub-agent it is, where it goes because that one does.
+    /// The head of its family, if it is a sub-agent's conversation. `None` for the head itself.
     pub with: Option<ConversationId>,
     /// Its title.
     pub title: Option<String>,
-    /// How it went.
+    /// Its status.
     pub status: String,
-    /// When it last went on.
+    /// When it last changed.
     pub updated_at: Timestamp,
-    /// How many events it has.
+    /// The number of its events.
     pub events: u64,
-    /// Bytes that its payloads and attachments take; content that several conversations share counts for each.
+    /// The bytes of its payloads and attachments. Content that several conversations share counts for each.
     pub bytes: u64,
-    /// Which limits are against it: `older_than`, `keep_last`, `max_bytes`, or `filter` where there is none.
+    /// The limits that it exceeds: `older_than`, `keep_last`, `max_bytes`. `filter` if there is no limit.
     pub because: Vec<&'static str>,
 }
 
-/// What goes, and what stays.
+/// The conversations that are deleted, and figures of those that stay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PrunePlan {
-    /// What goes, the oldest first; sub-agents behind the conversation they belong to.
+    /// The conversations that are deleted, the oldest first. Sub-agents come after the head of their family.
     pub pruned: Vec<Pruned>,
-    /// How many conversations stay.
+    /// The number of conversations that stay.
     pub kept: u64,
     /// Their bytes.
     pub kept_bytes: u64,
-    /// How many of them would go if they, or sub-agents of theirs, did not run.
+    /// The number of those that stay only because a member of their family is running.
     pub running: u64,
-    /// How many of them stay because they went on, or went, since the plan was made.
+    /// The number of those that stay because their family changed, or was deleted, after the plan was made.
     pub changed: u64,
 }
 
 impl PrunePlan {
-    /// Bytes of what goes.
+    /// Returns the bytes of the deleted conversations.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         total_bytes(self.pruned.iter())
     }
 
-    /// Events of what goes.
+    /// Returns the number of events of the deleted conversations.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.pruned.iter().fold(0, |sum, one| sum.saturating_add(one.events))
     }
 }
 
-/// A conversation as the rules see it.
+/// A conversation with the data that the rules need.
 struct Member {
     key: i64,
     parent: Option<i64>,
     pruned: Pruned,
 }
 
-/// A conversation with those of its sub-agents, theirs included, parents first.
+/// A conversation with those of its sub-agents, of their sub-agents and so on, parents first.
 struct Family {
     members: Vec<Member>,
     updated_at: Timestamp,
@@ -115,10 +118,10 @@ struct Family {
 }
 
 impl Store {
-    /// What [`Store::prune`] would delete.
+    /// Returns what [`Store::prune`] would delete.
     ///
     /// # Errors
-    /// What reading can meet.
+    /// Any read error.
     pub fn plan_pruning(&self, rules: &PruneRules) -> Result<PrunePlan> {
         let families = self.snapshot(|db| {
             let members = db
@@ -142,12 +145,13 @@ impl Store {
         }))
     }
 
-    /// Deletes what the rules say, a conversation with those of its sub-agents in one transaction, and writes
-    /// each into the administrative log. Answers what went. The bytes stay until their room is used again,
-    /// or [`Store::vacuum`].
+    /// Deletes the conversations that the rules select, and returns them. Each family is deleted in one transaction,
+    /// and each conversation gets an act in the administrative log.
+    ///
+    /// The bytes stay in the file until their space is reused, or until [`Store::vacuum`].
     ///
     /// # Errors
-    /// What writing can meet; what was deleted before stays deleted.
+    /// Any write error. Families that were deleted before the error stay deleted.
     pub fn prune(
         &self,
         rules: &PruneRules,
@@ -169,7 +173,7 @@ impl Store {
         Ok(done)
     }
 
-    /// Deletes a family that is as it was when the plan was made; answers whether it is.
+    /// Deletes a family if it has not changed since the plan was made. Returns whether it was deleted.
     fn delete_family(&self, db: &Connection, family: &[Pruned], reason: Option<&str>) -> Result<bool> {
         for one in family {
             let entry = catalogue::Entry::load(db, &one.id)?;
@@ -228,7 +232,7 @@ fn member(row: &Row<'_>) -> rusqlite::Result<Member> {
     })
 }
 
-/// Puts sub-agents to whom they belong.
+/// Groups conversations into families.
 fn families(members: Vec<Member>) -> Vec<Family> {
     let mut children: HashMap<Option<i64>, Vec<Member>> = HashMap::new();
     for member in members {
@@ -255,7 +259,7 @@ fn families(members: Vec<Member>) -> Vec<Family> {
     heads.into_iter().map(gather).collect()
 }
 
-/// Bytes of all of them. A damaged row may say anything.
+/// Returns the bytes of all of them. Saturates, because a damaged row may have any number.
 fn total_bytes<'a>(all: impl Iterator<Item = &'a Pruned>) -> u64 {
     all.fold(0, |sum, one| sum.saturating_add(one.bytes))
 }
@@ -283,10 +287,11 @@ fn plan(mut families: Vec<Family>, rules: &PruneRules, is_candidate: &dyn Fn(&Fa
                 ("max_bytes", rules.bytes_max.is_some_and(|most| bytes > most)),
                 ("filter", !has_limit),
             ];
-            because.extend(limits.into_iter().filter(|(_, against)| *against).map(|(name, _)| name));
+            because.extend(limits.into_iter().filter(|(_, is_exceeded)| *is_exceeded).map(|(name, _)| name));
         }
-        let runs = family.members.iter().any(|member| member.pruned.status == "running");
-        if runs && rules.statuses.is_empty() && !because.is_empty() {
+        let runs = family.members.iter().any(|member| member.pruned.status == RUNNING);
+        let may_run = rules.statuses.iter().any(|status| status == RUNNING);
+        if runs && !may_run && !because.is_empty() {
             plan.running += family.members.len() as u64;
             because.clear();
         }
@@ -295,7 +300,7 @@ fn plan(mut families: Vec<Family>, rules: &PruneRules, is_candidate: &dyn Fn(&Fa
             plan.kept_bytes = plan.kept_bytes.saturating_add(family.bytes);
             continue;
         }
-        // Turned round below, so that the head of the family comes first.
+        // The whole list is reversed below, so that the head of the family comes first.
         plan.pruned.extend(
             family
                 .members
@@ -312,7 +317,7 @@ fn plan(mut families: Vec<Family>, rules: &PruneRules, is_candidate: &dyn Fn(&Fa
 mod tests {
     use super::*;
 
-    /// A conversation of 100 bytes that last went on at `at`, as a sub-agent's of `parent`.
+    /// Makes a conversation of 100 bytes that last changed at `at`, a sub-agent's of `parent`.
     fn member(key: i64, at: i64, parent: Option<i64>, status: &str) -> Member {
         let pruned = Pruned {
             id: ConversationId::new(&format!("c{key}")).unwrap(),
@@ -327,7 +332,8 @@ mod tests {
         Member { key, parent, pruned }
     }
 
-    /// 1 is the oldest, 4 the newest; 5 is a sub-agent's of 2 and the newest of all, 6 one of that one's; 7 runs.
+    /// Of 1 to 4, 1 is the oldest and 4 the newest. 5 is a sub-agent's of 2 and the newest of all, 6 is a sub-agent's
+    /// of 5. 7 is running.
     fn members() -> Vec<Member> {
         vec![
             member(1, 10, None, "finished"),
@@ -366,12 +372,12 @@ mod tests {
         assert_eq!(names(&pruned(&last(0))).len(), 6);
         let bytes = |most| PruneRules { bytes_max: Some(most), ..PruneRules::default() };
         assert_eq!(names(&pruned(&bytes(500))), ["c1"]);
-        // The family of 2 alone is more than that.
+        // The family of 2 alone has 300 bytes.
         assert_eq!(names(&pruned(&bytes(299))).len(), 6);
     }
 
     #[test]
-    fn each_limit_that_is_against_a_conversation_is_told() {
+    fn each_limit_that_a_conversation_exceeds_is_listed() {
         let rules = PruneRules {
             older_than: Some(Timestamp(31)),
             keep_last: Some(1),
@@ -379,13 +385,25 @@ mod tests {
             ..PruneRules::default()
         };
         let because = pruned(&rules);
-        let told = |index: usize| (because[index].0.as_str(), because[index].1.as_str());
-        assert_eq!(told(0), ("c1", "older_than keep_last max_bytes"));
-        assert_eq!(told(2), ("c4", "keep_last max_bytes"));
+        let limits_of = |index: usize| (because[index].0.as_str(), because[index].1.as_str());
+        assert_eq!(limits_of(0), ("c1", "older_than keep_last max_bytes"));
+        assert_eq!(limits_of(2), ("c4", "keep_last max_bytes"));
     }
 
     #[test]
-    fn what_runs_stays_unless_it_is_asked_for() {
+    fn a_running_sub_agent_keeps_its_family_whatever_other_status_is_named() {
+        let members = || vec![member(1, 10, None, "finished"), member(2, 20, Some(1), "running")];
+        let pruned = |status: &str| {
+            let rules = PruneRules { statuses: vec![status.into()], ..PruneRules::default() };
+            let plan = plan(families(members()), &rules, &|_| true);
+            (plan.pruned.len(), plan.running)
+        };
+        assert_eq!(pruned("finished"), (0, 2));
+        assert_eq!(pruned("running"), (2, 0));
+    }
+
+    #[test]
+    fn running_conversations_stay_unless_the_rules_name_that_status() {
         let rules = PruneRules { statuses: vec!["running".into()], ..PruneRules::default() };
         assert_eq!(pruned(&rules).len(), 7);
         assert!(pruned(&rules).iter().all(|(_, because)| because == "filter"));

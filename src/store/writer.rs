@@ -1,12 +1,11 @@
-//! The one writer: callers queue, whoever is first commits for everybody who waits.
+//! The one writer of a store: callers queue, and the first caller, the leader, commits for all that wait.
 //!
-//! A lone caller finds the queue empty and the connection free: no other thread is involved. When
-//! several come at once, the first leads: it takes the connection, and while it commits the others pile
-//! up; the next leader takes them all into one transaction (group commit). A request fails by itself,
-//! the others of its group go on. Invariant: an answer is given only after the commit that holds it.
-//!
-//! A caller that must not block is told later. Where it would lead, it finds a thread for that, which goes on leading
-//! for as long as such callers are next: thousands of them need one thread.
+//! A single caller finds the queue empty and the connection free: no other thread is involved. If several callers come
+//! at once, the first one leads and takes the connection. While it commits, the others queue. The next leader takes all
+//! of them into one transaction (group commit). If one request fails, the others of its group still succeed.
+//! Invariant: an answer is given only after the commit that contains it.
+//! A caller that must not block receives its answer by a callback. If it would lead, it provides a thread that does so.
+//! That thread leads as long as the next caller has no thread either, so thousands of such callers need one thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,21 +40,28 @@ pub(super) struct Writer {
     commits: AtomicU64,
 }
 
-/// What a store has written since it was opened here.
+/// Counts what this store has written since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteCounts {
-    /// Appends that were made durable; those that were answered with what was there already count too.
+    /// The number of appends that succeeded, including those whose events were already stored.
     pub appends: u64,
-    /// Transactions that took them: several appends share one.
+    /// The number of transactions that contained them. Several appends share one.
     pub commits: u64,
 }
 
-/// The connection that writes, and what looks after its log.
+/// The connection that writes, and the checkpointer of its log.
 struct Slot {
-    /// Dropped before the connection is, which then closes last and clears the log away.
+    /// Dropped before the connection, which then closes last and removes the log.
     checkpointer: Checkpointer,
-    /// `None` after the disk failed beneath it; opened again by the next writer.
+    /// `None` after the disk failed. The next write opens it again.
     db: Option<Connection>,
+}
+
+impl Drop for Slot {
+    /// Moves the log into the file, because a reader that closes last cannot do it.
+    fn drop(&mut self) {
+        self.db.iter().for_each(checkpoint::rescue);
+    }
 }
 
 impl Writer {
@@ -88,12 +94,12 @@ impl Writer {
         }
     }
 
-    /// What this writer is called among those of this process.
+    /// Returns a number that is unique among the writers of this process.
     pub(super) fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Appends, alone or together with whoever else is waiting.
+    /// Appends, alone or in one transaction with other requests that wait.
     pub(super) fn append(self: &Arc<Self>, request: Request) -> Answer {
         self.refuse_reentry()?;
         let job = Arc::new(Job::waits(request));
@@ -108,8 +114,10 @@ impl Writer {
         self.lead()
     }
 
-    /// Appends without a thread that waits: `done` takes the answer, on some other thread. Where nobody leads, `lead`
-    /// is called, now or later, to find a thread that may block, and to drop there what it is given.
+    /// Appends without blocking a thread. `done` receives the answer, usually on another thread.
+    ///
+    /// If this request has to lead, now or later, `lead` is called. It must find a thread that may block, and drop the
+    /// given [`Lead`] there.
     pub(super) fn append_later(
         self: &Arc<Self>,
         request: Request,
@@ -127,7 +135,7 @@ impl Writer {
         }
     }
 
-    /// Commits for everybody who waits; the leader's own job is the first of them.
+    /// Commits the next group. The leader's own job is the first of the group.
     fn lead(self: &Arc<Self>) -> Answer {
         let (group, answers, baton) = self.commit_next(1);
         drop(baton); // the next leader starts while this one hands out the answers
@@ -139,9 +147,9 @@ impl Writer {
         own.unwrap_or_else(|| Err(Error::Corrupt { what: "a leader found no request of its own".into() }))
     }
 
-    /// Commits for everybody who waits, until the next to lead has a thread.
+    /// Commits group after group until the next leader has a thread of its own.
     pub(super) fn lead_for_others(self: &Arc<Self>) {
-        // Called by code that an answer of this writer's went to: the loop below, further out, goes on.
+        // A callback of this writer has called this function: the loop below, further up the stack, continues.
         if leading::set_leads(self.id(), true) {
             return;
         }
@@ -154,7 +162,7 @@ impl Writer {
         }
     }
 
-    /// Appends for code that an answer went to, on the very thread that leads.
+    /// Appends for a callback that runs on the leading thread.
     fn append_while_leading(self: &Arc<Self>, job: &Arc<Job>) -> Answer {
         self.queue.push_while_leading(Arc::clone(job));
         loop {
@@ -176,7 +184,7 @@ impl Writer {
         }
     }
 
-    /// Lets the next thread that waits lead, or the next append. Requests before it that have no thread are refused.
+    /// Lets the next waiting thread lead, or the next append. Requests before it that have no thread are refused.
     pub(super) fn give_up_lead(self: &Arc<Self>) {
         let (stranded, next) = self.queue.give_up();
         if let Some(next) = next {
@@ -188,13 +196,13 @@ impl Writer {
         }
     }
 
-    /// Refuses a call from within a call of this writer's, which would wait for itself, and one of another process.
+    /// Refuses a call from within another call of this writer, which would wait for itself, and in a forked process.
     fn refuse_reentry(&self) -> Result<()> {
         self.presence.check_process()?;
         if leading::holds(self.id()) { Err(Error::WithinCall) } else { Ok(()) }
     }
 
-    /// Commits the next group, `own` of which are the leader's.
+    /// Commits the next group. Its first `own` requests are the leader's.
     fn commit_next(self: &Arc<Self>, own: usize) -> (Vec<Arc<Job>>, Vec<Answer>, Baton<'_>) {
         let mut baton = Baton { writer: self, group: Vec::new(), own, is_kept: false };
         let answers = {
@@ -220,12 +228,13 @@ impl Writer {
                 answers
             }
             Err(error) if group.len() == 1 => vec![Err(error)],
-            Err(error) => group.iter().map(|_| Err(retold(&error))).collect(),
+            Err(error) => group.iter().map(|_| Err(copied(&error))).collect(),
         }
     }
 
-    /// Writes a group in the hope that nothing fails half way: SQLite need not be able to undo a part then.
-    /// `None` where something did; nothing was written.
+    /// Writes a group without savepoints. This is faster: SQLite need not be able to undo a part of the transaction.
+    ///
+    /// `None` if a request failed half way. Nothing is written then.
     fn try_group(&self, db: &Connection, group: &[Arc<Job>]) -> Result<Option<Vec<Answer>>> {
         let write = Write::begin(db, self.options.busy_timeout)?;
         let mut session = Session::new(&write);
@@ -241,7 +250,7 @@ impl Writer {
         finish(write, answers).map(Some)
     }
 
-    /// Writes a group so that a request that fails half way is undone and the others stay.
+    /// Writes a group with a savepoint for each request. A request that fails half way is undone and the others stay.
     fn group_or_undo(&self, db: &Connection, group: &[Arc<Job>]) -> Result<Vec<Answer>> {
         let write = Write::begin(db, self.options.busy_timeout)?;
         let mut session = Session::new(&write);
@@ -282,19 +291,19 @@ impl Writer {
         })
     }
 
-    /// Runs `work` on the connection, after a first `look` at whether the files are where they were, and before a last.
+    /// Runs `work` on the connection. Before it, `check` checks the files. After it, [`Presence::check`] does.
     fn with<T>(
         &self,
         slot: &mut Slot,
-        look: fn(&Presence) -> Result<()>,
+        check: fn(&Presence) -> Result<()>,
         work: impl FnOnce(&Connection) -> Result<T>,
     ) -> Result<T> {
         let _held = Held::new(self.id());
         if slot.db.is_none() {
             self.presence.begin_anew();
         }
-        if let Err(moved) = look(&self.presence) {
-            return Err(self.told_of_move(slot, moved));
+        if let Err(moved) = check(&self.presence) {
+            return Err(self.after_move(slot, moved));
         }
         let db = match &mut slot.db {
             Some(db) => db,
@@ -303,7 +312,7 @@ impl Writer {
         let done = match catch_unwind(AssertUnwindSafe(|| work(db))) {
             Ok(done) => done,
             Err(panic) => {
-                // What it has left half done on the connection is undone, so that it is the caller's panic alone.
+                // Undoes the unfinished work on the connection, so that the panic affects only this caller.
                 match self.place {
                     Place::File(_) => slot.db = None,
                     Place::Memory(_) => database::undo(db, &self.options.actor),
@@ -312,44 +321,44 @@ impl Writer {
             }
         };
         if let Err(moved) = self.presence.check() {
-            return Err(self.told_of_move(slot, moved));
+            return Err(self.after_move(slot, moved));
         }
         slot.checkpointer.after_commit(db);
         if done.as_ref().is_err_and(is_fatal) && matches!(self.place, Place::File(_)) {
-            // After a failed write or sync the page cache and the file may disagree: start afresh.
+            // After a failed write or sync the page cache and the file may differ: open the file again.
             slot.db = None;
         }
         done
     }
 
-    /// Passes on that something was moved, and saves what would be lost with this process.
-    fn told_of_move(&self, slot: &Slot, moved: Error) -> Error {
+    /// Returns the error `moved`. If the log would be lost with this process, it saves the log's content first.
+    fn after_move(&self, slot: &Slot, moved: Error) -> Error {
         if let Some(db) = &slot.db
             && self.presence.only_log_is_gone()
         {
-            // What the log holds is acknowledged, and without a name it would not outlive this process.
+            // The events in the log are acknowledged. A log without a name is deleted when this process ends.
             checkpoint::rescue(db);
         }
         moved
     }
 
-    /// Since when a reader keeps the write-ahead log from beginning anew.
+    /// Returns since when a reader keeps the write-ahead log from restarting. `None` if no reader does.
     pub(super) fn pinned_since(&self) -> Option<Timestamp> {
         self.pinned.since()
     }
 
-    /// Where it writes, whichever folder the process works in by now.
+    /// Returns the place of the store. A change of the working directory does not affect it.
     pub(super) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// How long this writer waits for another process.
+    /// Returns how long this writer waits for another process.
     pub(super) fn patience(&self) -> Duration {
         self.options.busy_timeout
     }
 }
 
-/// Passes a request's answer on, unless the engine gave up the whole transaction and not just the request.
+/// Returns the request's answer. Fails if the engine rolled back the whole transaction and not only the request.
 fn still_open(write: &Write<'_>, answer: Answer) -> Result<Answer> {
     if !write.is_autocommit() {
         return Ok(answer);
@@ -357,7 +366,7 @@ fn still_open(write: &Write<'_>, answer: Answer) -> Result<Answer> {
     answer.and_then(|_| Err(Error::Corrupt { what: "the transaction ended by itself".into() }))
 }
 
-/// Commits, unless every request failed: dropping the transaction costs no sync.
+/// Commits unless every request failed. Then the transaction is dropped, which saves a sync.
 fn finish(write: Write<'_>, answers: Vec<Answer>) -> Result<Vec<Answer>> {
     if answers.iter().any(Result::is_ok) {
         write.commit()?;
@@ -365,23 +374,23 @@ fn finish(write: Write<'_>, answers: Vec<Answer>) -> Result<Vec<Answer>> {
     Ok(answers)
 }
 
-/// The right to lead; passed on when dropped, also by a panic.
+/// The right to lead. When it is dropped, also by a panic, the next caller receives it.
 struct Baton<'a> {
     writer: &'a Arc<Writer>,
     group: Vec<Arc<Job>>,
-    /// How many of the group, from the first, are the leader's own.
+    /// How many requests at the start of the group are the leader's own.
     own: usize,
     is_kept: bool,
 }
 
 impl Baton<'_> {
-    /// Keeps the right where the next caller has no thread; else passes it on.
+    /// Keeps the right if the next caller has no thread. Otherwise passes it on. Returns whether it was kept.
     fn keep_for_later(mut self) -> bool {
         self.is_kept = self.writer.queue.next_is_later();
         self.is_kept
     }
 
-    /// Keeps the right, which this thread had before.
+    /// Keeps the right for this thread, which already had it.
     fn keep(mut self) {
         self.is_kept = true;
     }
@@ -402,8 +411,8 @@ impl Drop for Baton<'_> {
     }
 }
 
-/// The same failure for another caller of the group.
-fn retold(error: &Error) -> Error {
+/// Copies an error for another caller of the group.
+fn copied(error: &Error) -> Error {
     match error {
         Error::Busy { waited_ms } => Error::Busy { waited_ms: *waited_ms },
         Error::DiskFull { doing, source } => Error::DiskFull { doing, source: source.to_string().into() },
@@ -431,14 +440,14 @@ mod tests {
     }
 
     #[test]
-    fn those_who_wait_and_those_who_are_told_later_share_one_log() {
+    fn callers_that_wait_and_callers_with_a_callback_share_one_log() {
         const EACH: usize = 200;
         let store = Store::in_memory(&Options::default()).expect("a store");
         let id = ConversationId::new("c").expect("an id");
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         std::thread::scope(|scope| {
             for thread in 0..4 {
-                let (store, id, tell) = (&store, &id, tell.clone());
+                let (store, id, sender) = (&store, &id, sender.clone());
                 scope.spawn(move || {
                     for number in 0..EACH {
                         let append = append(&format!("{thread}-{number}"));
@@ -446,8 +455,8 @@ mod tests {
                             store.append_all(id, append).expect("appended");
                             continue;
                         }
-                        let tell = tell.clone();
-                        let done = move |answer| tell.send(answer).expect("somebody listens");
+                        let sender = sender.clone();
+                        let done = move |answer| sender.send(answer).expect("the receiver is open");
                         store.append_later(id, append, done, move |lead| {
                             std::thread::spawn(move || drop(lead));
                         });
@@ -455,9 +464,9 @@ mod tests {
                 });
             }
         });
-        drop(tell);
+        drop(sender);
         let mut answers = 0;
-        for answer in told {
+        for answer in receiver {
             assert_eq!(answer.expect("appended").len(), 1);
             answers += 1;
         }
@@ -467,20 +476,25 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_thread_is_never_found_is_answered_all_the_same() {
+    fn a_request_is_answered_even_if_no_thread_is_found_to_lead() {
         let store = Store::in_memory(&Options::default()).expect("a store");
         let id = ConversationId::new("c").expect("an id");
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         store.append_later(
             &id,
             append("e"),
-            move |answer| tell.send(answer).expect("somebody listens"),
+            move |answer| sender.send(answer).expect("the receiver is open"),
             drop,
         );
-        assert_eq!(told.recv().expect("answered").expect("appended").len(), 1);
-        let (tell, told) = mpsc::channel();
+        assert_eq!(receiver.recv().expect("answered").expect("appended").len(), 1);
+        let (sender, receiver) = mpsc::channel();
         let wrong = Append { expected: Expected::Empty, ..append("f") };
-        store.append_later(&id, wrong, move |answer| tell.send(answer).expect("somebody listens"), drop);
-        assert!(told.recv().expect("answered").is_err());
+        store.append_later(
+            &id,
+            wrong,
+            move |answer| sender.send(answer).expect("the receiver is open"),
+            drop,
+        );
+        assert!(receiver.recv().expect("answered").is_err());
     }
 }

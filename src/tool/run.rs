@@ -1,4 +1,4 @@
-//! One call of a tool, from the action to an observation that may be kept.
+//! Runs one call of a tool, from the action to an observation without secrets.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::event::json::Raw;
 use crate::event::model::{Field, Reading};
 use crate::event::{Action, Observation, Unfamiliar};
 
-/// How long a tool may take to stop once its call was cancelled; then it is left behind.
+/// How long a tool may take to stop after its call was cancelled. After that it is no longer waited for.
 const STOPPING: Duration = Duration::from_secs(5);
 
-/// Carries the action out and masks what comes back, errors included.
+/// Carries out the action and masks the secrets in the result or the error.
 ///
 /// A cancelled call ends within five seconds, whatever the tool does.
 ///
 /// # Errors
-/// [`ToolError`], its text masked.
+/// The [`ToolError`] of the tool, with its text masked.
 pub async fn run(tool: &dyn Tool, action: &Action, context: &Context) -> Result<Observation, ToolError> {
     let outcome = tokio::select! {
         biased;
@@ -37,7 +37,7 @@ pub async fn run(tool: &dyn Tool, action: &Action, context: &Context) -> Result<
     }
 }
 
-/// The observation with every text in it masked, `data:` URLs aside, as the reference does it.
+/// Masks every text in the observation except `data:` URLs, as the reference does.
 fn masked(observation: Observation, secrets: &dyn Secrets) -> Result<Observation, ToolError> {
     if secrets.bytes_max() == 0 {
         return Ok(observation);
@@ -50,7 +50,7 @@ fn masked(observation: Observation, secrets: &dyn Secrets) -> Result<Observation
         return Ok(observation);
     }
     let after = after.finish();
-    // The shape is the same, so this does not fail; if it did, nothing unmasked may go on.
+    // The shape is the same, so this does not fail. If it did, the unmasked observation must not be used.
     Observation::read(Raw::checked(&after), Reading { unfamiliar: Unfamiliar::Keep })
         .map_err(|error| ToolError::Internal(format!("the masked observation cannot be read: {error}")))
 }
@@ -83,7 +83,7 @@ fn write_masked(out: &mut Out, value: Raw<'_>, secrets: &dyn Secrets, found: &mu
     }
 }
 
-/// Whether `command` is what somebody typed; elsewhere it is a word of a vocabulary.
+/// Returns whether a member is a shell command. In other observations `command` is one of a few fixed words.
 fn is_command_text(key: &str, object: Raw<'_>) -> bool {
     key == "command" && object.get("kind").and_then(Raw::as_str).as_deref() == Some("TerminalObservation")
 }

@@ -1,5 +1,5 @@
-//! A folder that the SDK of today opens, made from a conversation of any age: every event and the base state
-//! raised, files under today's names. The store keeps what was written.
+//! Writes a folder that today's SDK can open, from a conversation of any age: every event and the base state are
+//! upgraded, and files get today's names. The store keeps the original data.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -12,23 +12,23 @@ use crate::event::upcast::{self, Loss};
 use crate::ids::{ConversationId, EventId, Sequence};
 use crate::state::upcast::upcast_base_state;
 
-/// Where files go that would keep the folder from being opened: torn events, a torn base state.
+/// The folder for files that would keep the SDK from opening the conversation: torn events, a torn base state.
 const ASIDE: &str = "set-aside/";
 
-/// What was raised on the way, and what could not be.
+/// The upgrade steps that were applied, and what was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UpgradeReport {
-    /// How many events were as they are to be.
+    /// The number of events that needed no change.
     pub current: u64,
-    /// How many events went through each step, by its name; base states count too.
+    /// The number of events and base states that went through each step, by the step's name.
     pub steps: BTreeMap<&'static str, u64>,
-    /// What was lost, and how often: members left out, actions and observations of unknown kinds, events
-    /// that travel within another because the SDK does not know them.
+    /// What was lost, and how often: members that were left out, actions and observations of unknown kinds, events
+    /// that are packed into another event because the SDK does not know them.
     pub losses: BTreeMap<String, u64>,
 }
 
 impl UpgradeReport {
-    /// Adds another's figures.
+    /// Adds the counts of another report.
     pub fn add(&mut self, other: &Self) {
         self.current += other.current;
         for (step, count) in &other.steps {
@@ -39,13 +39,13 @@ impl UpgradeReport {
         }
     }
 
-    fn lose(&mut self, what: String) {
+    fn count_loss(&mut self, what: String) {
         *self.losses.entry(what).or_default() += 1;
     }
 }
 
-/// A loss in a few words.
-fn word(loss: &Loss) -> String {
+/// Describes a loss in a few words.
+fn describe(loss: &Loss) -> String {
     match loss {
         Loss::Member { path } => format!("member {path} left out"),
         Loss::Action { kind } => format!("action {kind} became a server's tool call"),
@@ -55,7 +55,8 @@ fn word(loss: &Loss) -> String {
 }
 
 impl Exporter<'_> {
-    /// Writes a conversation's folder, raised, at `prefix` within the target, and its sub-agents' below it.
+    /// Writes the upgraded folder of a conversation at `prefix` within the target, and those of its sub-agents below
+    /// it. Returns the number of the conversation's own events.
     pub(super) fn write_upgraded(
         &self,
         conversation: &ConversationId,
@@ -112,13 +113,15 @@ impl Exporter<'_> {
             for step in &raised.steps {
                 *report.steps.entry(step.as_str()).or_default() += 1;
             }
-            losses.iter().for_each(|loss| report.lose(word(loss)));
+            losses.iter().for_each(|loss| report.count_loss(describe(loss)));
             let mut name = layout::event_file(events, stored.id);
             if !layout::is_recognised(&name) {
-                // The loader passes by a name with another id in it; the event within keeps its own.
+                // The loader skips a file if it does not recognise the id in its name. The event keeps its own id.
                 let stand_in = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, stored.id.as_bytes());
                 name = layout::event_file(events, &stand_in.to_string());
-                report.lose("file named by a stand-in for an id that is not hexadecimal".into());
+                report.count_loss(
+                    "file named by a stand-in for an id that the loader does not recognise".into(),
+                );
             }
             target.write(&format!("{prefix}{}{name}", layout::EVENTS), event.dump().as_bytes())?;
             events += 1;

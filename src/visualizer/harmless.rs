@@ -1,18 +1,16 @@
-//! Text that others wrote, made fit to be shown: it cannot drive a terminal, and what is written to be
-//! invisible is seen.
+//! Makes text from others safe to show: it cannot control a terminal, and invisible characters become visible.
 //!
-//! Escape sequences (ECMA-48) are taken out, because a program's coloured output is legible without
-//! them. One that does not end is no sequence, so nothing can be hidden behind it. Other control
-//! characters, marks that turn the direction of writing (Unicode TR 36, 3.2) and invisible characters
-//! become visible.
+//! Escape sequences (ECMA-48) are removed, because a program's coloured output is legible without them. A sequence
+//! that does not end is not removed, so it cannot hide text. Other control characters, marks that change the
+//! direction of writing (Unicode TR 36, 3.2) and invisible characters become visible.
 
 use std::borrow::Cow;
 
-/// The last character of the tags and selectors that nobody sees, from U+E0000 on.
+/// The last of the invisible tags and selectors, which begin at U+E0000.
 const INVISIBLE_LAST: char = '\u{e0fff}';
 
-/// `text` without escape sequences, its lines ended by `\n` alone; of the control characters only `\n` and
-/// `\t` are left.
+/// Returns `text` without escape sequences. Its lines end with `\n` only, and its only control characters are `\n`
+/// and `\t`.
 ///
 /// ```
 /// use annals::visualizer::harmless;
@@ -25,18 +23,25 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(character) = rest.chars().next() {
-        if let Some(bytes) = escape_sequence(rest) {
-            rest = &rest[bytes..];
+    let mut stops = Stops::default();
+    let mut at = 0;
+    while let Some(character) = text[at..].chars().next() {
+        if let Some(end) = escape_sequence(text, at, &mut stops) {
+            at = end;
             continue;
         }
-        rest = &rest[character.len_utf8()..];
+        at += character.len_utf8();
         match character {
             '\n' | '\t' => out.push(character),
-            // A terminal's line ending; two are what its driver makes of one. Alone it would write over the
-            // line, and is seen.
-            '\r' if rest.trim_start_matches('\r').starts_with('\n') => rest = rest.trim_start_matches('\r'),
+            // A terminal ends a line with `\r\n`, and its driver can make `\r\r\n` of that. A `\r` alone would
+            // overwrite the line, so it becomes visible.
+            '\r' => {
+                let more = text[at..].bytes().take_while(|byte| *byte == b'\r').count();
+                at += more;
+                if !text[at..].starts_with('\n') {
+                    out.extend(std::iter::repeat_n('\u{240d}', 1 + more));
+                }
+            }
             '\u{0}'..='\u{1f}' => out.push(char::from_u32(0x2400 + character as u32).unwrap_or('\u{fffd}')),
             '\u{7f}' => out.push('\u{2421}'),
             hidden if is_suspect(hidden) => {
@@ -48,8 +53,8 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// JSON that says the same, with nothing in it that drives a terminal or is not seen: such characters are escaped. Between
-/// its strings only white space can be one.
+/// Returns JSON with the same meaning, without characters that control a terminal or are invisible: they are escaped.
+/// Between its strings, only white space can be such a character.
 ///
 /// ```
 /// use annals::visualizer::escaped;
@@ -76,7 +81,7 @@ pub fn escaped(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// `text` in one line of at most `width` columns: harmless, with single spaces, cut with `…`.
+/// Returns `text` in one line of at most `width` columns: harmless, with single spaces, and cut with `…`.
 #[must_use]
 pub fn one_line(text: &str, width: usize) -> String {
     let mut line = String::new();
@@ -97,7 +102,7 @@ pub fn one_line(text: &str, width: usize) -> String {
     line
 }
 
-/// Whether a character may not be shown as it is, or begins what may not.
+/// Returns whether a character may not be shown as it is, or begins a sequence that may not.
 fn is_suspect(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
@@ -111,10 +116,37 @@ fn is_suspect(character: char) -> bool {
     }
 }
 
-/// How many bytes the escape sequence has that `text` begins with; `None` where it begins with none that
-/// ends.
-fn escape_sequence(text: &str) -> Option<usize> {
-    let mut characters = text.char_indices();
+/// Where strings of control characters end, remembered so that a line is not searched again for each string that begins
+/// in it.
+#[derive(Default)]
+struct Stops {
+    /// From here on, and where the next end is: of a string that a bell does not end, and of one that it ends.
+    known: [Option<(usize, usize)>; 2],
+}
+
+impl Stops {
+    /// The next character at or after `from` that ends a string, well or not: a terminator, an escape, or the end of the
+    /// line. The end of the text if there is none.
+    fn next(&mut self, text: &str, from: usize, ends_at_bell: bool) -> usize {
+        let known = &mut self.known[usize::from(ends_at_bell)];
+        match *known {
+            Some((begin, end)) if begin <= from && from <= end => end,
+            _ => {
+                let ends = |character| {
+                    matches!(character, '\u{9c}' | '\u{1b}' | '\n' | '\r')
+                        || (ends_at_bell && character == '\u{7}')
+                };
+                let end = text[from..].find(ends).map_or(text.len(), |at| from + at);
+                *known = Some((from, end));
+                end
+            }
+        }
+    }
+}
+
+/// Returns the end of the escape sequence that begins at `at`. `None` if there is none, or if it does not end.
+fn escape_sequence(text: &str, at: usize, stops: &mut Stops) -> Option<usize> {
+    let mut characters = text[at..].char_indices().map(|(offset, character)| (at + offset, character));
     let (_, first) = characters.next()?;
     let kind = match first {
         '\u{1b}' => characters.next()?.1,
@@ -129,22 +161,22 @@ fn escape_sequence(text: &str) -> Option<usize> {
             let last = characters.find(|(_, character)| !matches!(character, '\u{20}'..='\u{3f}'))?;
             matches!(last.1, '\u{40}'..='\u{7e}').then(|| end(last))
         }
-        // A string, up to its terminator; one that runs over the line is none.
-        ']' | 'P' | 'X' | '^' | '_' => loop {
-            let next = characters.next()?;
-            match next.1 {
-                '\u{7}' if kind == ']' => return Some(end(next)),
-                '\u{9c}' => return Some(end(next)),
-                '\u{1b}' => return characters.next().filter(|(_, last)| *last == '\\').map(end),
-                '\n' | '\r' => return None,
-                _ => {}
+        // A string, up to its terminator. If it continues on the next line, it is not a sequence.
+        ']' | 'P' | 'X' | '^' | '_' => {
+            let from = characters.next().map_or(text.len(), |(at, _)| at);
+            let stop = stops.next(text, from, kind == ']');
+            let rest = &text[stop..];
+            match rest.chars().next()? {
+                '\u{1b}' => rest.starts_with("\u{1b}\\").then_some(stop + 2),
+                '\n' | '\r' => None,
+                terminator => Some(stop + terminator.len_utf8()),
             }
-        },
+        }
         '\u{20}'..='\u{2f}' => {
             let last = characters.find(|(_, character)| !matches!(character, '\u{20}'..='\u{2f}'))?;
             matches!(last.1, '\u{30}'..='\u{7e}').then(|| end(last))
         }
-        '\u{30}'..='\u{7e}' => Some(first.len_utf8() + kind.len_utf8()),
+        '\u{30}'..='\u{7e}' => Some(at + first.len_utf8() + kind.len_utf8()),
         _ => None,
     }
 }
@@ -165,6 +197,18 @@ mod tests {
             ("a\r\nb\r\r\nc\rd", "a\nb\nc␍d"),
         ] {
             assert_eq!(harmless(text), shown, "{text:?}");
+        }
+    }
+
+    /// Each of these texts would take minutes if the rest of the line was searched again for every character.
+    #[test]
+    fn a_hostile_text_takes_time_in_proportion_to_its_length() {
+        const COUNT: usize = 1_000_000;
+        for (unit, shown) in
+            [("\r", "\u{240d}"), ("\u{9d}", "<U+009D>"), ("\u{90}", "<U+0090>"), ("\u{1b}]", "\u{241b}]")]
+        {
+            let text = unit.repeat(COUNT);
+            assert_eq!(harmless(&text).len(), shown.len() * COUNT);
         }
     }
 
@@ -189,9 +233,9 @@ mod tests {
         assert_eq!(harmless("x\u{202e}fdp.exe"), "x<U+202E>fdp.exe");
         assert_eq!(harmless("a\u{200b}b\u{e0041}"), "a<U+200B>b<U+E0041>");
         assert_eq!(harmless("\u{80}\u{9c}"), "<U+0080><U+009C>");
-        // No terminal ends a line at these; who reads the text should not either.
+        // A terminal does not end a line at these characters, so a reader should not see a line end either.
         assert_eq!(harmless("a\u{85}b\u{2028}c"), "a<U+0085>b<U+2028>c");
-        // A family of one picture is joined by what has no width.
+        // The character without width stays, because it joins two pictures into one picture of a family.
         assert_eq!(harmless("👨\u{200d}👩"), "👨\u{200d}👩");
     }
 

@@ -44,6 +44,22 @@ fn foreign(path: &Path, what: &str) -> Error {
     Error::ForeignFile { path: path.to_owned(), what: what.to_owned() }
 }
 
+/// A copy of the file alone then has everything, also while a program that only reads has it open.
+#[test]
+fn what_was_written_is_in_the_file_itself_once_the_store_is_closed() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    store.append(&conversation("talk"), Expected::Any, &[said("a", "text")]).unwrap();
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let reader = rusqlite::Connection::open_with_flags(scratch.database(), flags).unwrap();
+    assert_eq!(number(&reader, "SELECT count(*) FROM event"), 1);
+    drop(store);
+    let copy = scratch.path("copy.db");
+    std::fs::copy(scratch.database(), &copy).unwrap();
+    let copy = rusqlite::Connection::open(&copy).unwrap();
+    assert_eq!(number(&copy, "SELECT count(*) FROM event"), 1);
+}
+
 #[test]
 fn a_newer_file_is_refused_with_both_numbers() {
     let scratch = Scratch::new();

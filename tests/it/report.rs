@@ -1,7 +1,7 @@
 //! Reports: what they answer on real conversations, that anyone can ask the same, and pages of hostile text.
 
 use annals::audit::{self, REPORTS, Report};
-use annals::store::{SqlAnswer, SqlLimits, SqlValue};
+use annals::store::{SqlAnswer, SqlLimits, SqlValue, Truncation};
 use annals::transfer::Importer;
 use annals::{Error, Expected, Store, Timestamp};
 use rusqlite::types::Value;
@@ -486,4 +486,44 @@ fn a_page_has_figures_charts_and_reports() {
     let error =
         audit::page(&store, &given(&[("model", "x")]), SqlLimits::default(), Timestamp(0)).unwrap_err();
     assert!(matches!(error, Error::QueryRefused { .. }));
+}
+
+#[test]
+fn a_page_says_where_answers_lack_rows() {
+    let scratch = Scratch::new();
+    let store = goldens(&scratch);
+    let page = |rows_max| {
+        let limits = SqlLimits { rows_max, ..SqlLimits::default() };
+        audit::page(&store, &[], limits, Timestamp(0)).unwrap()
+    };
+    let (whole, part) = (page(SqlLimits::default().rows_max), page(2));
+    assert!(whole.contains("<b>3</b>high-risk calls") && !whole.contains("<b>at least"), "{whole}");
+    assert!(part.contains("<b>at least 2</b>high-risk calls") && part.contains("<b>235</b>events"), "{part}");
+    let more = "The first 2 of more than 2; <code>annals report risks --rows N --csv</code> prints more.";
+    assert!(part.contains(more), "{part}");
+    let limited = "<code>annals report longest --param limit=N --rows N --csv</code> prints more.";
+    assert!(part.contains(limited), "{part}");
+    let hint = |name: &str, truncated: Option<Truncation>| {
+        let report = audit::find(name).unwrap();
+        let columns: Vec<String> = report.columns.iter().map(|column| column.name.to_owned()).collect();
+        let rows = vec![vec![SqlValue::Null; columns.len()]; 101];
+        let page = audit::report_page(report, &SqlAnswer { columns, rows, truncated });
+        let (_, hint) = page.split_once("The first ").unwrap();
+        hint.split_once("</p>").unwrap().0.to_owned()
+    };
+    for (name, truncated, expected) in [
+        ("commands", None, "100 of 101; <code>annals report commands --csv</code> prints all."),
+        (
+            "slow-calls",
+            None,
+            "100 of 101; <code>annals report slow-calls --param limit=101 --csv</code> prints all.",
+        ),
+        (
+            "commands",
+            Some(Truncation::Bytes),
+            "100 of more than 101; <code>annals report commands --memory MIB --csv</code> prints more.",
+        ),
+    ] {
+        assert_eq!(hint(name, truncated), expected);
+    }
 }

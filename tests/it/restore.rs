@@ -232,6 +232,35 @@ fn what_was_erased_or_redacted_lets_backups_begin_anew() {
     assert!(!back_up(None).1.is_full);
 }
 
+#[test]
+fn every_full_backup_says_which_files_may_hold_what_was_erased_or_redacted() {
+    let scratch = Scratch::new();
+    let store = scratch.open_still();
+    let parts = scratch.path("parts");
+    let (talk, other) = (conversation("talk"), conversation("other"));
+    store.append(&talk, Expected::Any, &[said("a", "the word is swordfish")]).unwrap();
+    store.append(&other, Expected::Any, &[said("a", "the word is swordfish")]).unwrap();
+    let back_up = |full, keep| {
+        let step = store.back_up_to_folder(&parts, BackupFolder { full, keep }).unwrap().unwrap();
+        (step.is_full, step.outdated, step.pruned)
+    };
+    assert_eq!([back_up(true, None), back_up(true, None)], [(true, 0, 0); 2]);
+    store.append(&talk, Expected::Any, &[pause("b")]).unwrap();
+    assert_eq!(back_up(false, None), (false, 0, 0));
+
+    let finder = Finder::expression("swordfish").unwrap();
+    store.redact(&talk, Redaction::Matches { finder: &finder, values: &[], own: false }, "a test").unwrap();
+    assert_eq!(back_up(true, None), (true, 3, 0));
+    // The one in between does not hold it.
+    assert_eq!(back_up(true, None), (true, 3, 0));
+    store.erase(&other, "a test").unwrap();
+    let newest = Store::backups(&parts).unwrap().pop().unwrap();
+    Connection::open(&newest.path).unwrap().execute_batch("PRAGMA user_version = 1").unwrap();
+    assert_eq!(back_up(false, None), (true, 5, 0));
+    assert_eq!(back_up(true, Some(3)), (true, 1, 4));
+    assert_eq!(back_up(true, Some(1)), (true, 0, 3));
+}
+
 /// The store as it was at some positions, each in a file of its own.
 fn grow(scratch: &Scratch, seed: u64, steps: u64) -> Vec<(Position, Timestamp, PathBuf)> {
     let store = scratch.open_still();

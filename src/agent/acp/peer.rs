@@ -1,4 +1,4 @@
-//! The program, and what is said to it.
+//! The running agent program, and the requests to it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -16,79 +16,109 @@ use tokio_util::sync::CancellationToken;
 use super::{AcpError, AcpSettings};
 use crate::secret::environment;
 
-/// The longest line, in bytes; a longer one is passed over.
+/// The longest line, in bytes. A longer line is ignored.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
-/// How many updates wait to be heard.
+/// The number of updates that may wait in the listener's channel. When it is full, the program's output is not read.
 const UPDATES_MAX: usize = 1024;
 
-/// How much of what it complains about is kept, in bytes.
-const COMPLAINT_BYTES_MAX: usize = 4096;
+/// The number of messages that may wait until the program has read earlier ones.
+const MESSAGES_MAX: usize = 64;
 
-/// How long it may take to end by itself.
-const END: Duration = Duration::from_secs(2);
+/// The number of bytes that are kept of the end of the program's standard error.
+const STDERR_BYTES_MAX: usize = 4096;
 
-/// What it is started with.
+/// The time that the program has to end by itself.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The time that the program has to read a notification.
+const NOTIFY_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The folder and the environment in which the program is started.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// The folder to work in.
+    /// The working directory.
     pub working_dir: PathBuf,
-    /// Variables beside this program's own.
+    /// Environment variables in addition to those of Annals.
     pub env: Vec<(String, String)>,
 }
 
-/// What it said of itself.
+/// The program's answer to the handshake: its name and its capabilities.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Handshake {
-    /// Its name.
+    /// The program's name.
     pub name: String,
-    /// Its version.
+    /// The program's version.
     pub version: String,
-    /// Whether it goes on with sessions of earlier times.
+    /// Whether the program can resume earlier sessions.
     pub can_load: bool,
-    /// Whether it takes servers at addresses.
+    /// Whether the program accepts MCP servers that are reached over HTTP.
     pub takes_http: bool,
 }
 
-/// A session that was begun or gone on with.
+/// A new or a resumed session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
-    /// Its id.
+    /// The session's id.
     pub id: String,
-    /// What the program answered: modes, models.
+    /// The program's answer, with its modes and models.
     pub answer: Value,
-    /// Whether it is one of an earlier time.
+    /// Whether an earlier session was resumed.
     pub is_resumed: bool,
 }
 
-/// A program that runs.
+/// A running agent program.
+///
+/// One task writes to the program and another reads from it. So neither a program that does not read, nor a dropped
+/// request, can block other messages for ever or cut a message in the middle.
 pub struct Peer {
-    stdin: tokio::sync::Mutex<Option<ChildStdin>>,
+    /// The channel to the writing task. `None` after [`close`](Self::close).
+    outgoing: Mutex<Option<mpsc::Sender<Outgoing>>>,
     child: tokio::sync::Mutex<Child>,
-    group: Option<u32>,
     shared: Arc<Shared>,
     next: AtomicU64,
+    /// Stops the writing task, even in the middle of a message.
+    stop: CancellationToken,
 }
 
-/// What the reader and those who ask have in common.
+/// A message to the program.
+struct Outgoing {
+    line: String,
+    /// Receives the result of writing the message.
+    written: oneshot::Sender<std::io::Result<()>>,
+}
+
+/// The state that the reading tasks and the callers of requests share.
 #[derive(Default)]
 struct Shared {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Result<Value, AcpError>>>>,
-    /// Who hears of updates; nobody between turns.
+    /// The receiver of updates. `None` between turns.
     listener: Mutex<Option<mpsc::Sender<Value>>>,
-    complaint: Mutex<Vec<u8>>,
+    stderr: Mutex<Vec<u8>>,
     ended: CancellationToken,
 }
 
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
+/// A request whose answer is awaited. It is forgotten when this is dropped.
+struct Awaited<'s> {
+    shared: &'s Shared,
+    id: u64,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        lock(&self.shared.waiting).remove(&self.id);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Peer {
     /// Starts the program.
     ///
     /// # Errors
-    /// [`AcpError::Spawn`].
+    /// [`AcpError::NoCommand`] if the settings name no program, [`AcpError::Spawn`] if it cannot be started.
     pub fn start(settings: &AcpSettings, start: &Start) -> Result<Arc<Self>, AcpError> {
         let (name, args) = settings.command.split_first().ok_or(AcpError::NoCommand)?;
         let mut command = Command::new(name);
@@ -101,35 +131,40 @@ impl Peer {
         let mut child =
             command.spawn().map_err(|error| AcpError::Spawn(format!("cannot start {name:?}: {error}")))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let peer = Arc::new(Self {
-            group: child.id(),
-            child: tokio::sync::Mutex::new(child),
-            stdin: tokio::sync::Mutex::new(stdin),
-            shared: Arc::default(),
-            next: AtomicU64::new(0),
-        });
+        let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
+        let (shared, stop) = (Arc::<Shared>::default(), CancellationToken::new());
+        if let Some(stdin) = stdin {
+            let stop = stop.clone();
+            tokio::spawn(async move { stop.run_until_cancelled(write(stdin, messages)).await });
+        }
         if let Some(stderr) = stderr {
-            tokio::spawn(complain(Arc::clone(&peer.shared), stderr));
+            tokio::spawn(keep_stderr(Arc::clone(&shared), stderr));
         }
         if let Some(stdout) = stdout {
-            tokio::spawn(listen(Arc::downgrade(&peer), Arc::clone(&peer.shared), stdout));
+            tokio::spawn(listen(outgoing.downgrade(), Arc::clone(&shared), stdout));
         }
-        Ok(peer)
+        Ok(Arc::new(Self {
+            outgoing: Mutex::new(Some(outgoing)),
+            child: tokio::sync::Mutex::new(child),
+            shared,
+            next: AtomicU64::new(0),
+            stop,
+        }))
     }
 
-    /// Says who we are and hears who it is.
+    /// Introduces Annals to the program and returns the program's name and capabilities.
     ///
     /// # Errors
-    /// [`AcpError`].
+    /// [`AcpError::Refused`] and [`AcpError::Gone`].
     pub async fn shake_hands(&self) -> Result<Handshake, AcpError> {
-        let us = json!({
+        let params = json!({
             "protocolVersion": 1,
             "clientCapabilities": {"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false},
             "clientInfo": {"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")},
         });
-        let it = self.request("initialize", us).await?;
-        let text = |name: &str| it["agentInfo"][name].as_str().unwrap_or_default().to_owned();
-        let capabilities = &it["agentCapabilities"];
+        let answer = self.request("initialize", params).await?;
+        let text = |name: &str| answer["agentInfo"][name].as_str().unwrap_or_default().to_owned();
+        let capabilities = &answer["agentCapabilities"];
         Ok(Handshake {
             name: text("name"),
             version: text("version"),
@@ -138,10 +173,10 @@ impl Peer {
         })
     }
 
-    /// Goes on with a session, or begins one where there is none or it is forgotten.
+    /// Resumes the session `prior`. Starts a new session if there is no `prior` or if the program refuses to load it.
     ///
     /// # Errors
-    /// [`AcpError`].
+    /// [`AcpError::Refused`] and [`AcpError::Gone`].
     pub async fn session(
         &self,
         prior: Option<&str>,
@@ -158,77 +193,83 @@ impl Peer {
         }
         let answer = self.request("session/new", json!({"cwd": cwd, "mcpServers": servers})).await?;
         let id = answer["sessionId"].as_str().filter(|id| !id.is_empty());
-        let id = id.ok_or_else(|| AcpError::Gone("the program began a session without a name".to_owned()))?;
+        let id =
+            id.ok_or_else(|| AcpError::Gone("the program started a session without an id".to_owned()))?;
         Ok(Session { id: id.to_owned(), answer, is_resumed: false })
     }
 
-    /// Asks, and waits for the answer as long as it takes.
+    /// Sends a request and waits for the answer, without a timeout.
     ///
     /// # Errors
     /// [`AcpError::Refused`] and [`AcpError::Gone`].
     pub async fn request(&self, method: &str, params: Value) -> Result<Value, AcpError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (sender, answer) = oneshot::channel();
-        held(&self.shared.waiting).insert(id, sender);
+        let (sender, mut answer) = oneshot::channel();
+        lock(&self.shared.waiting).insert(id, sender);
+        let _awaited = Awaited { shared: &self.shared, id };
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        if self.send(&message).await.is_err() || self.shared.ended.is_cancelled() {
-            held(&self.shared.waiting).remove(&id);
+        if self.send(&message).await.is_err() {
             return Err(self.gone().await);
         }
-        match answer.await {
-            Ok(answer) => answer,
-            Err(_) => Err(self.gone().await),
+        // The reading task never answers a request that was added after its end.
+        let answer = match self.shared.ended.is_cancelled() {
+            true => answer.try_recv().ok(),
+            false => answer.await.ok(),
+        };
+        match answer {
+            Some(answer) => answer,
+            None => Err(self.gone().await),
         }
     }
 
-    /// Says something that is not answered.
+    /// Sends a notification, which the program does not answer. Waits only a short time until the program reads it.
     pub async fn notify(&self, method: &str, params: Value) {
-        // Who cannot hear it has nothing to do about it.
-        let _unheard = self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
+        let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        // A failed notification needs no handling.
+        let _unsent = tokio::time::timeout(NOTIFY_TIMEOUT, self.send(&message)).await;
     }
 
-    /// The updates from now on, until the receiver is dropped or somebody else listens.
+    /// Returns the updates from now on. They end with the next call of this function or of `stop_listening`.
     #[must_use]
     pub fn updates(&self) -> mpsc::Receiver<Value> {
         let (sender, updates) = mpsc::channel(UPDATES_MAX);
-        *held(&self.shared.listener) = Some(sender);
+        *lock(&self.shared.listener) = Some(sender);
         updates
     }
 
-    /// Hears no more updates.
+    /// Stops the delivery of updates.
     pub fn stop_listening(&self) {
-        *held(&self.shared.listener) = None;
+        *lock(&self.shared.listener) = None;
     }
 
-    /// Whether it has ended.
+    /// Returns whether the program has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.shared.ended.is_cancelled()
     }
 
-    /// Ends it: by closing its input, then by force.
+    /// Ends the program: first by closing its standard input, then by killing its process group.
     pub async fn close(&self) {
-        drop(self.stdin.lock().await.take());
+        // The writing task closes the pipe when it has written the messages that wait.
+        drop(lock(&self.outgoing).take());
         let mut child = self.child.lock().await;
-        let _late = tokio::time::timeout(END, child.wait()).await;
-        end_group(self.group);
+        let group = child.id();
+        let _late = tokio::time::timeout(END_TIMEOUT, child.wait()).await;
+        end_group(group);
+        self.stop.cancel();
     }
 
     async fn send(&self, message: &Value) -> std::io::Result<()> {
-        let mut line = message.to_string();
-        line.push('\n');
-        let mut stdin = self.stdin.lock().await;
-        let Some(pipe) = stdin.as_mut() else { return Err(std::io::ErrorKind::BrokenPipe.into()) };
-        pipe.write_all(line.as_bytes()).await?;
-        pipe.flush().await
+        let outgoing = lock(&self.outgoing).clone();
+        send(outgoing, message).await
     }
 
-    /// That it has ended, with the last of what it complained about.
+    /// Returns the error that the program has ended, with the end of its standard error.
     async fn gone(&self) -> AcpError {
-        // The complaint may be a moment behind.
+        // Standard error may arrive a moment later.
         let _late = tokio::time::timeout(Duration::from_millis(200), self.shared.ended.cancelled()).await;
-        let complaint = held(&self.shared.complaint);
-        let text = String::from_utf8_lossy(&complaint);
+        let stderr = lock(&self.shared.stderr);
+        let text = String::from_utf8_lossy(&stderr);
         AcpError::Gone(match text.trim() {
             "" => "the ACP server has ended".to_owned(),
             text => format!("the ACP server has ended: {text}"),
@@ -238,43 +279,91 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        end_group(self.group);
+        // The child has no id after `close` has waited for its end, because other processes may have the id by then.
+        end_group(self.child.get_mut().id());
+        self.stop.cancel();
     }
 }
 
-/// Reads what it writes until it ends. Lines that are no objects are passed over.
-async fn listen(peer: std::sync::Weak<Peer>, shared: Arc<Shared>, stdout: ChildStdout) {
-    let mut lines = BufReader::new(stdout);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let read = (&mut lines).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await;
-        if !matches!(read, Ok(1..)) {
+/// Passes a message to the writing task and waits until it is written. Fails if the program reads no more.
+async fn send(outgoing: Option<mpsc::Sender<Outgoing>>, message: &Value) -> std::io::Result<()> {
+    let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+    let outgoing = outgoing.ok_or_else(broken)?;
+    let (written, result) = oneshot::channel();
+    let message = Outgoing { line: format!("{message}\n"), written };
+    outgoing.send(message).await.map_err(|_| broken())?;
+    // The writing task ends when the last sender is dropped.
+    drop(outgoing);
+    result.await.map_err(|_| broken())?
+}
+
+/// Writes messages to the program's standard input until there are no more senders or the pipe is broken.
+async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<Outgoing>) {
+    while let Some(Outgoing { line, written }) = messages.recv().await {
+        let result = async {
+            stdin.write_all(line.as_bytes()).await?;
+            stdin.flush().await
+        };
+        let result = result.await;
+        let is_broken = result.is_err();
+        let _no_longer_awaited = written.send(result);
+        if is_broken {
             break;
         }
+    }
+}
+
+/// Reads the next line, including its end, and leaves out lines of more than `bytes_max` bytes. Returns false at the
+/// end.
+async fn read_line(
+    lines: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+    bytes_max: u64,
+) -> std::io::Result<bool> {
+    let mut is_rest = false;
+    loop {
+        line.clear();
+        let count = (&mut *lines).take(bytes_max).read_until(b'\n', line).await?;
+        let is_whole = line.ends_with(b"\n") || (count as u64) < bytes_max;
+        match (count, is_whole) {
+            (0, _) => return Ok(false),
+            (_, true) if !is_rest => return Ok(true),
+            (_, is_whole) => is_rest = !is_whole,
+        }
+    }
+}
+
+/// Reads the program's standard output until it ends. Ignores lines that are too long or not JSON objects.
+///
+/// Updates and answers are passed on in the order in which they came. So a full listener's channel delays the answers
+/// after it too, until the listener takes an update or is dropped; the listener must not wait for an answer meanwhile.
+async fn listen(outgoing: mpsc::WeakSender<Outgoing>, shared: Arc<Shared>, stdout: ChildStdout) {
+    let mut lines = BufReader::new(stdout);
+    let mut line = Vec::new();
+    while let Ok(true) = read_line(&mut lines, &mut line, LINE_BYTES_MAX).await {
         let Some(message) = message(&line) else { continue };
         let id = message.get("id").filter(|id| !id.is_null()).cloned();
         match (message.get("method").and_then(Value::as_str), id) {
             (Some("session/update"), None) => {
-                let listener = held(&shared.listener).clone();
+                let listener = lock(&shared.listener).clone();
                 if let (Some(listener), Some(update)) = (listener, message["params"].get("update")) {
-                    // Nobody listens any more: then nobody misses it.
-                    let _unheard = listener.send(update.clone()).await;
+                    // If the receiver has been dropped, no one needs the update.
+                    let _unsent = listener.send(update.clone()).await;
                 }
             }
             (Some(_), None) => {}
             (Some(method), Some(id)) => {
-                let Some(peer) = peer.upgrade() else { break };
                 let answer = answer(method, &message["params"]);
                 let mut reply = json!({"jsonrpc": "2.0", "id": id});
                 match answer {
                     Ok(result) => reply["result"] = result,
                     Err(error) => reply["error"] = error,
                 }
-                let _unheard = peer.send(&reply).await;
+                // No more of the program's output is read until it has read this.
+                let _unsent = send(outgoing.upgrade(), &reply).await;
             }
             (None, Some(id)) => {
-                let waiting = id.as_u64().and_then(|id| held(&shared.waiting).remove(&id));
+                let waiting = id.as_u64().and_then(|id| lock(&shared.waiting).remove(&id));
                 let error = message.get("error").filter(|error| !error.is_null());
                 let outcome = match error {
                     None => Ok(message.get("result").cloned().unwrap_or(Value::Null)),
@@ -285,16 +374,16 @@ async fn listen(peer: std::sync::Weak<Peer>, shared: Arc<Shared>, stdout: ChildS
                     }),
                 };
                 if let Some(waiting) = waiting {
-                    let _unheard = waiting.send(outcome);
+                    let _unsent = waiting.send(outcome);
                 }
             }
             (None, None) => {}
         }
     }
     shared.ended.cancel();
-    // Who still waits is told by their channel's end.
-    held(&shared.waiting).clear();
-    *held(&shared.listener) = None;
+    // Dropping the senders wakes the callers that still wait.
+    lock(&shared.waiting).clear();
+    *lock(&shared.listener) = None;
 }
 
 fn message(line: &[u8]) -> Option<Value> {
@@ -305,7 +394,7 @@ fn message(line: &[u8]) -> Option<Value> {
     serde_json::from_slice(line).ok()
 }
 
-/// What it may ask of us.
+/// Answers a request of the program.
 fn answer(method: &str, params: &Value) -> Result<Value, Value> {
     match method {
         "session/request_permission" => {
@@ -317,12 +406,13 @@ fn answer(method: &str, params: &Value) -> Result<Value, Value> {
     }
 }
 
-async fn complain(shared: Arc<Shared>, mut stderr: ChildStderr) {
-    let mut buffer = vec![0; COMPLAINT_BYTES_MAX];
+/// Reads the program's standard error and keeps its end.
+async fn keep_stderr(shared: Arc<Shared>, mut stderr: ChildStderr) {
+    let mut buffer = vec![0; STDERR_BYTES_MAX];
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
-        let mut kept = held(&shared.complaint);
+        let mut kept = lock(&shared.stderr);
         kept.extend_from_slice(&buffer[..count]);
-        let surplus = kept.len().saturating_sub(COMPLAINT_BYTES_MAX);
+        let surplus = kept.len().saturating_sub(STDERR_BYTES_MAX);
         kept.drain(..surplus);
     }
 }
@@ -330,9 +420,88 @@ async fn complain(shared: Arc<Shared>, mut stderr: ChildStderr) {
 fn end_group(group: Option<u32>) {
     #[cfg(unix)]
     if let Some(group) = group.and_then(|group| rustix::process::Pid::from_raw(group.cast_signed())) {
-        // Where nothing is left of it, there is nothing to end.
+        // An error means that no process of the group is left.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     #[cfg(not(unix))]
     let _ = group;
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::process::CommandExt as _;
+
+    use super::*;
+
+    /// A time in which everything here is done, even on a busy machine.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn start(command: &[&str]) -> Arc<Peer> {
+        let settings = AcpSettings {
+            command: command.iter().map(|&word| word.to_owned()).collect(),
+            session_mode: None,
+            model: None,
+            resume: None,
+            prompt_timeout: PATIENCE,
+            startup_timeout: PATIENCE,
+        };
+        Peer::start(&settings, &Start { working_dir: std::env::temp_dir(), env: Vec::new() }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_left_out_whole() {
+        let text = format!("{}{}\nshort\n{}\nlast", "x".repeat(16), r#"{"a":1}"#, "y".repeat(8));
+        let (mut lines, mut line, mut found) = (text.as_bytes(), Vec::new(), Vec::new());
+        while read_line(&mut lines, &mut line, 8).await.unwrap() {
+            found.push(String::from_utf8(line.clone()).unwrap());
+        }
+        assert_eq!(found, ["short\n", "last"]);
+    }
+
+    #[tokio::test]
+    async fn a_dropped_request_is_forgotten() {
+        let peer = start(&["sh", "-c", "cat >/dev/null"]);
+        let request = peer.request("session/prompt", json!({}));
+        assert!(tokio::time::timeout(Duration::from_millis(100), request).await.is_err());
+        assert!(lock(&peer.shared.waiting).is_empty());
+        peer.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_program_that_does_not_read_blocks_neither_a_notification_nor_its_end() {
+        let peer = start(&["sleep", "1000"]);
+        let request = peer.request("session/prompt", json!("x".repeat(1 << 20)));
+        tokio::pin!(request);
+        assert!(tokio::time::timeout(Duration::from_millis(100), &mut request).await.is_err());
+        let end = async {
+            peer.notify("session/cancel", json!({})).await;
+            peer.close().await;
+        };
+        tokio::time::timeout(PATIENCE, end).await.expect("the pipe is full and blocks the end");
+        let answer = tokio::time::timeout(PATIENCE, request).await.expect("the request ends too");
+        assert!(matches!(answer, Err(AcpError::Gone(_))), "{answer:?}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn dropping_a_closed_program_kills_no_other_process() {
+        let peer = start(&["cat"]);
+        let group = peer.child.lock().await.id().unwrap().cast_signed();
+        let in_group = || {
+            let mut cat = std::process::Command::new("cat");
+            cat.process_group(group).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+        };
+        // The group keeps its id after its end, because nothing waits for this process until the end of the test. So
+        // the next one gets the id of a group that has ended, as if the system had used it again.
+        let mut killed = in_group();
+        peer.close().await;
+        let mut other = in_group();
+        drop(peer);
+        let _error_if_killed = other.stdin.take().unwrap().write_all(b"alive");
+        let mut text = String::new();
+        other.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "alive");
+        assert!(other.wait().unwrap().success() && !killed.wait().unwrap().success());
+    }
 }

@@ -1,8 +1,8 @@
-//! What a command really runs: through wrappers, shells within shells and lists of arguments.
+//! Finds the program that a command really runs: behind wrappers, nested shells and `find -exec`.
 
 use super::shell::{Command, Word};
 
-/// Commands that run another one, and their options that take a word.
+/// Commands that run another command, and their options that take an argument.
 const WRAPPERS: &[(&str, &[&str])] = &[
     ("env", &["-u", "--unset", "-C", "--chdir"]),
     ("sudo", &["-u", "--user", "-g", "--group", "-D", "--chdir"]),
@@ -27,18 +27,18 @@ const WITH_OPERAND: [&str; 2] = ["timeout", "chroot"];
 
 const SHELLS: [&str; 6] = ["sh", "bash", "zsh", "dash", "ksh", "ash"];
 
-/// A command as it is run in the end.
+/// A command without its wrappers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Run {
-    /// Its name without the folder, in lower case; `None` where only a running shell would know it.
+    /// The command's name without the folder, in lower case. `None` if only a running shell would know it.
     pub name: Option<String>,
     pub arguments: Vec<Word>,
-    /// A source that it runs.
+    /// The shell source that the command runs.
     pub source: Option<String>,
 }
 
 impl Run {
-    /// What a command of a pipeline runs, as far as can be told; several where one command runs others.
+    /// Returns the command that is really run. Empty if no command follows the assignments and wrappers.
     pub fn of(command: &Command) -> Vec<Self> {
         let mut words = command.words.as_slice();
         while let [first, rest @ ..] = words
@@ -56,7 +56,7 @@ impl Run {
         }
         let name = first.text.rsplit('/').next().unwrap_or_default().to_lowercase();
         if let Some((_, with_word)) = WRAPPERS.iter().find(|(wrapper, _)| *wrapper == name) {
-            let wrapped = behind_options(&name, arguments, with_word);
+            let wrapped = after_options(&name, arguments, with_word);
             return Self::of_words(wrapped, input);
         }
         if name == "find"
@@ -73,12 +73,12 @@ impl Run {
         vec![Self { name: Some(name), arguments: arguments.to_vec(), source }]
     }
 
-    /// Whether it runs what it reads.
+    /// Returns whether the command is a shell without `-c`, which runs its standard input.
     pub fn is_shell(&self) -> bool {
         self.name.as_deref().is_some_and(|name| SHELLS.contains(&name)) && script(&self.arguments).is_none()
     }
 
-    /// What it prints, where that can be told: what `echo` and `printf` are given, what `cat` reads.
+    /// Returns the command's output: the arguments of `echo` and `printf`, the input of `cat`. `None` for others.
     pub fn output(&self, input: Option<&str>) -> Option<String> {
         match self.name.as_deref() {
             Some("echo" | "printf") => Some(joined(&self.arguments)),
@@ -87,7 +87,7 @@ impl Run {
         }
     }
 
-    /// Whether it is told to delete whole folders without asking: `-rf` in any of its forms.
+    /// Returns whether the arguments contain the options recursive and force (`-rf`), in any form.
     pub fn is_recursive_and_forced(&self) -> bool {
         let (mut recursive, mut force) = (false, false);
         for word in self.arguments.iter().take_while(|word| word.text != "--") {
@@ -111,8 +111,8 @@ fn is_assignment(word: &Word) -> bool {
     })
 }
 
-/// The command behind a wrapper's options and operands.
-fn behind_options<'w>(wrapper: &str, words: &'w [Word], with_word: &[&str]) -> &'w [Word] {
+/// Returns the words after a wrapper's options and operands.
+fn after_options<'w>(wrapper: &str, words: &'w [Word], with_word: &[&str]) -> &'w [Word] {
     let mut rest = words;
     let mut operands = usize::from(WITH_OPERAND.contains(&wrapper));
     while let [first, more @ ..] = rest {
@@ -131,7 +131,7 @@ fn behind_options<'w>(wrapper: &str, words: &'w [Word], with_word: &[&str]) -> &
     rest
 }
 
-/// The source that a shell is given as a word.
+/// Returns the source that follows a shell's `-c`.
 fn script(arguments: &[Word]) -> Option<String> {
     let is_c =
         |word: &Word| word.text.starts_with('-') && !word.text.starts_with("--") && word.text.ends_with('c');

@@ -1,6 +1,6 @@
-//! How risky an action is: what is asked before a person is.
+//! Analyzers rate the risk of an action, before a user is asked to confirm it.
 //!
-//! An analyzer judges one action at a time and changes nothing. Source: `runtime.md` section 5.
+//! An analyzer rates one action at a time and changes nothing. Source: `docs/reference/confirmation.md#analyzers`.
 
 mod command;
 mod pattern;
@@ -13,54 +13,54 @@ use crate::event::{ActionEvent, Json, Map, Risk, Text};
 
 use super::confirm::rank;
 
-/// Who judges how risky actions are.
+/// Rates the risk of actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Analyzer {
-    /// The model itself, with each call.
+    /// Uses the risk that the model gives with each call.
     Llm,
-    /// Known patterns of dangerous commands, and of attempts to take the model over.
+    /// Searches for known patterns of dangerous commands and of prompt injection.
     Pattern,
-    /// Dangerous combinations within one command.
+    /// Searches for dangerous combinations within one command.
     Rail,
-    /// Several: the worst judgement counts.
+    /// Asks several analyzers. The highest risk counts.
     Ensemble {
-        /// Those that are asked, in order.
+        /// The analyzers, in order.
         analyzers: Vec<Analyzer>,
-        /// Whether one that does not know makes the whole unknown; else only all of them do.
+        /// If true, one unknown risk makes the result unknown. Otherwise it is unknown only if all risks are.
         propagate_unknown: bool,
     },
-    /// One of a kind that is not built in, or with patterns of its own: every action is of high risk. As it was written.
+    /// An unknown kind, or custom patterns; its JSON is kept. Every action is rated as high risk.
     Unfamiliar(Json),
 }
 
-/// What an analyzer found.
+/// The result of an analyzer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
-    /// How risky the action is.
+    /// The risk of the action.
     pub risk: Risk,
-    /// More about it.
+    /// Further details.
     pub details: Option<Map<Json>>,
 }
 
-/// Why a text is no analyzer.
+/// Why an analyzer's settings were rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnalyzerError {
     /// The text is not JSON.
     #[error("the analyzer is not JSON: {0}")]
     Json(#[from] Fault),
-    /// It does not say which analyzer it is.
+    /// The kind of the analyzer is missing.
     #[error("the analyzer has no kind")]
     NoKind,
-    /// An ensemble of none.
+    /// An ensemble has no analyzers.
     #[error("an ensemble needs at least one analyzer")]
     EmptyEnsemble,
-    /// Ensembles within ensembles go too deep.
+    /// Ensembles are nested too deeply.
     #[error("ensembles nest more than {DEPTH_MAX} deep")]
     TooDeep,
 }
 
-/// How deep ensembles may nest.
+/// The maximum nesting depth of ensembles.
 const DEPTH_MAX: usize = 8;
 
 impl Analyzer {
@@ -102,7 +102,7 @@ impl Analyzer {
         })
     }
 
-    /// The analyzer as the reference writes it.
+    /// Returns the analyzer's JSON, as the reference writes it.
     #[must_use]
     pub fn to_json(&self) -> String {
         match self {
@@ -120,7 +120,7 @@ impl Analyzer {
         }
     }
 
-    /// The reference's class of it.
+    /// Returns the reference's class name of the analyzer.
     #[must_use]
     pub fn kind(&self) -> Text {
         match self {
@@ -134,7 +134,7 @@ impl Analyzer {
         }
     }
 
-    /// How risky `action` is.
+    /// Rates the risk of `action`.
     #[must_use]
     pub fn analyze(&self, action: &ActionEvent) -> Analysis {
         let risk = match self {
@@ -156,7 +156,7 @@ impl Analyzer {
     }
 }
 
-/// The worst of several risks; those that are not known count only where all are, or where they are to.
+/// Returns the highest risk. Unknown risks are ignored, unless all are unknown or `propagate_unknown` is set.
 fn worst(risks: &[Risk], propagate_unknown: bool) -> Risk {
     if propagate_unknown && risks.iter().any(|risk| rank(risk).is_none()) {
         return Risk::Unknown;

@@ -1,6 +1,7 @@
-//! Known patterns: of dangerous commands in what an action would do, of attempts to take the model over in all it says.
+//! The pattern analyzer: searches the call's arguments for dangerous commands, and all of the action's texts for prompt
+//! injection.
 //!
-//! Source: the default patterns of the reference's `PatternSecurityAnalyzer`, and asking it about many commands.
+//! Source: the default patterns of the reference's `PatternSecurityAnalyzer`, and its results for many commands.
 
 use std::sync::LazyLock;
 
@@ -12,13 +13,13 @@ use super::shell;
 use crate::event::json::Raw;
 use crate::event::{ActionEvent, Risk};
 
-/// How deep a source within a source is looked into.
+/// The maximum nesting depth of shell sources that is examined.
 pub(super) const DEPTH_MAX: usize = 4;
 
-/// A pattern, what it finds and the reference's name for that.
-type Known = (&'static str, &'static str, &'static str);
+/// A regular expression, its description and its id in the reference.
+type Pattern = (&'static str, &'static str, &'static str);
 
-const HIGH: &[Known] = &[
+const HIGH: &[Pattern] = &[
     (
         r"\brm\s+(?:-[frR]{2,}|-[rR]\s+-f|-f\s+-[rR]|--recursive\s+--force|--force\s+--recursive)\b",
         "Recursive force-delete (rm -rf variants)",
@@ -39,24 +40,24 @@ const HIGH: &[Known] = &[
     (r"\bwget\b[^|]{0,200}\|\s*(?:ba)?sh\b", "Download and run (wget | sh)", "exec.net.wget_pipe_exec"),
 ];
 
-const MEDIUM: &[Known] = &[
+const MEDIUM: &[Pattern] = &[
     (r"\bcurl\b.{0,100}https?://", "HTTP request via curl", "exec.net.curl"),
     (r"\bwget\b.{0,100}https?://", "Download via wget", "exec.net.wget"),
 ];
 
-const INJECTION_HIGH: &[Known] = &[(
+const INJECTION_HIGH: &[Pattern] = &[(
     r"\b(?:ignore|disregard|forget|override|bypass)\s+(?:all\s+)?(?:previous|prior|above)\s+(?:instructions?|prompts?|rules?|directives?)\b",
     "Instruction override attempt",
     "inject.override",
 )];
 
-const INJECTION_MEDIUM: &[Known] = &[
+const INJECTION_MEDIUM: &[Pattern] = &[
     (r"\byou\s+are\s+now\s+(?:in\s+)?(?:\w+\s+)?mode\b", "Mode switching attempt", "inject.mode_switch"),
     (r"\bpretend\s+(?:you\s+are|to\s+be)\s+(?:a\s+)?different\b", "Identity manipulation", "inject.identity"),
 ];
 
-/// The four lists by the names that the reference's settings have for them.
-const LISTS: [(&str, &[Known]); 4] = [
+/// The four lists, with their names in the reference's settings.
+const LISTS: [(&str, &[Pattern]); 4] = [
     ("high_patterns", HIGH),
     ("medium_patterns", MEDIUM),
     ("injection_high_patterns", INJECTION_HIGH),
@@ -65,7 +66,7 @@ const LISTS: [(&str, &[Known]); 4] = [
 
 static COMPILED: LazyLock<[Vec<Regex>; 4]> = LazyLock::new(|| {
     LISTS.map(|(_, patterns)| {
-        let compile = |(pattern, _, _): &Known| {
+        let compile = |(pattern, _, _): &Pattern| {
             let built = RegexBuilder::new(pattern).case_insensitive(true).build();
             built.expect("the patterns are constants, and a test compiles them")
         };
@@ -73,31 +74,31 @@ static COMPILED: LazyLock<[Vec<Regex>; 4]> = LazyLock::new(|| {
     })
 });
 
-/// How risky an action is.
+/// Rates the risk of an action.
 pub(super) fn risk(action: &ActionEvent) -> Risk {
     let segments = executable(action);
-    let does = plain(&segments.join(" "));
+    let commands = plain(&segments.join(" "));
     let everything = plain(&segments.iter().cloned().chain(said(action)).collect::<Vec<_>>().join(" "));
     let [high, medium, injection_high, injection_medium] = &*COMPILED;
     let matches = |patterns: &[Regex], text: &str| patterns.iter().any(|pattern| pattern.is_match(text));
-    if matches(high, &does) || matches(injection_high, &everything) {
+    if matches(high, &commands) || matches(injection_high, &everything) {
         return Risk::High;
     }
     let deletions: Vec<Deletion> = segments.iter().map(|segment| deletion(segment, DEPTH_MAX)).collect();
     if deletions.contains(&Deletion::Found) {
         return Risk::High;
     }
-    if matches(medium, &does) || matches(injection_medium, &everything) {
+    if matches(medium, &commands) || matches(injection_medium, &everything) {
         return Risk::Medium;
     }
     if deletions.contains(&Deletion::Possible) { Risk::Unknown } else { Risk::Low }
 }
 
-/// Whether a source deletes whole folders without asking.
+/// Whether a shell source deletes recursively and without confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Deletion {
     None,
-    /// A command that only a running shell would know is told to.
+    /// A command whose name only a running shell would know gets the options of such a deletion.
     Possible,
     Found,
 }
@@ -125,20 +126,20 @@ fn deletion(source: &str, depth: usize) -> Deletion {
     worst
 }
 
-/// Whether settings are those that are built in: without patterns of their own, or with the same.
+/// Returns whether the settings contain no patterns, or exactly the built-in ones.
 pub(super) fn is_default(raw: Raw<'_>) -> bool {
     LISTS.iter().all(|(name, patterns)| {
-        let Some(told) = raw.get(name) else { return true };
-        let mut told = told.elements();
+        let Some(list) = raw.get(name) else { return true };
+        let mut list = list.elements();
         let same = patterns.iter().all(|(pattern, _, _)| {
-            told.next().and_then(|entry| entry.elements().next()).and_then(Raw::as_str).as_deref()
+            list.next().and_then(|entry| entry.elements().next()).and_then(Raw::as_str).as_deref()
                 == Some(*pattern)
         });
-        same && told.next().is_none()
+        same && list.next().is_none()
     })
 }
 
-/// The settings as the reference writes them.
+/// Returns the settings as the reference writes them.
 pub(super) fn to_json() -> String {
     let text = |text: &str| serde_json::Value::from(text).to_string();
     let lists = LISTS.iter().map(|(name, patterns)| {

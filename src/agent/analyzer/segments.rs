@@ -1,16 +1,16 @@
-//! What of an action is looked at: what it would do, and what it says.
+//! The texts of an action that are analyzed: the executable texts, and the agent's own words.
 //!
-//! What it would do are the strings within the call's arguments, then the names of the tool; what it says are
-//! the summary, the reasoning and the thought. Each is bounded, the most telling part first. Source: the
-//! reference's `defense_in_depth`, as observed.
+//! The executable texts are the strings within the call's arguments, then the names of the tool. The agent's own words
+//! are the summary, the reasoning and the thought. The length of each group is bounded, and the most important texts
+//! come first. Source: the reference's `defense_in_depth`, as observed.
 
 use crate::event::ActionEvent;
 use crate::event::json::Raw;
 
-/// How many characters of each of the two are looked at.
+/// The number of characters of each group that are analyzed.
 const CHARACTERS_MAX: usize = 30_000;
 
-/// Pieces of text that together, with a space between them, stay within a bound.
+/// Pieces of text whose total length, with a space between them, is bounded.
 struct Segments {
     pieces: Vec<String>,
     left: usize,
@@ -30,7 +30,7 @@ impl Segments {
     }
 }
 
-/// What the action would do, piece by piece.
+/// Returns the executable texts of the action.
 pub(super) fn executable(action: &ActionEvent) -> Vec<String> {
     let mut segments = Segments::new();
     let arguments = &action.tool_call.arguments;
@@ -47,16 +47,16 @@ pub(super) fn executable(action: &ActionEvent) -> Vec<String> {
     segments.pieces
 }
 
-/// What the action says of itself, piece by piece.
+/// Returns the agent's own words about the action.
 pub(super) fn said(action: &ActionEvent) -> Vec<String> {
     let mut segments = Segments::new();
-    let told = action.summary.iter().chain(&action.reasoning_content);
+    let reasons = action.summary.iter().chain(&action.reasoning_content);
     let thought = action.thought.iter().map(|part| &part.text);
-    told.chain(thought).filter(|text| !text.is_empty()).for_each(|text| segments.add(text));
+    reasons.chain(thought).filter(|text| !text.is_empty()).for_each(|text| segments.add(text));
     segments.pieces
 }
 
-/// The strings within a value; how deep it nests is bounded by the parser.
+/// Adds the strings within a value. The parser bounds the nesting depth.
 fn strings(raw: Raw<'_>, segments: &mut Segments) {
     if let Some(text) = raw.as_str() {
         segments.add(&text);
@@ -65,8 +65,8 @@ fn strings(raw: Raw<'_>, segments: &mut Segments) {
     raw.members().for_each(|(_, value)| strings(value, segments));
 }
 
-/// The text without characters that cannot be seen, full-width letters as plain ones, white space as one blank: what
-/// a person takes it for.
+/// Returns the text as a person sees it: without invisible characters, with full-width characters as ASCII, and with
+/// each run of white space as one space.
 pub(super) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars().filter(|character| !is_invisible(*character)).map(narrow) {
@@ -81,7 +81,7 @@ pub(super) fn plain(text: &str) -> String {
     out
 }
 
-/// The plain letter that a full-width one stands for.
+/// Returns the ASCII character for a full-width one. Other characters stay as they are.
 fn narrow(character: char) -> char {
     match character {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(character as u32 - 0xfee0).unwrap_or(character),
@@ -89,8 +89,8 @@ fn narrow(character: char) -> char {
     }
 }
 
-/// Whether nothing is seen where the character stands: format characters, joiners, directions, selectors,
-/// tags, controls other than white space.
+/// Returns whether the character is invisible: format characters, joiners, directions, selectors, tags, and controls
+/// other than white space.
 fn is_invisible(character: char) -> bool {
     matches!(character,
         '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}'
@@ -105,13 +105,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_seen_hides_nothing() {
+    fn invisible_and_full_width_characters_hide_nothing() {
         assert_eq!(plain("r\u{200b}m\u{ad}\t -rf\n /"), "rm -rf /");
         assert_eq!(plain("ｒｍ　-ｒｆ"), "rm -rf");
     }
 
     #[test]
-    fn the_first_pieces_have_the_room() {
+    fn the_first_pieces_are_kept_and_the_last_are_cut() {
         let mut segments = Segments::new();
         segments.add(&"é".repeat(CHARACTERS_MAX - 2));
         segments.add("abc");

@@ -1,70 +1,107 @@
-//! A command line taken apart, as far as judging it needs: pipelines, their commands, their words.
+//! A parser for command lines, as exact as the analyzers need: pipelines, their commands, their words.
 //!
-//! Quotes are taken away, what only a running shell would know is marked as unknown, and sources within the source
-//! (substitutions, here-documents) are kept as text for whoever looks into them. It is no shell: what it cannot read it
-//! takes for plain words, and nothing that is written in a text can make it run for long.
+//! It removes quotes, marks words as unknown if only a running shell would know their value, and keeps nested sources
+//! (substitutions, here-documents) as text for the caller. It is not a shell: syntax that it does not know is read as
+//! plain words, and no input makes it run for long.
+
+mod expansion;
 
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Word {
-    /// The text, without quotes and without what is not known of it.
+    /// The text, without quotes and without its unknown parts.
     pub text: String,
-    /// Whether it holds something that only a running shell would know.
+    /// Whether the word has a part that only a running shell would know.
     pub is_unknown: bool,
-    /// Whether it begins with a bare tilde.
+    /// Whether the word begins with an unquoted tilde.
     pub is_home: bool,
+    /// Whether a part of the word is quoted or escaped.
+    pub is_quoted: bool,
 }
 
-/// A command with what it reads and what stands within it.
+/// A command with its input and its nested sources.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Command {
     pub words: Vec<Word>,
-    /// What a here-document or a here-string gives it to read.
+    /// The text of a here-document or a here-string.
     pub input: Option<String>,
-    /// Sources of the substitutions within its words.
+    /// The sources of the substitutions within the command's words and its here-document.
     pub nested: Vec<String>,
 }
 
-/// Commands of which each reads what the one before prints.
+/// Commands that are connected by pipes.
 pub(super) type Pipeline = Vec<Command>;
 
-/// Words that may stand where a command begins and are none.
+/// Words that may stand in a command's place but are not commands.
 const KEYWORDS: &[&str] = &[
     "if", "then", "else", "elif", "fi", "do", "done", "while", "until", "!", "{", "}", "case", "esac", "time",
 ];
 
-/// The pipelines of a source, in order.
+/// Returns the pipelines of a source, in order.
 pub(super) fn pipelines(source: &str) -> Vec<Pipeline> {
-    let mut reader = Reader { text: source.chars().collect(), at: 0, ..Reader::default() };
+    let text: Vec<char> = source.chars().collect();
+    let mut reader = Reader { text: &text, ..Reader::default() };
     reader.read();
     reader.pipelines
 }
 
+/// Reads a source, or the commands of one substitution within it.
 #[derive(Default)]
-struct Reader {
-    text: Vec<char>,
+struct Reader<'t> {
+    text: &'t [char],
     at: usize,
+    /// The character that ends the commands of a substitution. `None` if the end of the text ends them.
+    closer: Option<char>,
+    /// Whether the closer was read.
+    is_closed: bool,
+    /// In how many substitutions the commands are.
+    depth: usize,
+    /// How many characters were read in advance.
+    looked: usize,
+    /// The end of the last arithmetic command.
+    arithmetic_end: usize,
     pipelines: Vec<Pipeline>,
     pipeline: Pipeline,
     command: Command,
     word: Option<Word>,
-    /// What the next word is for, where it is not a word of the command.
+    /// The role of the next word.
     target: Target,
-    /// Here-documents whose bodies begin with the next line: by pipeline and command, and how they end.
-    awaited: Vec<(usize, usize, String)>,
+    /// Whether the command has a redirection.
+    is_redirected: bool,
+    /// Here-documents whose bodies begin with the next line: the pipeline, the command and the end marker.
+    awaited: Vec<(usize, usize, Word)>,
+    /// The brackets, braces and `case` commands that are open.
+    open: Vec<Open>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Target {
     #[default]
     Word,
-    /// A file that is read or written: it does not matter which.
+    /// A file of a redirection. Its name is not needed.
     File,
     HereString,
     HereDocument,
 }
 
-impl Reader {
+/// Something that has to be closed before the closer of a substitution counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Bracket,
+    Brace,
+    /// A `case` before its `in`.
+    CaseHead {
+        has_subject: bool,
+    },
+    /// A pattern of a `case`, up to its bracket. It is fresh until its first word.
+    CasePattern {
+        is_fresh: bool,
+    },
+    /// The commands after a pattern.
+    CaseBody,
+}
+
+impl Reader<'_> {
     fn peek(&self, ahead: usize) -> Option<char> {
         self.text.get(self.at + ahead).copied()
     }
@@ -78,7 +115,24 @@ impl Reader {
                     self.end_pipeline();
                     self.here_documents();
                 }
-                ';' | '(' | ')' => self.end_pipeline(),
+                ';' => {
+                    self.end_pipeline();
+                    if matches!(self.peek(0), Some(';' | '&')) && self.open.last() == Some(&Open::CaseBody) {
+                        self.turn(Open::CasePattern { is_fresh: true });
+                    }
+                }
+                '(' => self.open_bracket(),
+                ')' => {
+                    self.end_pipeline();
+                    if self.close_bracket() {
+                        self.is_closed = true;
+                        return;
+                    }
+                }
+                '}' if self.is_block_end() => {
+                    self.is_closed = true;
+                    return;
+                }
                 '&' if self.peek(0) == Some('>') => self.redirect(),
                 '&' => {
                     self.at += usize::from(self.peek(0) == Some('&'));
@@ -94,7 +148,7 @@ impl Reader {
                 }
                 '<' | '>' if self.peek(0) == Some('(') => {
                     self.at += 1;
-                    let source = self.until_closed();
+                    let source = self.commands(')');
                     self.substitute(source);
                 }
                 '<' | '>' => {
@@ -106,16 +160,64 @@ impl Reader {
                         self.at += 1;
                     }
                 }
-                other => self.part(other),
+                other => self.word_part(other),
             }
         }
         self.end_pipeline();
     }
 
-    /// A character of a word, and what belongs to it.
-    fn part(&mut self, character: char) {
+    /// Reads an opening bracket: of a subshell, of a pattern of a `case`, or of an arithmetic command.
+    fn open_bracket(&mut self) {
+        let begins = self.word.is_none();
+        if begins && matches!(self.open.last(), Some(Open::CasePattern { .. })) {
+            self.turn(Open::CasePattern { is_fresh: false });
+        } else {
+            if begins && self.peek(0) == Some('(') && self.at >= self.arithmetic_end && self.is_arithmetic() {
+                // Some shells read two subshells here, so the text is read as commands too.
+                let begin = self.at;
+                self.arithmetic();
+                self.word = None;
+                self.arithmetic_end = self.at;
+                self.at = begin;
+            }
+            self.open.push(Open::Bracket);
+        }
+        self.end_pipeline();
+    }
+
+    /// Closes what a closing bracket closes. Returns whether it ends the commands of this substitution.
+    fn close_bracket(&mut self) -> bool {
+        // A brace that is still open is an error of the source.
+        while self.open.last() == Some(&Open::Brace) {
+            self.open.pop();
+        }
+        match self.open.last() {
+            Some(Open::Bracket) => {
+                self.open.pop();
+            }
+            Some(Open::CasePattern { .. }) => self.turn(Open::CaseBody),
+            Some(Open::Brace | Open::CaseHead { .. } | Open::CaseBody) => {}
+            None => return self.closer == Some(')'),
+        }
+        false
+    }
+
+    fn is_block_end(&self) -> bool {
+        let begins = self.word.is_none() && self.command.words.is_empty();
+        self.closer == Some('}') && self.open.is_empty() && begins
+    }
+
+    /// Replaces the innermost of what is open.
+    fn turn(&mut self, open: Open) {
+        self.open.pop();
+        self.open.push(open);
+    }
+
+    /// Reads a character of a word, or a quoted, escaped or expanded part that begins with it.
+    fn word_part(&mut self, character: char) {
         match character {
             '\'' => {
+                self.word.get_or_insert_default().is_quoted = true;
                 while let Some(quoted) = self.peek(0) {
                     self.at += 1;
                     if quoted == '\'' {
@@ -123,22 +225,21 @@ impl Reader {
                     }
                     self.push(quoted);
                 }
-                self.word.get_or_insert_default();
             }
             '"' => {
-                self.word.get_or_insert_default();
+                self.word.get_or_insert_default().is_quoted = true;
                 while let Some(quoted) = self.peek(0) {
                     self.at += 1;
                     match quoted {
                         '"' => break,
-                        '\\' if matches!(self.peek(0), Some('"' | '\\' | '$' | '`')) => self.escaped(),
-                        '$' | '`' => self.expand(quoted),
+                        '\\' if matches!(self.peek(0), Some('"' | '\\' | '$' | '`' | '\n')) => self.escaped(),
+                        '$' | '`' => self.expand(quoted, true),
                         other => self.push(other),
                     }
                 }
             }
             '\\' => self.escaped(),
-            '$' | '`' => self.expand(character),
+            '$' | '`' => self.expand(character, false),
             '~' if self.word.is_none() => {
                 self.push('~');
                 self.word.get_or_insert_default().is_home = true;
@@ -156,89 +257,19 @@ impl Reader {
             self.at += 1;
             if next != '\n' {
                 self.push(next);
+                self.word.get_or_insert_default().is_quoted = true;
             }
         }
-    }
-
-    /// What follows a dollar or a backquote: unknown, and perhaps a source of its own.
-    fn expand(&mut self, character: char) {
-        if character == '`' {
-            let mut source = String::new();
-            while let Some(next) = self.peek(0) {
-                self.at += 1;
-                if next == '`' {
-                    break;
-                }
-                source.push(next);
-            }
-            return self.substitute(source);
-        }
-        match self.peek(0) {
-            Some('(') => {
-                self.at += 1;
-                let source = self.until_closed();
-                self.substitute(source);
-            }
-            Some('\'' | '"') => {}
-            Some('{') => {
-                while self.peek(0).is_some_and(|c| c != '}') {
-                    self.at += 1;
-                }
-                self.at += 1;
-                self.word.get_or_insert_default().is_unknown = true;
-            }
-            Some(next) if next.is_alphanumeric() || "_@*#?$!-".contains(next) => {
-                self.at += 1;
-                if next.is_alphabetic() || next == '_' {
-                    while self.peek(0).is_some_and(|c| c.is_alphanumeric() || c == '_') {
-                        self.at += 1;
-                    }
-                }
-                self.word.get_or_insert_default().is_unknown = true;
-            }
-            Some(_) | None => self.push('$'),
-        }
-    }
-
-    /// The source up to the bracket that closes the one just read.
-    fn until_closed(&mut self) -> String {
-        let (mut depth, mut quote, mut source) = (1, None, String::new());
-        while let Some(next) = self.peek(0) {
-            self.at += 1;
-            match (next, quote) {
-                ('\\', None | Some('"')) => {
-                    source.push(next);
-                    if let Some(escaped) = self.peek(0) {
-                        self.at += 1;
-                        source.push(escaped);
-                    }
-                    continue;
-                }
-                ('\'' | '"', None) => quote = Some(next),
-                (next, Some(open)) if next == open => quote = None,
-                ('(', None) => depth += 1,
-                (')', None) => depth -= 1,
-                _ => {}
-            }
-            if depth == 0 {
-                break;
-            }
-            source.push(next);
-        }
-        source
-    }
-
-    fn substitute(&mut self, source: String) {
-        self.word.get_or_insert_default().is_unknown = true;
-        self.command.nested.push(source);
     }
 
     fn redirect(&mut self) {
-        // A number before it says which stream, and is no word.
-        if self.word.as_ref().is_some_and(|word| word.text.chars().all(|c| c.is_ascii_digit())) {
+        // A number before the sign is the file descriptor, not a word.
+        let is_number = |word: &Word| !word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit());
+        if self.word.as_ref().is_some_and(|word| is_number(word) && !word.is_quoted && !word.is_unknown) {
             self.word = None;
         }
         self.end_word();
+        self.is_redirected = true;
         let begin = self.at;
         while matches!(self.peek(0), Some('<' | '>' | '|' | '&' | '-')) && self.at < begin + 3 {
             self.at += 1;
@@ -255,22 +286,51 @@ impl Reader {
         let Some(word) = self.word.take() else { return };
         match std::mem::take(&mut self.target) {
             Target::Word => {
-                let begins = self.command.words.is_empty();
-                if !(begins && KEYWORDS.contains(&word.text.as_str()) && !word.is_unknown) {
+                if !self.is_syntax(&word) {
                     self.command.words.push(word);
                 }
             }
             Target::File => {}
             Target::HereString => self.command.input = Some(word.text),
             Target::HereDocument => {
-                self.awaited.push((self.pipelines.len(), self.pipeline.len(), word.text));
+                self.awaited.push((self.pipelines.len(), self.pipeline.len(), word));
             }
         }
+    }
+
+    /// Returns whether a word belongs to the syntax and not to a command. Follows what it opens or closes.
+    fn is_syntax(&mut self, word: &Word) -> bool {
+        let text = if word.is_quoted || word.is_unknown { "" } else { word.text.as_str() };
+        let begins = self.command.words.is_empty() && !self.is_redirected;
+        match (self.open.last().copied(), text) {
+            (Some(Open::CaseHead { has_subject: true }), "in") => {
+                self.turn(Open::CasePattern { is_fresh: true });
+            }
+            (Some(Open::CaseHead { .. }), _) => {
+                self.turn(Open::CaseHead { has_subject: true });
+                return false;
+            }
+            (Some(Open::CasePattern { is_fresh: true }), "esac") => {
+                self.open.pop();
+            }
+            (Some(Open::CasePattern { .. }), _) => {
+                self.turn(Open::CasePattern { is_fresh: false });
+                return false;
+            }
+            (Some(Open::CaseBody), "esac") | (Some(Open::Brace), "}") if begins => {
+                self.open.pop();
+            }
+            (_, "case") if begins => self.open.push(Open::CaseHead { has_subject: false }),
+            (_, "{") if begins => self.open.push(Open::Brace),
+            (_, other) => return begins && KEYWORDS.contains(&other),
+        }
+        true
     }
 
     fn end_command(&mut self) {
         self.end_word();
         self.target = Target::Word;
+        self.is_redirected = false;
         self.pipeline.push(std::mem::take(&mut self.command));
     }
 
@@ -280,7 +340,7 @@ impl Reader {
         let is_empty = |command: &Command| {
             command.words.is_empty() && command.nested.is_empty() && command.input.is_none()
         };
-        // One that a here-document waits for stays, so that its place stays.
+        // A pipeline with a pending here-document is kept, because the here-document refers to its index.
         let is_awaited = self.awaited.iter().any(|(place, ..)| *place == self.pipelines.len());
         if is_awaited || !pipeline.iter().all(is_empty) {
             self.pipelines.push(pipeline);
@@ -296,14 +356,17 @@ impl Reader {
                 let length = rest.iter().position(|c| *c == '\n').unwrap_or(rest.len());
                 let line: String = rest[..length].iter().collect();
                 self.at += (length + 1).min(rest.len());
-                if line.trim_start_matches('\t') == end {
+                if line.trim_start_matches('\t') == end.text {
                     break;
                 }
                 body.push_str(&line);
                 body.push('\n');
             }
+            // A shell expands the body unless the marker is quoted.
+            let nested = if end.is_quoted { Vec::new() } else { self.substitutions(&body) };
             if let Some(command) = self.pipelines.get_mut(pipeline).and_then(|found| found.get_mut(command)) {
                 command.input = Some(body);
+                command.nested.extend(nested);
             }
         }
     }
@@ -319,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_taken_apart_as_a_shell_would() {
+    fn a_line_is_parsed_as_by_a_shell() {
         assert_eq!(
             words("a 'b c' | d\\ e && f > g 2>&1; h"),
             [vec![vec!["a", "b c"], vec!["d e"]], vec![vec!["f"]], vec![vec!["h"]]]
@@ -333,5 +396,113 @@ mod tests {
         assert!(read[1][0].words[4].is_home);
         assert_eq!(pipelines("sh <<< 'x y'")[0][0].input.as_deref(), Some("x y"));
         assert!(pipelines(" # nothing").is_empty());
+    }
+
+    fn nested(source: &str) -> Vec<String> {
+        pipelines(source).into_iter().flatten().flat_map(|command| command.nested).collect()
+    }
+
+    #[test]
+    fn substitutions_within_expansions_are_kept() {
+        // A shell runs `rm a` in each of them.
+        for source in [
+            "echo ${x:-$(rm a)} b",
+            "echo ${x:=$(rm a)} b",
+            "echo ${x:+$(rm a)} b",
+            "echo ${x?$(rm a)} b",
+            "echo ${x#$(rm a)} b",
+            "echo ${x[$(rm a)]} b",
+            "echo ${x:-`rm a`} b",
+            "echo ${x:-<(rm a)} b",
+            "echo ${x:-${y:-$(rm a)}} b",
+            "echo ${x:-\"}\"$(rm a)} b",
+            "echo ${x:-'}'$(rm a)} b",
+            "echo ${x:-\\}$(rm a)} b",
+            "echo ${x:-\"'$(rm a)'\"} b",
+            "echo \"${x:-'$(rm a)'}\" b",
+            "echo \"${x:-'}$(rm a)'}\" b",
+            "echo \"${x:-\"'$(rm a)'\"}\" b",
+            "echo ${x:-$(( '$(rm a)' ))} b",
+            "echo $(( $(rm a) )) b",
+            "echo $(( ($(rm a)) + 1 )) b",
+            "echo $(( '$(rm a)' )) b",
+            "echo $(( # $(rm a)\n)) b",
+            "echo $((1<<x\n$(rm a)\nx\n)) b",
+            "echo $(( ${x:-`rm a`} )) b",
+            "cat <<E\n'$(rm a)'\nE\necho b",
+            "cat <<E\n${x:-$(rm a)}\nE\necho b",
+            "echo ${ rm a;} b",
+            "echo \"${| rm a;}\" b",
+        ] {
+            let found: Vec<String> =
+                nested(source).iter().map(|nested| nested.trim().replace(';', "")).collect();
+            assert_eq!(found, ["rm a"], "{source}");
+            let last = pipelines(source).pop().unwrap().pop().unwrap().words.pop().unwrap();
+            assert_eq!(last.text, "b", "{source}");
+        }
+        for source in
+            ["echo ${x:='$(rm a)'}", "cat <<'E'\n$(rm a)\nE", "cat <<E\n\\$(rm a)\nE", "echo $'$(rm a)'"]
+        {
+            assert_eq!(nested(source), [""; 0], "{source}");
+        }
+        // Shells do not agree on the meaning, so both are kept.
+        assert_eq!(nested("(( '$(rm a)' ))"), ["rm a"]);
+        assert_eq!(words("((rm a))"), [[["rm", "a"]]]);
+    }
+
+    #[test]
+    fn a_substitution_ends_where_a_shell_ends_it() {
+        for (source, inner) in [
+            ("\"$(echo \")\"; rm a)\"", "echo \")\"; rm a"),
+            ("\"$(echo \"$(echo \")\"; rm a)\")\"", "echo \"$(echo \")\"; rm a)\""),
+            ("\"$(true # )\nrm a)\"", "true # )\nrm a"),
+            ("\"$(cat <<'E'\nit's )\nE\n)\"", "cat <<'E'\nit's )\nE\n"),
+            ("$((echo a; rm a) | cat)", "(echo a; rm a) | cat"),
+            ("\"$(case x in x) rm a;; (esac) b;; esac)\"", "case x in x) rm a;; (esac) b;; esac"),
+            ("\"$(case x in esac)\"", "case x in esac"),
+            ("\"$(echo case)\"", "echo case"),
+            ("\"$(>f case)\"", ">f case"),
+            ("`echo \\`rm a\\``", "echo `rm a`"),
+        ] {
+            let source = format!("echo {source} ; c");
+            assert_eq!(nested(&source), [inner], "{source}");
+            assert_eq!(words(&source).last().unwrap(), &[["c"]], "{source}");
+        }
+        assert_eq!(words("echo $'\\'' ; c ; echo ''").len(), 3);
+        assert_eq!(words("\"r\\\nm\" a"), [[["rm", "a"]]]);
+    }
+
+    #[test]
+    fn a_word_before_a_redirection_is_kept_unless_it_is_a_number() {
+        assert_eq!(words("sudo -u \"\">f rm a"), [[["sudo", "-u", "", "rm", "a"]]]);
+        assert_eq!(words("\"2\">f rm"), [[["2", "rm"]]]);
+        assert_eq!(words("$x>f rm"), [[["", "rm"]]]);
+        assert_eq!(words("rm 2>f a 22<g"), [[["rm", "a"]]]);
+    }
+
+    #[test]
+    fn no_source_takes_long() {
+        const CHARACTERS: usize = 30_000;
+        for piece in [
+            "$(",
+            "${",
+            "$((",
+            "((",
+            "`",
+            "${x:-",
+            "\"$(",
+            "$(( '",
+            "$((#'\n) )",
+            "<(",
+            "case x in ",
+            "<<E\n$(",
+        ] {
+            let begun = std::time::Instant::now();
+            let found = pipelines(&piece.repeat(CHARACTERS / piece.len()));
+            let kept: usize =
+                found.iter().flatten().flat_map(|command| &command.nested).map(String::len).sum();
+            assert!(kept <= 4 * CHARACTERS, "{piece}: {kept}");
+            assert!(begun.elapsed().as_secs() < 20, "{piece}: {:?}", begun.elapsed());
+        }
     }
 }

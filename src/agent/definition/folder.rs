@@ -1,33 +1,32 @@
-//! A folder of agents' files.
+//! Reads a folder of agent files.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
 use super::{Definition, DefinitionProblem};
+use crate::untrusted;
 
-/// How many files are looked at.
+/// The number of a folder's files that are read.
 const FILES_MAX: usize = 1000;
 
-/// The agents of a folder's own Markdown files, by the files' names; of one name the first. What lies outside of `root`
-/// through a link is passed over, where there is a root.
+/// Reads the agents from a folder's Markdown files, in the order of the file names. Of two agents with the same name,
+/// the first counts. If a `root` is given, files that lie outside of it (through a link) are ignored. Of more than 1000
+/// files the first are read.
 #[must_use]
 pub fn read_folder(folder: &Path, root: Option<&Path>) -> (Vec<Definition>, Vec<DefinitionProblem>) {
     let root = root.and_then(|root| fs::canonicalize(root).ok());
     let is_within = |path: &Path| {
         root.as_ref().is_none_or(|root| fs::canonicalize(path).is_ok_and(|path| path.starts_with(root)))
     };
-    let Ok(entries) = fs::read_dir(folder) else { return (Vec::new(), Vec::new()) };
-    let mut paths: Vec<_> = entries.flatten().take(FILES_MAX).map(|entry| entry.path()).collect();
-    paths.retain(|path| {
+    let is_wanted = |path: &Path| {
         path.extension() == Some(OsStr::new("md"))
             && path.file_name().is_some_and(|name| name != "README.md" && name != "readme.md")
             && path.is_file()
             && is_within(path)
-    });
-    paths.sort();
+    };
     let (mut definitions, mut problems): (Vec<Definition>, Vec<DefinitionProblem>) = (Vec::new(), Vec::new());
-    for path in paths {
+    for path in untrusted::first_paths(folder, FILES_MAX, is_wanted) {
         match Definition::read_file(&path) {
             Ok(definition) => {
                 if definitions.iter().all(|known| known.name != definition.name) {
@@ -38,4 +37,27 @@ pub fn read_folder(folder: &Path, root: Option<&Path>) -> (Vec<Definition>, Vec<
         }
     }
     (definitions, problems)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_entries_of_a_folder_do_not_displace_agents() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: String| {
+            let text = format!("---\nname: {name}\ndescription: d\n---\nPrompt.\n");
+            fs::write(folder.path().join(name), text).unwrap();
+        };
+        // The system may list the files in any order, so there are some agents before and some after the others.
+        (0..10).for_each(|number| write(format!("a{number}.md")));
+        (0..3 * FILES_MAX).for_each(|number| write(format!("{number}.txt")));
+        (0..10).for_each(|number| write(format!("b{number}.md")));
+        let (definitions, problems) = read_folder(folder.path(), None);
+        let names: Vec<String> = definitions.into_iter().map(|definition| definition.name).collect();
+        let expected =
+            ["a", "b"].iter().flat_map(|first| (0..10).map(move |number| format!("{first}{number}.md")));
+        assert_eq!((names, problems.len()), (expected.collect::<Vec<_>>(), 0));
+    }
 }

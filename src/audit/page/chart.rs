@@ -1,4 +1,4 @@
-//! Bar charts as inline SVG: no script, no font, no file beside the page.
+//! Bar charts as inline SVG, without scripts, fonts or other files.
 
 use std::fmt::Write as _;
 
@@ -13,15 +13,15 @@ pub(super) struct Bar {
     pub values: Vec<f64>,
 }
 
-/// A chart's words.
+/// The texts of a chart.
 pub(super) struct Legend<'a> {
     pub title: &'a str,
     pub unit: &'a str,
-    /// A name for each series; its place says its colour.
+    /// A name for each series. The index of a series determines its colour.
     pub series: &'a [&'a str],
 }
 
-/// Bars that stand, side by side: something over time.
+/// Returns a chart with vertical bars, side by side, for values over time.
 pub(super) fn standing(legend: &Legend<'_>, bars: &[Bar]) -> String {
     const HEIGHT: f64 = 220.0;
     const LEFT: f64 = 64.0;
@@ -84,7 +84,7 @@ pub(super) fn standing(legend: &Legend<'_>, bars: &[Bar]) -> String {
     close(svg, legend)
 }
 
-/// Bars that lie, one below the other: things compared.
+/// Returns a chart with horizontal bars, one below the other, for comparisons.
 pub(super) fn lying(legend: &Legend<'_>, bars: &[Bar]) -> String {
     const LEFT: f64 = 190.0;
     const RIGHT: f64 = 90.0;
@@ -134,7 +134,7 @@ fn total(bar: &Bar) -> f64 {
     bar.values.iter().sum()
 }
 
-/// The next number above that a person would end an axis with.
+/// Returns a round number that is at least `value`, for the end of an axis.
 fn ceiling(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_ends_above_what_it_shows() {
+    fn an_axis_ends_at_a_round_number_above_its_values() {
         for (value, expected) in
             [(0.0, 1.0), (1.0, 1.0), (3.0, 4.0), (47.0, 50.0), (0.315, 0.4), (1200.0, 2000.0)]
         {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_show_is_no_trouble() {
+    fn a_chart_without_bars_is_valid() {
         let legend = Legend { title: "t", unit: "u", series: &[""] };
         for svg in [standing(&legend, &[]), lying(&legend, &[])] {
             assert!(

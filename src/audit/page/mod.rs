@@ -1,7 +1,7 @@
-//! A page that a person hands to a colleague: figures, charts and the most important reports in one HTML file.
+//! The report page: figures, charts and the most important reports in one HTML file.
 //!
-//! It needs nothing beside it and runs no script; its policy forbids both, so that even text that slipped
-//! through escaping could do nothing.
+//! The page needs no other files and runs no scripts. Its content security policy forbids both, so that even text that
+//! was not escaped can do no harm.
 
 mod chart;
 mod text;
@@ -14,14 +14,14 @@ use text::{escape, moment, number, shorten};
 use super::{Report, find, run};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
-use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store};
+use crate::store::{SqlAnswer, SqlLimits, SqlQuery, SqlValue, Store, Truncation};
 
 const STYLE: &str = include_str!("style.css");
 
-/// What the page can be told.
+/// The parameters of the page.
 const PARAMETERS: &[&str] = &["since", "until"];
 
-/// How many rows of a report the page shows.
+/// The number of rows of a report that the page shows.
 const ROWS_SHOWN: usize = 100;
 
 /// The reports that are shown as tables, in order.
@@ -40,7 +40,7 @@ const TABLES: &[&str] = &[
     "longest",
 ];
 
-/// Columns that are shown in the letters of code.
+/// Columns that are shown in a monospaced font.
 const CODE: &[&str] = &[
     "conversation_id",
     "what",
@@ -53,7 +53,7 @@ const CODE: &[&str] = &[
     "hook_command",
 ];
 
-/// Up to this many characters a cell stays on one line.
+/// A cell with at most this many characters stays on one line.
 const SHORT: usize = 36;
 
 const TOTALS: &str = "SELECT (SELECT count(*) FROM conversations) AS conversations, \
@@ -61,7 +61,7 @@ const TOTALS: &str = "SELECT (SELECT count(*) FROM conversations) AS conversatio
      (SELECT min(first_timestamp) FROM conversations) AS first_at, \
      (SELECT max(last_timestamp) FROM conversations) AS last_at";
 
-/// The answers the page is made of.
+/// The answers from which the page is made.
 struct Answers {
     tools: SqlAnswer,
     models: SqlAnswer,
@@ -71,10 +71,11 @@ struct Answers {
     tables: Vec<(&'static Report, SqlAnswer)>,
 }
 
-/// Writes the page: everything in `store`, or what `given` (`since`, `until`) leaves of it, as of `now`.
+/// Makes the page about everything in `store`, limited by the parameters `given` (`since`, `until`). `now` is the time
+/// that the page states.
 ///
 /// # Errors
-/// As [`run`].
+/// [`Error::QueryRefused`] if the page has no such parameter, and the errors of [`run`].
 pub fn page(store: &Store, given: &[(String, String)], limits: SqlLimits, now: Timestamp) -> Result<String> {
     if let Some((name, _)) = given.iter().find(|(name, _)| !PARAMETERS.contains(&name.as_str())) {
         let what = format!("the page has no parameter {name:?}");
@@ -82,7 +83,7 @@ pub fn page(store: &Store, given: &[(String, String)], limits: SqlLimits, now: T
     }
     let answer = |name: &str| -> Result<SqlAnswer> {
         let report = find(name)?;
-        // A report that knows no time is asked without.
+        // A report without a time parameter is run without it.
         let known = |name: &str| report.parameters.iter().any(|parameter| parameter.name == name);
         let wanted: Vec<_> = given.iter().filter(|(name, _)| known(name)).cloned().collect();
         run(store, report, &wanted, limits)
@@ -131,15 +132,15 @@ fn write(
         section(&mut html, report, answer);
     }
     html.push_str(
-        "<p class=\"soft\">Times are as the events tell them, usually local time without a zone. \
-         <code>annals verify</code> says whether the file is as it was written; \
+        "<p class=\"soft\">Times are those in the events, usually local time without a zone. \
+         <code>annals verify</code> checks that the file is as it was written; \
          <code>annals events ID --from N --to N</code> shows the event at a sequence; \
          the beginning of an ID is enough.</p>\n</body>\n</html>\n",
     );
     html
 }
 
-/// Writes one report as a page: its answer as a table, and what was asked.
+/// Makes a page of one report: its answer as a table, and its SQL.
 #[must_use]
 pub fn report_page(report: &Report, answer: &SqlAnswer) -> String {
     let mut html = beginning(&format!("{} · Annals report", report.name));
@@ -148,7 +149,7 @@ pub fn report_page(report: &Report, answer: &SqlAnswer) -> String {
     html
 }
 
-/// The beginning of a page: its policy, its title and how it looks.
+/// Returns the beginning of a page: its content security policy, its title and its styles.
 fn beginning(title: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -160,41 +161,49 @@ fn beginning(title: &str) -> String {
 }
 
 fn range(given: &[(String, String)]) -> String {
-    let told: Vec<String> = given.iter().map(|(name, value)| format!("{name} {value}")).collect();
-    if told.is_empty() { String::new() } else { escape(&format!("; {}", told.join(", "))) }
+    let limits: Vec<String> = given.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    if limits.is_empty() { String::new() } else { escape(&format!("; {}", limits.join(", "))) }
 }
 
 fn tiles(html: &mut String, totals: &SqlAnswer, answers: &Answers) {
-    let table =
-        |name: &str| answers.tables.iter().find(|(report, _)| report.name == name).map(|(_, answer)| answer);
-    let rows = |name: &str| table(name).map_or(0.0, |answer| answer.rows.len() as f64);
+    let of_table = |name: &str, value: &dyn Fn(&SqlAnswer) -> f64| {
+        let answer = answers.tables.iter().find(|(report, _)| report.name == name).map(|(_, answer)| answer);
+        answer.map_or_else(|| number(0.0), |answer| figure(answer, value(answer)))
+    };
+    let rows = |name: &str| of_table(name, &|answer| answer.rows.len() as f64);
     let decided = |decision: &str| {
-        table("confirmations").map_or(0.0, |answer| {
+        of_table("confirmations", &|answer| {
             let of = |row: &&Vec<SqlValue>| cell(answer, row, "decision") == &SqlValue::from(decision);
             answer.rows.iter().filter(of).count() as f64
         })
     };
-    let errors = table("errors").map_or(0.0, |answer| sum(answer, "errors"));
+    let total = |answer: &SqlAnswer, name: &str| figure(answer, sum(answer, name));
     let tiles = [
-        ("conversations", first(totals, "conversations")),
-        ("events", first(totals, "events")),
-        ("tool calls", sum(&answers.tools, "calls")),
+        ("conversations", number(first(totals, "conversations"))),
+        ("events", number(first(totals, "events"))),
+        ("tool calls", total(&answers.tools, "calls")),
         ("consents granted", decided("granted")),
         ("consents denied", decided("denied")),
         ("high-risk calls", rows("risks")),
         ("stopped by hooks", rows("hook-blocks")),
         ("reached for the network", rows("network")),
-        ("errors", errors),
+        ("errors", of_table("errors", &|answer| sum(answer, "errors"))),
         ("stuck, failed, left lying", rows("stuck")),
-        ("tokens sent", sum(&answers.models, "prompt_tokens")),
-        ("tokens received", sum(&answers.models, "completion_tokens")),
-        ("cost", sum(&answers.models, "cost")),
+        ("tokens sent", total(&answers.models, "prompt_tokens")),
+        ("tokens received", total(&answers.models, "completion_tokens")),
+        ("cost", total(&answers.models, "cost")),
     ];
     html.push_str("<div class=\"tiles\">\n");
     for (what, value) in tiles {
-        put(html, format_args!("<div class=\"tile\"><b>{}</b>{what}</div>\n", number(value)));
+        put(html, format_args!("<div class=\"tile\"><b>{value}</b>{what}</div>\n"));
     }
     html.push_str("</div>\n");
+}
+
+/// Returns a figure that was computed from an answer. If the answer lacks rows, the figure is a lower bound.
+fn figure(answer: &SqlAnswer, value: f64) -> String {
+    let bound = if answer.truncated.is_some() { "at least " } else { "" };
+    format!("{bound}{}", number(value))
 }
 
 fn charts(answers: &Answers) -> String {
@@ -211,9 +220,9 @@ fn charts(answers: &Answers) -> String {
     let outcomes =
         Legend { title: "Tool calls", unit: "calls", series: &["ok", "error", "rejected", "unanswered"] };
     [
-        standing(&one("Events", "each day that had any"), &days(&answers.activity, &["events"])),
+        standing(&one("Events", "for each day with events"), &days(&answers.activity, &["events"])),
         standing(
-            &one("Cost", "each day that had any, in the currency of the price table"),
+            &one("Cost", "for each day with costs, in the currency of the price table"),
             &days(&answers.days, &["cost"]),
         ),
         lying(&outcomes, &bars(&answers.tools, "tool", &["ok", "errors", "rejected", "pending"], 12)),
@@ -222,7 +231,7 @@ fn charts(answers: &Answers) -> String {
             &bars(&answers.models, "model", &["cost"], 12),
         ),
         lying(
-            &one("Time by tool", "ms, all calls together"),
+            &one("Time by tool", "ms, total of all calls"),
             &bars(&answers.slow, "tool", &["total_ms"], 12),
         ),
         errors.map_or_else(String::new, |errors| {
@@ -235,7 +244,7 @@ fn charts(answers: &Answers) -> String {
     .concat()
 }
 
-/// Days as bars: what is no date is left out, and more than a quarter of a year is shown by months.
+/// Returns the bars of days. Labels that are not dates are left out. More than 92 days are added up by months.
 fn by_day(bars: Vec<Bar>) -> Vec<Bar> {
     let is_date = |text: &str| Timestamp::parse(&format!("{text}T00:00:00")).is_some();
     let mut bars: Vec<Bar> = bars.into_iter().filter(|bar| is_date(&bar.label)).collect();
@@ -247,7 +256,7 @@ fn by_day(bars: Vec<Bar>) -> Vec<Bar> {
     by_label(bars)
 }
 
-/// Bars of one label made one.
+/// Merges bars with the same label.
 fn by_label(bars: Vec<Bar>) -> Vec<Bar> {
     let mut merged: Vec<Bar> = Vec::new();
     for bar in bars {
@@ -272,7 +281,7 @@ fn section(html: &mut String, report: &Report, answer: &SqlAnswer) {
     put(
         html,
         format_args!(
-            "<details><summary>what was asked: annals report {}</summary><pre>{}</pre></details>\n",
+            "<details><summary>the SQL of annals report {}</summary><pre>{}</pre></details>\n",
             report.name,
             escape(report.sql)
         ),
@@ -307,20 +316,40 @@ fn table(html: &mut String, report: &Report, answer: &SqlAnswer) {
         html.push_str("</tr>\n");
     }
     html.push_str("</table></div>\n");
-    if answer.rows.len() > ROWS_SHOWN || answer.truncated.is_some() {
-        let more = if answer.truncated.is_some() { "more than " } else { "" };
-        put(
-            html,
-            format_args!(
-                "<p class=\"soft\">The first {ROWS_SHOWN} of {more}{}; <code>annals report {} --csv</code> has all.</p>\n",
-                number(answer.rows.len() as f64),
-                report.name
-            ),
-        );
-    }
+    rest(html, report, answer);
 }
 
-/// One cell of a table.
+/// Writes how many rows a table does not show, and how to get them. Writes nothing if it shows all of them.
+fn rest(html: &mut String, report: &Report, answer: &SqlAnswer) {
+    let rows = answer.rows.len();
+    if rows <= ROWS_SHOWN && answer.truncated.is_none() {
+        return;
+    }
+    let has_limit =
+        report.parameters.iter().any(|parameter| parameter.name == "limit" && parameter.default.is_some());
+    let limit = match (has_limit, answer.truncated) {
+        (false, _) => String::new(),
+        (true, None) => format!(" --param limit={rows}"),
+        (true, Some(_)) => " --param limit=N".to_owned(),
+    };
+    let (bound, option, what) = match answer.truncated {
+        None => ("", "", "all"),
+        Some(Truncation::Rows) => ("more than ", " --rows N", "more"),
+        Some(Truncation::Bytes) => ("more than ", " --memory MIB", "more"),
+    };
+    put(
+        html,
+        format_args!(
+            "<p class=\"soft\">The first {} of {bound}{}; \
+             <code>annals report {}{limit}{option} --csv</code> prints {what}.</p>\n",
+            rows.min(ROWS_SHOWN),
+            number(rows as f64),
+            report.name
+        ),
+    );
+}
+
+/// Returns one cell of a table.
 fn entry(column: &str, value: &SqlValue, is_number: bool) -> String {
     if is_number {
         let text = if *value == SqlValue::Null { String::new() } else { number(float(value)) };
@@ -333,7 +362,7 @@ fn entry(column: &str, value: &SqlValue, is_number: bool) -> String {
         return format!("<td title=\"{}\">{moment}</td>", escape(&text));
     }
     if column == "conversation_id" && uuid::Uuid::try_parse(&text).is_ok() {
-        // Its beginning is enough to ask for it, and leaves room for the columns that say something.
+        // The beginning of an id is enough to find the conversation, and leaves room for the other columns.
         let (short, full) = (escape(text.get(..8).unwrap_or(&text)), escape(&text));
         return format!("<td class=\"code\" title=\"{full}\">{short}</td>");
     }
@@ -347,7 +376,7 @@ fn entry(column: &str, value: &SqlValue, is_number: bool) -> String {
     format!("<td class=\"{class}\">{}</td>", shorten(&text))
 }
 
-/// The value of a column, by name.
+/// Returns the value of a column, by name.
 fn cell<'a>(answer: &SqlAnswer, row: &'a [SqlValue], name: &str) -> &'a SqlValue {
     answer
         .columns

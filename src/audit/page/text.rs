@@ -1,12 +1,12 @@
-//! Text on its way into HTML: what a conversation holds is hostile until it is escaped.
+//! Prepares text for HTML. The text of a conversation is treated as hostile and is always escaped.
 
 use crate::ids::Timestamp;
 
-/// How many characters of a value a page shows.
+/// The number of characters of a value that a page shows.
 const CHARACTERS_MAX: usize = 300;
 
-/// `text` as HTML text or as an attribute's value in double quotes: markup means nothing, control characters
-/// and those that turn the direction of writing are shown as a replacement.
+/// Returns `text` for use as HTML text or as an attribute's value in double quotes. Markup is escaped. Control
+/// characters and characters that change the direction of writing become the replacement character.
 pub(super) fn escape(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {
@@ -27,7 +27,7 @@ pub(super) fn escape(text: &str) -> String {
     html
 }
 
-/// The beginning of `text`, escaped.
+/// Returns the beginning of `text`, escaped.
 pub(super) fn shorten(text: &str) -> String {
     match text.char_indices().nth(CHARACTERS_MAX) {
         Some((end, _)) => escape(&text[..end]) + "…",
@@ -35,17 +35,17 @@ pub(super) fn shorten(text: &str) -> String {
     }
 }
 
-/// A time as a person reads it, to the second; what is no time as it is.
+/// Returns a time in readable form, to the second. `None` if the text is not a time.
 pub(super) fn moment(text: &str) -> Option<String> {
     let to_seconds = text.get(..19).filter(|_| text.is_ascii() && text.len() <= 40)?;
     Timestamp::parse(to_seconds).map(|_| to_seconds.replace('T', " "))
 }
 
-/// A number with its thousands apart and as many decimals as say something.
+/// Returns a number with separated thousands and with the significant decimals only.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     let decimals = if size > 0.0 && size < 1.0 {
-        // Three digits that say something.
+        // Three significant digits.
         usize::try_from(2 - size.log10().floor() as i64).unwrap_or(0).min(10)
     } else if size < 100.0 && value.fract() != 0.0 {
         2
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_means_nothing() {
+    fn markup_is_escaped() {
         assert_eq!(
             escape("<script>alert(\"1\")</script>&'\u{202e}\u{0}"),
             "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;&#39;\u{fffd}\u{fffd}"
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_one_and_nothing_else_is() {
+    fn only_a_time_is_written_as_a_time() {
         assert_eq!(moment("2026-11-21T03:31:51.510005").as_deref(), Some("2026-11-21 03:31:51"));
         assert_eq!(moment("<script>alert(1)</script>"), None);
         assert_eq!(moment("soon"), None);

@@ -1,6 +1,6 @@
-//! Conversations as the page for people lists them: what the catalogue knows, with models, tokens and cost.
+//! Lists conversations for the web page: the catalogue's data, with models, tokens and cost.
 //!
-//! Nothing of a conversation is loaded: a page costs what it shows, its figures are those that projections keep.
+//! No conversation is loaded: the figures come from projections, so the cost of a page depends only on its length.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::server::failure::{Failure, Problem};
 use crate::server::request::Params;
 use crate::store::{Conversation, ConversationFilter, Order, Store, UsageTotal};
 
-/// The most conversations of a page, and how many where nobody says.
+/// The maximum number of conversations in a page, and the default.
 const PAGE_MAX: u64 = 200;
 const PAGE: u64 = 50;
 
-/// A page of conversations; the first one says how many there are.
+/// Returns a page of conversations. The first page also has their total number.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     params: Params,
@@ -74,7 +74,8 @@ fn filter(params: &Params) -> std::result::Result<ConversationFilter, Failure> {
     })
 }
 
-/// One conversation; with `counts` all that is counted of it, which costs the more the longer it is.
+/// Returns one conversation. With `counts` also the numbers of events by kind and of calls by tool, whose cost grows
+/// with the conversation's length.
 pub(super) async fn one(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -102,18 +103,51 @@ pub(super) async fn one(
     found.await.map(Json)
 }
 
-/// What the catalogue knows, and what its models took together.
+/// Returns a conversation's data from the catalogue, with the total usage of all its models.
 fn value(store: &Store, row: &Conversation) -> Result<Value> {
     let mut value = shape::conversation(row)?;
     let usage = store.usage(Some(&row.id))?;
     let sum = |figure: fn(&UsageTotal) -> i64| usage.iter().map(figure).sum::<i64>();
-    let mut models: Vec<&str> = usage.iter().map(|total| total.model.as_str()).collect();
-    models.dedup();
-    value["models"] = json!(models);
+    value["models"] = json!(models(&usage));
     value["prompt_tokens"] = json!(sum(|total| total.prompt_tokens));
     value["completion_tokens"] = json!(sum(|total| total.completion_tokens));
     value["cost"] = json!(usage.iter().map(|total| total.cost).sum::<f64>());
     value["is_titled"] = json!(row.is_titled);
     value["copy_of"] = json!(row.foreign_format);
     Ok(value)
+}
+
+/// Returns the names of the models, each once, in the order of their first occurrence. The totals are ordered by use,
+/// so one model may have several.
+fn models(usage: &[UsageTotal]) -> Vec<&str> {
+    let mut models: Vec<&str> = Vec::new();
+    for total in usage {
+        if !models.contains(&total.model.as_str()) {
+            models.push(&total.model);
+        }
+    }
+    models
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_with_several_uses_is_listed_once() {
+        let total = |usage_id: &str, model: &str| UsageTotal {
+            usage_id: usage_id.to_owned(),
+            model: model.to_owned(),
+            prompt_tokens: 0,
+            completion_tokens: 0,
+            cache_read_tokens: 0,
+            cache_write_tokens: 0,
+            reasoning_tokens: 0,
+            cost: 0.0,
+            latency_seconds: None,
+            calls: 0,
+        };
+        let usage = [total("agent", "large"), total("agent", "small"), total("condenser", "large")];
+        assert_eq!(models(&usage), ["large", "small"]);
+    }
 }

@@ -1,6 +1,6 @@
 //! The histories of the server and of the conversations.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::JoinSet;
@@ -10,55 +10,74 @@ use super::history::Watched;
 use crate::ids::ConversationId;
 use crate::server::together;
 
-/// The most bytes of output that are kept: of the server's own commands, of a conversation's, and of all together.
+/// The maximum bytes that are kept: of the server's own commands, of the commands of one conversation, and of all
+/// together.
 const WHOLE_BYTES_MAX: usize = 32 << 20;
 const SCOPED_BYTES_MAX: usize = 8 << 20;
 const TOTAL_BYTES_MAX: usize = 64 << 20;
 
-/// The most events of all histories together.
+/// The maximum number of events of all histories together.
 const TOTAL_EVENTS_MAX: usize = 1_000_000;
 
-/// What all histories have together; the oldest of it goes first, whosever it is.
-#[derive(Default)]
-pub(super) struct Total(Mutex<Sum>);
+/// The sum of all histories. If it is too large, the oldest events are removed first, whichever history has them.
+pub(super) struct Total {
+    sum: Mutex<Sum>,
+    events_max: usize,
+}
 
 #[derive(Default)]
 struct Sum {
     bytes: usize,
-    /// Whose the events are, one for each, the oldest first. Some of them may be forgotten already.
-    order: VecDeque<Watched>,
+    /// The number of the next event.
+    next: u64,
+    /// The history of each event that is kept, by the event's number. The oldest event comes first.
+    kept: BTreeMap<u64, Watched>,
+}
+
+impl Default for Total {
+    fn default() -> Self {
+        Self { sum: Mutex::default(), events_max: TOTAL_EVENTS_MAX }
+    }
 }
 
 impl Total {
-    /// A history has an event more.
-    pub fn more(&self, history: &History, bytes: usize) {
+    /// Adds an event of a history. Returns the event's number. Later events have higher numbers.
+    pub fn more(&self, history: &History, bytes: usize) -> u64 {
         let mut sum = self.lock();
+        let number = sum.next;
+        sum.next += 1;
         sum.bytes += bytes;
-        sum.order.push_back(history.watched());
+        sum.kept.insert(number, history.watched());
+        number
     }
 
-    /// So many bytes were forgotten.
-    pub fn less(&self, bytes: usize) {
-        self.lock().bytes -= bytes;
+    /// Subtracts removed events. Each is given as its number and its bytes.
+    pub fn less(&self, removed: impl IntoIterator<Item = (u64, usize)>) {
+        let mut sum = self.lock();
+        for (number, bytes) in removed {
+            sum.kept.remove(&number);
+            sum.bytes -= bytes;
+        }
     }
 
-    /// Has the oldest events forgotten, until the rest is no more than may be. No history may be locked.
+    /// Removes the oldest events until the sum is within its limits. The caller must not hold the lock of a history.
     pub fn keep(&self) {
-        while let Some(oldest) = self.surplus() {
+        while let Some((number, oldest)) = self.surplus() {
             if let Some(history) = oldest.history() {
-                history.give_way();
+                history.give_way(number);
             }
         }
     }
 
-    fn surplus(&self) -> Option<Watched> {
+    /// Returns the oldest event's number and history if the sum is too large. The event no longer counts as kept.
+    fn surplus(&self) -> Option<(u64, Watched)> {
         let mut sum = self.lock();
-        let is_too_much = sum.bytes > TOTAL_BYTES_MAX || sum.order.len() > TOTAL_EVENTS_MAX;
-        if is_too_much { sum.order.pop_front() } else { None }
+        let is_too_much = sum.bytes > TOTAL_BYTES_MAX || sum.kept.len() > self.events_max;
+        if is_too_much { sum.kept.pop_first() } else { None }
     }
 
     fn lock(&self) -> MutexGuard<'_, Sum> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sum.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -77,19 +96,19 @@ impl Default for Histories {
 }
 
 impl Histories {
-    /// What was run beside all conversations.
+    /// Returns the history of the commands outside of conversations.
     pub fn whole(&self) -> &History {
         &self.whole
     }
 
-    /// What was run in a conversation's workspace.
+    /// Returns the history of the commands in a conversation's workspace.
     pub fn of(&self, conversation: &ConversationId) -> History {
         let mut scoped = self.lock();
         let new = || History::new(SCOPED_BYTES_MAX, &self.total);
         scoped.entry(conversation.clone()).or_insert_with(new).clone()
     }
 
-    /// Ends a conversation's commands and forgets them.
+    /// Stops a conversation's commands and removes its history.
     pub async fn forget(&self, conversation: &ConversationId) {
         let history = self.lock().remove(conversation);
         if let Some(history) = history {
@@ -97,7 +116,7 @@ impl Histories {
         }
     }
 
-    /// Ends everything.
+    /// Stops all commands.
     pub async fn stop_all(&self) {
         let mut all = JoinSet::new();
         let scoped: Vec<History> = self.lock().values().cloned().collect();
@@ -122,20 +141,45 @@ mod tests {
 
     const PIECE_BYTES: usize = 4 << 20;
 
+    fn output(bytes: usize) -> BashEvent {
+        BashEvent::Output(BashOutput {
+            id: Uuid::new_v4(),
+            timestamp: Utc::now(),
+            command_id: Uuid::new_v4(),
+            order: 0,
+            exit_code: Some(0),
+            stdout: Some("x".repeat(bytes)),
+            stderr: None,
+        })
+    }
+
     #[test]
-    fn all_histories_together_keep_so_many_bytes() {
+    fn only_events_that_are_kept_count_towards_the_maximum_number() {
+        let total = Arc::new(Total { events_max: 10, ..Total::default() });
+        let (first, second) = (History::new(SCOPED_BYTES_MAX, &total), History::new(3 * 1024, &total));
+        first.add(output(1));
+        // These are removed at once or soon, by their own history.
+        for _ in 0..30 {
+            second.add(output(1024));
+        }
+        assert_eq!((first.all().len(), second.all().len()), (1, 3));
+        assert_eq!(total.lock().kept.len(), 4);
+        second.clear();
+        for _ in 0..9 {
+            second.add(output(1));
+        }
+        assert_eq!((first.all().len(), second.all().len()), (1, 9));
+        second.add(output(1));
+        assert_eq!((first.all().len(), second.all().len()), (0, 10));
+        drop(second);
+        let sum = total.lock();
+        assert_eq!((sum.kept.len(), sum.bytes), (0, 0));
+    }
+
+    #[test]
+    fn all_histories_together_keep_a_limited_number_of_bytes() {
         let histories = Histories::default();
-        let piece = || {
-            BashEvent::Output(BashOutput {
-                id: Uuid::new_v4(),
-                timestamp: Utc::now(),
-                command_id: Uuid::new_v4(),
-                order: 0,
-                exit_code: Some(0),
-                stdout: Some("x".repeat(PIECE_BYTES)),
-                stderr: None,
-            })
-        };
+        let piece = || output(PIECE_BYTES);
         let first = ConversationId::mint();
         for conversation in std::iter::once(first.clone()).chain((0..30).map(|_| ConversationId::mint())) {
             histories.of(&conversation).add(piece());

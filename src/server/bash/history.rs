@@ -1,5 +1,5 @@
-//! What was run and what it printed, in order, bounded. Who listens has nothing besides: what is forgotten before they
-//! heard it shows that they are too far behind.
+//! The commands that were run and their outputs, in order and bounded. Subscribers receive only weak references: if an
+//! event is removed before a subscriber has processed it, the subscriber is too far behind.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,19 +12,19 @@ use uuid::Uuid;
 use super::histories::Total;
 use super::{BashEvent, BashOutput};
 
-/// The most events that are kept.
+/// The maximum number of events that are kept.
 const EVENTS_MAX: usize = 100_000;
 
-/// The most commands that run at once.
+/// The maximum number of commands that run at once.
 const RUNNING_MAX: usize = 256;
 
-/// How many events a slow listener may be behind.
+/// How many events a slow subscriber may be behind.
 const LISTENER_LAG: usize = 1024;
 
-/// How long the server's end waits for a command's.
+/// How long the server waits at its end for commands to end.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What to look for.
+/// A filter and order of events.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
     pub kind: Option<String>,
@@ -45,36 +45,38 @@ impl Wanted {
     }
 }
 
-/// What was run, shared by all requests.
+/// The commands that were run and their outputs. Clones share them.
 #[derive(Clone)]
 pub(in crate::server) struct History(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
     listeners: broadcast::Sender<Weak<BashEvent>>,
-    /// The most bytes of output that are kept; the oldest go first.
+    /// The maximum bytes that are kept. The oldest events are removed first.
     bytes_max: usize,
-    /// What it has together with others.
+    /// The sum of all histories.
     total: Arc<Total>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.total.less(self.state.get_mut().unwrap_or_else(PoisonError::into_inner).bytes);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.total.less(state.events.iter().map(|(number, event)| (*number, event.bytes())));
     }
 }
 
 #[derive(Default)]
 struct State {
-    events: VecDeque<Arc<BashEvent>>,
+    /// The events, each with its number in the sum of all histories.
+    events: VecDeque<(u64, Arc<BashEvent>)>,
     bytes: usize,
-    /// Commands that run, with the way to stop them.
+    /// The running commands, with the senders that stop them.
     running: HashMap<Uuid, watch::Sender<Stop>>,
-    /// Commands that ended.
+    /// The commands that have ended and whose last output is kept.
     ended: HashMap<Uuid, ()>,
 }
 
-/// Whether a command is to end.
+/// Whether a command has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     No,
@@ -82,84 +84,87 @@ pub(super) enum Stop {
 }
 
 impl State {
-    /// Forgets the oldest event; how many bytes it had.
-    fn forget_oldest(&mut self) -> Option<usize> {
-        let oldest = self.events.pop_front()?;
+    /// Removes the oldest event. Returns its number and its bytes.
+    fn forget_oldest(&mut self) -> Option<(u64, usize)> {
+        let (number, oldest) = self.events.pop_front()?;
         if let BashEvent::Output(BashOutput { command_id, exit_code: Some(_), .. }) = &*oldest {
             self.ended.remove(command_id);
         }
         self.bytes -= oldest.bytes();
-        Some(oldest.bytes())
+        Some((number, oldest.bytes()))
     }
 }
 
 impl History {
-    /// Nothing was run yet.
+    /// Makes an empty history.
     pub(super) fn new(bytes_max: usize, total: &Arc<Total>) -> Self {
         let (listeners, _) = broadcast::channel(LISTENER_LAG);
         Self(Arc::new(Shared { state: Mutex::default(), listeners, bytes_max, total: Arc::clone(total) }))
     }
 
-    /// Keeps an event and tells those who listen.
+    /// Adds an event and notifies the subscribers.
     pub fn add(&self, event: BashEvent) {
         let event = Arc::new(event);
         let mut state = self.lock();
         state.bytes += event.bytes();
-        self.0.total.more(self, event.bytes());
-        state.events.push_back(Arc::clone(&event));
+        let number = self.0.total.more(self, event.bytes());
+        state.events.push_back((number, Arc::clone(&event)));
         while state.bytes > self.0.bytes_max || state.events.len() > EVENTS_MAX {
-            let Some(bytes) = state.forget_oldest() else { break };
-            self.0.total.less(bytes);
+            let Some(removed) = state.forget_oldest() else { break };
+            self.0.total.less([removed]);
         }
         drop(state);
         self.0.total.keep();
-        // Nobody listens as a rule.
-        let _nobody = self.0.listeners.send(Arc::downgrade(&event));
+        // It fails if there are no subscribers, which is usual.
+        let _no_subscribers = self.0.listeners.send(Arc::downgrade(&event));
     }
 
-    /// Forgets its oldest event, for others.
-    pub(super) fn give_way(&self) {
-        if let Some(bytes) = self.lock().forget_oldest() {
-            self.0.total.less(bytes);
+    /// Removes the event with this number, to make room for other histories. It is the oldest one, unless it was
+    /// removed already.
+    pub(super) fn give_way(&self, number: u64) {
+        let mut state = self.lock();
+        if state.events.front().is_some_and(|(oldest, _)| *oldest == number) {
+            self.0.total.less(state.forget_oldest());
         }
     }
 
-    /// It, for somebody who does not keep it.
+    /// Returns a weak reference to the history.
     pub(super) fn watched(&self) -> Watched {
         Watched(Arc::downgrade(&self.0))
     }
 
-    /// How many listen.
+    /// Returns the number of subscribers.
     pub fn listeners(&self) -> usize {
         self.0.listeners.receiver_count()
     }
 
-    /// Events from now on.
+    /// Subscribes to the events from now on.
     pub fn listen(&self) -> broadcast::Receiver<Weak<BashEvent>> {
         self.0.listeners.subscribe()
     }
 
-    /// A command begins: what tells it to end.
+    /// Registers a command that begins. Returns the receiver of the signal to stop it.
     ///
-    /// `None` where as many run as may.
+    /// `None` if the maximum number of commands is running.
     pub(super) fn begin(&self, command: Uuid) -> Option<watch::Receiver<Stop>> {
-        let (stop, told) = watch::channel(Stop::No);
+        let (stop, receiver) = watch::channel(Stop::No);
         let mut state = self.lock();
         if state.running.len() >= RUNNING_MAX {
             return None;
         }
         state.running.insert(command, stop);
-        Some(told)
+        Some(receiver)
     }
 
-    /// A command has ended.
+    /// Registers that a command has ended.
     pub(super) fn end(&self, command: Uuid) {
         let mut state = self.lock();
         state.running.remove(&command);
         state.ended.insert(command, ());
     }
 
-    /// Tells a command to end; what shows when it has. `None` where nobody knows it.
+    /// Signals a command to end. Returns the sender of the signal, which is closed when the command has ended;
+    /// `Some(None)` if it has ended already. `None` if the command is unknown.
     pub(super) fn stop(&self, command: Uuid) -> Option<Option<watch::Sender<Stop>>> {
         let state = self.lock();
         if let Some(stop) = state.running.get(&command) {
@@ -169,7 +174,7 @@ impl History {
         state.ended.contains_key(&command).then_some(None)
     }
 
-    /// Tells every command to end, and waits a little for it.
+    /// Signals every command to end, and waits a short time for their ends.
     pub async fn stop_all(&self) {
         let stops: Vec<watch::Sender<Stop>> = self.lock().running.values().cloned().collect();
         for stop in &stops {
@@ -183,7 +188,8 @@ impl History {
         let _still_dying = tokio::time::timeout(PATIENCE, ended).await;
     }
 
-    /// A page: the events, as long as `admits` lets the next one in, and the place of the first of the next page.
+    /// Returns a page of events, and the id of the first event of the next page. The page ends before an event that
+    /// `admits` rejects.
     pub(super) fn page(
         &self,
         wanted: &Wanted,
@@ -192,7 +198,7 @@ impl History {
         mut admits: impl FnMut(usize) -> bool,
     ) -> (Vec<Arc<BashEvent>>, Option<Uuid>) {
         let state = self.lock();
-        let fitting = state.events.iter().filter(|event| wanted.fits(event));
+        let fitting = state.events.iter().map(|(_, event)| event).filter(|event| wanted.fits(event));
         let mut ordered: Vec<&Arc<BashEvent>> = fitting.collect();
         if wanted.descending {
             ordered.reverse();
@@ -208,22 +214,24 @@ impl History {
         (page, None)
     }
 
-    /// All events, for as long as they are kept.
+    /// Returns weak references to all events.
     pub fn all(&self) -> Vec<Weak<BashEvent>> {
-        self.lock().events.iter().map(Arc::downgrade).collect()
+        self.lock().events.iter().map(|(_, event)| Arc::downgrade(event)).collect()
     }
 
-    /// The event of that id.
+    /// Returns the event with that id.
     pub(super) fn get(&self, id: Uuid) -> Option<Arc<BashEvent>> {
-        self.lock().events.iter().find(|event| event.id() == id).cloned()
+        self.lock().events.iter().map(|(_, event)| event).find(|event| event.id() == id).cloned()
     }
 
-    /// Forgets everything; how many events that were.
+    /// Removes all events. Returns their number.
     pub(super) fn clear(&self) -> usize {
         let mut state = self.lock();
-        self.0.total.less(std::mem::take(&mut state.bytes));
+        let events = std::mem::take(&mut state.events);
+        self.0.total.less(events.iter().map(|(number, event)| (*number, event.bytes())));
+        state.bytes = 0;
         state.ended.clear();
-        std::mem::take(&mut state.events).len()
+        events.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -231,11 +239,11 @@ impl History {
     }
 }
 
-/// A history that somebody else keeps.
+/// A weak reference to a history.
 pub(super) struct Watched(Weak<Shared>);
 
 impl Watched {
-    /// It, where it is still there.
+    /// Returns the history. `None` if it was dropped.
     pub fn history(&self) -> Option<History> {
         self.0.upgrade().map(History)
     }

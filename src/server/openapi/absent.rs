@@ -1,13 +1,12 @@
-//! What the reference has and this server has not says so, and why.
+//! The answers for operations of the reference that this server does not have. They contain the reason.
 
 use axum::extract::Request;
-use axum::http::StatusCode;
 
 use super::list;
 use super::operation::{Operation, Standing};
 use crate::server::failure::{self, Failure};
 
-/// Answers what no route fits: 501 with a reason where the reference has such an operation, else 404.
+/// Answers a request that matches no route: 501 with a reason if the reference has the operation, otherwise 404.
 pub(in crate::server) async fn no_route(request: Request) -> Failure {
     match refusal(request.method().as_str(), request.uri().path()) {
         Some(failure) => failure,
@@ -15,7 +14,8 @@ pub(in crate::server) async fn no_route(request: Request) -> Failure {
     }
 }
 
-/// Answers a route's path with a method that it has not: 501 with a reason where the reference has it, else 405.
+/// Answers a request whose route does not support its method: 501 with a reason if the reference has the operation,
+/// otherwise 405.
 pub(in crate::server) async fn no_method(request: Request) -> Failure {
     match refusal(request.method().as_str(), request.uri().path()) {
         Some(failure) => failure,
@@ -26,7 +26,7 @@ pub(in crate::server) async fn no_method(request: Request) -> Failure {
 fn refusal(method: &str, path: &str) -> Option<Failure> {
     list::all().find_map(|(_, operation)| match operation.standing {
         Standing::Absent(why) if operation.method == method && fits(operation, path) => {
-            Some(Failure::Refused(StatusCode::NOT_IMPLEMENTED, format!("Annals does not serve this. {why}")))
+            Some(Failure::absent(why))
         }
         Standing::NotFound(why) if operation.method == method && fits(operation, path) => {
             Some(Failure::not_found(why))
@@ -39,7 +39,8 @@ fn refusal(method: &str, path: &str) -> Option<Failure> {
     })
 }
 
-/// Whether a path is one of the operation's: what stands in braces is any one step, at the end any rest.
+/// Returns whether a path belongs to the operation. A name in braces matches one step, and `{file_path}` matches the
+/// whole rest.
 fn fits(operation: &Operation, path: &str) -> bool {
     let mut steps = path.split('/').peekable();
     for want in operation.path.split('/') {
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_says_why_and_what_nobody_has_is_not_found() {
+    fn omitted_operations_give_a_reason_and_unknown_ones_are_not_found() {
         let status = |method: &str, path: &str| match refusal(method, path) {
             Some(Failure::Refused(status, text)) => Some((status.as_u16(), text)),
             Some(Failure::Later(_) | Failure::Schema(_) | Failure::Launch(_) | Failure::Internal(_))
@@ -68,7 +69,7 @@ mod tests {
         };
         let (code, text) = status("POST", "/api/llm/subscription/openai/device/start").unwrap();
         assert_eq!(code, 501);
-        assert!(text.starts_with("Annals does not serve this. Annals logs in nowhere"), "{text}");
+        assert!(text.starts_with("Annals does not serve this. Annals does not log in"), "{text}");
         assert_eq!(status("GET", "/api/init").unwrap().0, 404);
         assert_eq!(status("GET", "/api/mcp/oauth/status/7").unwrap().0, 501);
         assert_eq!(status("POST", "/api/canvas-extensions/install").unwrap().0, 501);

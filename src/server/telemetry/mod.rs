@@ -1,8 +1,9 @@
 //! Spans for OpenTelemetry, made from the log: turns, replies of models, tool calls.
 //!
-//! What is told is what was recorded, and what could not be told yet is still in the log: a collector that was away for
-//! an hour gets that hour. Nothing of what was said goes out: names, times, counts, costs. Names of attributes are those
-//! of OpenTelemetry's conventions for generative AI, where they have one.
+//! Spans are made from recorded events. If the collector is unreachable for an hour, the spans of that hour are
+//! exported afterwards, because their events are still in the log. The content of conversations is never exported: only
+//! names, times, counts and costs. If OpenTelemetry's conventions for generative AI have a name for an attribute, it is
+//! used.
 
 mod span;
 
@@ -14,7 +15,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tokio_util::sync::CancellationToken;
 
 use self::span::Spans;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::Position;
 use crate::llm::Transport;
 use crate::store::Store;
@@ -25,17 +26,17 @@ const PAGE: usize = 256;
 /// How long the exporter waits for the collector.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long to wait before what failed is sent again: this, twice as long each time, at most the other.
-const PATIENCE: Duration = Duration::from_millis(500);
-const PATIENCE_MAX: Duration = Duration::from_secs(30);
+/// How long to wait before a failed export is repeated. The delay doubles each time, up to the maximum.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(30);
 
-/// How long one wait for news lasts.
+/// How long one wait for new events lasts.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// How long the end of the server waits for what is still to be told.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long the server waits, when it ends, for the export of the remaining spans.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who is told, and from where in the log on.
+/// An exporter of spans, and its position in the log.
 pub(super) struct Telemetry {
     exporter: SpanExporter,
     spans: Spans,
@@ -44,11 +45,11 @@ pub(super) struct Telemetry {
 }
 
 impl Telemetry {
-    /// Tells the collector at `endpoint` (like `http://localhost:4318`) of everything behind the log's newest event.
-    /// `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_RESOURCE_ATTRIBUTES` are heeded.
+    /// Makes an exporter to the collector at `endpoint` (such as `http://localhost:4318`). It begins after the newest
+    /// event of the log. It uses `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_RESOURCE_ATTRIBUTES`.
     ///
     /// # Errors
-    /// Why the address cannot be used.
+    /// The reason why the exporter cannot be made.
     pub fn new(store: &Store, endpoint: &str, transport: &Transport) -> std::result::Result<Self, String> {
         let unusable = |why: String| format!("telemetry cannot be sent to {endpoint}: {why}");
         let url = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
@@ -65,16 +66,16 @@ impl Telemetry {
         Ok(Self { exporter, spans: Spans::default(), store: store.clone(), after })
     }
 
-    /// Follows the log and tells, until the server ends; then what is left, for a short while.
+    /// Follows the log and exports spans until the server ends. Then exports the remaining ones, for a short time.
     pub async fn run(mut self, ending: CancellationToken) {
         while !ending.is_cancelled() {
             let Ok(spans) = self.next(WAIT).await else {
-                tokio::time::sleep(PATIENCE).await;
+                tokio::time::sleep(RETRY_DELAY).await;
                 continue;
             };
             self.send(spans, Some(&ending)).await;
         }
-        let _late = tokio::time::timeout(FAREWELL, async {
+        let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, async {
             while let Ok(spans) = self.next(Duration::ZERO).await
                 && !spans.is_empty()
             {
@@ -84,7 +85,7 @@ impl Telemetry {
         .await;
     }
 
-    /// The spans of the next events; the place in the log moves behind them.
+    /// Returns the spans of the next events, and moves the position after them.
     async fn next(&mut self, wait: Duration) -> Result<Vec<SpanData>> {
         let (store, after) = (self.store.clone(), self.after);
         let mut spans = std::mem::take(&mut self.spans);
@@ -99,26 +100,26 @@ impl Telemetry {
         match tokio::task::spawn_blocking(read).await {
             Ok((spans, made)) => {
                 self.spans = spans;
-                let (told, reached) = made?;
+                let (new, reached) = made?;
                 self.after = reached;
-                Ok(told)
+                Ok(new)
             }
-            Err(_) => Ok(Vec::new()),
+            Err(error) => Err(Error::Storage { doing: "reading events for telemetry", source: error.into() }),
         }
     }
 
-    /// Sends spans until they are taken, or the server ends.
+    /// Sends spans until the collector has accepted them or the server ends.
     async fn send(&self, spans: Vec<SpanData>, ending: Option<&CancellationToken>) {
         if spans.is_empty() {
             return;
         }
-        let mut patience = PATIENCE;
+        let mut delay = RETRY_DELAY;
         while self.exporter.export(spans.clone()).await.is_err() {
             match ending {
                 Some(ending) if ending.is_cancelled() => return,
-                _ => tokio::time::sleep(patience).await,
+                _ => tokio::time::sleep(delay).await,
             }
-            patience = (patience * 2).min(PATIENCE_MAX);
+            delay = (delay * 2).min(RETRY_DELAY_MAX);
         }
     }
 }

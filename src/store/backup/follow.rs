@@ -1,4 +1,4 @@
-//! Keeping a backup up to date: in another file that can be opened at any time, or in a folder, part by part.
+//! Keeps a backup up to date: in another file that can be opened at any time, or in a folder, part by part.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::{COUNTS, discard, give_name, partial, sync};
 use crate::error::{Error, Result};
 use crate::ids::{Position, Timestamp};
 
-/// "ANLP" in `PRAGMA application_id`: a part of a backup.
+/// The `PRAGMA application_id` of a part of a backup: "ANLP".
 pub(super) const PART_ID: i32 = 0x414e_4c50;
 
-/// After so many parts one tells the marks of all conversations, so that the ones before need not be read.
+/// After this many parts, a part holds the marks of all conversations, so that earlier files need not be read.
 const PARTS_READ_MAX: usize = 64;
 
 const KNOWN: &str = "DROP TABLE IF EXISTS temp.known; CREATE TABLE temp.known (key INTEGER PRIMARY KEY, id TEXT, \
@@ -36,53 +36,54 @@ const PROGRAM: &str = concat!("annals ", env!("CARGO_PKG_VERSION"));
 
 const DOING: &str = "backing up";
 
-/// How a folder of backups is kept.
+/// The settings of a folder of backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BackupFolder {
-    /// Begin with a full backup again, whatever there is.
+    /// True to make a full backup in any case.
     pub full: bool,
-    /// How many series (a full backup and the parts that follow) stay once a new one has begun; `None`: all.
+    /// How many series (a full backup and its parts) are kept when a new one begins. `None` keeps all.
     pub keep: Option<usize>,
 }
 
-/// What one backup wrote.
+/// The result of one backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupStep {
-    /// The file that it wrote or brought up to date.
+    /// The file that was written or brought up to date.
     pub path: PathBuf,
-    /// Whether everything was written, and not only what was new.
+    /// True if everything was written, false if only what was new.
     pub is_full: bool,
-    /// The moment it shows: everything committed until then is in it.
+    /// The time of the backup. Everything that was committed before is in it.
     pub taken_at: Timestamp,
-    /// The newest position that was there before.
+    /// The newest position in the backup before.
     pub from: Position,
     /// The newest position now.
     pub to: Position,
-    /// How many conversations are new or have changed.
+    /// The number of conversations that are new or have changed.
     pub changed: u64,
-    /// How many are gone.
+    /// The number of conversations that were removed.
     pub removed: u64,
-    /// How many events were written.
+    /// The number of events that were written.
     pub events: u64,
-    /// How many files of older series were deleted.
+    /// The number of files of older series that were deleted.
     pub pruned: usize,
-    /// How many files of older series stay that may hold what was erased or redacted since they were made.
+    /// The number of older files that remain and may hold content that was erased or redacted since they were written.
+    /// 0 for a part: nothing was, since the backup before.
     pub outdated: usize,
     /// The file's size in bytes.
     pub bytes: u64,
 }
 
 impl Store {
-    /// Brings the copy at `to` up to this store's present state, or makes it where there is none; `None` where
-    /// nothing has changed. The copy is a file as any other and may be read meanwhile; it goes from one state
-    /// to the next in one transaction.
+    /// Brings the copy at `to` up to this store's current state, or makes the copy unless it exists. `None` if
+    /// nothing has changed.
     ///
-    /// It takes what was appended since, and of what changed otherwise (base states, HEAD, titles, what is
-    /// gone or redacted) the conversations it concerns.
+    /// The copy is a file like any other and may be read meanwhile. One transaction brings it up to date. It
+    /// receives the events that were appended since, and the conversations that changed in another way (base state,
+    /// HEAD, title, deletion or redaction).
     ///
     /// # Errors
-    /// [`Error::NotItsBackup`] where another file stands there, [`Error::BackupAstray`] where the copy was
-    /// written to, and what reading and writing can meet. The copy is as it was then.
+    /// [`Error::NotItsBackup`] if the file is not a copy of this store, [`Error::BackupAstray`] if another writer
+    /// changed the copy, and any error of reading and writing. After an error the copy is unchanged.
     pub fn back_up_to_file(&self, to: impl AsRef<Path>) -> Result<Option<BackupStep>> {
         let to = to.as_ref();
         let taken_at = Timestamp::now();
@@ -92,7 +93,7 @@ impl Store {
         }
         let options = Options { create: false, ..Options::default() };
         let db = database::open_writer(&Place::File(to.to_owned()), &options)?;
-        // What goes from the store is overwritten here, too.
+        // Content that was removed from the store is overwritten in the copy, too.
         db.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA secure_delete = ON").doing(DOING)?;
         self.attach_target(&db)?;
         db.execute_batch("ATTACH '' AS part").doing(DOING)?;
@@ -100,7 +101,7 @@ impl Store {
         let write = Write::begin(&db, options.busy_timeout)?;
         let from = log::head(&write)?;
         write.execute_batch(KNOWN).doing(DOING)?;
-        know(&write, "main")?;
+        note_known(&write, "main")?;
         part::note_present(&write)?;
         let Some(held) = part::collect(&write, "part", &Reach::of(&write, "main")?)? else { return Ok(None) };
         apply(&write, Spare::None)?;
@@ -110,20 +111,22 @@ impl Store {
             db.execute_batch("DETACH source; DETACH part; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
                 .doing(DOING)?;
         }
-        // What was written goes from the write-ahead log into the file itself.
+        // Closing the connection moves the changes from the write-ahead log into the file itself.
         drop(db);
         let bytes = std::fs::metadata(to).map_err(Error::io("reading", to))?.len();
         Ok(Some(step(to, taken_at, (from, head), held, bytes)))
     }
 
-    /// Writes what is new since the last backup in `folder` to one more file there, or everything where there
-    /// is none, where the schema has changed or something was erased or redacted since, or once the parts
-    /// weigh more than the full backup they follow. `None` where nothing has changed. What a killed backup left half written is deleted first.
+    /// Writes what is new since the last backup in `folder` to a new file there. `None` if nothing has changed.
+    ///
+    /// It writes a full backup if there is none, if the schema has changed, if something was erased or redacted since,
+    /// or if the parts are larger than the full backup that they follow. Unfinished files of a killed backup are
+    /// deleted first.
     ///
     /// # Errors
-    /// [`Error::NotItsBackup`] where the folder holds backups of another store, [`Error::BackupAstray`] where
-    /// this store does not go on from them, [`Error::Busy`] where another process is at it, and what reading
-    /// and writing can meet.
+    /// [`Error::NotItsBackup`] if the folder holds backups of another store, [`Error::BackupAstray`] if this store
+    /// does not continue from them, [`Error::Busy`] if another process is backing up into the folder, and any error of
+    /// reading and writing.
     pub fn back_up_to_folder(
         &self,
         folder: impl AsRef<Path>,
@@ -133,7 +136,6 @@ impl Store {
         let _lock = folder::lock(folder, self.0.options.busy_timeout)?;
         let files = folder::list(folder)?;
         let series = folder::last_series(&files);
-        let mut is_wiped = false;
         if let [first, .., last] | [first @ last] = series {
             self.refuse_other(&id_of(last)?, folder)?;
             if !how.full && schema(last)? == SCHEMA_VERSION {
@@ -142,7 +144,6 @@ impl Store {
                     Written::Nothing => return Ok(None),
                     Written::Part(step) => return Ok(Some(step)),
                     Written::TooMuch => {}
-                    Written::Wiped => is_wiped = true,
                 }
             }
         }
@@ -150,29 +151,31 @@ impl Store {
         let partial = partial(&folder.join("full"))?;
         place::prepare(&partial, true)?;
         let report = self.copy_to(&partial).inspect_err(|_| discard(&partial))?;
+        let last_wipe = self.snapshot(|db| part::last_wipe(db, "main")).inspect_err(|_| discard(&partial))?;
         sync(&partial)?;
         let file = BackupFile::next(folder, &files, true, taken_at, report.head);
         give_name(&partial, &file.path)?;
         sync(folder)?;
         let pruned = how.keep.map_or(Ok(0), |keep| folder::prune(folder, keep))?;
-        let outdated = if is_wiped { files.len() - pruned } else { 0 };
+        // The oldest files were pruned. A file that cannot be read may hold anything.
+        let is_outdated = |file: &&BackupFile| last_wipe > acts(file).unwrap_or(0);
+        let outdated = files.iter().skip(pruned).filter(is_outdated).count();
         Ok(Some(BackupStep { outdated, pruned, ..full_step(&file.path, taken_at, &report) }))
     }
 
-    /// Writes what is new to one more part, if the series may have one.
-    fn write_part(&self, folder: &Path, series: &[BackupFile], may: bool) -> Result<Written> {
+    /// Writes what is new to one more part if `may_add` is true and nothing was erased or redacted.
+    fn write_part(&self, folder: &Path, series: &[BackupFile], may_add: bool) -> Result<Written> {
         let [.., before] = series else { return Ok(Written::TooMuch) };
         let partial = partial(&folder.join("part"))?;
         place::prepare(&partial, true)?;
         let taken_at = Timestamp::now();
         let collected = self.collect_into(&partial, series, taken_at);
         let (to, held) = match collected {
-            Ok(Some((to, held))) if may && !held.is_wiped => (to, held),
+            Ok(Some((to, held))) if may_add && !held.is_wiped => (to, held),
             other => {
                 discard(&partial);
                 return Ok(match other? {
                     None => Written::Nothing,
-                    Some((_, Held { is_wiped: true, .. })) => Written::Wiped,
                     Some(_) => Written::TooMuch,
                 });
             }
@@ -195,12 +198,12 @@ impl Store {
         let flags =
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(partial, flags).doing(DOING)?;
-        // Until it has its name the file is nobody's; a crash leaves nothing to recover.
+        // The file is not used until it has its final name, so there is nothing to recover after a crash.
         db.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA trusted_schema = OFF")
             .doing(DOING)?;
         self.attach_target(&db)?;
         db.execute_batch(KNOWN).doing(DOING)?;
-        let (reach, parts) = know_series(&db, series)?;
+        let (reach, parts) = note_series(&db, series)?;
         let id = store_id(&db, "source")?;
         self.refuse_other(&id_of(before)?, &before.path)?;
         db.execute_batch("BEGIN").doing(DOING)?;
@@ -219,7 +222,7 @@ impl Store {
         Ok(Some((to, held)))
     }
 
-    /// Writes down what the part in the main database is; answers the newest position by then.
+    /// Writes the description of the part in the main database. Returns the newest position that it covers.
     fn describe(
         &self,
         db: &Connection,
@@ -262,14 +265,14 @@ impl Store {
         Ok(Position(head.cast_unsigned()))
     }
 
-    /// Attaches the store's file as `source`, to be read only, and makes ready for statements on marks.
+    /// Attaches the store's file as `source`, for reading only, and prepares the connection for statements on marks.
     fn attach_target(&self, db: &Connection) -> Result<()> {
         mark::set_up(db)?;
         db.busy_timeout(self.0.options.busy_timeout).doing(DOING)?;
         db.execute("ATTACH ?1 AS source", [self.0.watch.uri()]).map(drop).doing(DOING)
     }
 
-    /// Refuses to go on with the backup of another store.
+    /// Returns an error if a backup belongs to another store. `id` is the id of the backup's store.
     fn refuse_other(&self, id: &str, path: &Path) -> Result<()> {
         let mine = self.store_id()?;
         if id == mine {
@@ -279,26 +282,25 @@ impl Store {
         Err(Error::NotItsBackup { path: path.to_owned(), what })
     }
 
-    /// Watches for changes of the file, made here or by another process.
+    /// Returns a subscriber to changes of the file by this process or another one.
     #[must_use]
     pub fn changes(&self) -> Changes {
         Changes { store: self.clone(), seen: self.0.signal.rings() }
     }
 }
 
-/// What became of a part.
+/// The result of trying to write a part.
 enum Written {
     /// Nothing is new.
     Nothing,
-    /// It is there.
+    /// The part was written.
     Part(BackupStep),
-    /// Something is new, and the series has enough parts.
+    /// Something is new, but the series may not have another part, or something was erased or redacted since. The
+    /// earlier files of the series would still hold that.
     TooMuch,
-    /// Something was erased or redacted since: a part would stand behind what still holds it.
-    Wiped,
 }
 
-/// Someone who wants to know when the file changes; see [`Store::changes`].
+/// A subscriber to changes of the file; see [`Store::changes`].
 #[derive(Debug)]
 pub struct Changes {
     store: Store,
@@ -306,11 +308,12 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Waits until something was committed since the last call, or since it was made, at most `timeout`;
-    /// answers whether it may have been.
+    /// Waits at most `timeout` for a commit since the last call, or since this subscriber was made.
+    ///
+    /// Returns whether there may have been one.
     ///
     /// # Errors
-    /// [`Error::Storage`] where the file cannot be watched.
+    /// [`Error::Storage`] if the file cannot be watched.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
         let signal = Arc::clone(&self.store.0.signal);
         if let Place::File(_) = self.store.0.place {
@@ -323,41 +326,54 @@ impl Changes {
     }
 }
 
-/// Opens a file of a folder of backups to read it.
+/// Opens a file of a folder of backups for reading.
 pub(super) fn open_part(file: &BackupFile) -> Result<Connection> {
     let place = Place::File(file.path.clone());
     Connection::open_with_flags(place.uri("?mode=ro&immutable=1"), database::READER_FLAGS)
         .doing("opening a part of a backup")
 }
 
-/// The schema of a file of a folder of backups.
+/// Returns the schema version of a file of a folder of backups.
 fn schema(file: &BackupFile) -> Result<u32> {
     open_part(file)?
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .doing("opening a part of a backup")
 }
 
-/// The id of the store that a file of a folder of backups is of.
+/// Returns the number of the last act of the administrative log before a file of a folder of backups was written.
+fn acts(file: &BackupFile) -> Result<i64> {
+    let db = open_part(file)?;
+    if !file.is_full {
+        return Ok(Reach::load(&db, "main")?.acts());
+    }
+    if !super::tables::has(&db, "main", "admin_act")? {
+        return Ok(0);
+    }
+    let sql = "SELECT coalesce(max(number), 0) FROM admin_act";
+    db.query_row(sql, [], |row| row.get(0)).doing("opening a part of a backup")
+}
+
+/// Returns the store id of a file of a folder of backups.
 pub(super) fn id_of(file: &BackupFile) -> Result<String> {
     let sql = if file.is_full { "SELECT store_id FROM log" } else { "SELECT store_id FROM part" };
     open_part(file)?.query_row(sql, [], |row| row.get(0)).doing("opening a part of a backup")
 }
 
-/// The id of the store that an attached file is of.
+/// Returns the store id of an attached file.
 fn store_id(db: &Connection, schema: &str) -> Result<String> {
     db.query_row(&format!("SELECT store_id FROM {schema}.log"), [], |row| row.get(0)).doing(DOING)
 }
 
-/// Notes in `temp.known` what an attached file holds.
-fn know(db: &Connection, schema: &str) -> Result<()> {
+/// Writes the marks of an attached file to `temp.known`.
+fn note_known(db: &Connection, schema: &str) -> Result<()> {
     let marks = mark::marks(db, schema, "")?;
     let columns = mark::COLUMNS;
     db.execute_batch(&format!("INSERT INTO temp.known ({columns}) SELECT {columns} FROM ({marks})"))
         .doing(DOING)
 }
 
-/// Notes in `temp.known` what a series holds; answers how far it has come, and how many parts were read.
-fn know_series(db: &Connection, series: &[BackupFile]) -> Result<(Reach, usize)> {
+/// Writes the marks of a series to `temp.known`. Returns its reach and how many files were read after the first.
+fn note_series(db: &Connection, series: &[BackupFile]) -> Result<(Reach, usize)> {
     let mut first = series.len();
     while first > 0 {
         first -= 1;
@@ -372,7 +388,7 @@ fn know_series(db: &Connection, series: &[BackupFile]) -> Result<(Reach, usize)>
         let uri = Place::File(file.path.clone()).uri("?mode=ro&immutable=1");
         db.execute("ATTACH ?1 AS old", [uri]).doing(DOING)?;
         if file.is_full {
-            know(db, "old")?;
+            note_known(db, "old")?;
             reach = Reach::of(db, "old")?;
         } else {
             let from = if place == first { "known" } else { "mark" };

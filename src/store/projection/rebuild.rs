@@ -1,8 +1,8 @@
-//! Making projections again from position 0: beside the old rows, checked, then swapped in one transaction.
+//! Rebuilds projections from position 0: fills temporary tables, checks them, then swaps the rows in one transaction.
 //!
-//! The shadow lives in temporary tables of the same names on a connection of its own: unqualified names
-//! mean the temporary ones first, so the very same code fills them, and the file's writers and readers are
-//! not disturbed until the swap.
+//! The temporary tables have the names of the real ones and are made on a separate connection. An unqualified name
+//! means the temporary table first, so the same code fills them. Other writers and readers of the file are not
+//! blocked until the swap.
 
 use rusqlite::Connection;
 
@@ -15,19 +15,19 @@ use crate::ids::Position;
 
 const DOING: &str = "rebuilding projections";
 
-/// How far a rebuild is.
+/// The progress of a rebuild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RebuildProgress {
-    /// The log has been read up to here.
+    /// The position up to which the log has been read.
     pub position: Position,
     /// The newest position of the log.
     pub head: Position,
 }
 
-/// Makes the projections called `names` again on `db`, a writing connection that nobody else uses.
+/// Rebuilds the projections called `names` on `db`, a writing connection that no other thread uses.
 ///
 /// # Errors
-/// [`Error::Corrupt`] where the rebuilt rows do not pass their check; the old ones stay.
+/// [`Error::Corrupt`] if the rebuilt rows do not pass their check. The old rows stay.
 pub(in super::super) fn rebuild(
     db: &Connection,
     names: &[&str],
@@ -42,7 +42,7 @@ pub(in super::super) fn rebuild(
         .collect();
     let mut attempts = 1..=ATTEMPTS;
     let done = loop {
-        let done = make_beside(db, &mut standing).and_then(|()| {
+        let done = make_shadows(db, &mut standing).and_then(|()| {
             let last = attempts.next().is_none();
             fill_and_swap(db, &mut standing, if last { Lock::All } else { Lock::Swap }, patience, progress)
         });
@@ -52,40 +52,41 @@ pub(in super::super) fn rebuild(
             Err(error) => break Err(error),
         }
     };
-    for table in of(&standing) {
-        db.execute_batch(&format!("DROP TABLE IF EXISTS temp.{}", table.name)).doing(DOING)?;
-    }
-    db.execute_batch("PRAGMA foreign_keys = ON").doing(DOING)?;
-    done
+    let dropped = tables_of(&standing).try_for_each(|table| {
+        db.execute_batch(&format!("DROP TABLE IF EXISTS temp.{}", table.name)).doing(DOING)
+    });
+    // Also after an error: the connection may be the one that writes.
+    let checks = db.execute_batch("PRAGMA foreign_keys = ON").doing(DOING);
+    done.and(dropped).and(checks)
 }
 
-/// How often a rebuild begins again because something was taken out of the log while it read, before it keeps
-/// everybody else from writing until it is done.
+/// The number of attempts without the write lock. An attempt fails if something is removed from the log meanwhile.
+/// After them, the rebuild holds the write lock until it is done.
 const ATTEMPTS: u32 = 3;
 
-/// What is done under the lock.
+/// What a rebuild does while it holds the write lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lock {
-    /// What was appended meanwhile is read, and the swap.
+    /// Reads the events appended meanwhile, and swaps.
     Swap,
-    /// The whole log is read.
+    /// Reads the whole log, and swaps.
     All,
 }
 
-/// How a swap went.
+/// The result of a swap.
 enum Swap {
     Done,
-    /// Something was taken out of the log since it was read: what was made may hold it, and nothing was swapped.
+    /// Nothing was swapped: something was removed from the log after it was read, and the new rows may contain it.
     Outdated,
 }
 
-fn of(standing: &[Standing]) -> impl Iterator<Item = &'static Table> {
+fn tables_of(standing: &[Standing]) -> impl Iterator<Item = &'static Table> {
     standing.iter().flat_map(|(projection, _)| projection.tables())
 }
 
-/// Makes the tables to fill, empty, and begins at the first position.
-fn make_beside(db: &Connection, standing: &mut [Standing]) -> Result<()> {
-    for table in of(standing) {
+/// Makes the empty temporary tables and resets the positions to 0.
+fn make_shadows(db: &Connection, standing: &mut [Standing]) -> Result<()> {
+    for table in tables_of(standing) {
         db.execute_batch(&format!("DROP TABLE IF EXISTS temp.{}", table.name)).doing(DOING)?;
         table.make_shadow(db)?;
     }
@@ -103,13 +104,13 @@ fn fill_and_swap(
     let last_removal = admin::last_removal(db)?;
     let mut more = lock == Lock::Swap;
     while more {
-        // One transaction a step: a read snapshot of its own, and no commit for every temporary row.
+        // One transaction per step: each step gets a fresh read snapshot, and temporary rows need no commit each.
         db.execute_batch("BEGIN").doing(DOING)?;
         let step = advance(db, standing, progress);
         db.execute_batch("COMMIT").doing(DOING)?;
         more = step?;
     }
-    // Only what was appended meanwhile is read under the lock.
+    // With `Lock::Swap`, only the events appended meanwhile are left to read under the lock.
     let write = Write::begin(db, patience)?;
     if lock == Lock::Swap && admin::last_removal(&write)? != last_removal {
         return Ok(Swap::Outdated);

@@ -338,10 +338,23 @@ async fn another_model_takes_over() {
         server.post(&format!("{}/switch_profile", root(&id)), json!({"profile_name": "none"})).await;
     assert_eq!(unknown.refusal(), (404, json!("Profile 'none' not found")));
     let acp = server.post(&format!("{}/switch_acp_model", root(&id)), json!({"model": "m"})).await;
-    assert_eq!(acp.status, 400);
+    let other_agent = json!("switch_acp_model is only supported for ACP conversations.");
+    assert_eq!(acp.refusal(), (400, other_agent));
     let plugin = server.post(&format!("{}/load_plugin", root(&id)), json!({"plugin_ref": "p@m"})).await;
     let none = "No agent context available. Configure agent_context with registered_marketplaces to use load_plugin().";
     assert_eq!(plugin.refusal(), (400, json!(none)));
+}
+
+#[tokio::test]
+async fn the_model_of_an_acp_agent_is_not_switched() {
+    let (server, model) = (Served::start().await, model(&[]));
+    let mut wanted = server.wanted(&model);
+    wanted["agent"] = json!({"kind": "ACPAgent", "acp_command": ["true"]});
+    let info = server.post("/api/conversations", wanted).await.ok();
+    let path = format!("{}/switch_acp_model", root(info["id"].as_str().unwrap()));
+    let answer = server.post(&path, json!({"model": "m"})).await;
+    let why = "Annals does not serve this. An ACP agent gets its model, acp_model, when its program starts.";
+    assert_eq!(answer.refusal(), (501, json!(why)));
 }
 
 #[tokio::test]

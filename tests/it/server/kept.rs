@@ -254,5 +254,14 @@ async fn a_model_and_a_server_are_tried_before_they_are_kept() {
     let tried =
         server.post("/api/mcp/test", json!({"server": {"type": "stdio", "command": "/none"}})).await.ok();
     assert_eq!((&tried["ok"], &tried["error_kind"]), (&json!(false), &json!("connection")));
+    // Not tried as another transport than the one that the client names.
+    let server_of = |kind: &str| json!({"server": {"type": kind, "url": "http://127.0.0.1:1/sse"}});
+    let tried = server.post("/api/mcp/test", server_of("sse")).await.ok();
+    assert!(
+        tried["ok"] == json!(false) && tried["error"].as_str().unwrap().contains("transport sse"),
+        "{tried}"
+    );
+    let tried = server.post("/api/mcp/test", server_of("shttp")).await.ok();
+    assert_eq!((&tried["ok"], &tried["error_kind"]), (&json!(false), &json!("connection")));
     assert_eq!(server.post("/api/mcp/test", json!({})).await.status, 422);
 }

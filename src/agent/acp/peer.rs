@@ -427,7 +427,8 @@ fn end_group(group: Option<u32>) {
     let _ = group;
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::os::unix::process::CommandExt as _;

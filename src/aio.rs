@@ -13,8 +13,14 @@
 //!   events again: known events are answered with their places, and nothing is stored twice.
 //! * [`Follower::next_page`] and [`Subscription::next_page`]: nothing is lost. The place moves only when a page is
 //!   returned, so that the next call gives the events that the dropped one would have given.
-//! * [`Subscription::acknowledge`]: it is done or not done. Repeat it.
-//! * Other calls: a read has no effect; a change is made as a whole or not at all.
+//! * [`Subscription::acknowledge`] and [`Store::run`]: the work is done as a whole or not at all, and it may still be done
+//!   after the future was dropped and after later calls. Wait for it before a call that must come after it.
+//!
+//! # Threads
+//!
+//! Use [`Store::append`] and not a blocking append within [`Store::run`]: a group of appends is committed by one of the
+//! runtime's blocking threads, and must not wait for one that waits for it. [`Store::run`] within [`Store::run`] may wait
+//! for itself. Dropping the last handle closes the file, which blocks for a moment.
 //!
 //! ```
 //! # use annals::{ConversationId, Expected, NewEvent, Options, Position};
@@ -237,7 +243,7 @@ impl Subscription {
     /// As [`crate::store::Subscription::acknowledge_to`].
     pub async fn acknowledge_to(&self, position: Position) -> Result<()> {
         let acknowledgement = self.subscription.acknowledgement(position)?;
-        self.store.run(move |_| acknowledgement.write()).await
+        blocking(move || acknowledgement.write()).await
     }
 }
 
@@ -281,14 +287,13 @@ async fn next_page(store: &Store, follower: &mut store::Follower, limit: usize) 
     }
 }
 
-/// Runs `work` on a thread that may block.
+/// Runs `work` on a thread that may block. An error if the runtime ends before a thread is free.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is shutting down, and this future with it.
-            Err(_) => std::future::pending().await,
+            Err(ended) => Err(Error::Storage { doing: "waiting for a thread", source: ended.into() }),
         },
     }
 }

@@ -6,7 +6,7 @@
 //! with another argument. It knows only the mark and the path of the folders. It waits at a pipe that closes when this
 //! process ends.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
@@ -88,13 +88,14 @@ fn sweep(mark: &str) {
         if found.is_empty() {
             return;
         }
-        let opened: Vec<(u32, OwnedFd)> =
-            found.into_iter().filter_map(|pid| Some((pid, open(pid)?))).collect();
-        // A process may have ended before it was opened, and another one may have its number. Only those that still
-        // bear the mark are killed. The signal goes to the process that was opened.
-        let found = marked(mark);
-        for (_, process) in opened.iter().filter(|(pid, _)| found.contains(pid)) {
-            let _gone_already = pidfd_send_signal(process, Signal::KILL);
+        for (pid, started) in found {
+            // A process may end before it is opened, and another one may get its number: that one began later. The
+            // signal goes to the process that was opened.
+            if let Some(process) = open(pid)
+                && stat(pid).is_some_and(|stat| stat.started == started)
+            {
+                let _gone_already = pidfd_send_signal(process, Signal::KILL);
+            }
         }
     }
 }
@@ -104,24 +105,26 @@ fn open(pid: u32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
 }
 
-/// Returns the processes with the mark and their descendants, without this process.
-fn marked(mark: &str) -> HashSet<u32> {
+/// Returns the processes with the mark and their descendants, without this process. Each with the time at which it
+/// started.
+fn marked(mark: &str) -> HashMap<u32, u64> {
     let line = format!("{}={mark}", environment::MARK);
     let own = std::process::id();
-    let Ok(entries) = std::fs::read_dir("/proc") else { return HashSet::new() };
+    let Ok(entries) = std::fs::read_dir("/proc") else { return HashMap::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let parents: HashMap<u32, u32> =
-        pids.filter(|pid| *pid != own).filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let running: HashMap<u32, Stat> =
+        pids.filter(|pid| *pid != own).filter_map(|pid| Some((pid, stat(pid)?))).collect();
     let has_mark = |pid: &u32| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == line.as_bytes())
     };
-    let mut found: HashSet<u32> = parents.keys().copied().filter(|pid| has_mark(pid)).collect();
+    let mut found: HashMap<u32, u64> =
+        running.iter().filter(|(pid, _)| has_mark(pid)).map(|(pid, stat)| (*pid, stat.started)).collect();
     loop {
-        let more: Vec<u32> = parents
+        let more: Vec<(u32, u64)> = running
             .iter()
-            .filter(|(pid, parent)| !found.contains(pid) && found.contains(parent))
-            .map(|(pid, _)| *pid)
+            .filter(|(pid, stat)| !found.contains_key(pid) && found.contains_key(&stat.parent))
+            .map(|(pid, stat)| (*pid, stat.started))
             .collect();
         if more.is_empty() {
             return found;
@@ -130,10 +133,20 @@ fn marked(mark: &str) -> HashSet<u32> {
     }
 }
 
-/// Returns the parent of a process. `None` if the process has ended.
-fn parent(pid: u32) -> Option<u32> {
+/// A process as the system describes it.
+struct Stat {
+    parent: u32,
+    /// When it started, in ticks of the system's clock.
+    started: u64,
+}
+
+/// Reads `/proc/PID/stat`. `None` if the process has ended.
+fn stat(pid: u32) -> Option<Stat> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    fields.next()?.parse().ok().filter(|_| !matches!(state, "Z" | "X"))
+    // The name of the program stands in brackets, and may hold anything.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    if matches!(*fields.first()?, "Z" | "X") {
+        return None;
+    }
+    Some(Stat { parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()? })
 }

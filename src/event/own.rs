@@ -58,7 +58,7 @@ impl NewEvent {
         let mut out = Out::default();
         out.open("{");
         for name in FIRST {
-            match (body.get(name), name) {
+            match (body.get(name).filter(|own| !own.is_null()), name) {
                 (Some(own), _) => {
                     out.key(name);
                     out.raw(own.text());
@@ -97,7 +97,8 @@ fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(", expected ") {
         Some((_, expected)) => format!("expected {expected}"),
-        None => text,
+        None if text.starts_with("missing field `") => text,
+        None => format!("line {}, column {}", error.line(), error.column()),
     }
 }
 

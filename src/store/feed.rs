@@ -48,6 +48,9 @@ const FROM_OF_KINDS: &str = concat!(
      AND +kind IN (SELECT value FROM json_each(?5)) ORDER BY sequence LIMIT ?3"
 );
 
+const RANGE_AFTER: &str = "SELECT (SELECT min(position) FROM event WHERE position > ?1), \
+     (SELECT max(position) FROM event)";
+
 /// The number of places that one read searches for events of some kinds.
 const SPAN: u64 = 10_000;
 
@@ -167,8 +170,10 @@ impl Store {
             match cursor {
                 Cursor::Everything { after } => {
                     // Read first: events that are appended meanwhile belong to the next page.
-                    let head = if kinds.is_some() { log::head(db)? } else { Position(0) };
-                    let through = Position(after.0.saturating_add(SPAN)).min(head);
+                    let more = if kinds.is_some() { range_after(db, *after)? } else { None };
+                    // Positions may have gaps: the span begins at the next event that exists.
+                    let (next, head) = more.unwrap_or((*after, *after));
+                    let through = Position(next.0.saturating_add(SPAN)).min(head);
                     let sql = if kinds.is_some() { AFTER_OF_KINDS } else { AFTER };
                     let mut statement = db.prepare_cached(sql).doing(doing)?;
                     let row = |row: &Row<'_>| Ok((row.get::<_, String>(14)?, log::stored(row)?));
@@ -283,9 +288,8 @@ impl Follower {
             if !page.events.is_empty() || is_refused {
                 return Ok(page.events);
             }
-            let is_over = || deadline.is_some_and(|deadline| deadline <= Instant::now());
-            let goes_on = if page.goes_on { !is_over() } else { self.store.wait_for_ring(seen, deadline)? };
-            if !goes_on {
+            // What is stored is searched to its end, however long that takes: an empty page means that there is none.
+            if !page.goes_on && !self.store.wait_for_ring(seen, deadline)? {
                 return Ok(page.events);
             }
         }
@@ -307,6 +311,16 @@ impl Follower {
             *after = position;
         }
     }
+}
+
+/// The positions of the next event after `after` and of the last event; `None` if there is no event after it.
+fn range_after(db: &Connection, after: Position) -> Result<Option<(Position, Position)>> {
+    let read = |row: &Row<'_>| Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?));
+    let (next, last) = db
+        .prepare_cached(RANGE_AFTER)
+        .and_then(|mut statement| statement.query_row([engine::place(after.0)], read))
+        .doing("reading the feed")?;
+    Ok(next.zip(last).map(|(next, last)| (Position(next.cast_unsigned()), Position(last.cast_unsigned()))))
 }
 
 /// Returns the events before the first one that `admits` rejects, and whether the read had no more events: none was

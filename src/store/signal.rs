@@ -85,7 +85,10 @@ impl Signal {
             state.newest += 1;
             state.newest
         });
-        state.wakers.insert(number, waker.clone());
+        let replaced = state.wakers.insert(number, waker.clone());
+        // A waker may own its task: it is dropped without the lock.
+        drop(state);
+        drop(replaced);
         Poll::Pending
     }
 
@@ -98,7 +101,8 @@ impl Signal {
     /// Forgets a future that waits no longer.
     #[cfg(feature = "aio")]
     pub(super) fn forget(&self, number: u64) {
-        self.state().wakers.remove(&number);
+        let removed = self.state().wakers.remove(&number);
+        drop(removed);
     }
 
     /// Returns whether the store was closed.

@@ -92,6 +92,8 @@ impl Store {
                 db.prepare_cached(BEGIN)
                     .and_then(|mut statement| statement.execute(params![name, 0, Timestamp::now().0]))
                     .doing(WRITING)?;
+                // Another program may have set the file back: what is appended next must not be passed over.
+                cut(db, log::head(db)?)?;
                 Ok(find(db, name)?.unwrap_or(Position::START))
             })?,
         };
@@ -207,6 +209,12 @@ impl Acknowledgement {
     /// # Errors
     /// [`Error::Subscription`] if the subscription was deleted; what writing can meet.
     pub(crate) fn write(&self) -> Result<()> {
+        match self.store.read(|db| stored(db, &self.name))? {
+            None => return Err(error(&self.name, "it was deleted")),
+            // A commit that changes nothing would wake all followers, and be a part of the next backup.
+            Some(known) if known >= self.position => return Ok(()),
+            Some(_) => {}
+        }
         let written = self.store.write(|db| {
             db.prepare_cached(ACKNOWLEDGE)
                 .and_then(|mut statement| {
@@ -235,14 +243,18 @@ pub(super) fn cut(db: &Connection, head: Position) -> Result<()> {
     Ok(())
 }
 
-fn find(db: &Connection, name: &str) -> Result<Option<Position>> {
+fn stored(db: &Connection, name: &str) -> Result<Option<Position>> {
     let found: Option<i64> = db
         .prepare_cached(FIND)
         .and_then(|mut statement| statement.query_row([name], |row| row.get(0)).optional())
         .doing(READING)?;
-    // A file that another program set back, or a part of a log: what does not exist yet must not be passed over.
+    Ok(found.map(|position| Position(position.cast_unsigned())))
+}
+
+/// The place of a subscription. `None` if it does not exist, or is ahead of the log.
+fn find(db: &Connection, name: &str) -> Result<Option<Position>> {
     let head = log::head(db)?;
-    Ok(found.map(|position| Position(position.cast_unsigned()).min(head)))
+    Ok(stored(db, name)?.filter(|position| *position <= head))
 }
 
 fn status(row: &Row<'_>) -> rusqlite::Result<SubscriptionStatus> {

@@ -1,11 +1,9 @@
 //! The one writer of a store: callers queue, and the first caller, the leader, commits for all that wait.
-//!
 //! A single caller finds the queue empty and the connection free: no other thread is involved. If several callers come
 //! at once, the first one leads and takes the connection. While it commits, the others queue. The next leader takes all
 //! of them into one transaction (group commit). If one request fails, the others of its group still succeed.
-//! Invariant: an answer is given only after the commit that contains it.
-//! A caller that must not block receives its answer by a callback. If it would lead, it provides a thread that does so.
-//! That thread leads as long as the next caller has no thread either, so thousands of such callers need one thread.
+//! Invariant: an answer is given only after the commit that contains it. Callers that must not block are answered by a
+//! callback. One that would lead provides a thread, and this one thread serves thousands of such callers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +38,15 @@ pub(super) struct Writer {
     commits: AtomicU64,
 }
 
+impl Drop for Writer {
+    /// Moves the log into the file: a reader that closes last cannot. Not if the file or its log was replaced.
+    fn drop(&mut self) {
+        if self.presence.check().is_ok() {
+            lock(&self.connection).db.iter().for_each(checkpoint::rescue);
+        }
+    }
+}
+
 /// Counts what this store has written since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteCounts {
@@ -55,13 +62,6 @@ struct Slot {
     checkpointer: Checkpointer,
     /// `None` after the disk failed. The next write opens it again.
     db: Option<Connection>,
-}
-
-impl Drop for Slot {
-    /// Moves the log into the file, because a reader that closes last cannot do it.
-    fn drop(&mut self) {
-        self.db.iter().for_each(checkpoint::rescue);
-    }
 }
 
 impl Writer {

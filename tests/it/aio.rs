@@ -147,7 +147,16 @@ async fn another_process_appends_and_a_waiting_follower_gets_it() {
     let scratch = Scratch::new();
     let store = open(&scratch);
     let mut feed = store.follow(Position::START);
-    let waiting = tokio::spawn(async move { next(&mut feed, 10).await });
-    Running::start(child::command(TEST, "appender", &scratch.database())).finish();
-    assert_eq!(waiting.await.unwrap(), ["theirs"]);
+    let mut waiting = Box::pin(next(&mut feed, 10));
+    // It reads the empty log, and waits.
+    for _ in 0..100 {
+        let polled = tokio::time::timeout(Duration::from_millis(1), &mut waiting).await;
+        assert!(polled.is_err(), "nothing was appended yet");
+    }
+    let database = scratch.database();
+    let appender = tokio::task::spawn_blocking(move || {
+        Running::start(child::command(TEST, "appender", &database)).finish();
+    });
+    assert_eq!(waiting.await, ["theirs"]);
+    appender.await.unwrap();
 }

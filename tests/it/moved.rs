@@ -9,7 +9,7 @@ use annals::state::base::FieldChange;
 use annals::store::{Append, BaseStateChange};
 use annals::{Error, Expected, NewEvent, Options, Store};
 
-use crate::support::child;
+use crate::support::child::{self, Running};
 use crate::support::events::pause;
 use crate::support::{Scratch, conversation, event_ids, still};
 
@@ -218,6 +218,40 @@ fn a_log_that_lost_its_name_is_moved_into_the_file_before_the_store_can_die() {
     fs::copy(stage.file(""), stage.aside("")).unwrap();
     let left = Store::open_with(stage.aside(""), &still()).unwrap();
     assert_eq!(event_ids(&left, &conversation("talk"))[0], "kept");
+}
+
+/// Nothing keeps the two apart: what the first one moved into the file would lie over what the other wrote.
+#[test]
+fn a_store_whose_log_was_replaced_leaves_the_file_to_the_one_that_writes_it_now() {
+    const TEST: &str = "moved::a_store_whose_log_was_replaced_leaves_the_file_to_the_one_that_writes_it_now";
+    if let Some(role) = child::role() {
+        let store = Store::open_with(&role.database, &still()).unwrap();
+        for number in 0..200 {
+            let event = pause(&format!("theirs-{number}"));
+            store.append(&conversation("theirs"), Expected::Any, &[event]).unwrap();
+        }
+        let db = rusqlite::Connection::open(&role.database).unwrap();
+        db.query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).unwrap();
+        child::report("written");
+        loop {
+            std::thread::park(); // until the parent ends it
+        }
+    }
+    let stage = Stage::new();
+    drop(stage.open());
+    let store = stage.open();
+    for number in 0..300 {
+        store.append(&conversation("mine"), Expected::Any, &[pause(&format!("mine-{number}"))]).unwrap();
+    }
+    remove(&stage.file("-wal"));
+    remove(&stage.file("-shm"));
+    let mut other = Running::start(child::command(TEST, "other", &stage.file("")));
+    assert_eq!(other.take_lines().next().unwrap(), "written");
+    drop(store);
+    other.kill();
+    let left = stage.open();
+    assert_eq!(event_ids(&left, &conversation("theirs")).len(), 200);
+    crate::support::assert_sound(&left);
 }
 
 #[test]

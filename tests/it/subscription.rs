@@ -120,11 +120,13 @@ fn a_rare_kind_is_found_wherever_it_is_and_the_rest_counts_as_delivered() {
         assert_eq!(one.place(), store.conversation(&talk).unwrap().event_count);
     }
     let mut mailer = store.subscription("mailer").unwrap().kinds(["rare"]);
-    while !mailer.next_page(10, Duration::ZERO).unwrap().is_empty()
-        || mailer.delivered() < store.head().unwrap()
-    {
-        mailer.acknowledge().unwrap();
-    }
+    assert_eq!(ids(&mailer.next_page(10, Duration::ZERO).unwrap()), ["r1", "r1"]);
+    assert_eq!(
+        ids(&mailer.next_page(10, Duration::ZERO).unwrap()),
+        ["r2", "r2"],
+        "what is stored is found at once"
+    );
+    assert!(mailer.next_page(10, Duration::ZERO).unwrap().is_empty());
     mailer.acknowledge().unwrap();
     assert_eq!(store.subscriptions().unwrap()[0].position, store.head().unwrap());
 }
@@ -152,8 +154,12 @@ fn a_program_that_is_killed_between_work_and_acknowledgement_sees_it_again_and_m
         let acknowledged = store.subscriptions().unwrap().first().map_or(0, |mailer| mailer.position.0);
         let left = names.len() - usize::try_from(acknowledged).unwrap();
         let mut program = Running::start(child::command(TEST, "mailer", &scratch.database()));
-        seen.extend(program.take_lines().take(left.min(4 + seen.len() % 5)));
+        let mut lines = program.take_lines();
+        let count = left.min(4 + seen.len() % 5);
+        seen.extend(lines.by_ref().take(count));
         program.kill();
+        // What it reported until then was reported before it was acknowledged.
+        seen.extend(lines);
     }
     let mut unique = seen.clone();
     unique.sort();
@@ -164,6 +170,50 @@ fn a_program_that_is_killed_between_work_and_acknowledgement_sees_it_again_and_m
         assert!(step(after) - step(before) <= 1, "{before} is followed by {after}");
     }
     assert_sound(&store);
+}
+
+#[test]
+fn an_acknowledgement_of_nothing_new_writes_nothing() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    append(&store, &["a", "b"]);
+    let mut mailer = store.subscription("mailer").unwrap();
+    mailer.next_page(2, Duration::ZERO).unwrap();
+    mailer.acknowledge().unwrap();
+    let before = store.subscriptions().unwrap();
+    mailer.acknowledge().unwrap();
+    mailer.acknowledge_to(Position(1)).unwrap();
+    assert_eq!(store.subscriptions().unwrap(), before);
+}
+
+/// Another program set the file back: what is appended afterwards has positions that were acknowledged before.
+#[test]
+fn a_subscription_that_is_ahead_of_the_log_delivers_what_comes() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    append(&store, &["a"]);
+    store.subscription("mailer").unwrap();
+    scratch.foreign().execute("UPDATE subscription SET position = 50", []).unwrap();
+    let mut mailer = store.subscription("mailer").unwrap();
+    append(&store, &["b", "c"]);
+    assert_eq!(ids(&mailer.next_page(1, Duration::ZERO).unwrap()), ["b"]);
+    mailer.acknowledge().unwrap();
+    drop(mailer);
+    assert_eq!(ids(&store.subscription("mailer").unwrap().next_page(9, Duration::ZERO).unwrap()), ["c"]);
+}
+
+#[test]
+fn a_backup_that_is_continued_forgets_a_deleted_subscription() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    append(&store, &["a"]);
+    store.subscription("mailer").unwrap();
+    let copy = scratch.path("copy.db");
+    assert!(store.back_up_to_file(&copy).unwrap().is_some());
+    store.delete_subscription("mailer").unwrap();
+    assert!(store.back_up_to_file(&copy).unwrap().is_some());
+    assert!(store.back_up_to_file(&copy).unwrap().is_none(), "nothing is new");
+    assert_eq!(Store::open(&copy).unwrap().subscriptions().unwrap(), []);
 }
 
 #[test]

@@ -99,8 +99,10 @@ pub(super) fn collect(db: &Connection, part: &str, reach: &Reach) -> Result<Opti
         fill(db, part, table, &format!("SELECT t.* FROM source.{table} AS t WHERE t.{number} > {last}"))?;
     }
     for ((table, new), old) in tables::WHOLE.iter().zip(&now.whole).zip(&reach.whole) {
-        if new != old {
-            fill(db, part, table, &format!("SELECT t.* FROM source.{table} AS t"))?;
+        if new != old && has(db, "source", table)? {
+            // Also without rows: the copy then removes its own.
+            let sql = format!("CREATE TABLE {part}.{table} AS SELECT t.* FROM source.{table} AS t");
+            db.execute_batch(&sql).doing(DOING)?;
         }
     }
     let events = if has(db, part, "event")? { count(db, part, "event")? } else { 0 };

@@ -55,7 +55,10 @@ pub(in super::super) fn rebuild(
     let dropped = tables_of(&standing).try_for_each(|table| {
         db.execute_batch(&format!("DROP TABLE IF EXISTS temp.{}", table.name)).doing(DOING)
     });
-    // Also after an error: the connection may be the one that writes.
+    // Also after an error: the connection may be the one that writes. Within a transaction the pragma does nothing.
+    if !db.is_autocommit() {
+        db.execute_batch("ROLLBACK").doing(DOING)?;
+    }
     let checks = db.execute_batch("PRAGMA foreign_keys = ON").doing(DOING);
     done.and(dropped).and(checks)
 }

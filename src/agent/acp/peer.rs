@@ -242,10 +242,10 @@ impl Peer {
         *lock(&self.shared.listener) = None;
     }
 
-    /// Returns whether the program has ended.
+    /// Returns whether the program has ended, or takes no more messages: another process may keep its output open.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.shared.ended.is_cancelled()
+        self.shared.ended.is_cancelled() || lock(&self.outgoing).as_ref().is_none_or(mpsc::Sender::is_closed)
     }
 
     /// Ends the program: first by closing its standard input, then by killing its process group.

@@ -104,7 +104,8 @@ enum Deletion {
 }
 
 fn deletion(source: &str, depth: usize) -> Deletion {
-    let Some(depth) = depth.checked_sub(1) else { return Deletion::None };
+    // What lies deeper was not read.
+    let Some(depth) = depth.checked_sub(1) else { return Deletion::Possible };
     let mut worst = Deletion::None;
     for command in shell::pipelines(source).iter().flatten() {
         for nested in &command.nested {

@@ -58,8 +58,6 @@ struct Reader<'t> {
     depth: usize,
     /// How many characters were read in advance.
     looked: usize,
-    /// The end of the last arithmetic command.
-    arithmetic_end: usize,
     pipelines: Vec<Pipeline>,
     pipeline: Pipeline,
     command: Command,
@@ -68,8 +66,8 @@ struct Reader<'t> {
     target: Target,
     /// Whether the command has a redirection.
     is_redirected: bool,
-    /// Here-documents whose bodies begin with the next line: the pipeline, the command and the end marker.
-    awaited: Vec<(usize, usize, Word)>,
+    /// Here-documents whose bodies begin with the next line.
+    awaited: Vec<Awaited>,
     /// The brackets, braces and `case` commands that are open.
     open: Vec<Open>,
 }
@@ -81,13 +79,30 @@ enum Target {
     /// A file of a redirection. Its name is not needed.
     File,
     HereString,
-    HereDocument,
+    HereDocument {
+        /// Whether tabs before the end marker do not count.
+        ignores_tabs: bool,
+    },
 }
+
+/// A here-document whose body is still to be read.
+struct Awaited {
+    pipeline: usize,
+    command: usize,
+    /// The end marker.
+    end: Word,
+    ignores_tabs: bool,
+}
+
+/// The operators of redirections, the longest first.
+const REDIRECTIONS: [&str; 8] = ["<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|"];
 
 /// Something that has to be closed before the closer of a substitution counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Open {
     Bracket,
+    /// The values of an array, or the alternatives of a pattern. No word in it is a keyword.
+    List,
     Brace,
     /// A `case` before its `in`.
     CaseHead {
@@ -155,7 +170,8 @@ impl Reader<'_> {
                     self.at -= 1;
                     self.redirect();
                 }
-                '#' if self.word.is_none() => {
+                // A shell does not separate words at a carriage return.
+                '#' if self.word.is_none() && self.text.get(self.at.wrapping_sub(2)) != Some(&'\r') => {
                     while self.peek(0).is_some_and(|c| c != '\n') {
                         self.at += 1;
                     }
@@ -172,15 +188,19 @@ impl Reader<'_> {
         if begins && matches!(self.open.last(), Some(Open::CasePattern { .. })) {
             self.turn(Open::CasePattern { is_fresh: false });
         } else {
-            if begins && self.peek(0) == Some('(') && self.at >= self.arithmetic_end && self.is_arithmetic() {
-                // Some shells read two subshells here, so the text is read as commands too.
-                let begin = self.at;
+            if begins && self.peek(0) == Some('(') && self.is_arithmetic() {
+                // Some shells read two subshells here, so the text counts as a source of commands too. It is read by
+                // itself, because `<<` and `#` mean something else in an expression.
+                let begin = self.at + 1;
                 self.arithmetic();
                 self.word = None;
-                self.arithmetic_end = self.at;
-                self.at = begin;
+                let end = self.at.saturating_sub(2).max(begin).min(self.text.len());
+                self.command.nested.push(self.text[begin.min(end)..end].iter().collect());
+            } else if begins || self.peek(0) == Some(')') {
+                self.open.push(Open::Bracket);
+            } else {
+                self.open.push(Open::List);
             }
-            self.open.push(Open::Bracket);
         }
         self.end_pipeline();
     }
@@ -192,7 +212,7 @@ impl Reader<'_> {
             self.open.pop();
         }
         match self.open.last() {
-            Some(Open::Bracket) => {
+            Some(Open::Bracket | Open::List) => {
                 self.open.pop();
             }
             Some(Open::CasePattern { .. }) => self.turn(Open::CaseBody),
@@ -263,22 +283,29 @@ impl Reader<'_> {
     }
 
     fn redirect(&mut self) {
-        // A number before the sign is the file descriptor, not a word.
-        let is_number = |word: &Word| !word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit());
-        if self.word.as_ref().is_some_and(|word| is_number(word) && !word.is_quoted && !word.is_unknown) {
+        // A number or a variable in braces before the sign is the file descriptor, not a word.
+        let is_descriptor = |word: &Word| {
+            let name = word.text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            let is_name =
+                |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+            name.is_some_and(is_name)
+                || (!word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit()))
+        };
+        if self.word.as_ref().is_some_and(|word| is_descriptor(word) && !word.is_quoted && !word.is_unknown) {
             self.word = None;
         }
         self.end_word();
         self.is_redirected = true;
-        let begin = self.at;
-        while matches!(self.peek(0), Some('<' | '>' | '|' | '&' | '-')) && self.at < begin + 3 {
-            self.at += 1;
-        }
-        let sign: String = self.text[begin..self.at].iter().collect();
-        self.target = match sign.as_str() {
-            "<<<" => Target::HereString,
-            "<<" | "<<-" => Target::HereDocument,
-            _ => Target::File,
+        let stands_here =
+            |sign: &&&str| sign.chars().enumerate().all(|(ahead, c)| self.peek(ahead) == Some(c));
+        let sign = REDIRECTIONS.iter().find(stands_here).copied();
+        // Every other sign is a single character.
+        self.at += sign.map_or(1, str::len);
+        self.target = match sign {
+            Some("<<<") => Target::HereString,
+            Some("<<") => Target::HereDocument { ignores_tabs: false },
+            Some("<<-") => Target::HereDocument { ignores_tabs: true },
+            Some(_) | None => Target::File,
         };
     }
 
@@ -292,8 +319,11 @@ impl Reader<'_> {
             }
             Target::File => {}
             Target::HereString => self.command.input = Some(word.text),
-            Target::HereDocument => {
-                self.awaited.push((self.pipelines.len(), self.pipeline.len(), word));
+            // If a marker has an expansion, shells do not agree on the end: the lines are read as commands.
+            Target::HereDocument { .. } if word.is_unknown => {}
+            Target::HereDocument { ignores_tabs } => {
+                let (pipeline, command) = (self.pipelines.len(), self.pipeline.len());
+                self.awaited.push(Awaited { pipeline, command, end: word, ignores_tabs });
             }
         }
     }
@@ -320,6 +350,7 @@ impl Reader<'_> {
             (Some(Open::CaseBody), "esac") | (Some(Open::Brace), "}") if begins => {
                 self.open.pop();
             }
+            (Some(Open::List), _) => return false,
             (_, "case") if begins => self.open.push(Open::CaseHead { has_subject: false }),
             (_, "{") if begins => self.open.push(Open::Brace),
             (_, other) => return begins && KEYWORDS.contains(&other),
@@ -341,7 +372,7 @@ impl Reader<'_> {
             command.words.is_empty() && command.nested.is_empty() && command.input.is_none()
         };
         // A pipeline with a pending here-document is kept, because the here-document refers to its index.
-        let is_awaited = self.awaited.iter().any(|(place, ..)| *place == self.pipelines.len());
+        let is_awaited = self.awaited.iter().any(|awaited| awaited.pipeline == self.pipelines.len());
         if is_awaited || !pipeline.iter().all(is_empty) {
             self.pipelines.push(pipeline);
         }
@@ -349,14 +380,23 @@ impl Reader<'_> {
 
     /// Reads the bodies of the here-documents that the last line began.
     fn here_documents(&mut self) {
-        for (pipeline, command, end) in std::mem::take(&mut self.awaited) {
+        for Awaited { pipeline, command, end, ignores_tabs } in std::mem::take(&mut self.awaited) {
             let mut body = String::new();
             while self.at < self.text.len() {
                 let rest = &self.text[self.at..];
                 let length = rest.iter().position(|c| *c == '\n').unwrap_or(rest.len());
                 let line: String = rest[..length].iter().collect();
+                let content = if ignores_tabs { line.trim_start_matches('\t') } else { &line };
+                // Within a substitution, its closer may stand right behind the marker.
+                if self.closer == Some(')')
+                    && content.strip_prefix(&*end.text).is_some_and(|rest| rest.starts_with(')'))
+                {
+                    let tabs = line.len() - content.len();
+                    self.at += tabs + end.text.chars().count();
+                    break;
+                }
                 self.at += (length + 1).min(rest.len());
-                if line.trim_start_matches('\t') == end.text {
+                if content == end.text {
                     break;
                 }
                 body.push_str(&line);
@@ -446,8 +486,39 @@ mod tests {
             assert_eq!(nested(source), [""; 0], "{source}");
         }
         // Shells do not agree on the meaning, so both are kept.
-        assert_eq!(nested("(( '$(rm a)' ))"), ["rm a"]);
-        assert_eq!(words("((rm a))"), [[["rm", "a"]]]);
+        assert_eq!(nested("(( '$(rm a)' ))"), ["rm a", " '$(rm a)' "]);
+        assert_eq!(nested("((rm a))"), ["rm a"]);
+    }
+
+    /// Each of these runs `rm a` in bash, and something in it looks like a comment, a here-document or a quote.
+    #[test]
+    fn nothing_hides_a_command_that_follows() {
+        for source in [
+            "(( y = 1 << x ))\nrm a",
+            "for ((i=1;i<1<<1;i++)); do true; done\nrm a",
+            "(( # )); rm a",
+            "(( # ))\nrm a",
+            "x=( case ); rm a",
+            "x=( in do ) ; rm a",
+            "echo a >-&rm a",
+            "echo a\r#; rm a",
+            "cat <<E\nx\n\tE\nE\nrm a",
+            "cat <<-E\nx\n\tE\nrm a",
+            "cat <<$x\n$x\nrm a",
+            "{fd}>/dev/null rm a",
+            "2>/dev/null rm a",
+        ] {
+            let last = words(source).pop().unwrap().pop().unwrap();
+            assert_eq!(last, ["rm", "a"], "{source}");
+        }
+        for source in [
+            "echo \"$(cat <<E\nx\nE)\"; rm a",
+            "echo \"$(echo $(( a[')'] )))\"; rm a",
+            "echo \"$(x=( case ))\"; rm a",
+        ] {
+            let last = words(source).pop().unwrap().pop().unwrap();
+            assert_eq!(last, ["rm", "a"], "{source}");
+        }
     }
 
     #[test]

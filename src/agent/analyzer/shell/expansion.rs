@@ -167,7 +167,9 @@ impl Reader<'_> {
                 _ if Some(next) == closer => {
                     parts.pop();
                 }
-                ('"', _) => parts.push((Some('"'), true)),
+                ('"', _) if closer != Some('\'') => parts.push((Some('"'), true)),
+                // As `is_arithmetic` reads it: no closer counts within these quotes.
+                ('\'', _) if closer == ARITHMETIC.0 => parts.push((Some('\''), true)),
                 ('\'', _) if !is_quoted => {
                     while self.peek(0).is_some_and(|quoted| quoted != '\'') {
                         self.at += 1;

@@ -126,6 +126,27 @@ fn every_referenced_module_and_sheet_exists() {
     }
 }
 
+/// `views.js` names the sheets of each view by their names: each of them exists, and each sheet has a view.
+#[test]
+fn every_sheet_belongs_to_a_view_or_to_all() {
+    let content = |path: &str| std::str::from_utf8(asset(path).unwrap().bytes).unwrap();
+    let of_views: BTreeSet<_> = content("views.js")
+        .split("withSheets(import(")
+        .skip(1)
+        .flat_map(|call| call.split('}').next().unwrap().split('\'').skip(3).step_by(2))
+        .map(|name| format!("style/{name}.css"))
+        .collect();
+    let of_all: BTreeSet<_> = quoted(content("index.html"), "href=\"page/")
+        .into_iter()
+        .filter(|path| path.ends_with(".css"))
+        .map(str::to_owned)
+        .collect();
+    let sheets: BTreeSet<_> =
+        ASSETS.iter().filter(|file| file.path.ends_with(".css")).map(|file| file.path.to_owned()).collect();
+    assert_eq!(of_views.union(&of_all).cloned().collect::<BTreeSet<_>>(), sheets);
+    assert_eq!(of_views.intersection(&of_all).count(), 0);
+}
+
 #[test]
 fn no_file_uses_what_the_policy_forbids() {
     let index = std::str::from_utf8(asset("index.html").unwrap().bytes).unwrap();

@@ -1,5 +1,5 @@
-"""Agent Canvas, the frontend that OpenHands publishes, over `annals serve`: its files are those of the npm package, and a test
-fails on any request that the server does not answer as the reference does.
+"""Agent Canvas, the frontend that OpenHands publishes, with `annals serve` as its server. Its files come from the npm
+package. A test fails if the server refuses a request that the reference does not refuse.
 
 CANVAS names the folder `build` of an unpacked `@openhands/agent-canvas`; `.ci/run` fetches it.
 """
@@ -21,18 +21,18 @@ from stage import KEY, TYPES, Annals, chromium  # noqa: E402
 BUILD = Path(os.environ.get("CANVAS", ""))
 TYPES = {**TYPES, ".json": "application/json", ".png": "image/png", ".ico": "image/x-icon", ".wasm": "application/wasm"}
 
-# What the application is told by the program that serves its files.
-TOLD = f"<script>window.__AGENT_CANVAS_SESSION_API_KEY__={json.dumps(KEY)};window.__AGENT_CANVAS_DO_NOT_TRACK__=true;</script>"
+# The settings that the program that serves its files gives to the application.
+SETTINGS = f"<script>window.__AGENT_CANVAS_SESSION_API_KEY__={json.dumps(KEY)};window.__AGENT_CANVAS_DO_NOT_TRACK__=true;</script>"
 
-# What the server answers itself.
-SERVERS = ("/api/", "/sockets/", "/server_info", "/health", "/alive", "/ready", "/v1/")
+# Paths that Annals answers. All others are files of the application.
+SERVER_PATHS = ("/api/", "/sockets/", "/server_info", "/health", "/alive", "/ready", "/v1/")
 
-# What the reference refuses just so: there is no automation server beside it, and its files have no service worker.
+# Paths that the reference refuses too, because it has no automation server.
 REFUSED = ("/api/automation",)
 
 
 class Canvas:
-    """A page of the application; what it asks the server, and what is refused, is kept."""
+    """A page of the application. It records the requests to the server, and which of them were refused."""
 
     def __init__(self, context, annals):
         self.annals, self.asked, self.refused, self.errors = annals, [], [], []
@@ -40,25 +40,25 @@ class Canvas:
         self.page = context.new_page()
         self.page.set_default_timeout(30_000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("response", self.hear)
+        self.page.on("response", self.record)
 
     def serve(self, route):
         address = urllib.parse.urlsplit(route.request.url)
         if not route.request.url.startswith(self.annals.url):
             return route.abort()
-        if address.path.startswith(SERVERS):
+        if address.path.startswith(SERVER_PATHS):
             return route.continue_()
         file = BUILD / address.path.lstrip("/")
         if not file.is_file():
             file = BUILD / "index.html"
         body = file.read_bytes()
         if file.name == "index.html":
-            body = body.replace(b"<head>", b"<head>" + TOLD.encode(), 1)
+            body = body.replace(b"<head>", b"<head>" + SETTINGS.encode(), 1)
         return route.fulfill(body=body, headers={"Content-Type": TYPES.get(file.suffix, "application/octet-stream")})
 
-    def hear(self, response):
+    def record(self, response):
         address = urllib.parse.urlsplit(response.url)
-        if response.url.startswith(self.annals.url) and address.path.startswith(SERVERS):
+        if response.url.startswith(self.annals.url) and address.path.startswith(SERVER_PATHS):
             self.asked.append((response.request.method, address.path, response.status))
             if response.status >= 400 and not address.path.startswith(REFUSED):
                 self.refused.append((response.request.method, response.url, response.status))
@@ -70,8 +70,8 @@ class Canvas:
 
 @pytest.fixture(scope="session")
 def browser():
-    assert (BUILD / "index.html").is_file(), "CANVAS names no build of @openhands/agent-canvas"
-    # What a test hands over counts as a page from elsewhere, which may not open sockets here.
+    assert (BUILD / "index.html").is_file(), "CANVAS does not name a build of @openhands/agent-canvas"
+    # The browser takes a page that a test delivers for one of another network, which may not open sockets here.
     arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-features=LocalNetworkAccessChecks"]
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium(), args=arguments)

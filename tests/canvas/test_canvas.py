@@ -1,4 +1,4 @@
-"""What a person does in Agent Canvas: looks, opens, says, follows, lets pass and refuses, and changes settings."""
+"""What a user does in Agent Canvas: begins and follows conversations, approves and rejects calls, changes settings."""
 
 import json
 import re
@@ -16,7 +16,7 @@ BOX = "[contenteditable=true]"
 
 @pytest.fixture
 def begun(canvas, annals, model):
-    """The application with a model to ask, behind its first questions."""
+    """Opens the application with a model, and answers its first questions."""
     llm = {"model": "openai/gpt-4o", "base_url": model.url, "api_key": "sk-test", "num_retries": 0}
     annals.ask("/api/profiles/quick", {"llm": llm})
     annals.ask("/api/profiles/quick/activate", {})
@@ -39,23 +39,23 @@ def say(page, text):
     page.keyboard.press("Enter")
 
 
-def turn(page, switch):
-    """Turns a switch, whose box is hidden behind its picture."""
+def toggle(page, switch):
+    """Toggles a switch, whose checkbox is hidden behind its picture."""
     switch = page.get_by_test_id(switch)
     switch.wait_for(state="attached")
     switch.evaluate("(box) => box.click()")
 
 
 def save(page):
-    with page.expect_response(lambda answer: answer.request.method == "PATCH" and answer.url.endswith("/api/settings")) as told:
+    with page.expect_response(lambda answer: answer.request.method == "PATCH" and answer.url.endswith("/api/settings")) as response:
         page.get_by_test_id("save-button").click()
-    assert told.value.ok, told.value.text()
+    assert response.value.ok, response.value.text()
 
 
 def wait_for(condition, seconds=20):
     end = time.time() + seconds
     while not condition():
-        assert time.time() < end, "it did not come to pass"
+        assert time.time() < end, "the condition was not met in time"
         time.sleep(.05)
 
 
@@ -85,7 +85,7 @@ def test_a_conversation_is_begun_followed_and_found_again(begun, canvas, annals,
 
 
 @pytest.mark.parametrize("button, shown", [("action-confirm-button", "Ran echo asked"), ("action-reject-button", None)])
-def test_a_call_waits_for_the_person(begun, annals, model, button, shown):
+def test_a_call_waits_for_the_user(begun, annals, model, button, shown):
     model.play(call("echo asked", "HIGH"), {"text": "Agreed."})
     identifier = annals.conversation(model, policy="AlwaysConfirm")
     page = begun(f"/conversations/{identifier}")
@@ -100,15 +100,15 @@ def test_a_call_waits_for_the_person(begun, annals, model, button, shown):
         wait_for(lambda: "UserRejectObservation" in [event["event"]["kind"] for event in annals.ask(events)["events"]])
 
 
-def test_settings_are_changed_and_hold(begun, annals, model):
+def test_settings_are_changed_and_kept(begun, annals, model):
     page = begun("/settings/verification")
-    turn(page, "sdk-settings-confirmation_mode")
+    toggle(page, "sdk-settings-confirmation_mode")
     save(page)
     assert annals.ask("/api/settings")["conversation_settings"]["confirmation_mode"] is True
     page.reload()
     expect(page.get_by_test_id("sdk-settings-confirmation_mode")).to_be_checked()
     page.goto(annals.url + "/settings/condenser")
-    turn(page, "sdk-settings-condenser.enabled")
+    toggle(page, "sdk-settings-condenser.enabled")
     save(page)
     assert annals.ask("/api/settings")["agent_settings"]["condenser"]["enabled"] is False
     for path, text in [("agents", "Available Profiles"), ("llm", "Provider connections"), ("app", "Git Username")]:
@@ -116,8 +116,8 @@ def test_settings_are_changed_and_hold(begun, annals, model):
         expect(page.get_by_text(text).first).to_be_visible()
 
 
-def test_nothing_that_it_asks_is_left_out(annals):
-    """The addresses that the application's program names, asked: none of them answers 501."""
+def test_every_route_of_the_application_is_answered(annals):
+    """No address in the application's program is answered with an error."""
     paths = [
         "/api/agent-profiles", "/api/canvas-extensions/installed", "/api/llm/provider-connections", "/api/llm/models",
         "/api/llm/providers", "/api/llm/subscription/openai/models", "/api/llm/subscription/openai/status", "/api/meta-profiles",

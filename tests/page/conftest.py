@@ -1,4 +1,5 @@
-"""A browser for all tests, a server over the goldens for those that only look, one of its own for those that act."""
+"""Fixtures: a browser for all tests, a server over the goldens for tests that only read, and a server of its own for
+each test that writes."""
 
 import os
 
@@ -11,7 +12,7 @@ from stage import GOLDENS, Annals, Watched, chromium
 
 @pytest.fixture(scope="session")
 def start():
-    """Starts browsers, with arguments of their own besides."""
+    """A function that starts a browser, with extra arguments if given."""
     arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--enable-precise-memory-info"]
     with sync_playwright() as driver:
         yield lambda *more: driver.chromium.launch(executable_path=chromium(), args=[*arguments, *more])
@@ -19,7 +20,7 @@ def start():
 
 @pytest.fixture(scope="session")
 def browser(start):
-    # What a test hands over counts as a page from elsewhere, which may not open sockets here.
+    # With PAGE_FOLDER the browser treats the page as one of another network. Such a page may not open sockets here.
     browser = start(*(["--disable-features=LocalNetworkAccessChecks"] if os.environ.get("PAGE_FOLDER") else []))
     yield browser
     browser.close()
@@ -27,7 +28,7 @@ def browser(start):
 
 @pytest.fixture(scope="session")
 def goldens(tmp_path_factory):
-    """A server over the goldens, which no test may change."""
+    """A server over the goldens. No test may change them."""
     annals = Annals(tmp_path_factory.mktemp("goldens"))
     annals.run("import", str(GOLDENS))
     yield annals.serve()
@@ -36,7 +37,7 @@ def goldens(tmp_path_factory):
 
 @pytest.fixture
 def annals(tmp_path):
-    """A server over an empty database that the test may do anything with."""
+    """A server over an empty database that the test may change."""
     annals = Annals(tmp_path).serve()
     yield annals
     annals.end()
@@ -51,7 +52,7 @@ def model():
 
 @pytest.fixture
 def visit(browser):
-    """Opens watched pages; each must have had nothing to complain of at the test's end."""
+    """Opens watched pages. At the test's end the fixture fails if a page has complaints."""
     opened = []
 
     def visit(server, **options):

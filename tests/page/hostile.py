@@ -1,4 +1,4 @@
-"""A transcript that means harm: the events of the goldens, and kinds that they lack, with every text in them replaced."""
+"""A hostile transcript: the events of the goldens, and kinds that they lack, with every text in them replaced."""
 
 import base64
 import copy
@@ -28,10 +28,10 @@ TEXTS = [
     "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,99999999 +1 @@\n+<b>x</b>\n" + "+y\n-z\n" * 4000,
 ]
 
-# A line that no screen holds.
+# A line that is longer than any screen.
 HUGE = "y" * 1_000_000
 
-# What makes an event be read as what it is; everything else may hold anything.
+# The fields that decide how an event is read. All other fields get hostile texts.
 STRUCTURE = {
     "id", "kind", "source", "parent_id", "timestamp", "action_id", "tool_call_id", "llm_response_id", "type", "role",
     "hook_event_type", "security_risk", "origin", "forgotten_event_ids", "risks", "sequence",
@@ -39,20 +39,20 @@ STRUCTURE = {
 
 
 def poisoned(value, texts):
-    """`value` with every text in it replaced by the next of `texts`."""
+    """Returns `value` with every text in it replaced by the next of `texts`."""
     if isinstance(value, str):
         return next(texts)
     if isinstance(value, list):
         return [poisoned(one, texts) for one in value]
     if isinstance(value, dict):
-        # The store takes no NUL in what it sorts by, and at most 1,024 bytes.
+        # In fields that it sorts by, the store accepts no NUL and at most 1,024 bytes.
         clean = (text.replace("\0", "").encode()[:1024].decode(errors="ignore") for text in texts)
         return {name: one if name in STRUCTURE else poisoned(one, clean if name == "tool_name" else texts) for name, one in value.items()}
     return value
 
 
 def patterns():
-    """An event of each kind, and an action and observation of each tool, as the goldens have them."""
+    """Returns an event of each kind, and an action and observation of each tool, and an event with hostile pictures."""
     found = {}
     for path in sorted(GOLDENS.glob("*/events/event-*.json")):
         event = json.loads(path.read_text())
@@ -67,7 +67,7 @@ def patterns():
         {"kind": "ACPToolCallEvent", "tool_call_id": "c", "title": "t", "tool_kind": "t", "status": "t", "raw_input": {"a": "t"}, "raw_output": "t", "content": ["t"]},
         {"kind": "NobodyKnowsEvent", "what": "t", "more": {"deep": ["t", {"er": "t"}]}},
         {"kind": "__proto__", "what": "t"}, {"kind": "constructor"}, {"kind": TEXTS[0], "what": "t"},
-        # Values that are not what their names promise.
+        # Values of unexpected types.
         {"kind": "MessageEvent", "source": "user", "llm_message": {"role": "user", "content": "t"}},
         {"kind": "MessageEvent", "source": "agent", "llm_message": {"role": "assistant", "content": None}},
         {"kind": "ActionEvent", "source": "agent", "tool_name": None, "action": 7, "thought": "t", "tool_call": []},
@@ -82,12 +82,12 @@ def patterns():
 
 
 def transcript():
-    """Every pattern, with its first text each of `TEXTS` in turn; ids and parents as a log has them."""
+    """Returns two events per pattern with `TEXTS` in turn, and some with a huge line. Ids and parents form a log."""
     each, shown = patterns()
     events, ring = [], itertools.cycle(TEXTS)
     for turn in range(2):
         for pattern in each:
-            # Where the ring begins moves on, so that each place meets each text sooner or later.
+            # Texts are skipped, so that the fields of a pattern get other texts in the second turn.
             events.append(poisoned(copy.deepcopy(pattern), itertools.islice(ring, turn + 1, None)))
     events.append(shown)
     for pattern in each:

@@ -1,7 +1,8 @@
-"""A model server that plays a list: OpenAI's chat completions, whole or streamed.
+"""A model server that plays a list of answers as OpenAI's chat completions, whole or streamed.
 
-An answer is ``{"text": ..., "calls": [(tool, arguments)], "hold": name, "usage": {...}}``, all of it optional. One with
-``hold`` is given once :meth:`Model.release` names it. A request without tools (a title, a summary) gets a fixed text.
+An answer is ``{"text": ..., "calls": [(tool, arguments)], "hold": name, "usage": {...}}``. All members are optional.
+An answer with ``hold`` is sent once :meth:`Model.release` is called with its name. A request without tools (a title, a
+summary) gets a fixed text.
 """
 
 import json
@@ -43,7 +44,7 @@ class Model:
         self.server.server_close()
 
     def play(self, *answers):
-        """Says what comes next; what is left of an earlier list is forgotten."""
+        """Sets the next answers. The rest of an earlier list is dropped."""
         with self.lock:
             self.answers = list(answers)
 
@@ -59,28 +60,28 @@ class Model:
             number = len(self.asked)
             self.asked.append(body)
             if not body.get("tools"):
-                said = {"text": "A scripted answer"}
+                reply = {"text": "A scripted answer"}
             elif self.answers:
-                said = self.answers.pop(0)
+                reply = self.answers.pop(0)
             else:
-                said = {"calls": [("finish", {"message": "Nothing is left to do."})]}
-        if "hold" in said:
-            self.gate(said["hold"]).wait(60)
+                reply = {"calls": [("finish", {"message": "Nothing is left to do."})]}
+        if "hold" in reply:
+            self.gate(reply["hold"]).wait(60)
         calls = [
             {"index": index, "id": f"call_{number}_{index}", "type": "function",
              "function": {"name": name, "arguments": json.dumps(arguments)}}
-            for index, (name, arguments) in enumerate(said.get("calls", []))
+            for index, (name, arguments) in enumerate(reply.get("calls", []))
         ]
-        usage = {"prompt_tokens": 1000 + 100 * number, "completion_tokens": 50, **said.get("usage", {})}
+        usage = {"prompt_tokens": 1000 + 100 * number, "completion_tokens": 50, **reply.get("usage", {})}
         usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
         base = {"id": f"chatcmpl-{number}", "created": int(time.time()), "model": body["model"]}
         finish = "tool_calls" if calls else "stop"
         if body.get("stream"):
-            pieces = [{"content": word} for word in (said.get("text") or "").split(" ") if word]
+            pieces = [{"content": word} for word in (reply.get("text") or "").split(" ") if word]
             pieces += [{"tool_calls": [call]} for call in calls]
             self.stream(handler, {**base, "object": "chat.completion.chunk"}, pieces, finish, usage)
             return
-        message = {"role": "assistant", "content": said.get("text")}
+        message = {"role": "assistant", "content": reply.get("text")}
         if calls:
             message["tool_calls"] = calls
         choice = {"index": 0, "message": message, "finish_reason": finish}

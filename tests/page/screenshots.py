@@ -1,12 +1,12 @@
-"""Makes the pictures of docs/page/ from the goldens: `python tests/page/screenshots.py`, with what requirements.txt names.
+"""Makes the pictures of docs/page/ from the goldens: `python tests/page/screenshots.py`. Needs requirements.txt.
 
-The goldens were all recorded within minutes. For the list and the charts to look as they do in use, they are copied to
-several days; what they say stays.
+All goldens were recorded within minutes. They are copied to several days, so that the list and the charts look as they
+do in use. Their texts stay the same.
 
-    --to DIR        another folder than docs/page
-    --width N       another width than 1280
+    --to DIR        a folder other than docs/page
+    --width N       a width other than 1280
     --dark          the dark theme
-    --png           PNG, several times as large, for programs that take no WebP
+    --png           PNG, which is several times as large, for programs without WebP
 """
 
 import argparse
@@ -27,12 +27,12 @@ DAYS = 24
 TIME = re.compile(r"2026-\d\d-\d\d(?=T\d\d:\d\d)")
 SECONDS = re.compile(r'(?<="timestamp":)\d{10}\.\d+')
 NAMESPACE = uuid.UUID("a11a15a1-0000-4000-8000-000000000000")
-# How often each golden comes again.
+# The number of days on which each golden appears.
 AGAIN = {"coding-task": 9, "confirm-reject": 4, "condense-rolling": 5, "hello-two-turns": 12, "errors-and-stuck": 4, "hooks": 5, "tree-navigate": 3}
 
 
 def copies(folder):
-    """Folders of goldens, each moved to a day of its own; the ids are those of the goldens with the day's number."""
+    """Writes copies of the goldens, each moved to another day. Each copy has an id of its own."""
     for name, often in AGAIN.items():
         for number in range(1, often):
             days = datetime.timedelta(days=(number * 7 + len(name) * 3) % DAYS)
@@ -53,7 +53,7 @@ def copies(folder):
 
 
 def views(annals):
-    """Each view: its name, its place, and what has to be there before the picture is taken."""
+    """Returns each view: its name, its address, and the selector that must be visible before the picture is taken."""
     coding, tree = annals.conversation_of("coding-task"), annals.conversation_of("tree-navigate")
     condensed, waiting = annals.conversation_of("condense-rolling"), annals.conversation_of("confirm-reject")
     question = ("SELECT tool, count(*) AS calls, count(*) FILTER (WHERE outcome = 'error') AS failed,\n"
@@ -88,12 +88,12 @@ def main():
         annals.serve()
         browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-lcd-text"])
         try:
-            for name, place, there in views(annals):
+            for name, place, selector in views(annals):
                 context = browser.new_context(
                     viewport={"width": wanted.width, "height": 800}, color_scheme="dark" if wanted.dark else "light", reduced_motion="reduce")
                 watched = Watched(context, annals)
                 page = watched.open(place)
-                expect(page.locator(there).first).to_be_visible()
+                expect(page.locator(selector).first).to_be_visible()
                 page.wait_for_load_state("networkidle")
                 page.wait_for_timeout(400)
                 form = {"format": "png"} if wanted.png else {"format": "webp", "quality": 82}

@@ -1,4 +1,4 @@
-"""What the tests play on: a real server over a database of its own, and a browser's page that is watched."""
+"""Helpers of the tests: a real server over its own database, and a browser page that is watched for complaints."""
 
 import json
 import os
@@ -22,21 +22,21 @@ TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css"
 
 
 def items(page):
-    """The numbers of the events that each item of the timeline shows, once every page of the log in sight has come: they
-    are asked for at once and come in any order."""
+    """Returns the sequences of the events in each item of the timeline. First waits until all visible pages of the log
+    are loaded, because they are requested at once and arrive in any order."""
     expect(page.locator(".pane .page-waiting")).to_have_count(0)
     return page.locator(".pane .item").evaluate_all("(all) => all.map((one) => one.dataset.seqs.split(' ').map(Number))")
 
 
 def chromium():
-    """Debian's browser, or the one that CHROMIUM names."""
+    """Returns the path of the browser: CHROMIUM, or the installed chromium."""
     path = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    assert path, "there is no chromium: apt-get install chromium"
+    assert path, "chromium is not found: apt-get install chromium"
     return path
 
 
 class Annals:
-    """A database in a folder of its own, and `annals serve` over it."""
+    """A database in its own folder, and `annals serve` over it."""
 
     def __init__(self, folder):
         self.folder, self.process, self.url = Path(folder), None, None
@@ -47,7 +47,7 @@ class Annals:
         }
 
     def run(self, *arguments, text=None):
-        """Standard output of a command that has to end well."""
+        """Returns the standard output of a command, which must succeed."""
         done = subprocess.run(
             [ANNALS, "--db", self.database, *arguments], cwd=self.folder, env=self.environment, input=text,
             text=True, capture_output=True)
@@ -70,7 +70,7 @@ class Annals:
             self.process = None
 
     def ask(self, path, body=None, method=None):
-        """The JSON of an answer that has to be a good one."""
+        """Returns the JSON of an answer, which must not be an error."""
         content = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             self.url + path, content, {"X-Session-API-Key": KEY, "Content-Type": "application/json"},
@@ -82,7 +82,7 @@ class Annals:
             raise AssertionError(f"{path}: {error.code} {error.read()[:500]}") from error
 
     def conversation(self, model, text=None, policy="NeverConfirm", **more):
-        """Makes a conversation that `model` plays in, and its id; `text` is said at once, and it runs then."""
+        """Makes a conversation with the model `model` and returns its id. `text`, if given, starts a run."""
         folder = self.folder / "work"
         folder.mkdir(exist_ok=True)
         llm = {"model": "openai/gpt-4o", "base_url": model.url, "api_key": "sk-test", "usage_id": "agent",
@@ -95,16 +95,16 @@ class Annals:
         return self.ask("/api/conversations", body)["id"]
 
     def append(self, conversation, events, expected="any"):
-        """Appends payloads to the log as they are."""
+        """Appends payloads to the log unchanged. Returns the server's `appended`."""
         path = f"/api/annals/conversations/{conversation}/events?expected={expected}"
         return self.ask(path, events)["appended"]
 
     def conversation_of(self, name):
-        """The id of a golden."""
+        """Returns the id of a golden."""
         return json.loads((GOLDENS / name / "base_state.json").read_text())["id"]
 
 
-# Told by the page before any of its scripts: what the browser refuses, and the signs that a transcript has run.
+# Runs before the page's scripts. Collects what the browser refuses because of the page's policy.
 WATCH = """
 window.__refused = [];
 document.addEventListener('securitypolicyviolation', (event) => {
@@ -114,7 +114,7 @@ document.addEventListener('securitypolicyviolation', (event) => {
 
 
 def from_folder(context, server, folder):
-    """Serves the page's files from a folder like src/page: what was changed there is seen without a build."""
+    """Serves the page's files from a folder like src/page, so that changes there need no build."""
     with urllib.request.urlopen(server.url + "/page/index.html") as answer:
         policy = answer.headers["Content-Security-Policy"]
 
@@ -130,7 +130,8 @@ def from_folder(context, server, folder):
 
 
 class Watched:
-    """A page that must not complain: errors, warnings, dialogs and breaches of its policy are kept."""
+    """A page that must have no complaints. It collects errors, warnings, dialogs, popups, policy violations and
+    requests to other servers."""
 
     def __init__(self, context, server):
         self.server, self.complaints, self.foreign, self.requests = server, [], [], []
@@ -140,12 +141,12 @@ class Watched:
         self.page = context.new_page()
         self.page.set_default_timeout(10_000)
         self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        self.page.on("console", self.hear)
+        self.page.on("console", self.console)
         self.page.on("dialog", self.dialog)
         self.page.on("popup", lambda popup: self.complaints.append(f"popup: {popup.url}"))
         self.page.on("request", self.request)
 
-    def hear(self, message):
+    def console(self, message):
         if message.type in ("error", "warning"):
             self.complaints.append(f"{message.type}: {message.text}")
 
@@ -159,7 +160,7 @@ class Watched:
             self.foreign.append(request.url)
 
     def open(self, place="/conversations", key=KEY):
-        """Opens the page at a place of it, with the key handed over as `annals open` does."""
+        """Opens the page at one of its places. The key is in the address, as with `annals open`."""
         self.page.goto(f"{self.server.url}/#key={key}&{place}")
         self.page.wait_for_function("() => !location.hash.includes('key=')")
         return self.page
@@ -168,7 +169,7 @@ class Watched:
         self.page.evaluate("(place) => { location.hash = place; }", place)
 
     def check(self):
-        """What it complained of, which has to be nothing."""
+        """Fails if the page has complaints."""
         refused = self.page.evaluate("() => window.__refused") if not self.page.is_closed() else []
         assert not self.complaints, self.complaints
         assert not refused, refused

@@ -1,4 +1,4 @@
-"""What axe-core finds in each view, light and dark, wide and narrow: nothing serious."""
+"""axe-core finds no serious problem in any view, light and dark, wide and narrow."""
 
 import re
 
@@ -41,13 +41,13 @@ def test_a_view_has_no_serious_finding(goldens, visit, name, scheme, width):
     expect(page.get_by_role("heading").first).to_be_visible()
     page.wait_for_load_state("networkidle")
     assert findings(page) == []
-    # Nothing sticks out.
+    # No content is wider than the window.
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     if name == "a refusal":
         watched.complaints[:] = [one for one in watched.complaints if "422" not in one]
 
 
-def test_axe_sees_what_is_wrong(goldens, visit):
+def test_axe_finds_a_button_without_a_name(goldens, visit):
     page = visit(goldens).open("/sql")
     expect(page.get_by_label("Statement")).to_be_visible()
     page.evaluate("() => { const one = document.createElement('button'); document.querySelector('main').append(one); }")

@@ -1,4 +1,4 @@
-"""Acting from the page, with a scripted model: runs that are followed, calls that are let pass or refused, and the rest."""
+"""The actions of the page, with a scripted model: runs, approved and rejected calls, forks, branches, deletion."""
 
 import re
 import time
@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from stage import items
 
-# Keeps every state of the timeline that a person could have seen: the sequences of its cards, each time it changed.
+# Records every state of the timeline that a user could have seen: the sequences of its cards after each change.
 RECORD = """() => {
   window.__seen = [];
   const look = () => {
@@ -31,7 +31,7 @@ def echo(text):
 def wait_for(condition, seconds=20):
     end = time.time() + seconds
     while not condition():
-        assert time.time() < end, "it did not come to pass"
+        assert time.time() < end, "the condition was not met in time"
         time.sleep(.05)
 
 
@@ -66,14 +66,14 @@ def test_a_run_is_followed_without_a_gap_or_a_repetition(annals, model, visit):
         assert sorted(places) == list(range(min(places), max(places) + 1)) if places else True, f"a gap: {state}"
         assert [min(one) for one in state] == sorted(min(one) for one in state), f"out of order: {state}"
     assert sorted(sum(states(page)[-1], []))[-1] == count - 1
-    # A page that is loaded now shows the same.
+    # A reloaded page shows the same.
     last = states(page)[-1]
     page.reload()
     expect(page.locator(f".item[data-seqs~='{count - 1}']")).to_be_visible()
     assert items(page) == last
 
 
-def test_what_happened_while_the_server_was_away_is_shown_once_it_is_back(annals, model, visit):
+def test_events_appended_during_an_outage_are_shown_after_it(annals, model, visit):
     model.play(echo("before"))
     conversation = annals.conversation(model, text="Begin")
     watched = visit(annals)
@@ -83,7 +83,7 @@ def test_what_happened_while_the_server_was_away_is_shown_once_it_is_back(annals
     page.evaluate(RECORD)
     port = annals.url.rsplit(":", 1)[1]
     annals.end()
-    # Somebody else goes on with it meanwhile.
+    # Another client appends events meanwhile.
     annals.serve()
     annals.append(conversation, [{"id": f"while-{n}", "kind": "MessageEvent", "source": "user", "timestamp": "2026-01-01T00:00:00",
                                   "llm_message": {"role": "user", "content": [{"type": "text", "text": f"while you were away {n}"}]}} for n in range(70)])
@@ -95,11 +95,11 @@ def test_what_happened_while_the_server_was_away_is_shown_once_it_is_back(annals
     for state in states(page):
         places = sum(state, [])
         assert len(places) == len(set(places)), f"twice: {state}"
-    # Of the time without a server the browser itself says that requests failed.
+    # The browser itself logs the requests that failed while there was no server.
     watched.complaints[:] = [one for one in watched.complaints if "ERR_CONNECTION" not in one and "WebSocket" not in one]
 
 
-def test_a_call_is_rejected_with_a_reason_and_the_next_one_let_pass(annals, model, visit):
+def test_a_call_is_rejected_with_a_reason_and_the_next_one_approved(annals, model, visit):
     model.play(
         {"calls": [("terminal", {"command": "rm -rf build", "security_risk": "HIGH"})]},
         {"calls": [("terminal", {"command": "ls", "security_risk": "HIGH"})]},
@@ -125,7 +125,7 @@ def test_a_call_is_rejected_with_a_reason_and_the_next_one_let_pass(annals, mode
     assert any("Not the build folder" in str(row) for row in refused)
 
 
-def test_a_run_is_paused_and_goes_on(annals, model, visit):
+def test_a_run_is_paused_and_continued(annals, model, visit):
     model.play({"hold": "first", **echo("one")}, {"calls": [("finish", {"message": "Well done"})]})
     conversation = annals.conversation(model, text="Go")
     page = visit(annals).open(f"/c/{conversation}")
@@ -134,7 +134,7 @@ def test_a_run_is_paused_and_goes_on(annals, model, visit):
     model.release("first")
     expect(page.locator(".talk-head .status")).to_have_text("paused")
     expect(page.locator(".pane").get_by_text("Paused", exact=True)).to_be_visible()
-    # The reply of the model is still taken in; the run that asked for it ends with that, and not before.
+    # The reply of the model is still recorded. The run that requested it ends only after that.
     wait_for(lambda: "ActionEvent" in kinds(annals, conversation))
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.locator(".talk-head .status")).to_have_text("finished")
@@ -180,7 +180,7 @@ def test_a_fork_begins_at_an_event_and_its_source_stays(annals, model, visit):
     assert kinds(annals, conversation) == before
 
 
-def test_head_is_moved_and_the_rest_is_another_branch(annals, model, visit):
+def test_head_is_moved_and_the_rest_becomes_another_branch(annals, model, visit):
     model.play(echo("one"), echo("two"))
     conversation = annals.conversation(model, text="Go")
     wait_for(lambda: status(annals, conversation) == "finished")
@@ -194,7 +194,7 @@ def test_head_is_moved_and_the_rest_is_another_branch(annals, model, visit):
     page.get_by_label("run", exact=True).uncheck()
     page.get_by_role("button", name="Send").click()
     wait_for(lambda: "MessageEvent" in kinds(annals, conversation)[len(before):])
-    # The page has had its answer: the keys are no longer those of the message.
+    # The page has received its answer, and the message field is empty: keys are shortcuts again after Escape.
     expect(page.get_by_label("A message to the agent")).to_have_value("")
     expect(page.get_by_text("Another way")).to_be_visible()
     page.keyboard.press("Escape")
@@ -202,7 +202,7 @@ def test_head_is_moved_and_the_rest_is_another_branch(annals, model, visit):
     expect(page.get_by_role("heading", name="2 branches")).to_be_visible()
 
 
-def test_a_conversation_is_deleted_after_a_question(annals, model, visit):
+def test_a_conversation_is_deleted_after_a_confirmation(annals, model, visit):
     conversation = annals.conversation(model, text="Go")
     wait_for(lambda: status(annals, conversation) == "finished")
     page = visit(annals).open(f"/c/{conversation}")

@@ -1,4 +1,4 @@
-"""The page as a whole: it opens, asks for a key, has its list, its keys and its themes, and loads little."""
+"""The page as a whole: its start, its session key, its list of conversations, its shortcuts and its themes."""
 
 import re
 
@@ -7,18 +7,18 @@ from playwright.sync_api import expect
 from stage import KEY
 
 
-def test_the_page_opens_with_the_key_of_its_address_and_forgets_the_address(goldens, visit):
+def test_the_page_takes_the_key_from_its_address_and_removes_it_there(goldens, visit):
     page = visit(goldens).open("/conversations")
     expect(page.get_by_role("heading", name="Conversations")).to_be_visible()
     expect(page.get_by_role("link", name="Hello there")).to_be_visible()
     assert KEY not in page.evaluate("() => location.href")
     assert KEY not in page.evaluate("() => JSON.stringify(localStorage)")
-    # A tab that is loaded again still has it.
+    # A reloaded tab still has the key.
     page.reload()
     expect(page.get_by_role("link", name="Hello there")).to_be_visible()
 
 
-def test_without_a_key_it_asks_once_and_says_when_it_is_wrong(goldens, visit):
+def test_without_a_key_the_page_asks_for_one_and_reports_a_wrong_one(goldens, visit):
     watched = visit(goldens)
     page = watched.page
     page.goto(goldens.url)
@@ -28,13 +28,13 @@ def test_without_a_key_it_asks_once_and_says_when_it_is_wrong(goldens, visit):
     page.get_by_label("Session key").fill(KEY)
     page.get_by_label("Session key").press("Enter")
     expect(page.get_by_role("link", name="Hello there")).to_be_visible()
-    # The browser itself says of each refusal that there was one.
+    # The browser itself logs each refusal.
     refusals = [one for one in watched.complaints if "401" in one]
     assert refusals and watched.complaints == refusals
     watched.complaints.clear()
 
 
-def test_filters_live_in_the_address(goldens, visit):
+def test_filters_are_kept_in_the_address(goldens, visit):
     watched = visit(goldens)
     page = watched.open("/conversations")
     rows = page.locator("article.conversation")
@@ -52,7 +52,7 @@ def test_filters_live_in_the_address(goldens, visit):
     expect(page.get_by_text("No conversation fits")).to_be_visible()
 
 
-def test_keys_move_open_and_help(goldens, visit):
+def test_keys_select_rows_show_the_help_and_change_the_view(goldens, visit):
     page = visit(goldens).open("/conversations")
     expect(page.locator("article.conversation")).to_have_count(10)
     page.keyboard.press("j")
@@ -69,14 +69,14 @@ def test_keys_move_open_and_help(goldens, visit):
     expect(page.get_by_role("heading", name="Conversations")).to_be_visible()
 
 
-def test_an_unknown_place_says_so(goldens, visit):
+def test_an_unknown_place_shows_an_error_page(goldens, visit):
     page = visit(goldens).open("/nowhere")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
     page.get_by_role("link", name="Go to the conversations").click()
     expect(page.get_by_role("heading", name="Conversations")).to_be_visible()
 
 
-def test_light_and_dark_are_the_systems_or_as_chosen(goldens, visit):
+def test_the_theme_is_the_systems_or_the_chosen_one(goldens, visit):
     page = visit(goldens, color_scheme="dark").open("/conversations")
     background = "() => getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(background)

@@ -1,4 +1,4 @@
-"""One conversation: search leads into it, its cards tell what happened, time and branches can be walked, points compared."""
+"""One conversation: opening it from the search, its cards, stepping through time and branches, and comparing points."""
 
 import re
 
@@ -38,13 +38,13 @@ def test_every_event_has_a_card_in_the_order_of_the_log(goldens, visit):
         watched.page.close()
 
 
-def test_cards_tell_commands_output_and_exit_codes(goldens, visit):
+def test_cards_show_commands_output_and_exit_codes(goldens, visit):
     conversation = goldens.conversation_of("coding-task")
     page = visit(goldens).open(f"/c/{conversation}?event=24")
     failed = page.get_by_role("article", name="terminal, event 24")
     expect(failed).to_contain_text("$ false")
     expect(failed).to_contain_text("exit 1")
-    # Of a long output the first and the last lines are shown, the rest on demand.
+    # A long output shows its first and last lines, and the rest on demand.
     long = page.get_by_role("article", name="terminal, event 25")
     expect(long).to_contain_text("$ seq 1 12000")
     assert len(long.inner_text()) < 5000
@@ -63,7 +63,7 @@ def test_keys_go_from_card_to_card(goldens, visit):
     assert "event=4" in page.url
 
 
-def test_the_raw_event_is_what_is_stored(goldens, visit):
+def test_the_raw_dialog_shows_the_stored_event(goldens, visit):
     conversation = goldens.conversation_of("coding-task")
     page = visit(goldens).open(f"/c/{conversation}?event=6")
     expect(card(page, 6)).to_be_visible()
@@ -75,7 +75,7 @@ def test_the_raw_event_is_what_is_stored(goldens, visit):
     expect(dialog).to_be_hidden()
 
 
-def test_stepping_through_time_shows_the_state_as_of_there(goldens, visit):
+def test_stepping_through_time_shows_the_state_at_each_point(goldens, visit):
     conversation = goldens.conversation_of("coding-task")
     page = visit(goldens).open(f"/c/{conversation}?event=0")
     state = page.get_by_role("complementary", name=re.compile("^State"))
@@ -90,7 +90,7 @@ def test_stepping_through_time_shows_the_state_as_of_there(goldens, visit):
         tokens = wanted["stats"]["combined"]["accumulated_token_usage"]["prompt_tokens"]
         expect(state.locator(".figure", has_text="Tokens in")).to_have_attribute("title", f"{tokens:,}")
         assert f"at={sequence}" in page.url
-    # The keys step too, and a reload is at the same point.
+    # The keys step too. A reload stays at the same point.
     page.locator(".pane").focus()
     page.keyboard.press("[")
     expect(state.get_by_role("heading", name="State at #4")).to_be_visible()
@@ -100,7 +100,7 @@ def test_stepping_through_time_shows_the_state_as_of_there(goldens, visit):
     expect(state.get_by_role("heading", name="State now")).to_be_visible()
 
 
-def test_the_messages_are_those_that_the_model_saw(goldens, visit):
+def test_the_messages_tab_shows_the_messages_of_the_model(goldens, visit):
     conversation = goldens.conversation_of("condense-rolling")
     wanted = goldens.ask(f"/api/annals/conversations/{conversation}/messages?live=true")
     watched = visit(goldens)
@@ -112,7 +112,7 @@ def test_the_messages_are_those_that_the_model_saw(goldens, visit):
     assert roles == [one["role"] for one in wanted]
 
 
-def test_branches_are_listed_and_walked(goldens, visit):
+def test_branches_are_listed_and_can_be_opened_and_compared(goldens, visit):
     conversation = goldens.conversation_of("tree-navigate")
     wanted = goldens.ask(f"/api/annals/conversations/{conversation}/branches")["branches"]
     watched = visit(goldens)

@@ -1,4 +1,4 @@
-"""A server without a key, and a page of somebody else in the same browser: it loads nothing and hears nothing."""
+"""A server without a key, and a page of another origin in the same browser. The page can read nothing of the server."""
 
 import re
 
@@ -7,11 +7,11 @@ import pytest
 from stage import GOLDENS, Annals
 
 ELSEWHERE = "http://evil.example"
-# What a browser takes for a page of the wide web may not ask this machine at all; here it shall, so that the server refuses.
+# Browsers block requests from public pages to this machine. Here they are allowed, so that the server must reject them.
 OPEN = ["--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
         "--host-resolver-rules=MAP rebound.example 127.0.0.1"]
 
-# Every way in which a page makes a browser ask for an address of another origin.
+# Requests the addresses of another origin in each way that a page has.
 ASK = """
 async (addresses) => {
   const settled = (element, name, address) => new Promise((resolve) => {
@@ -26,7 +26,7 @@ async (addresses) => {
       try {
         const answer = await fetch(address, { mode });
         if (answer.type !== 'opaque') read.push(`${mode} ${address}: ${answer.status} ${(await answer.text()).slice(0, 80)}`);
-      } catch { /* as it should be */ }
+      } catch { /* The browser must block the answer. */ }
     }
     await Promise.all([
       settled(document.createElement('img'), 'src', address),
@@ -55,7 +55,7 @@ def keyless(tmp_path):
     annals.end()
 
 
-def test_a_page_from_elsewhere_gets_nothing_below_api(keyless, start):
+def test_a_page_of_another_origin_gets_nothing_below_api(keyless, start):
     conversation = keyless.ask("/api/annals/conversations?limit=1")["conversations"][0]["id"]
     operations = keyless.ask("/openapi.json")["paths"]
     asked = [path for path, methods in operations.items() if path.startswith("/api/") and "get" in methods]
@@ -74,9 +74,9 @@ def test_a_page_from_elsewhere_gets_nothing_below_api(keyless, start):
     assert len(answers) >= len(asked) and set(answers) == {403}, set(answers)
     socket = f"{keyless.url.replace('http', 'ws')}/sockets/events/{conversation}"
     assert page.evaluate(LISTEN, socket) == "refused"
-    # Under a name that is no name of this machine it is no visitor either.
+    # A request under a foreign host name is rejected, even if the name leads to this machine.
     rebound = keyless.url.replace("127.0.0.1", "rebound.example") + "/api/conversations/count"
     assert page.goto(rebound).status == 403
-    # A person who types the address is welcome.
+    # A request from the address bar is answered.
     assert page.goto(f"{keyless.url}/api/conversations/count").status == 200
     browser.close()

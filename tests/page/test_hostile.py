@@ -1,4 +1,4 @@
-"""A hostile transcript is shown, and nothing of it runs, asks elsewhere, or breaks the page."""
+"""A hostile transcript is shown. Nothing in it runs, sends a request elsewhere, or breaks the page."""
 
 import uuid
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ HARM = """() => ({
   handlers: [...document.querySelectorAll('*')].flatMap((one) => one.getAttributeNames()).filter((name) => name.startsWith('on')),
   pictures: [...document.querySelectorAll('img')].map((one) => one.src.slice(0, 40)).filter((src) => !/^(data:image\\/(png|jpeg|gif|webp)|blob:)/.test(src)),
   unseen: (() => {
-    // Marks of direction, and control characters but tab and line ends; all texts, and what is read besides them.
+    // Direction marks, and control characters except tab and line ends, in all texts and in attributes that are read.
     const marks = /[\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]/;
     const walk = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_ALL);
     const found = marks.test(document.title) ? ['the title of the window'] : [];
@@ -34,7 +34,7 @@ HARM = """() => ({
 })"""
 
 
-# A title, and the value of a tag.
+# A hostile title, which is also the value of a tag.
 NAME = "a \u202eturned\u202c \u009b31mname\u0085 \u2066of\u2069 it"
 
 
@@ -49,9 +49,9 @@ def harmful(tmp_path_factory):
     annals.id = str(uuid.uuid4())
     annals.events = transcript()
     try:
-        # One whose names are hostile and which has no events.
-        nobody = SimpleNamespace(url="http://127.0.0.1:1")
-        annals.named = annals.conversation(nobody, tags={"tag": NAME})
+        # A conversation with hostile names and without events.
+        no_model = SimpleNamespace(url="http://127.0.0.1:1")
+        annals.named = annals.conversation(no_model, tags={"tag": NAME})
         annals.ask(f"/api/conversations/{annals.named}", {"title": NAME}, "PATCH")
         for first in range(0, len(annals.events), 20):
             annals.append(annals.id, annals.events[first:first + 20])
@@ -61,11 +61,11 @@ def harmful(tmp_path_factory):
 
 
 def unfold(page):
-    """Opens everything that is folded in what is seen."""
+    """Opens all folded parts of the view."""
     page.evaluate("() => document.querySelectorAll('main details:not([open]) > summary').forEach((one) => one.click())")
 
 
-def test_in_the_list_and_the_search(harmful, visit):
+def test_hostile_text_is_harmless_in_the_list_and_the_search(harmful, visit):
     watched = visit(harmful)
     page = watched.open("/conversations")
     expect(page.locator("article.conversation")).to_have_count(2)
@@ -80,11 +80,11 @@ def test_in_the_list_and_the_search(harmful, visit):
         check(page)
 
 
-def test_in_the_timeline_from_end_to_end(harmful, visit):
+def test_hostile_text_is_harmless_in_the_whole_timeline(harmful, visit):
     watched = visit(harmful, viewport={"width": 1280, "height": 3000})
     page = watched.open(f"/c/{harmful.id}?event=0")
     pane = page.locator(".pane")
-    # It stands at the event that was asked for before anybody takes hold of it, which decides where it stays.
+    # The test scrolls only after the requested event is shown, because scrolling decides which position is kept.
     expect(pane.locator('.item[data-seqs~="0"]').first).to_be_in_viewport()
     seen = set()
     pane.hover(position={"x": 5, "y": 5})
@@ -99,13 +99,13 @@ def test_in_the_timeline_from_end_to_end(harmful, visit):
         if moved < 1 and len(seen) == len(harmful.events):
             break
     assert sorted(seen) == list(range(len(harmful.events)))
-    # It still does what it is there for.
+    # The page still works.
     page.keyboard.press("g")
     page.keyboard.press("c")
     expect(page.locator("article.conversation")).to_have_count(2)
 
 
-def test_as_it_is_stored_and_as_the_model_saw_it(harmful, visit):
+def test_hostile_text_is_harmless_in_raw_events_messages_and_branches(harmful, visit):
     watched = visit(harmful)
     page = watched.open(f"/c/{harmful.id}?event=0")
     expect(page.locator(".item").first).to_be_visible()
@@ -119,11 +119,11 @@ def test_as_it_is_stored_and_as_the_model_saw_it(harmful, visit):
         page.wait_for_load_state("networkidle")
         unfold(page)
         check(page)
-    # Where the server has no answer for such a log, it says so; that is no complaint of the page's.
+    # The server may answer with an error for such a log. That is not an error of the page.
     watched.complaints[:] = [one for one in watched.complaints if "Failed to load resource" not in one]
 
 
-def test_in_numbers_reports_and_answers(harmful, visit):
+def test_hostile_text_is_harmless_in_numbers_reports_and_query_answers(harmful, visit):
     watched = visit(harmful)
     page = watched.open("/numbers")
     expect(page.locator(".totals")).to_be_visible()

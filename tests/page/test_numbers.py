@@ -1,4 +1,4 @@
-"""Numbers and reports: what is drawn is what the reports say, the address holds what is asked."""
+"""Numbers and reports: the charts match the reports, and the address holds the parameters."""
 
 import csv
 import io
@@ -6,7 +6,7 @@ import io
 from playwright.sync_api import expect
 
 
-def test_the_totals_and_the_charts_are_those_of_the_reports(goldens, visit):
+def test_the_totals_and_the_charts_match_the_reports(goldens, visit):
     page = visit(goldens).open("/numbers")
     models = goldens.ask("/api/annals/reports/cost-by-model")["rows"]
     tools = goldens.ask("/api/annals/reports/tools")["rows"]
@@ -23,7 +23,7 @@ def test_the_totals_and_the_charts_are_those_of_the_reports(goldens, visit):
     assert [round(width) for width in widths] == [round(100 * one / calls[0]) for one in calls]
 
 
-def test_a_chart_is_read_with_keys_and_has_a_table(goldens, visit):
+def test_a_chart_can_be_read_with_keys_and_has_a_table(goldens, visit):
     page = visit(goldens).open("/numbers?by=tokens")
     chart = page.get_by_label("Tokens by day: left and right")
     chart.focus()
@@ -38,7 +38,7 @@ def test_a_chart_is_read_with_keys_and_has_a_table(goldens, visit):
     expect(figure.locator("tbody tr").first).to_contain_text(f"{days[0][2]:,}")
 
 
-def test_a_time_without_events_says_so_and_the_address_holds_it(goldens, visit):
+def test_a_time_without_events_shows_a_notice_and_is_in_the_address(goldens, visit):
     page = visit(goldens).open("/numbers")
     expect(page.locator(".totals")).to_be_visible()
     page.get_by_label("to", exact=True).fill("2001-01-01")
@@ -49,7 +49,7 @@ def test_a_time_without_events_says_so_and_the_address_holds_it(goldens, visit):
     assert "until" not in page.url
 
 
-def test_a_report_is_asked_with_parameters_and_saved(goldens, visit):
+def test_a_report_takes_parameters_and_is_saved_as_csv(goldens, visit):
     page = visit(goldens).open("/reports")
     page.get_by_role("link", name="Which shell commands were run").click()
     table = page.get_by_role("region", name="Which shell commands were run")
@@ -65,10 +65,24 @@ def test_a_report_is_asked_with_parameters_and_saved(goldens, visit):
     rows = list(csv.reader(io.StringIO(saved.value.path().read_text())))
     assert rows[0] == wanted["columns"] and len(rows) == len(wanted["rows"]) + 1
 
-    # The same question as SQL has the same answer.
+    # The same report as SQL has as many rows.
     page.get_by_role("link", name="Open as SQL").click()
     expect(page.get_by_role("status").filter(has_text=" in ")).to_contain_text(f"{len(wanted['rows'])} rows")
     assert ":failed" in page.get_by_label("Statement").input_value()
+
+
+def test_a_report_that_is_cut_at_its_limit_shows_a_notice(goldens, visit):
+    page = visit(goldens).open("/reports/cost-by-conversation?limit=3")
+    notices = page.get_by_role("region", name="Answer", exact=True).get_by_role("status")
+    expect(notices).to_have_text(["The first 3 rows", "There are more rows: raise the parameter limit to see them."])
+    page.get_by_label("limit").fill("1000")
+    page.get_by_role("button", name="Ask").click()
+    rows = goldens.ask("/api/annals/reports/cost-by-conversation?limit=1000")["rows"]
+    expect(notices).to_have_text([f"{len(rows)} rows"])
+    page.get_by_label("limit").fill("0")
+    page.get_by_role("button", name="Ask").click()
+    expect(notices).to_have_text(["0 rows", "There are more rows: raise the parameter limit to see them."])
+    expect(page.get_by_text("Nothing fits")).to_have_count(0)
 
 
 def test_every_report_opens(goldens, visit):
@@ -80,7 +94,7 @@ def test_every_report_opens(goldens, visit):
         expect(page.get_by_role("region", name="Answer").get_by_role("status").first).to_contain_text("row")
 
 
-def test_a_parameter_that_makes_no_sense_says_what_would(goldens, visit):
+def test_an_invalid_parameter_is_named_in_the_error(goldens, visit):
     watched = visit(goldens)
     page = watched.open("/reports/commands?since=yesterday")
     expect(page.get_by_role("alert")).to_contain_text("yesterday")

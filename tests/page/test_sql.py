@@ -1,4 +1,4 @@
-"""Guarded SQL in the page: what can be asked, what is said when it cannot, and that long answers stay light."""
+"""Guarded SQL in the page: statements, parameters, errors, and long answers of which the page keeps few rows."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ def answered(page):
     return page.get_by_role("region", name="Answer", exact=True).get_by_role("status").first
 
 
-def test_a_statement_is_run_with_the_keyboard_and_stands_in_the_address(goldens, visit):
+def test_a_statement_is_run_with_the_keyboard_and_kept_in_the_address(goldens, visit):
     page = visit(goldens).open("/sql")
     page.get_by_label("Statement").fill("SELECT status, count(*) AS n FROM conversations GROUP BY status ORDER BY n DESC")
     page.keyboard.press("Control+Enter")
@@ -37,10 +37,10 @@ def test_parameters_are_asked_for_and_bound_as_typed(goldens, visit):
     assert page.locator(".answer tbody td").all_inner_texts()[1:4] == ["integer", "text", "null"]
 
 
-def test_what_is_refused_says_what_would_be_right(goldens, visit):
+def test_a_rejected_statement_is_answered_with_the_reason(goldens, visit):
     watched = visit(goldens)
     page = watched.open("/sql")
-    for statement, said in [
+    for statement, message in [
         ("DELETE FROM conversations", "cannot modify conversations because it is a view"),
         ("SELECT * FROM event", "the view events"),
         ("SELECT nonesuch FROM conversations", "no such column"),
@@ -48,12 +48,12 @@ def test_what_is_refused_says_what_would_be_right(goldens, visit):
     ]:
         page.get_by_label("Statement").fill(statement)
         page.get_by_role("button", name="Run").click()
-        expect(page.get_by_role("alert")).to_contain_text(said)
+        expect(page.get_by_role("alert")).to_contain_text(message)
     assert goldens.ask("/api/conversations/count") == 10
     watched.complaints[:] = [one for one in watched.complaints if "422" not in one]
 
 
-def test_the_schema_is_searched_and_put_into_the_statement(goldens, visit):
+def test_a_column_is_searched_and_inserted_into_the_statement(goldens, visit):
     page = visit(goldens).open("/sql")
     page.get_by_label("Statement").fill("SELECT ")
     page.get_by_label("Find a view or column").fill("exit_c")
@@ -62,7 +62,7 @@ def test_the_schema_is_searched_and_put_into_the_statement(goldens, visit):
     assert page.get_by_label("Statement").input_value() == "SELECT exit_code"
 
 
-def test_a_row_is_read_whole_and_leads_to_its_event(goldens, visit):
+def test_a_row_is_shown_whole_and_links_to_its_event(goldens, visit):
     page = visit(goldens).open("/sql?q=SELECT conversation_id, sequence, payload FROM events WHERE sequence = 1 LIMIT 2")
     page.get_by_role("button", name="Read row 1").click()
     dialog = page.get_by_role("dialog")
@@ -74,7 +74,7 @@ def test_a_row_is_read_whole_and_leads_to_its_event(goldens, visit):
     assert address.startswith("#/c/")
 
 
-def test_a_long_answer_is_cut_and_says_so_and_few_of_its_rows_are_in_the_page(goldens, visit):
+def test_a_long_answer_is_cut_with_a_note_and_few_rows_are_in_the_page(goldens, visit):
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT i FROM n"
     page = visit(goldens).open("/sql")
     page.get_by_label("Statement").fill(numbers)
@@ -89,3 +89,28 @@ def test_a_long_answer_is_cut_and_says_so_and_few_of_its_rows_are_in_the_page(go
         page.get_by_role("button", name="Save as CSV").click()
     rows = list(csv.reader(io.StringIO(saved.value.path().read_text())))
     assert rows[0] == ["i"] and rows[-1] == ["10000"]
+
+
+def test_a_view_is_drawn_only_after_its_style_sheets_are_loaded(goldens, visit):
+    watched = visit(goldens)
+    page, held = watched.page, []
+    page.add_init_script("""
+      new MutationObserver((_, observer) => {
+        const view = document.querySelector('main .sql, main .report');
+        if (!view) return;
+        observer.disconnect();
+        window.__sheets = [...document.styleSheets].map((sheet) => sheet.href.split('/').pop());
+      }).observe(document, { childList: true, subtree: true });
+    """)
+    page.route("**/style/answer.css", lambda route: held.append(route))
+    for place in ("/sql?q=SELECT 1 AS one", "/reports/errors"):
+        held.clear()
+        with page.expect_request("**/style/answer.css"):
+            page.goto("about:blank")
+            watched.open(place)
+        page.wait_for_load_state("domcontentloaded")
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        expect(page.locator("main .answer, main .report, main .sql")).to_have_count(0)
+        held[0].fallback()
+        expect(page.locator("main .report, main .sql").first).to_be_visible()
+        assert {"answer.css", "sql.css"} <= set(page.evaluate("() => window.__sheets"))

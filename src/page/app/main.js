@@ -1,4 +1,4 @@
-// Where the page begins: the key that `annals open` hands over, the theme, the shell.
+// The start of the page: takes the key that `annals open` passes, applies the theme and shows the shell.
 import { render, html } from './lib/ui.js';
 import { takeKeyFromAddress } from './lib/key.js';
 import { applyTheme } from './lib/theme.js';

@@ -1,20 +1,20 @@
-// Asks the server. Everything that goes wrong is an ApiError that says what happened and what to do.
+// Sends requests to the server. Every failure is an ApiError, which holds what happened and what to do.
 import { key, keyWanted } from './key.js';
 
 const ADVICE = {
-  0: 'See whether the server still runs; the page tries again when you do.',
+  0: 'Check whether the server still runs, then try again.',
   401: 'Give the session key that the server was started with.',
   403: 'The server takes requests from its own pages only; open it under the address it prints.',
   404: 'It may have been deleted. Go back to the list.',
-  409: 'Somebody else was first. Look at what is there now and try again.',
+  409: 'Another request was first. Look at the current state and try again.',
   413: 'Make it smaller.',
-  422: 'Mend what is named and try again.',
-  429: 'Too much is going on at once. Wait a moment and try again.',
-  500: 'The server could not do it; its output has more.',
+  422: 'Correct the named values and try again.',
+  429: 'The server has too many requests. Wait a moment and try again.',
+  500: 'The server failed. Its output has details.',
   501: 'This server does not offer it.',
 };
 
-/** What went wrong: `status` (0 where no answer came), `message` what happened, `advice` what to do. */
+/** A failed request: `status` (0 if there was no answer), `message` (what happened), and `advice` (what to do). */
 export class ApiError extends Error {
   constructor(status, message) {
     super(message);
@@ -35,18 +35,18 @@ function url(path, query) {
   return address;
 }
 
-/** A refusal's text: `detail` is a text, or a list of what is wrong where. */
-async function told(response) {
+/** Returns the text of an error answer. Its `detail` is a text, or a list of invalid places with messages. */
+async function errorText(response) {
   const text = await response.text();
   try {
     const { detail } = JSON.parse(text);
     if (Array.isArray(detail)) return detail.map((one) => `${one.loc?.slice(1).join('.')}: ${one.msg}`).join('; ');
     if (detail) return String(detail);
-  } catch { /* it is no JSON */ }
+  } catch { /* The text is not JSON. */ }
   return text.slice(0, 300) || `${response.status} ${response.statusText}`;
 }
 
-/** The answer to a request, of any type; what is no success is thrown. `body` is sent as JSON. */
+/** Sends a request and returns its answer, of any type. Throws if it fails. `body` is sent as JSON. */
 export async function ask(method, path, { query, body, signal, accept = 'application/json' } = {}) {
   const headers = { Accept: accept };
   const sent = key.peek();
@@ -63,10 +63,10 @@ export async function ask(method, path, { query, body, signal, accept = 'applica
   }
   if (response.ok) return response;
   if (response.status === 401 && sent === key.peek()) keyWanted.value = true;
-  throw new ApiError(response.status, await told(response));
+  throw new ApiError(response.status, await errorText(response));
 }
 
-/** The JSON of an answer. */
+/** Sends a request and returns the JSON of its answer; null if it has no content. */
 export async function json(method, path, options) {
   const response = await ask(method, path, options);
   return response.status === 204 ? null : response.json();
@@ -77,10 +77,10 @@ export const post = (path, body = {}, signal) => json('POST', path, { body, sign
 export const patch = (path, body) => json('PATCH', path, { body });
 export const remove = (path) => json('DELETE', path);
 
-/** A path with what is put in encoded: at`/api/conversations/${id}/events`. */
+/** Returns a path with its values encoded: at`/api/conversations/${id}/events`. */
 export const at = (texts, ...values) => String.raw({ raw: texts }, ...values.map(encodeURIComponent));
 
-/** The address of a socket. */
+/** Returns the address of a WebSocket. */
 export function socketUrl(path, query) {
   const address = url(path, query);
   address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:';

@@ -9,7 +9,7 @@ export const short = (n) => (n == null ? '–' : n < 10000 ? whole.format(n) : c
 
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-/** In the price table's currency, US dollars; small ones with more digits. */
+/** Formats an amount in US dollars, the currency of the price table. Small amounts have more digits. */
 export function cost(n) {
   if (n == null) return '–';
   if (n === 0) return '$0';
@@ -40,7 +40,7 @@ export function duration(ms) {
   return h < 48 ? `${h} h ${min % 60} min` : `${Math.floor(h / 24)} d ${h % 24} h`;
 }
 
-/** Milliseconds since 1970 of a time; one without a zone is local, as events write theirs. */
+/** Returns the milliseconds since 1970. A time without a zone, such as those of events, is local time. */
 export const millis = (text) => (text ? Date.parse(String(text).replace(/(\.\d{3})\d+/, '$1')) : NaN);
 
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
@@ -70,8 +70,8 @@ export function ago(text, now = Date.now()) {
   return new Date(ms).getFullYear() === new Date(now).getFullYear() ? day.format(ms) : date.format(ms);
 }
 
-/** The beginning of an id, enough to tell it from others. */
+/** Returns the first characters of an id, enough to distinguish it from others. */
 export const brief = (id) => String(id ?? '').slice(0, 8);
 
-/** Words of a status or kind: waiting_for_confirmation -> waiting for confirmation. */
+/** Returns the words of a status or kind: waiting_for_confirmation -> waiting for confirmation. */
 export const words = (text) => String(text ?? '').replaceAll('_', ' ');

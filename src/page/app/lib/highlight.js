@@ -1,8 +1,8 @@
-// Marks words in what is drawn, without touching it: the browser paints the ranges.
+// Highlights words in an element without changing the element: the browser paints the ranges.
 
 const RANGES_MAX = 200;
 
-/** The words of a search: phrases without their quotation marks, nothing that was to be absent. */
+/** Returns the words of a search: phrases without their quotation marks, and no excluded words. */
 export function wordsOf(query) {
   const words = [];
   for (const found of query.matchAll(/(-?)(?:"([^"]+)"|(\S+))/g)) {
@@ -12,7 +12,7 @@ export function wordsOf(query) {
   return words;
 }
 
-/** Marks `words` within an element; nothing where the browser cannot. */
+/** Highlights `words` in an element. Does nothing if the browser does not support highlights. */
 export function highlight(element, words) {
   if (!globalThis.CSS?.highlights) return;
   const ranges = [];

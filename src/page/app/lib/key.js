@@ -1,4 +1,4 @@
-// The session key: handed over in the address once, or asked for once; kept for as long as the tab is open.
+// The session key. It comes from the address or from a prompt, and is kept while the tab is open.
 import { signal } from './ui.js';
 
 const PLACE = 'annals-session-key';
@@ -7,14 +7,14 @@ const stored = () => {
   try {
     return sessionStorage.getItem(PLACE) ?? '';
   } catch {
-    return ''; // Storage may be forbidden; the key then lives as long as the page.
+    return ''; // Storage may be forbidden. Then the key is kept only until the page is left.
   }
 };
 
-/** The key; empty where there is none. */
+/** The key; empty if there is no key. */
 export const key = signal(stored());
 
-/** Whether the server asked for another key than the one there is. */
+/** Whether the server rejected the current key, or requires a key and there is none. */
 export const keyWanted = signal(false);
 
 export function setKey(value) {
@@ -25,14 +25,14 @@ export function setKey(value) {
   keyWanted.value = false;
 }
 
-/** `#key=KEY` or `#key=KEY&/conversations`: the key is taken, and gone from the address and the history at once. */
+/** Takes the key from `#key=KEY` or `#key=KEY&/conversations` and removes it from the address and the history. */
 export function takeKeyFromAddress() {
   const found = /^#key=([^&]*)&?(.*)$/.exec(location.hash);
   if (!found) return;
   let value = found[1];
   try {
     value = decodeURIComponent(value);
-  } catch { /* it is taken as it stands */ }
+  } catch { /* The key is used undecoded. */ }
   setKey(value);
   history.replaceState(null, '', `${location.pathname}${location.search}#${found[2] || '/'}`);
 }

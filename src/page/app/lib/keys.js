@@ -1,10 +1,10 @@
-// Keys: a view says which it has for as long as it is there; the help shows those that work now.
+// Keyboard shortcuts. A view registers its shortcuts while it is mounted. The help lists the registered ones.
 import { signal, useEffect } from './ui.js';
 
-/** What works now: `[{ keys: 'j', what: 'The next one', run }]`, the innermost view's last. */
+/** The registered shortcuts: `[{ keys: 'j', what: 'The next one', run }]`. Those of the innermost view are last. */
 export const shortcuts = signal([]);
 
-/** Keys for as long as the component is there. `keys` is one key or two after each other: `'g c'`. */
+/** Registers shortcuts while the component is mounted. `keys` is one key, or two keys in sequence: `'g c'`. */
 export function useShortcuts(list, inputs = []) {
   useEffect(() => {
     shortcuts.value = [...shortcuts.peek(), ...list];
@@ -22,7 +22,7 @@ function pressed(event) {
   const target = event.target instanceof Element ? event.target : null;
   if (event.key === 'Escape' && target?.matches(FIELDS)) return target.blur();
   if (target?.closest(FIELDS)) return;
-  // Enter and the space bar belong to what has the focus.
+  // Enter and the space bar act on the focused element.
   if ((event.key === 'Enter' || event.key === ' ') && target?.closest('a, button, summary')) return;
   const both = before ? `${before} ${event.key}` : event.key;
   const known = shortcuts.peek();

@@ -1,4 +1,5 @@
-// Follows a conversation through the cursor socket: every event behind a sequence, once and in order, also across breaks.
+// Follows a conversation through the cursor socket. Every event after a sequence arrives once and in order, also if the
+// connection breaks and is made again.
 import { key } from './key.js';
 import { at, get, socketUrl } from './api.js';
 
@@ -6,21 +7,22 @@ const WAIT_MS = [500, 1000, 2000, 5000, 10000];
 const POLL_MS = 2000;
 const POLL_EVENTS = 200;
 const UUID = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
-/** Close codes that coming back does not help against: a wrong key, no such conversation. */
+/** Close codes after which reconnecting does not help: a wrong key, no such conversation. */
 const FINAL = [4001, 4004];
 
 /**
- * `heard.event(sequence, event)` for each event of the log; `heard.state(event)` for snapshots; `heard.piece(frame)` for
- * replies on their way; `heard.link(state)` with 'connecting', 'live', 'broken' or 'polling'.
+ * Calls `handlers.event(sequence, event)` for each event of the log, `handlers.state(event)` for each snapshot,
+ * `handlers.piece(frame)` for each part of an unfinished reply, and `handlers.link(state)` with 'connecting', 'live',
+ * 'broken' or 'polling'.
  */
 export class Live {
-  constructor(id, next, heard) {
+  constructor(id, next, handlers) {
     this.id = id;
     this.next = next;
-    this.heard = heard;
+    this.handlers = handlers;
     this.tries = 0;
     this.isEnded = false;
-    // The socket knows UUIDs only; other ids are copies of logs, and looked at now and then.
+    // The socket accepts only UUIDs. Other ids are those of copies of logs, which are polled.
     if (UUID.test(id)) this.#connect();
     else this.#poll();
   }
@@ -32,18 +34,18 @@ export class Live {
   }
 
   #connect() {
-    this.heard.link('connecting');
+    this.handlers.link('connecting');
     const socket = new WebSocket(socketUrl(at`/sockets/session/${this.id}`, { after_seq: this.next - 1 }));
     this.socket = socket;
     socket.onopen = () => {
       if (key.peek()) socket.send(JSON.stringify({ type: 'auth', session_api_key: key.peek() }));
     };
-    socket.onmessage = (message) => this.#hear(JSON.parse(message.data));
+    socket.onmessage = (message) => this.#receive(JSON.parse(message.data));
     socket.onclose = (close) => {
       if (this.isEnded) return;
-      this.heard.link('broken');
+      this.handlers.link('broken');
       if (FINAL.includes(close.code)) return;
-      // A socket that takes nothing of this size is of no use here: the log is read instead.
+      // The socket cannot send an event of this size: the log is polled instead.
       if (close.reason === 'frame_too_large') {
         this.#poll();
         return;
@@ -53,32 +55,32 @@ export class Live {
     };
   }
 
-  #hear(frame) {
+  #receive(frame) {
     if (frame.type === 'sync') {
       this.tries = 0;
-      this.heard.link('live');
+      this.handlers.link('live');
     } else if (frame.type === 'durable') {
-      // What the socket cannot show it passes over; what came already comes from the time before a break.
+      // An event below `next` was already received before a break. Events that the socket cannot show are skipped.
       if (frame.seq < this.next) return;
       this.next = frame.seq + 1;
-      this.heard.event(frame.seq, frame.event);
+      this.handlers.event(frame.seq, frame.event);
     } else if (frame.type === 'transient') {
-      this.heard.state(frame.event);
+      this.handlers.state(frame.event);
     } else {
-      this.heard.piece(frame);
+      this.handlers.piece(frame);
     }
   }
 
   async #poll() {
-    this.heard.link('polling');
+    this.handlers.link('polling');
     try {
       const page = await get(at`/api/annals/conversations/${this.id}/events`, { from: this.next, limit: POLL_EVENTS, texts: 20000 });
       for (const one of page.events) {
         if (this.isEnded) return;
         this.next = one.sequence + 1;
-        this.heard.event(one.sequence, one.event);
+        this.handlers.event(one.sequence, one.event);
       }
-    } catch { /* the next time says more */ }
+    } catch { /* the next poll tries again */ }
     if (!this.isEnded) this.timer = setTimeout(() => this.#poll(), POLL_MS);
   }
 }

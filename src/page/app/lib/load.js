@@ -1,9 +1,9 @@
-// What a component shows of an answer that is on its way: the value, the error, and again.
+// Hooks that load an answer (its value, its error, and a way to load it again), and hooks that delay a changing value.
 import { useEffect, useRef, useState, useCallback } from './ui.js';
 import { isAbort } from './api.js';
 
 /**
- * Loads with `load(signal)` whenever `inputs` change; what came before stays until the new answer is there.
+ * Loads with `load(signal)` whenever `inputs` change. The previous value stays until the new one has arrived.
  * @returns {{value: any, error: Error | null, isLoading: boolean, again: () => void, set: (value: any) => void}}
  */
 export function useLoad(load, inputs) {
@@ -26,8 +26,8 @@ export function useLoad(load, inputs) {
 }
 
 /**
- * As `useLoad`, but one request at a time: what is asked for meanwhile waits, and only the last of it is asked. For answers
- * that cost the server something, even where nobody listens any more.
+ * Like `useLoad`, but sends one request at a time. Of the inputs that change meanwhile only the latest is loaded. It is
+ * for answers that cost the server work even if the client no longer waits for them.
  */
 export function useLatest(load, input) {
   const [state, setState] = useState({ value: undefined, error: null, isLoading: true });
@@ -61,7 +61,7 @@ export function useLatest(load, input) {
   return { ...state, again };
 }
 
-/** The value, changed every `ms` at most. */
+/** Returns the value, updated at most once in `ms` milliseconds. */
 export function useEvery(value, ms) {
   const [shown, setShown] = useState(value);
   const place = useRef({ value, timer: null });
@@ -77,7 +77,7 @@ export function useEvery(value, ms) {
   return shown;
 }
 
-/** The value as it was `ms` after it last changed. */
+/** Returns the latest value that stayed the same for `ms` milliseconds. */
 export function useCalm(value, ms) {
   const [calm, setCalm] = useState(value);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// Short notes at the edge of the page, read out to whoever listens rather than looks.
+// Short notes at the edge of the page. Screen readers read them aloud.
 import { signal } from './ui.js';
 
 let count = 0;
@@ -14,10 +14,10 @@ export function say(text, { advice = '', isError = false } = {}) {
   if (!isError) setTimeout(() => dismiss(id), 5000);
 }
 
-/** Says what went wrong and what to do. */
+/** Shows an error and what to do about it. */
 export const complain = (error) => say(error.message ?? String(error), { advice: error.advice ?? '', isError: true });
 
-/** Does something, and complains where it fails; tells whether it was done. */
+/** Runs `work` and shows its error if it fails. Returns whether it succeeded. */
 export async function attempt(work) {
   try {
     await work();

@@ -1,7 +1,7 @@
 // The address holds the state: `#/c/ID?at=17&event=e1`. A view reads `route` and writes with `go` and `setQuery`.
 import { signal } from './ui.js';
 
-/** `{ path: ['c', 'ID'], query: { at: '17' } }`; a parameter that comes several times is an array. */
+/** `{ path: ['c', 'ID'], query: { at: '17' } }`; a parameter that occurs several times is an array. */
 export const route = signal({ path: [], query: {} });
 
 const decode = (text) => {
@@ -32,7 +32,7 @@ export function href(path, query = {}) {
   return `#/${path.map(encodeURIComponent).join('/')}${text && `?${text}`}`;
 }
 
-/** Goes to a place; with `replace` the back button does not return to where one was. */
+/** Goes to a place. With `replace` the back button does not return to the previous place. */
 export function go(path, query = {}, { replace = false } = {}) {
   const address = href(path, query);
   if (address === location.hash) return;
@@ -40,13 +40,13 @@ export function go(path, query = {}, { replace = false } = {}) {
   route.value = parse(address);
 }
 
-/** Changes some parameters of the place one is at. */
+/** Changes some parameters of the current place. */
 export function setQuery(changes, { replace = true } = {}) {
   const { path, query } = route.peek();
   go(path, { ...query, ...changes }, { replace });
 }
 
-/** Parameters that may come several times, as a list. */
+/** Returns the values of a parameter that may occur several times, as a list. */
 export const all = (value) => [].concat(value ?? []);
 
 export function startRouter() {

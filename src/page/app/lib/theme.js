@@ -1,4 +1,4 @@
-// Light or dark: what the system says, unless somebody chose.
+// Light or dark: the system's theme, unless the user has chosen one.
 import { signal } from './ui.js';
 
 const PLACE = 'annals-theme';
@@ -25,6 +25,6 @@ export function nextTheme() {
   theme.value = CHOICES[(CHOICES.indexOf(theme.value) + 1) % CHOICES.length];
   try {
     localStorage.setItem(PLACE, theme.value);
-  } catch { /* the choice then lasts as long as the page */ }
+  } catch { /* not stored: the choice lasts as long as the page */ }
   applyTheme();
 }

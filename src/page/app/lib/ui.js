@@ -1,4 +1,4 @@
-// What the views are written with: elements from templates, hooks, signals. One place names the vendored modules.
+// The building blocks of the views: templates, hooks and signals. Views import the vendored modules of these from here.
 import { h, render, Component, Fragment, createContext } from '../vendor/preact.mjs';
 import htm from '../vendor/htm.mjs';
 import { hasUnseen, parts, written } from './unseen.js';
@@ -9,18 +9,18 @@ export { useState, useEffect, useLayoutEffect, useMemo, useRef, useCallback, use
 export { signal, computed, effect, batch, useSignal, useComputed, useSignalEffect, untracked }
   from '../vendor/signals.mjs';
 
-/** Elements that hold text alone. */
+/** Elements that can contain only text. */
 const TEXT_ONLY = new Set(['option', 'textarea', 'title']);
-/** What is read of an element besides its content. */
-const READ = ['title', 'aria-label', 'alt', 'placeholder', 'aria-description'];
+/** Attributes with texts that are shown or read aloud. */
+const TEXT_ATTRIBUTES = ['title', 'aria-label', 'alt', 'placeholder', 'aria-description'];
 
-/** A text with what cannot be seen shown as small marks. */
+/** Returns a text with its invisible characters shown as small marks. */
 function marked(text) {
   return parts(text).map((part) => (part.names
     ? h('span', { class: 'unseen', title: 'Characters that cannot be seen' }, part.names.join('')) : part));
 }
 
-/** What stands in an element: a text of others cannot hide anything, nor turn what stands around it. */
+/** Returns a child whose text can neither hide anything nor change the direction of the text around it. */
 function safe(child, type) {
   if (Array.isArray(child)) return child.map((one) => safe(one, type));
   if (typeof child !== 'string' || !hasUnseen(child)) return child;
@@ -28,19 +28,19 @@ function safe(child, type) {
 }
 
 function element(type, props, ...children) {
-  // What is given to a component stands in an element of it.
+  // A component passes its texts on to elements, and they are marked there.
   if (typeof type !== 'string') return h(type, props, ...children);
-  for (const name of READ) {
+  for (const name of TEXT_ATTRIBUTES) {
     if (typeof props?.[name] === 'string' && hasUnseen(props[name])) props = { ...props, [name]: written(props[name]) };
   }
   return h(type, props, ...children.map((child) => safe(child, type)));
 }
 
 /**
- * Elements from a template: html`<p class=${name}>${text}</p>`. Text stays text: nothing is ever parsed as HTML, and whatever
- * it is, its control characters and marks of direction are shown instead of obeyed.
+ * Makes elements from a template: html`<p class=${name}>${text}</p>`. Text stays text and is never parsed as HTML. Its
+ * control characters and direction marks are shown and have no effect.
  */
 export const html = htm.bind(element);
 
-/** Class names, those that are not falsy: cx('row', isOpen && 'open'). */
+/** Joins the class names that are not falsy: cx('row', isOpen && 'open'). */
 export const cx = (...names) => names.filter(Boolean).join(' ');

@@ -1,13 +1,13 @@
-// Characters that cannot be seen, and those that turn the direction of reading: which they are, and what stands for one.
+// Invisible characters, and characters that change the reading direction: which they are, and how they are shown.
 const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/;
 const DIRECTION = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
 
-/** All of them. */
+/** Matches each of these characters. */
 export const UNSEEN = new RegExp(`${CONTROL.source}|${DIRECTION.source}|[\\u200b\\u2060\\ufeff\\ufff9-\\ufffb]`, 'g');
 
 const code = (character) => character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0');
 
-/** How one of them is written. */
+/** Returns the visible form of one of these characters. */
 function name(character) {
   const point = character.codePointAt(0);
   if (point < 0x20) return String.fromCodePoint(0x2400 + point);
@@ -15,13 +15,13 @@ function name(character) {
   return `U+${code(character)}`;
 }
 
-/** Whether a text has any. */
+/** Returns whether a text has such characters. */
 export const hasUnseen = (text) => text.search(UNSEEN) >= 0;
 
-/** The text with each of them written out, where there can be no elements. */
+/** Returns the text with each of them in its visible form, for places that cannot hold elements. */
 export const written = (text) => text.replace(UNSEEN, name);
 
-/** The text in parts: texts without any, and `{ names }` of those that follow one another. */
+/** Splits the text into texts without such characters and `{ names }` of adjacent such characters. */
 export function parts(text) {
   const found = [];
   let from = 0;

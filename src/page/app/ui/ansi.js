@@ -1,15 +1,15 @@
-// What a terminal printed, as elements: colours and weights as classes, everything else that steers a terminal left out.
-// A line that was written over (`\r`) shows what stood there last.
+// Shows terminal output as elements. Colours and font styles become classes. All other control sequences are left out.
+// A line that was overwritten (`\r`) shows its last text.
 import { html } from '../lib/ui.js';
 import { shown } from './text.js';
 
-// Sequences that move or ask, titles of windows, and what is cut off at the end.
-const STEERING = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\|$)|[PX^_][^\u001b]*(?:\u001b\\|$)|[ -/]*[0-~]|$)/g;
+// Control sequences: colours, cursor movement, queries, window titles, and an incomplete sequence at the end.
+const CONTROL = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\|$)|[PX^_][^\u001b]*(?:\u001b\\|$)|[ -/]*[0-~]|$)/g;
 const NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
 
 const START = { fore: '', back: '', bold: false, dim: false, italic: false, underline: false, inverse: false };
 
-/** The colour of the 256 that a number names: the first 16 are classes, the others are told apart by their hue only. */
+/** Returns the class of one of 256 colours. The first 16 have their own classes, the others get a similar one. */
 function indexed(number) {
   if (number < 8) return NAMES[number];
   if (number < 16) return `bright-${NAMES[number - 8]}`;
@@ -18,7 +18,7 @@ function indexed(number) {
   return nearest(Math.floor(cube / 36) * 51, (Math.floor(cube / 6) % 6) * 51, (cube % 6) * 51);
 }
 
-/** Of 24 bits the nearest name: the page's colours are made to be read on its paper. */
+/** Returns the class nearest to a 24-bit colour. The page's own colours are readable on its background. */
 function nearest(red, green, blue) {
   const most = Math.max(red, green, blue);
   if (most < 64) return 'bright-black';
@@ -72,15 +72,15 @@ function classes({ fore, back, bold, dim, italic, underline, inverse }) {
   return list.join(' ');
 }
 
-/** `a\rb` shows `b`; a return before the end of a line is none. */
+/** Applies carriage returns: `a\rb` becomes `b`. Carriage returns at the end of a line are ignored. */
 const settled = (text) => (text.includes('\r')
   ? text.replace(/\r+\n/g, '\n').replace(/\r+$/, '').split('\n').map((line) => line.slice(line.lastIndexOf('\r') + 1)).join('\n')
   : text);
 
-/** The text without anything that steers. */
-export const stripped = (text) => settled(text).replace(STEERING, '');
+/** Returns the text without control sequences. */
+export const stripped = (text) => settled(text).replace(CONTROL, '');
 
-/** Elements of a terminal's text. */
+/** Returns a terminal's text as elements. */
 export function ansi(text) {
   text = settled(String(text));
   if (!text.includes('\u001b')) return shown(text);
@@ -93,7 +93,7 @@ export function ansi(text) {
     const names = classes(style);
     parts.push(names ? html`<span class=${names}>${piece}</span>` : piece);
   };
-  for (const found of text.matchAll(STEERING)) {
+  for (const found of text.matchAll(CONTROL)) {
     put(found.index);
     from = found.index + found[0].length;
     const colour = /^\u001b\[([\d;:]*)m$/.exec(found[0]);

@@ -1,23 +1,29 @@
-// The answer of a query or a report as a table: only the rows in sight are there, and a row can be read whole.
+// The answer of a query or a report as a table. Only the rows in view are in the document. A row can be opened to
+// read it whole.
 import { html, cx, useState, useRef, useMemo } from '../lib/ui.js';
-import { count } from '../lib/format.js';
+import { count, plural } from '../lib/format.js';
 import { href } from '../lib/router.js';
-import { useSheet } from '../lib/sheet.js';
 import { plain, shown as marked } from './text.js';
 import { Dialog } from './dialog.js';
 import { Copy } from './pieces.js';
 
-/** The height of a row in pixels; style/answer.css holds the rows to it. */
+/** The height of a row in pixels. style/answer.css has the same height. */
 const ROW = 30;
-/** Rows beyond what is in sight, so that scrolling meets no gaps. */
-const BESIDE = 12;
-/** How much of a value a cell shows, and the window of a row. */
+/** The number of rows drawn above and below those in view, so that scrolling shows no gaps. */
+const EXTRA = 12;
+/** The maximum number of characters of a value in a cell, and in the dialog of a row. */
 const CELL = 240;
 const WHOLE = 200_000;
 
+/** Returns the number of rows in words. A truncated answer has more rows than it holds. */
+export const howMany = ({ rows, truncated }) => {
+  if (!truncated || rows.length === 0) return plural(rows.length, 'row');
+  return rows.length === 1 ? 'The first row' : `The first ${plural(rows.length, 'row')}`;
+};
+
 const isBytes = (value) => typeof value === 'object' && value !== null && typeof value.hex === 'string';
 
-/** A value as text; NULL is the empty one. */
+/** Returns a value as text. NULL becomes the empty text. */
 export function text(value) {
   if (value === null || value === undefined) return '';
   return isBytes(value) ? `x'${value.hex}'` : String(value);
@@ -25,7 +31,7 @@ export function text(value) {
 
 const cut = (value, most) => (value.length > most ? `${value.slice(0, most)}…` : value);
 
-/** The width of each column in characters, and whether it holds numbers: by its first rows. */
+/** Returns each column's width in characters and whether it holds numbers, according to the first rows. */
 function shape({ columns, rows }) {
   const first = rows.slice(0, 200);
   return columns.map((name, index) => {
@@ -36,7 +42,7 @@ function shape({ columns, rows }) {
   });
 }
 
-/** Where a row's conversation is, and within it the event that a column of places names. */
+/** Returns the address of the conversation or the event that a cell names; null if it names neither. */
 function place(columns, row, index) {
   const id = row[columns.indexOf('conversation_id')];
   if (typeof id !== 'string') return null;
@@ -70,20 +76,19 @@ function Row({ answer, index, open }) {
     </footer>`;
 }
 
-/** `answer` is `{columns, rows}`; `units` a word under each heading, where there are any. */
+/** `answer` is `{columns, rows, truncated}`. `units`, if given, is a word under each heading. */
 export function AnswerTable({ answer, units = [], label }) {
-  useSheet('answer');
   const [top, setTop] = useState(0);
   const [opened, setOpened] = useState(null);
   const box = useRef(null);
   const columns = useMemo(() => shape(answer), [answer]);
   const { rows } = answer;
   const seen = Math.ceil((box.current?.clientHeight ?? 900) / ROW);
-  const first = Math.max(0, Math.min(Math.floor(top / ROW) - BESIDE, rows.length - 1));
-  const shown = rows.slice(first, first + seen + 2 * BESIDE);
+  const first = Math.max(0, Math.min(Math.floor(top / ROW) - EXTRA, rows.length - 1));
+  const shown = rows.slice(first, first + seen + 2 * EXTRA);
   const below = rows.length - first - shown.length;
   const onScroll = (event) => {
-    // A step of a few rows at a time: fewer pages of the table are made anew.
+    // The position moves in steps of four rows, so that the table is drawn again less often.
     const next = Math.floor(event.currentTarget.scrollTop / (ROW * 4)) * ROW * 4;
     if (next !== top) setTop(next);
   };

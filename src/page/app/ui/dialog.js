@@ -1,4 +1,4 @@
-// A dialog over the page: it takes the focus, Escape closes it, and the focus goes back to where it was.
+// A dialog over the page. It takes the focus. Escape closes it, and the focus returns to its previous place.
 import { html, useEffect, useRef, useId, cx } from '../lib/ui.js';
 import { Icon } from './icon.js';
 

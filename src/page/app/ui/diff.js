@@ -1,14 +1,14 @@
-// What changed between two texts, line by line, with a few lines around each change.
+// Shows the changes between two texts line by line, with a few lines around each change.
 import { html } from '../lib/ui.js';
 import { shown } from './text.js';
 
 const AROUND = 3;
-/** Lines of both sides beyond which the middle is told as taken out and put in. */
+/** Beyond this number of lines (of two equally long sides together) the middle is shown as removed and added. */
 const LINES_MAX = 2000;
 
-/** `[{ sign: ' ' | '+' | '-', text, left, right }]`, line numbers from 1. */
+/** Returns `[{ sign: ' ' | '+' | '-', text, left, right }]`. Line numbers begin at 1. */
 export function lines(before, after) {
-  // The end of the last line begins no further one.
+  // A line break at the end of the text does not begin another line.
   const [a, b] = [before, after].map((text) => (text === '' ? [] : (text.endsWith('\n') ? text.slice(0, -1) : text).split('\n')));
   let start = 0;
   while (start < a.length && start < b.length && a[start] === b[start]) start += 1;
@@ -23,11 +23,11 @@ export function lines(before, after) {
   return out;
 }
 
-/** The longest common lines, by dynamic programming over what is left between the same beginning and end. */
+/** Compares the lines between the common beginning and end: their longest common subsequence by dynamic programming. */
 function middle(a, b, at) {
-  const taken = (i) => ({ sign: '-', text: a[i], left: at + i + 1, right: null });
-  const put = (j) => ({ sign: '+', text: b[j], left: null, right: at + j + 1 });
-  if (a.length * b.length > LINES_MAX * LINES_MAX / 4) return [...a.map((_, i) => taken(i)), ...b.map((_, j) => put(j))];
+  const removed = (i) => ({ sign: '-', text: a[i], left: at + i + 1, right: null });
+  const added = (j) => ({ sign: '+', text: b[j], left: null, right: at + j + 1 });
+  if (a.length * b.length > LINES_MAX * LINES_MAX / 4) return [...a.map((_, i) => removed(i)), ...b.map((_, j) => added(j))];
   const width = b.length + 1;
   const common = new Uint16Array((a.length + 1) * width);
   for (let i = a.length - 1; i >= 0; i -= 1) {
@@ -45,17 +45,17 @@ function middle(a, b, at) {
       i += 1;
       j += 1;
     } else if (j >= b.length || (i < a.length && common[(i + 1) * width + j] >= common[i * width + j + 1])) {
-      out.push(taken(i));
+      out.push(removed(i));
       i += 1;
     } else {
-      out.push(put(j));
+      out.push(added(j));
       j += 1;
     }
   }
   return out;
 }
 
-/** The lines near a change; `null` stands for what is left out between. */
+/** Returns the lines near a change. `null` stands for the lines that are left out between them. */
 function near(all) {
   const keep = new Uint8Array(all.length);
   all.forEach((line, i) => {
@@ -82,7 +82,7 @@ export function Diff({ before = '', after = '', label }) {
     </div>`;
 }
 
-/** How many lines came and went: `+3 −1`. */
+/** The numbers of added and removed lines: `+3 −1`. */
 export function Tally({ before = '', after = '' }) {
   let [added, removed] = [0, 0];
   for (const { sign } of lines(before, after)) {

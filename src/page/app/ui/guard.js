@@ -1,4 +1,4 @@
-// What cannot be drawn says so in its place, and the rest stays.
+// Shows a replacement for a part that cannot be drawn, so that the rest of the page stays.
 import { html, Component } from '../lib/ui.js';
 
 export class Guard extends Component {

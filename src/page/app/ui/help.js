@@ -1,4 +1,4 @@
-// The keys that work where one is.
+// The dialog with the keys that work in the current view.
 import { html } from '../lib/ui.js';
 import { shortcuts } from '../lib/keys.js';
 import { Dialog } from './dialog.js';

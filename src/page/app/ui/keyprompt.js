@@ -1,4 +1,4 @@
-// Asks for the session key, once: the tab keeps it until it is closed.
+// Asks for the session key once. The tab keeps the key until it is closed.
 import { html, useRef, useEffect } from '../lib/ui.js';
 import { key, setKey } from '../lib/key.js';
 
@@ -13,7 +13,7 @@ export function KeyPrompt() {
   };
   return html`
     <form class="middle narrow" onSubmit=${submit}>
-      <h1>This server wants a key</h1>
+      <h1>This server requires a key</h1>
       <p>It is the session key that <code>annals serve</code> was started with (<code>--api-key</code>, or${' '}
         <code>OH_SESSION_API_KEYS_0</code>). It stays in this tab until the tab is closed.</p>
       <label>Session key

@@ -1,12 +1,12 @@
-// Markdown as elements. The lexer's tokens become elements one by one; HTML in the text stays text, pictures are named
-// rather than fetched, and links lead only where a link may.
+// Shows Markdown as elements, made from the lexer's tokens. HTML in the text stays text. Pictures are named and not
+// fetched. Links lead only to web and mail addresses.
 import { html } from '../lib/ui.js';
 import { lexer } from '../vendor/marked.mjs';
 import { shown } from './text.js';
 
-/** Longer texts are shown as they are: nobody reads them as prose, and a lexer may take long. */
+/** Longer texts are shown unformatted, because the lexer may take long. */
 const CHARACTERS_MAX = 60000;
-/** How deep lists and quotations may be in each other. */
+/** The maximum nesting depth of lists and quotations. */
 const DEPTH_MAX = 12;
 
 const ENTITIES = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" };
@@ -17,7 +17,7 @@ function Link({ token, depth }) {
   try {
     const url = new URL(token.href);
     if (['http:', 'https:', 'mailto:'].includes(url.protocol)) target = url.href;
-  } catch { /* an address within somebody else's folder */ }
+  } catch { /* not an absolute address, for example a file of a repository */ }
   const text = inline(token.tokens ?? [], depth);
   if (!target) return html`<span class="dead-link" title=${token.href}>${text}</span>`;
   return html`<a href=${target} title=${target} target="_blank" rel="noopener noreferrer nofollow">${text}</a>`;
@@ -50,7 +50,7 @@ const cell = (name, one, align, depth) => (name === 'th'
 function block(token, depth) {
   switch (token.type) {
     case 'space': case 'def': return null;
-    // Headings of a message are no headings of this page: they stand below the card's.
+    // A heading of a message is not a heading of the page: its level is below the card's.
     case 'heading': return html`<p class=${`h h${token.depth}`} role="heading" aria-level=${Math.min(6, token.depth + 3)}>${inline(token.tokens, depth)}</p>`;
     case 'paragraph': return html`<p>${inline(token.tokens, depth)}</p>`;
     case 'text': return token.tokens ? html`<span>${inline(token.tokens, depth)}</span>` : shown(unescaped(token.text));
@@ -71,7 +71,7 @@ function block(token, depth) {
 const blocks = (tokens, depth) => (depth > DEPTH_MAX ? tokens.map((token) => html`<p>${shown(token.raw)}</p>`)
   : tokens.map((token) => block(token, depth)));
 
-/** A text of others as prose. */
+/** Shows an untrusted text as prose. */
 export function Markdown({ text }) {
   text = String(text ?? '');
   if (text.length > CHARACTERS_MAX) return html`<pre class="prose" dir="auto">${shown(text)}</pre>`;

@@ -1,9 +1,9 @@
-// Small pieces that many views are made of.
+// Small components that many views use.
 import { html, cx, useEffect, useState } from '../lib/ui.js';
 import { words, ago, moment } from '../lib/format.js';
 import { Icon } from './icon.js';
 
-/** What stands in the place of something that is on its way; it keeps quiet for a moment, so that nothing flickers. */
+/** A placeholder for content that is still loading. It is empty for a moment, so that nothing flickers. */
 export function Waiting({ what = 'Loading …' }) {
   const [isShown, setShown] = useState(false);
   useEffect(() => {
@@ -13,7 +13,7 @@ export function Waiting({ what = 'Loading …' }) {
   return html`<p class="waiting" role="status">${isShown ? what : ''}</p>`;
 }
 
-/** What went wrong, what to do, and a way to try again. */
+/** Shows an error, advice, and a button to try again. */
 export const Problem = ({ error, again }) => html`
   <div class="problem" role="alert">
     <p><${Icon} name="warn" /> <strong>${error.message}</strong></p>
@@ -21,11 +21,11 @@ export const Problem = ({ error, again }) => html`
     ${again && html`<button onClick=${again}>Try again</button>`}
   </div>`;
 
-/** How a conversation goes, as a coloured word. */
+/** The status of a conversation, as a coloured word. */
 export const Status = ({ status }) => html`
   <span class=${cx('status', `status-${status}`)}><i aria-hidden="true"></i>${words(status)}</span>`;
 
-/** A time as people say it; the exact one is told when one points at it. */
+/** A relative time such as `3 h ago`. Its tooltip shows the exact time. */
 export const Ago = ({ time }) => html`<time datetime=${time} title=${moment(time)}>${ago(time)}</time>`;
 
 export const Tag = ({ name, value, onClick }) => {
@@ -35,11 +35,11 @@ export const Tag = ({ name, value, onClick }) => {
     : html`<span class="tag">${text}</span>`;
 };
 
-/** A word and its value, as one of a row of figures. */
+/** A label and its value, one of a row of figures. */
 export const Figure = ({ label, title, children }) => html`
   <div class="figure" title=${title}><dt>${label}</dt><dd>${children}</dd></div>`;
 
-/** A button that copies a text and says so. */
+/** A button that copies a text and confirms it. */
 export function Copy({ text, label = 'Copy' }) {
   const [isDone, setDone] = useState(false);
   const copy = async () => {
@@ -47,7 +47,7 @@ export function Copy({ text, label = 'Copy' }) {
       await navigator.clipboard.writeText(typeof text === 'function' ? text() : text);
       setDone(true);
       setTimeout(() => setDone(false), 1500);
-    } catch { /* the browser does not let it: the text can be marked by hand */ }
+    } catch { /* the browser does not allow it: the user can select the text by hand */ }
   };
   return html`<button class="small plain" onClick=${copy}>${isDone ? 'Copied' : label}</button>`;
 }

@@ -31,7 +31,7 @@ function Header({ current, onHelp }) {
     </header>`;
 }
 
-/** The component of a view once its module is here. */
+/** Returns the component of a view once its module is loaded. */
 function useView(view) {
   const [loaded, setLoaded] = useState({ path: '', View: null, error: null });
   const [round, setRound] = useState(0);
@@ -75,7 +75,7 @@ export function Shell() {
     ...NAVIGATION.map((one) => ({ keys: one.keys, what: one.label, run: () => go([one.path]) })),
     { keys: 'g t', what: 'Light or dark', run: nextTheme },
   ]);
-  // Where the bar is too narrow for all of them, the current one is the one to see.
+  // If the bar is too narrow for all links, the current one is scrolled into view.
   useEffect(() => {
     document.querySelector('.bar nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }, [view]);

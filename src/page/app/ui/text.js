@@ -1,13 +1,13 @@
-// Text of others, for the places where it is looked at.
+// Prepares untrusted text for display.
 import { UNSEEN } from '../lib/unseen.js';
 
-/** A text on one line, for titles: what cannot be seen is left out. */
+/** Returns a text on one line and without invisible characters, for titles. */
 export const plain = (text) => String(text ?? '').replace(UNSEEN, '').replace(/\s+/g, ' ').trim();
 
-/** Anything as a text. What cannot be seen in it is marked where it comes to stand, as in all texts (`lib/ui.js`). */
+/** Returns any value as a text. `lib/ui.js` marks its invisible characters, as in all texts. */
 export const shown = (text) => String(text ?? '');
 
-/** The beginning of a long text, cut at a line where one is near. */
+/** Returns the beginning of a long text, cut at the end of a line if one is near. */
 export function cut(text, characters) {
   if (text.length <= characters) return text;
   const line = text.lastIndexOf('\n', characters);

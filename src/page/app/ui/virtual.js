@@ -1,12 +1,12 @@
-// A long list of rows of one height: only those one sees are in the page.
+// A long list of rows of the same height. Only the rows in view are in the document.
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/ui.js';
 
-/** How many rows beyond the edge are kept ready. */
+/** The number of rows drawn beyond the edges of the view. */
 const AHEAD = 8;
 
 /**
- * Scrolls with the window. `row(index)` is the element of a row; `onRange(first, end)` says which are looked at.
- * The row `selected` is kept in sight when it changes.
+ * Scrolls with the window. `row(index)` returns the element of a row. `onRange(first, end)` is called with the range of
+ * drawn rows. When `selected` changes, the list scrolls that row into view.
  */
 export function VirtualList({ total, height, row, onRange, selected = -1, label, top = 48 }) {
   const element = useRef(null);

@@ -1,4 +1,4 @@
-// An answer whose call is not near: it stands for itself.
+// The card of an answer that is not shown with its call.
 import { html } from '../../lib/ui.js';
 import { shown } from '../../ui/text.js';
 import { Card } from './card.js';

@@ -1,4 +1,4 @@
-// What the agent asked for: one call, or several at once, each with what came back.
+// The cards of the agent's calls: one call or several parallel calls, each with its result.
 import { html, cx, useState } from '../../lib/ui.js';
 import { duration, millis, plural } from '../../lib/format.js';
 import { shown } from '../../ui/text.js';
@@ -11,7 +11,7 @@ import { Prose } from './prose.js';
 
 const RISKS = { HIGH: 'red', MEDIUM: 'amber', LOW: 'green' };
 
-/** How a call went: `ok`, `failed`, `rejected` or `open`. */
+/** Returns how a call ended: `ok`, `failed`, `rejected` or `open`. */
 function outcome(answer) {
   if (!answer) return 'open';
   const { event } = answer;
@@ -31,18 +31,18 @@ function Badges({ call }) {
   const risk = verdict?.risk ?? entry.event.security_risk;
   const how = outcome(answer);
   return [
-    code != null && html`<${Badge} key="code" tone=${code === 0 ? 'green' : code === -1 ? 'amber' : 'red'} title=${code === -1 ? 'Still running when it was looked at' : 'The exit code'}>${code === -1 ? 'still running' : `exit ${code}`}<//>`,
+    code != null && html`<${Badge} key="code" tone=${code === 0 ? 'green' : code === -1 ? 'amber' : 'red'} title=${code === -1 ? 'The command was still running' : 'The exit code'}>${code === -1 ? 'still running' : `exit ${code}`}<//>`,
     observation?.timeout && html`<${Badge} key="timeout" tone="amber">timed out<//>`,
     how === 'rejected' && html`<${Badge} key="rejected" tone="amber">rejected<//>`,
     how === 'failed' && code == null && html`<${Badge} key="failed" tone="red">failed<//>`,
     how === 'open' && html`<${Badge} key="open" tone="blue">no answer yet<//>`,
-    RISKS[risk] && html`<${Badge} key="risk" tone=${RISKS[risk]} title=${verdict ? `${verdict.analyzer}, ${verdict.policy}` : 'As the model judged it'}>${risk.toLowerCase()} risk<//>`,
+    RISKS[risk] && html`<${Badge} key="risk" tone=${RISKS[risk]} title=${verdict ? `${verdict.analyzer}, ${verdict.policy}` : 'The risk that the model stated'}>${risk.toLowerCase()} risk<//>`,
     ms >= 0 && html`<span key="ms" class="soft took" title="From the call to its answer">${duration(ms)}</span>`,
   ];
 }
 
-/** Whether a call has a summary of its own; where the model gave none, the SDK writes the arguments there. */
-const says = ({ summary, tool_name: tool }) => summary && !summary.startsWith(`${tool}: {`);
+/** Returns whether the model gave a summary of the call. If it gave none, the SDK puts the arguments there. */
+const hasSummary = ({ summary, tool_name: tool }) => summary && !summary.startsWith(`${tool}: {`);
 
 function Call({ call, context }) {
   const { entry, answer } = call;
@@ -50,13 +50,13 @@ function Call({ call, context }) {
   return html`
     <${Card} kind="call" label=${shown(event.tool_name)} subject=${subject(event)} entry=${entry} context=${context}
       tone=${TONES[outcome(answer)]} badges=${html`<${Badges} call=${call} />`}>
-      ${says(event) && html`<p class="soft summary">${shown(event.summary)}</p>`}
+      ${hasSummary(event) && html`<p class="soft summary">${shown(event.summary)}</p>`}
       <${Request} entry=${entry} answer=${answer} context=${context} />
       ${answer && html`<${Result} action=${event.action} answer=${answer} context=${context} />`}
     <//>`;
 }
 
-/** Parallel calls beyond these are folded. */
+/** The number of parallel calls that are shown at first. */
 const SHOWN = 12;
 
 export function Calls({ item, context }) {

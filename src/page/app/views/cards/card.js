@@ -1,10 +1,10 @@
-// What every card has: who, what, when, its number, and what can be done from here.
+// The parts of every card: who, what, when, its number, and the menu of actions.
 import { html, cx, useState, useEffect, useRef } from '../../lib/ui.js';
 import { time, moment } from '../../lib/format.js';
 import { href } from '../../lib/router.js';
 import { Icon } from '../../ui/icon.js';
 
-/** What can be done from an event: a small menu. */
+/** The menu of actions on an event. */
 function Menu({ sequence, event, context }) {
   const [isOpen, setOpen] = useState(false);
   const element = useRef(null);
@@ -68,7 +68,7 @@ export function Card({ kind, label, icon, subject, badges, entry, context, tone,
     </article>`;
 }
 
-/** What is folded until somebody wants it. */
+/** Content that is folded until the user opens it. */
 export function Fold({ summary, children, isOpen = false }) {
   const [open, setOpen] = useState(isOpen);
   return html`

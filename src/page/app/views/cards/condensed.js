@@ -1,4 +1,4 @@
-// What was forgotten, and the summary that stands in its place.
+// The card of a condensation: the forgotten events, and the summary that replaces them.
 import { html } from '../../lib/ui.js';
 import { plural } from '../../lib/format.js';
 import { Card, Fold } from './card.js';

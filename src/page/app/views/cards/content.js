@@ -1,4 +1,4 @@
-// What messages and results are made of: texts and pictures.
+// The content of messages and results: texts and pictures.
 import { html, useState } from '../../lib/ui.js';
 import { bytes } from '../../lib/format.js';
 import { complain } from '../../lib/notes.js';
@@ -6,20 +6,20 @@ import { whole } from './output.js';
 
 const IMAGE = /^data:image\/(png|jpeg|gif|webp|avif);base64,/;
 
-/** A list; what is none is empty. Events of others need not be as they should. */
+/** Returns the value if it is a list, otherwise an empty list. Events of other programs may be malformed. */
 export const list = (value) => (Array.isArray(value) ? value : []);
 
-/** The texts of a list of parts. */
+/** Returns the texts of a list of parts. */
 export function texts(content) {
   if (typeof content === 'string') return [content];
   return list(content).filter((part) => part?.type === 'text').map((part) => String(part.text ?? ''));
 }
 
-/** The pictures of a list of parts, each with where it stands. */
+/** Returns the pictures of a list of parts, each with its JSON pointer. */
 export const pictures = (content, pointer) => list(content).flatMap((part, index) => (part?.type === 'image'
   ? list(part.image_urls).map((url, place) => ({ url: String(url), pointer: `${pointer}/${index}/image_urls/${place}` })) : []));
 
-/** A picture that the event holds; one from elsewhere is named, never fetched. */
+/** A picture that the event contains. A picture at another address is named and never fetched. */
 function Picture({ picture, entry, context }) {
   const cut = entry.cut?.[picture.pointer];
   const [url, setUrl] = useState(cut ? null : picture.url);

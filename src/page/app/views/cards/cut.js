@@ -1,4 +1,4 @@
-// That a text of an event is longer than what is shown, and the way to all of it.
+// The note that a text of an event is cut, with a button that shows all of it.
 import { html } from '../../lib/ui.js';
 import { count } from '../../lib/format.js';
 

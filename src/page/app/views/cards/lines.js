@@ -1,4 +1,4 @@
-// Short happenings: a pause, a hook, an error of the run; and what this page does not know by name.
+// Cards of short events (a pause, a hook, an error of the run) and of kinds that this page does not know.
 import { html, cx } from '../../lib/ui.js';
 import { words } from '../../lib/format.js';
 import { shown } from '../../ui/text.js';
@@ -7,7 +7,7 @@ import { Output } from './output.js';
 import { texts } from './content.js';
 import { Prose } from './prose.js';
 
-const LABELS = { PauseEvent: 'Paused', InterruptEvent: 'Interrupted', CondensationRequest: 'A condensation was asked for' };
+const LABELS = { PauseEvent: 'Paused', InterruptEvent: 'Interrupted', CondensationRequest: 'Condensation requested' };
 
 function Hook({ entry, context }) {
   const { event } = entry;
@@ -43,8 +43,8 @@ export function Line({ entry, kind, context }) {
       <${Corner} entry=${entry} context=${context} /></div>`;
 }
 
-/** A text that an unfamiliar event may have. */
-function said(event) {
+/** Returns the text of an event of an unknown kind; empty if it has none. */
+function textOf(event) {
   for (const value of [event.message, event.content, event.text, event.error, event.args?.content, event.args?.thought]) {
     if (typeof value === 'string' && value.trim()) return value;
     const parts = Array.isArray(value) ? texts(value) : [];
@@ -55,7 +55,7 @@ function said(event) {
 
 export function Other({ entry, kind, context }) {
   const { event } = entry;
-  const text = said(event);
+  const text = textOf(event);
   const command = event.args?.command ?? event.extras?.command;
   return html`
     <${Card} kind="other" label=${words(kind)} entry=${entry} context=${context} badges=${entry.redacted && html`<${Badge}>redacted<//>`}>

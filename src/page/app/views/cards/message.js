@@ -1,4 +1,4 @@
-// What was said.
+// The card of a message.
 import { html } from '../../lib/ui.js';
 import { shown } from '../../ui/text.js';
 import { Card, Badge, Fold } from './card.js';
@@ -8,15 +8,15 @@ import { Prose } from './prose.js';
 
 const LABELS = { user: 'User', assistant: 'Agent', system: 'System', tool: 'Tool' };
 
-/** What the model thought before it spoke. */
-function reasoned(event, message) {
-  const said = message?.reasoning_content ?? event.reasoning_content;
+/** Returns the model's reasoning before the message. */
+function reasoningOf(event, message) {
+  const reasoning = message?.reasoning_content ?? event.reasoning_content;
   const blocks = list(message?.thinking_blocks ?? event.thinking_blocks).map((block) => block?.thinking).filter(Boolean);
-  return said || blocks.join('\n\n');
+  return reasoning || blocks.join('\n\n');
 }
 
 export function Reasoning({ event, message }) {
-  const text = reasoned(event, message);
+  const text = reasoningOf(event, message);
   return text && html`<${Fold} summary="Reasoning"><${Prose} text=${text} /><//>`;
 }
 
@@ -28,15 +28,15 @@ export function Message({ entry, context }) {
   const added = texts(event.extended_content);
   const badges = [
     event.sender && html`<${Badge}>${shown(event.sender)}<//>`,
-    ...list(event.activated_skills).map((skill) => html`<${Badge} key=${skill} title="A skill that these words called">${shown(skill)}<//>`),
+    ...list(event.activated_skills).map((skill) => html`<${Badge} key=${skill} title="A skill that this message activated">${shown(skill)}<//>`),
   ];
   return html`
     <${Card} kind=${event.source === 'user' ? 'user' : event.source === 'agent' ? 'agent' : 'other'} label=${source} entry=${entry} context=${context} badges=${badges}>
       <${Reasoning} event=${event} message=${message} />
       ${body && html`<${Prose} text=${body} />`}
-      ${!body && !reasoned(event, message) && !message.content?.length && html`<p class="soft">No text.</p>`}
+      ${!body && !reasoningOf(event, message) && !message.content?.length && html`<p class="soft">No text.</p>`}
       <${Cut} entry=${entry} context=${context} />
       <${Pictures} content=${message.content} pointer="/llm_message/content" entry=${entry} context=${context} />
-      ${added.length > 0 && html`<${Fold} summary="Added to it for the model"><${Prose} text=${added.join('\n\n')} /><//>`}
+      ${added.length > 0 && html`<${Fold} summary="Added to the message for the model"><${Prose} text=${added.join('\n\n')} /><//>`}
     <//>`;
 }

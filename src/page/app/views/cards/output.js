@@ -1,4 +1,4 @@
-// What a tool printed: the first and the last lines, the rest where somebody wants it.
+// The output of a tool: its first and last lines. The user can show the rest.
 import { html, useMemo, useState } from '../../lib/ui.js';
 import { count, plural } from '../../lib/format.js';
 import { ansi, stripped } from '../../ui/ansi.js';
@@ -7,13 +7,13 @@ import { at, get } from '../../lib/api.js';
 
 const LINES = 14;
 const LAST = 4;
-/** Characters of the beginning and the end, however few lines they have. */
+/** The maximum number of characters of the beginning and of the end. */
 const FIRST_CHARACTERS = 3000;
 const LAST_CHARACTERS = 800;
-/** Characters that are shown at once even where somebody wants all: more is to be had as raw JSON. */
+/** The maximum number of characters shown when the output is open. The raw JSON has the rest. */
 const SHOWN_MAX = 400000;
 
-/** A text of an event that the server cut, whole. */
+/** Loads the whole text that the server cut in an event. */
 export async function whole(context, sequence, pointer) {
   const page = await get(at`/api/annals/conversations/${context.id}/events`, { from: sequence, to: sequence, limit: 1 });
   let value = page.events[0].event;
@@ -21,7 +21,7 @@ export async function whole(context, sequence, pointer) {
   return value;
 }
 
-/** The beginning and the end of a long text, and what is between them in words; null where it is short. */
+/** Returns the beginning and the end of a long text, and the length between them in words; null if it is short. */
 function shorten(text) {
   const lines = text.split('\n');
   if (lines.length > LINES + LAST + 2) {
@@ -33,13 +33,13 @@ function shorten(text) {
   return { first: text.slice(0, FIRST_CHARACTERS), last: text.slice(-LAST_CHARACTERS), between };
 }
 
-/** `cut` is how many characters the text has where it was cut, `pointer` where it stands in the event. */
+/** `pointer` is the text's place in the event. `entry.cut[pointer]` is its whole length if the server cut it. */
 export function Output({ text, entry, context, pointer, label = 'Output' }) {
   const cut = entry?.cut?.[pointer];
   const [all, setAll] = useState(null);
   const [isOpen, setOpen] = useState(false);
-  const whatText = all ?? text ?? '';
-  const shownText = (typeof whatText === 'string' ? whatText : JSON.stringify(whatText, null, 1)).replace(/\n+$/, '');
+  const fullText = all ?? text ?? '';
+  const shownText = (typeof fullText === 'string' ? fullText : JSON.stringify(fullText, null, 1)).replace(/\n+$/, '');
   const parts = useMemo(() => {
     const ends = isOpen ? null : shorten(shownText);
     if (!ends) return { first: ansi(shownText.slice(0, SHOWN_MAX)) };
@@ -62,7 +62,7 @@ export function Output({ text, entry, context, pointer, label = 'Output' }) {
         <pre tabindex="0" aria-label=${`The end of ${label}`} dir="auto">${parts.last}</pre>`}
       ${cut && all === null && html`
         <button class="small more" onClick=${load}>${count(cut - shownText.length)} more characters: load all</button>`}
-      ${shownText.length > SHOWN_MAX && isOpen && html`<p class="soft">The rest is too long for here; the raw JSON has it.</p>`}
+      ${shownText.length > SHOWN_MAX && isOpen && html`<p class="soft">The rest is too long to show here. The raw JSON has it.</p>`}
       ${isOpen && html`<button class="small more" onClick=${() => setOpen(false)}>Less</button>`}
     </div>`;
 }

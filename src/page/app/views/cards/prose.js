@@ -1,4 +1,4 @@
-// Prose that may be long: its beginning, the rest where somebody wants it.
+// Prose that may be long: its beginning, and the rest on request.
 import { html, useMemo, useState } from '../../lib/ui.js';
 import { count } from '../../lib/format.js';
 import { Markdown } from '../../ui/markdown.js';
@@ -10,7 +10,7 @@ export function Prose({ text }) {
   text = String(text ?? '');
   const [isOpen, setOpen] = useState(false);
   const shownText = isOpen ? text : cut(text, CHARACTERS);
-  // Elements are made once for a text, however often what is around it is drawn.
+  // The elements of a text are made once, even if the card is drawn again.
   const prose = useMemo(() => html`<${Markdown} text=${shownText} />`, [shownText]);
   if (text.length <= CHARACTERS) return prose;
   return html`${prose}<button class="small more" onClick=${() => setOpen(!isOpen)}>

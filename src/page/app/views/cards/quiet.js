@@ -1,4 +1,4 @@
-// What only tells of the machinery, in one line.
+// Technical events, such as state updates and logs of model calls, in one line.
 import { html } from '../../lib/ui.js';
 import { count, cost, plural, words } from '../../lib/format.js';
 import { shown } from '../../ui/text.js';
@@ -7,7 +7,7 @@ import { Corner, Fold } from './card.js';
 
 const value = (text) => (typeof text === 'string' ? text : JSON.stringify(text));
 
-/** What an event says, in a few words. */
+/** Returns a few words about an event. */
 function brief({ event }) {
   const kind = kindOf(event);
   if (kind === 'ConversationStateUpdateEvent') {

@@ -1,4 +1,4 @@
-// What a call asks for: a command, an edit, a list of tasks, or its arguments.
+// The request of a call: a command, an edit, a list of tasks, or the call's arguments.
 import { html } from '../../lib/ui.js';
 import { Diff, Tally } from '../../ui/diff.js';
 import { shown } from '../../ui/text.js';
@@ -8,8 +8,8 @@ import { Output } from './output.js';
 import { Tasks } from './tasks.js';
 import { Prose } from './prose.js';
 
-/** What the call asks for; a call that could not be read has its arguments as text only. */
-function asked(event) {
+/** Returns the action of a call. A call that the SDK could not parse has only its arguments, as text. */
+function actionOf(event) {
   if (event.action) return event.action;
   try {
     const value = JSON.parse(event.tool_call?.arguments ?? '{}');
@@ -21,7 +21,7 @@ function asked(event) {
 
 const path = (action) => action.path ?? action.file_path;
 
-/** A command line, from whichever program. */
+/** Returns the command line of an action of any program; null if it has none. */
 function command(action) {
   if (path(action) !== undefined) return null;
   const given = action.command ?? action.cmd;
@@ -29,7 +29,7 @@ function command(action) {
   return typeof given === 'string' && !action.task_list ? given : null;
 }
 
-/** What changes, where the call says it: [before, after]. */
+/** Returns the change as [before, after]; null if the action does not have it. */
 function change(action) {
   const before = action.old_str ?? action.old_string;
   const after = action.new_str ?? action.new_string;
@@ -37,9 +37,9 @@ function change(action) {
   return null;
 }
 
-/** What the head of the card says. */
+/** Returns the text in the head of the card: the file, if there is one, and its change. */
 export function subject(event) {
-  const action = asked(event);
+  const action = actionOf(event);
   const name = path(action);
   if (name === undefined) return null;
   const changes = change(action);
@@ -50,7 +50,7 @@ export function subject(event) {
 const HIDDEN = new Set(['kind', 'command', 'path', 'file_path', 'cmd', 'security_risk', 'summary']);
 const empty = (value) => value === null || value === undefined || value === '' || value === false;
 
-/** The other arguments, where there are some. */
+/** The other arguments, if there are any. */
 function Rest({ action, but = [] }) {
   const rest = Object.entries(action).filter(([name, value]) => !HIDDEN.has(name) && !but.includes(name) && !empty(value));
   if (rest.length === 0) return null;
@@ -60,11 +60,11 @@ function Rest({ action, but = [] }) {
 
 export function Request({ entry, answer, context }) {
   const { event } = entry;
-  const action = asked(event);
-  const line = command(action);
+  const action = actionOf(event);
+  const commandLine = command(action);
   const isCut = html`<${Cut} entry=${entry} context=${context} />`;
-  if (line !== null) {
-    return html`<pre class="command" tabindex="0" aria-label="Command"><b aria-hidden="true">${action.is_input ? '> ' : '$ '}</b>${shown(line) || ' '}</pre>${isCut}
+  if (commandLine !== null) {
+    return html`<pre class="command" tabindex="0" aria-label="Command"><b aria-hidden="true">${action.is_input ? '> ' : '$ '}</b>${shown(commandLine) || ' '}</pre>${isCut}
       <${Rest} action=${action} but=${['is_input', 'timeout', 'reset']} />`;
   }
   if (action.task_list) return html`<${Tasks} list=${action.task_list} />`;
@@ -72,9 +72,9 @@ export function Request({ entry, answer, context }) {
   if (typeof text === 'string') return html`<${Prose} text=${text} />${isCut}<${Rest} action=${action} but=${['thought', 'message']} />`;
   const changes = change(action);
   if (changes) {
-    // The answer shows the change within its file; what was asked for stands where there is none.
+    // A successful answer shows the change within its file. Otherwise the requested change is shown.
     const isShown = answer?.event.observation?.new_content != null && !answer.event.observation.is_error;
-    return isShown ? isCut : html`<${Diff} before=${changes[0]} after=${changes[1]} label="The change asked for" />${isCut}`;
+    return isShown ? isCut : html`<${Diff} before=${changes[0]} after=${changes[1]} label="The requested change" />${isCut}`;
   }
   const content = action.file_text ?? action.content;
   if (typeof content === 'string') {

@@ -1,4 +1,4 @@
-// What came back from a call.
+// The result of a call.
 import { html } from '../../lib/ui.js';
 import { Diff } from '../../ui/diff.js';
 import { shown } from '../../ui/text.js';
@@ -7,8 +7,8 @@ import { Tasks } from './tasks.js';
 import { Pictures, texts } from './content.js';
 import { Fold } from './card.js';
 
-/** Tools whose call says all that their result says. */
-const SAYS_IT_ALL = new Set(['ThinkObservation', 'FinishObservation']);
+/** Results that contain nothing that their call does not show. */
+const REDUNDANT = new Set(['ThinkObservation', 'FinishObservation']);
 
 function Edit({ observation, answer, context }) {
   const isCut = Object.keys(answer.cut ?? {}).some((pointer) => /content$/.test(pointer));
@@ -22,23 +22,23 @@ export function Result({ action, answer, context }) {
     return html`<p class="rejection"><strong>${event.rejection_source === 'hook' ? 'A hook rejected it' : 'Rejected'}</strong>: ${shown(event.rejection_reason ?? '')}</p>`;
   }
   if (event.kind === 'AgentErrorEvent') {
-    return html`<div class="failure"><strong>It failed before a result:</strong>
+    return html`<div class="failure"><strong>The call failed without a result:</strong>
       <${Output} text=${event.error ?? ''} entry=${answer} context=${context} pointer="/error" label="The error" /></div>`;
   }
   const observation = event.observation ?? {};
-  if (SAYS_IT_ALL.has(observation.kind) && !observation.is_error) return null;
+  if (REDUNDANT.has(observation.kind) && !observation.is_error) return null;
   if (observation.task_list && !observation.is_error) return action?.task_list ? null : html`<${Tasks} list=${observation.task_list} />`;
   const content = Array.isArray(observation.content) ? observation.content : observation.output ?? observation.content;
   const isEdit = observation.new_content != null && !observation.is_error && observation.command !== 'view';
-  const said = Array.isArray(content) ? texts(content) : [String(content ?? observation.error ?? '')];
+  const outputTexts = Array.isArray(content) ? texts(content) : [String(content ?? observation.error ?? '')];
   const pointer = Array.isArray(content) ? '/observation/content' : null;
   const printed = html`
-    ${said.map((text, index) => html`<${Output} key=${index} text=${text} entry=${answer} context=${context}
+    ${outputTexts.map((text, index) => html`<${Output} key=${index} text=${text} entry=${answer} context=${context}
       pointer=${pointer ? `${pointer}/${content.findIndex((part) => part?.text === text)}/text` : '/observation/output'} />`)}
     ${pointer && html`<${Pictures} content=${content} pointer=${pointer} entry=${answer} context=${context} />`}`;
   if (isEdit) {
     return html`<${Edit} observation=${observation} answer=${answer} context=${context} />
-      <${Fold} summary="What the agent was told">${printed}<//>`;
+      <${Fold} summary="What the agent received">${printed}<//>`;
   }
   return printed;
 }

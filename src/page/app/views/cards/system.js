@@ -1,4 +1,4 @@
-// What the model was told before anything else.
+// The system prompt.
 import { html } from '../../lib/ui.js';
 import { plural } from '../../lib/format.js';
 import { shown } from '../../ui/text.js';
@@ -12,7 +12,7 @@ export function System({ entry, context }) {
   const text = String(event.system_prompt?.text ?? event.system_prompt ?? '');
   return html`
     <${Card} kind="system" label="System prompt" entry=${entry} context=${context}>
-      <${Fold} summary=${`The prompt, ${plural(text.length, 'character')}${entry.cut?.['/system_prompt/text'] ? ' of more' : ''}`}><${Prose} text=${text} /><//>
+      <${Fold} summary=${`The prompt, ${plural(text.length, 'character')}${entry.cut?.['/system_prompt/text'] ? ', cut' : ''}`}><${Prose} text=${text} /><//>
       ${event.dynamic_context?.text && html`<${Fold} summary="What was added for this conversation"><${Prose} text=${event.dynamic_context.text} /><//>`}
       ${tools.length > 0 && html`
         <${Fold} summary=${`${plural(tools.length, 'tool')}: ${tools.map((tool) => tool.title ?? tool.name).join(', ')}`}>

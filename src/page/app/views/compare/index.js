@@ -1,9 +1,8 @@
-// What is different between two points, branches or conversations.
+// Shows the differences between two points, branches or conversations.
 import { html, useEffect, useState } from '../../lib/ui.js';
 import { setQuery } from '../../lib/router.js';
 import { get } from '../../lib/api.js';
 import { useLoad } from '../../lib/load.js';
-import { useSheet } from '../../lib/sheet.js';
 import { cost, count, plural, words } from '../../lib/format.js';
 import { Figure, Problem, Waiting } from '../../ui/pieces.js';
 import { shown } from '../../ui/text.js';
@@ -15,7 +14,7 @@ const text = (value) => (value === null || value === undefined ? '–' : typeof 
 
 function Difference({ value, left, right }) {
   const same = value.lost.length === 0 && value.added.length === 0;
-  // What models took stands above.
+  // The figures above already show the tokens and the cost.
   const fields = (value.fields ?? []).filter((field) => field.field !== 'stats');
   return html`
     <dl class="figures">
@@ -30,14 +29,13 @@ function Difference({ value, left, right }) {
       <div class="sides"><${Marks} title="Only on the left" marks=${value.lost} side=${left} tone="removed" />
         <${Marks} title="Only on the right" marks=${value.added} side=${right} tone="added" /></div>`}
     ${fields.length > 0 && html`
-      <h2>What differs in the state</h2>
+      <h2>Differences in the state</h2>
       <div class="scroll" tabindex="0"><table class="fields"><thead><tr><th scope="col">Field</th><th scope="col">Left</th><th scope="col">Right</th></tr></thead>
         <tbody>${fields.map((field) => html`<tr key=${field.field}><th scope="row">${words(field.field)}</th>
           <td><pre tabindex="0">${shown(text(field.left).slice(0, 2000))}</pre></td><td><pre tabindex="0">${shown(text(field.right).slice(0, 2000))}</pre></td></tr>`)}</tbody></table></div>`}`;
 }
 
 export function View({ query }) {
-  useSheet('compare');
   const [left, setLeft] = useState(query.left ?? '');
   const [right, setRight] = useState(query.right ?? '');
   useEffect(() => {
@@ -60,7 +58,7 @@ export function View({ query }) {
       <label>Right<input class="mono" value=${right} required onInput=${(event) => setRight(event.currentTarget.value)} placeholder="ID or ID@POINT" spellcheck=${false} /></label>
       <button class="main">Compare</button>
     </form>
-    <p class="soft small">A conversation by its id or the beginning of it; behind an @ a point: a sequence, an event’s id, or a time.</p>
+    <p class="soft small">A conversation’s id or the beginning of its id. After an @, a point: a sequence, an event’s id, or a time.</p>
     ${error && html`<${Problem} error=${error} again=${again} />`}
     ${isLoading && isReady && !value && html`<${Waiting} />`}
     ${value && html`<${Difference} value=${value} left=${query.left} right=${query.right} />`}`;

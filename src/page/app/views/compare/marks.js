@@ -1,4 +1,4 @@
-// Events that only one side has, each with the beginning of what it says.
+// The events that only one side has, each with the beginning of its text.
 import { html } from '../../lib/ui.js';
 import { href } from '../../lib/router.js';
 import { at, get, post } from '../../lib/api.js';
@@ -14,8 +14,8 @@ export const conversation = (side) => side.split('@')[0];
 const SQL = `SELECT sequence, coalesce(tool, role) AS who, substr(text, 1, 160) AS text FROM transcript
   WHERE conversation_id = :conversation AND sequence IN (SELECT value FROM json_each(:sequences))`;
 
-/** What the transcript has of some events, by sequence. */
-async function said(side, marks, signal) {
+/** Loads the lines of the transcript for some events. Returns a map by sequence. */
+async function transcriptLines(side, marks, signal) {
   if (marks.length === 0) return new Map();
   const { id } = await get(at`/api/annals/conversations/${conversation(side)}`, {}, signal);
   const sequences = JSON.stringify(marks.slice(0, SHOWN).map((mark) => mark.sequence));
@@ -31,8 +31,8 @@ function Mark({ mark, side, line }) {
 }
 
 export function Marks({ title, marks, side, tone }) {
-  // Without the transcript the kinds still say what they are.
-  const { value: lines } = useLoad((signal) => said(side, marks, signal), [side, marks]);
+  // An event without a line of the transcript is shown by its kind.
+  const { value: lines } = useLoad((signal) => transcriptLines(side, marks, signal), [side, marks]);
   return html`
     <section class=${`marks ${tone}`} tabindex="0" aria-label=${title}><h2>${title} <span class="soft">${count(marks.length)}</span></h2>
       <ol>${marks.slice(0, SHOWN).map((mark) => html`<${Mark} key=${mark.id} mark=${mark} side=${side} line=${lines?.get(mark.sequence)} />`)}

@@ -1,4 +1,4 @@
-// What can be done with a conversation as a whole.
+// The actions on a whole conversation: run, pause, interrupt, rename, delete.
 import { html, useState } from '../../lib/ui.js';
 import { go } from '../../lib/router.js';
 import { at, post, remove } from '../../lib/api.js';
@@ -7,7 +7,7 @@ import { plural } from '../../lib/format.js';
 import { Dialog } from '../../ui/dialog.js';
 import { Icon } from '../../ui/icon.js';
 
-/** Asks whether it is meant. */
+/** Asks the user to confirm the deletion. */
 function Deletion({ context, isOpen, close }) {
   const head = context.head.value;
   const [isBusy, setBusy] = useState(false);
@@ -22,8 +22,8 @@ function Deletion({ context, isOpen, close }) {
   };
   return html`
     <${Dialog} isOpen=${isOpen} close=${close} title="Delete this conversation?">
-      <p><strong>${head.title ?? 'Without a title'}</strong>, ${plural(head.event_count, 'event')}. It goes for good, with its files.
-        Forks and sub-agents stay.</p>
+      <p><strong>${head.title ?? 'Without a title'}</strong>, ${plural(head.event_count, 'event')}. It is deleted for good, with its
+        files. Forks and sub-agents stay.</p>
       <footer><button onClick=${close}>Keep it</button>
         <button class="danger" disabled=${isBusy} onClick=${run}>Delete it</button></footer>
     <//>`;

@@ -7,7 +7,7 @@ import { Badge } from '../cards/card.js';
 
 const WIDTH = 1000;
 
-/** Branches so that each stands below the one it leaves: by where they leave, then by where they end. */
+/** Sorts branches so that each is below the one that it leaves: by their fork, then the longest first. */
 function ordered(branches) {
   return branches.toSorted((a, b) => (a.fork_sequence ?? -1) - (b.fork_sequence ?? -1) || b.events - a.events);
 }
@@ -53,8 +53,8 @@ export function Branches({ context }) {
   return html`
     <section class="pane" tabindex="0" aria-label="Branches">
       <h2>${plural(found.branches.length, 'branch', 'branches')}</h2>
-      <p class="soft">A line is the log from its first event to its last; what a branch has for itself is thick.
-        ${found.head === null && ' HEAD stands before everything.'}</p>
+      <p class="soft">Each line shows the log from its first event to its last. The events that only this branch has are thick.
+        ${found.head === null && ' HEAD is before the first event.'}</p>
       <ol class="branches">${ordered(found.branches).map((branch) => html`
         <${Branch} key=${branch.tip} branch=${branch} last=${last} context=${context} live=${live} />`)}</ol>
     </section>`;

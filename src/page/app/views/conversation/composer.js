@@ -1,4 +1,4 @@
-// What a person says to the agent, and the answer to what waits for consent.
+// The field for messages to the agent, and the buttons for calls that wait for consent.
 import { html, useRef, useState } from '../../lib/ui.js';
 import { at, get, post } from '../../lib/api.js';
 import { useLoad } from '../../lib/load.js';
@@ -6,7 +6,7 @@ import { attempt } from '../../lib/notes.js';
 import { plural } from '../../lib/format.js';
 import { Icon } from '../../ui/icon.js';
 
-/** Approve or reject what waits. */
+/** Approves or rejects the waiting calls. */
 function Consent({ context }) {
   const [reason, setReason] = useState('');
   const [isBusy, setBusy] = useState(false);

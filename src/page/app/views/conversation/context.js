@@ -1,11 +1,11 @@
-// What the cards of a conversation share: what is chosen, what can be done, where things are.
+// The state and the actions that the cards of a conversation share.
 import { signal } from '../../lib/ui.js';
 import { go, setQuery } from '../../lib/router.js';
 import { at, get, isAbort, post } from '../../lib/api.js';
 import { complain, say } from '../../lib/notes.js';
 import { Log } from './log.js';
 
-/** A number of a parameter; null where it is none. */
+/** Returns the number in a parameter. `null` if it is not a number. */
 export const numbered = (text) => (/^\d+$/.test(text ?? '') ? Number(text) : null);
 
 export class Context {
@@ -14,29 +14,29 @@ export class Context {
     this.copyOf = head.copy_of;
     this.head = signal(head);
     this.log = new Log(head.id, head.event_count, events);
-    /** The sequence that is chosen, and the point that is looked at; null for the end. */
+    /** The selected sequence, and the sequence at which the state is shown (null for the end). */
     this.selected = signal(null);
     this.at = signal(null);
-    /** Sequences of the live branch, as ranges; null until they are known. */
+    /** Sequences of the live branch, as ranges. null until they are known, and if every event is live. */
     this.live = signal(null);
     this.raw = signal(null);
     this.control = { current: null };
-    this.gone = new AbortController();
+    this.abort = new AbortController();
   }
 
   isLive(sequence) {
     const ranges = this.live.value;
     if (!ranges) return true;
     const last = ranges.at(-1)?.[1] ?? -1;
-    // What came since the ranges were asked for goes on from HEAD.
+    // Events that arrived after the request for the ranges continue from HEAD.
     return sequence > this.liveUntil || ranges.some(([from, to]) => sequence >= from && sequence <= to) || last < 0;
   }
 
-  /** Looks again which branch is live. */
+  /** Loads the branches and updates which events are live. Returns null if this fails. */
   async lookForBranches() {
     try {
       const until = this.log.total.peek() - 1;
-      const found = await get(at`/api/annals/conversations/${this.id}/branches`, {}, this.gone.signal);
+      const found = await get(at`/api/annals/conversations/${this.id}/branches`, {}, this.abort.signal);
       this.liveUntil = until;
       const [first] = found.live ?? [];
       const isAll = found.live?.length === 1 && first[0] === 0 && first[1] >= until;
@@ -48,16 +48,16 @@ export class Context {
     }
   }
 
-  /** Nobody looks at the conversation any more. */
+  /** Ends all requests, because the conversation is no longer shown. */
   end() {
-    this.gone.abort();
+    this.abort.abort();
     this.log.end();
   }
 
   async refresh() {
     try {
       this.head.value = await get(at`/api/annals/conversations/${this.id}`);
-    } catch { /* the next event has it looked at again */ }
+    } catch { /* the next event refreshes it again */ }
   }
 
   select(sequence) {
@@ -96,7 +96,7 @@ export class Context {
 
   openRaw(sequence) { this.raw.value = sequence; }
 
-  /** What the model was sent for the reply that an event is of: what was there before the reply's first event. */
+  /** Opens the messages that the model received for an event's reply: those before the reply's first event. */
   async openMessages(sequence) {
     const first = await this.#beginning(sequence);
     setQuery({ tab: 'messages', reply: first }, { replace: false });
@@ -117,7 +117,7 @@ export class Context {
   async fork(event) {
     try {
       const made = await post(at`/api/conversations/${this.id}/fork`, { from_event_id: event, reset_metrics: false });
-      say('The fork is made.', { advice: 'It begins with what happened up to there.' });
+      say('The fork is made.', { advice: 'It begins with all events up to that point.' });
       go(['c', made.id]);
     } catch (error) {
       complain(error);
@@ -128,14 +128,14 @@ export class Context {
     try {
       await post(at`/api/conversations/${this.id}/navigate`, { event_id: event });
       await Promise.all([this.lookForBranches(), this.refresh()]);
-      say('HEAD is moved.', { advice: 'What follows goes on from there; nothing is lost.' });
+      say('HEAD is moved.', { advice: 'New events continue from there. No event is lost.' });
     } catch (error) {
       complain(error);
     }
   }
 }
 
-/** What the address says, into the context. */
+/** Copies the parameters of the address into the context. */
 export function follow(context, query) {
   context.at.value = numbered(query.at);
   const event = numbered(query.event);

@@ -1,4 +1,4 @@
-// A conversation that is there: follows it, and puts its parts together.
+// The view of a loaded conversation. It follows new events and combines the parts of the view.
 import { html, cx, useEffect, useLayoutEffect, useMemo, useState, useSignal } from '../../lib/ui.js';
 import { useShortcuts } from '../../lib/keys.js';
 import { highlight, unhighlight, wordsOf } from '../../lib/highlight.js';
@@ -18,10 +18,10 @@ import { Tail } from './tail.js';
 import { shortcuts } from './shortcuts.js';
 
 const SOON_MS = 700;
-/** What need not be there with the first cards waits until these are. */
+/** The delay of work that can wait until the first cards are drawn. */
 const LATER_MS = 250;
 
-/** Hears the conversation for as long as it is looked at. */
+/** Follows the conversation live while the view is open. */
 function useLive(context) {
   const link = useSignal('connecting');
   const pieces = useSignal(null);
@@ -38,7 +38,7 @@ function useLive(context) {
       event: (sequence, event) => {
         context.log.append(sequence, event);
         if (!BESIDE.has(event.kind)) {
-          // Somebody went back: other events are live now.
+          // HEAD was moved to an earlier event, so other events are live now.
           if (before && event.parent_id && event.parent_id !== before) context.lookForBranches();
           before = event.id;
         }
@@ -79,7 +79,7 @@ function useFound(context, find, event) {
     const look = () => {
       const element = context.control.current?.element(event);
       if (!element) return;
-      // What is folded may hold the word.
+      // A folded part may contain the words.
       if (!isOpen) for (const more of element.querySelectorAll('button.more')) more.click();
       isOpen = true;
       highlight(element, words);

@@ -1,19 +1,19 @@
-// Events of a page as what is shown: answers go to their calls, parallel calls stand together, what only tells of the
-// machinery is gathered in one line.
+// Groups the events of a page into items: answers are shown with their calls, parallel calls together, and technical
+// events in one line.
 import { isAnswer } from './log.js';
 
 const QUIET = new Set(['ConversationStateUpdateEvent', 'LLMCompletionLogEvent', 'SecurityAnalysisEvent', 'StreamingDeltaEvent', 'TokenEvent']);
 
-/** Events that stand beside the branch: what follows has the same parent as they. */
+/** Kinds of events beside the branch: the next event has the same parent as they have. */
 export const BESIDE = new Set(['ConversationStateUpdateEvent', 'HookExecutionEvent']);
 
 const quiet = (kind) => QUIET.has(kind) || /^(codex|claude-code|langgraph|openai-agents):/.test(kind);
 
-/** The kind of an event; those of OpenHands V0 have none, but an action or an observation. */
+/** Returns the kind of an event. Events of OpenHands V0 have no kind, but an action or an observation. */
 export const kindOf = (event) => event?.kind
   ?? (event?.action ? `action:${event.action}` : event?.observation ? `observation:${event.observation}` : 'unknown');
 
-/** `[{ type: 'calls' | 'quiet' | 'event', sequence, ... }]` of the page, with its neighbours where they are held. */
+/** Returns `[{ type: 'calls' | 'quiet' | 'event', sequence, ... }]` of a page. Its neighbours are given if loaded. */
 export function group(page, before, after) {
   const items = [];
   const shownAnswers = new Set();
@@ -31,7 +31,7 @@ export function group(page, before, after) {
       if (last?.type === 'calls' && event.llm_response_id && last.response === event.llm_response_id) last.calls.push(call);
       else push({ type: 'calls', sequence, response: event.llm_response_id, calls: [call] }, entry);
     } else if (isAnswer(event) && (shownAnswers.has(sequence) || (before?.has(event) && !page.has(event)))) {
-      // It stands with its call.
+      // It is shown with its call.
     } else if (quiet(kind)) {
       const last = items.at(-1);
       if (last?.type === 'quiet') last.entries.push(entry);
@@ -44,17 +44,17 @@ export function group(page, before, after) {
   return items;
 }
 
-/** All sequences that an item shows. */
+/** Returns all sequences that an item shows. */
 export function sequences(item) {
   if (item.type === 'calls') return item.calls.flatMap((call) => [call.entry.sequence, ...(call.answer ? [call.answer.sequence] : [])]);
   if (item.type === 'quiet') return item.entries.map((entry) => entry.sequence);
   return [item.sequence];
 }
 
-/** The id of the last event of a page that others follow. */
+/** Returns the id of the last event of a page that is not beside the branch. */
 const lastNode = (page) => page?.entries.findLast((one) => !BESIDE.has(one.event.kind))?.event.id ?? null;
 
-/** The earlier event that one goes back to, rather than following what came right before it. */
+/** Returns the id of an event's parent if this is not the event right before it. */
 function branchesFrom({ event }, previous) {
   if (!event.parent_id || !previous || BESIDE.has(event.kind)) return null;
   return event.parent_id === previous ? null : event.parent_id;

@@ -1,4 +1,4 @@
-// The head of a conversation: what it is, how it goes, what it took, and the ways to look at it.
+// The head of a conversation: its title, status and figures, and the tabs.
 import { html, useState } from '../../lib/ui.js';
 import { href, setQuery } from '../../lib/router.js';
 import { brief, bytes, cost, count, short } from '../../lib/format.js';
@@ -12,9 +12,9 @@ const TABS = [['timeline', 'Timeline'], ['messages', 'Messages'], ['branches', '
 
 const LINKS = {
   connecting: ['…', 'The page is connecting to follow this conversation'],
-  live: ['live', 'What happens appears at once'],
-  broken: ['not connected', 'The connection broke; the page tries again and goes on where it was'],
-  polling: ['looked at every 2 s', 'This conversation is a copy of another program’s log'],
+  live: ['live', 'New events appear at once'],
+  broken: ['not connected', 'The connection broke. The page reconnects and continues where it stopped'],
+  polling: ['checked every 2 s', 'This conversation is a copy of another program’s log'],
 };
 
 export function Head({ context, link, tab, isSideOpen, toggleSide }) {
@@ -38,13 +38,13 @@ export function Head({ context, link, tab, isSideOpen, toggleSide }) {
         <span class="nowrap" title=${`${count(head.prompt_tokens)} in, ${count(head.completion_tokens)} out`}>${short(head.prompt_tokens + head.completion_tokens)} tokens</span>
         <span class="nowrap">${cost(head.cost)}</span>
         <span class="nowrap">last active <${Ago} time=${head.updated_at} /></span>
-        ${head.copy_of && html`<span class="tag" title="It cannot be gone on with here">read-only copy of ${head.copy_of}</span>`}
+        ${head.copy_of && html`<span class="tag" title="It cannot be continued here">read-only copy of ${head.copy_of}</span>`}
         ${head.parent && html`<a class="tag" href=${href(['c', head.parent])}>sub-agent of ${brief(head.parent)}</a>`}
         ${head.forked_from && html`<a class="tag" href=${href(['c', head.forked_from])}>fork of ${brief(head.forked_from)}</a>`}
         ${head.sub_agents?.map((id) => html`<a key=${id} class="tag" href=${href(['c', id])}>sub-agent ${brief(id)}</a>`)}
         ${Object.entries(head.tags).map(([name, value]) => html`<${Tag} key=${name} name=${name} value=${value} />`)}
       </div>
-      <div class="row tabs" role="group" aria-label="Ways to look at it">
+      <div class="row tabs" role="group" aria-label="Views of the conversation">
         ${TABS.map(([name, label]) => html`
           <button key=${name} class="plain" aria-pressed=${tab === name}
             onClick=${() => setQuery({ tab: name === 'timeline' ? '' : name }, { replace: false })}>${label}</button>`)}

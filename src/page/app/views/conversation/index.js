@@ -1,13 +1,12 @@
-// One conversation: its head, the timeline or another way to look at it, what it was at a point, and what can be done.
+// The view of one conversation. It loads the conversation and then shows it.
 import { html } from '../../lib/ui.js';
 import { useLoad } from '../../lib/load.js';
-import { useSheet } from '../../lib/sheet.js';
 import { at, get } from '../../lib/api.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
 import { PAGE, TEXTS } from './log.js';
 import { Conversation } from './conversation.js';
 
-/** The conversation, and at the same time its first events where one begins with these. */
+/** Loads the conversation and, at the same time, its first events if the view begins with them. */
 async function load(id, query, signal) {
   const isBeginning = !query.event && !query.at && !query.tab;
   const first = { from: 0, to: PAGE * 2 - 1, limit: PAGE * 2, texts: TEXTS };
@@ -15,14 +14,12 @@ async function load(id, query, signal) {
     get(at`/api/annals/conversations/${id}`, {}, signal),
     isBeginning ? get(at`/api/annals/conversations/${id}/events`, first, signal) : null,
   ]);
-  // A page of very large events may come in parts: these are asked for again where they belong.
+  // A page of very large events may arrive in parts. Then the log loads its events itself.
   const isWhole = page && (page.next === null || page.events.length === PAGE * 2);
   return { head, events: isWhole ? page.events : [] };
 }
 
 export function View({ path, query }) {
-  useSheet('conversation');
-  useSheet('cards');
   const [id] = path;
   const { value, error, again } = useLoad((signal) => load(id ?? '', query, signal), [id]);
   if (error && !value) return html`<div class="middle"><h1>The conversation cannot be shown</h1><${Problem} error=${error} again=${again} /></div>`;

@@ -1,4 +1,4 @@
-// One thing in the timeline: its card, whether it is chosen, and whether it belongs to what one looks at.
+// One item of the timeline: its card, and whether it is selected, after the chosen point, or not on the live branch.
 import { html, cx } from '../../lib/ui.js';
 import { BESIDE, sequences } from './group.js';
 import { Guard } from '../../ui/guard.js';
@@ -41,16 +41,16 @@ export function Item({ item, context }) {
     </div>`;
 }
 
-/** An event that is other than any program writes it. */
+/** Replaces the card of an event that cannot be drawn. */
 const Undrawn = ({ item, error, context }) => html`
-  <div class="card card-other"><p><strong>Event #${item.sequence} is not as such events are</strong>
+  <div class="card card-other"><p><strong>Event #${item.sequence} cannot be shown</strong>
     <span class="soft"> ${error.message}</span> <button class="small" onClick=${() => context.openRaw(item.sequence)}>Raw JSON</button></p></div>`;
 
-/** The parent of what follows nothing. */
+/** The parent id of an event that follows no other event. */
 const ROOT = '__root__';
 
-/** That an event goes back to an earlier one. */
-const BranchesFrom = ({ id, context }) => (id === ROOT ? html`<p class="branches-from">Another beginning</p>` : html`
+/** The note that an event continues an earlier event, or has no parent. */
+const BranchesFrom = ({ id, context }) => (id === ROOT ? html`<p class="branches-from">A new beginning</p>` : html`
   <p class="branches-from">Another branch:
     <button class="small plain" onClick=${(event) => { event.stopPropagation(); context.goToEvent(id); }}>
       goes on from an earlier event</button></p>`);

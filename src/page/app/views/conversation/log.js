@@ -1,30 +1,30 @@
-// A conversation's log as the page holds it: pages of events around what one looks at, the others dropped.
+// A conversation's log as the browser keeps it: the pages of events around the visible ones. Other pages are dropped.
 import { signal } from '../../lib/ui.js';
 import { at, get, isAbort } from '../../lib/api.js';
 
-/** Events of a page. */
+/** The number of events of a page. */
 export const PAGE = 25;
-/** Pages that are held at most. */
+/** The maximum number of pages that are kept. */
 const HELD = 48;
-/** How long one has to stay where one has jumped to before its pages are asked for. */
+/** How long the view has to stay in place after a jump before its pages are loaded. */
 const STAY_MS = 110;
-/** Texts of events are cut to this many characters; the rest is loaded where somebody asks for it. */
+/** Texts of events are cut to this many characters; the rest is loaded on request. */
 export const TEXTS = 20000;
 const AGAIN_MS = [400, 1500, 4000];
 
 export const pageOf = (sequence) => Math.floor(sequence / PAGE);
 
 export class Log {
-  /** `first` are the first events, where they are known already. */
+  /** `first` are the first events, if they are already known. */
   constructor(id, total, first = []) {
     this.id = id;
     this.total = signal(total);
-    /** Counts what changed, page by page and in all. */
+    /** The number of changes so far: loaded pages and appended events. */
     this.version = signal(0);
     this.error = signal(null);
     this.pages = new Map();
     this.loading = new Map();
-    /** What was heard of pages that are on their way. */
+    /** Events that were received for pages that are still loading. */
     this.late = new Map();
     this.wanted = null;
     for (let from = 0; from < first.length; from += PAGE) {
@@ -39,14 +39,14 @@ export class Log {
     this.loading.clear();
   }
 
-  /** Says which pages somebody looks at: these and their neighbours are loaded, far ones are dropped. */
+  /** Sets which pages are visible. These and their neighbours are loaded, distant ones are dropped. */
   want(first, last) {
     const from = Math.max(0, first - 1);
     const to = Math.min(Math.ceil(this.total.peek() / PAGE) - 1, last + 1);
     const isFar = this.wanted && (from > this.wanted[1] + 2 || to < this.wanted[0] - 2);
     this.wanted = [from, to];
     clearTimeout(this.timer);
-    // Whoever rushes through a long log looks at none of what is passed.
+    // While the user scrolls quickly through a long log, the passed pages are not loaded.
     if (isFar) this.timer = setTimeout(() => this.#loadWanted(), STAY_MS);
     else this.#loadWanted();
   }
@@ -75,7 +75,7 @@ export class Log {
     try {
       const entries = [];
       let next = query.from;
-      // A page of very large events may come in parts.
+      // A page of very large events may arrive in parts.
       while (next !== null && next < query.from + PAGE) {
         const answer = await get(at`/api/annals/conversations/${this.id}/events`, { ...query, from: next }, abort.signal);
         entries.push(...answer.events);
@@ -83,11 +83,11 @@ export class Log {
       }
       if (this.loading.get(page) !== abort) return;
       this.loading.delete(page);
-      // What was heard meanwhile may be behind what was read.
+      // Events that were received meanwhile may follow those that were read.
       const last = entries.at(-1)?.sequence ?? -1;
-      const heard = (this.late.get(page) ?? []).filter((one) => one.sequence > last);
+      const received = (this.late.get(page) ?? []).filter((one) => one.sequence > last);
       this.late.delete(page);
-      this.pages.set(page, new Page([...entries, ...heard]));
+      this.pages.set(page, new Page([...entries, ...received]));
       this.error.value = null;
       this.version.value += 1;
     } catch (error) {
@@ -98,13 +98,13 @@ export class Log {
     }
   }
 
-  /** An event that was heard. Where the socket passed others over, the log is read instead. */
+  /** Adds a received event. If the socket skipped events, their pages are loaded again instead. */
   append(sequence, event) {
     const expected = this.total.peek();
     const page = pageOf(sequence);
     const entry = { sequence, recorded_at: null, event };
     if (sequence > expected) {
-      for (let gone = pageOf(expected); gone <= page; gone += 1) this.#forget(gone);
+      for (let skipped = pageOf(expected); skipped <= page; skipped += 1) this.#forget(skipped);
     } else if (this.loading.has(page)) {
       this.late.set(page, [...(this.late.get(page) ?? []), entry]);
     } else if (this.pages.has(page)) {
@@ -127,7 +127,7 @@ export class Log {
     return this.pages.get(pageOf(sequence))?.entries.find((one) => one.sequence === sequence);
   }
 
-  /** The sequence of an event that is held, by its id. */
+  /** Returns the sequence of the loaded event with an id. `null` if it is not loaded. */
   place(id) {
     for (const page of this.pages.values()) {
       const found = page.entries.find((one) => one.event.id === id);
@@ -140,7 +140,7 @@ export class Log {
 const ANSWERS = new Set(['ObservationEvent', 'UserRejectObservation', 'AgentErrorEvent']);
 export const isAnswer = (event) => ANSWERS.has(event.kind);
 
-/** Some events, and which of them answer which calls. */
+/** Some events, and the answers to their calls. */
 export class Page {
   constructor(entries) {
     this.entries = entries;
@@ -171,7 +171,7 @@ export class Page {
     return this.answers.get(action.id) ?? this.answers.get(`call:${action.tool_call_id}`);
   }
 
-  /** The action here that an answer belongs to. */
+  /** Returns whether the page has the action that an answer belongs to. */
   has(answer) {
     return answer.action_id ? this.actions.has(answer.action_id) : this.calls.has(answer.tool_call_id);
   }

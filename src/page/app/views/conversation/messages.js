@@ -1,4 +1,4 @@
-// The exact messages that the model saw before one of its replies, or would see at a point; and what was condensed away.
+// The exact messages that the model received before a reply, or would receive at a point, and the condensed events.
 import { html, useState } from '../../lib/ui.js';
 import { at, get } from '../../lib/api.js';
 import { setQuery } from '../../lib/router.js';
@@ -11,7 +11,7 @@ import { Fold } from '../cards/card.js';
 import { Output } from '../cards/output.js';
 import { Pictures, texts } from '../cards/content.js';
 
-/** What is shown at once. */
+/** The number of messages that are shown at first. */
 const SHOWN = 60;
 
 const WIRES = [['plain', 'As the SDK has them'], ['chat', 'As a chat request'], ['responses', 'As a responses request']];
@@ -31,12 +31,12 @@ function Calls({ message }) {
       <pre>${shown(call.arguments ?? call.function?.arguments)}</pre></div>`);
 }
 
-/** One message, as it was sent. */
+/** One message, in the form in which it is sent. */
 function Sent({ message, number, context }) {
   const role = message.role ?? message.type ?? 'item';
   const content = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
-  const said = texts((content ?? []).map((part) => (/text$/.test(part?.type) ? { type: 'text', text: part.text } : part)));
-  const text = said.join('\n\n');
+  const contentTexts = texts((content ?? []).map((part) => (/text$/.test(part?.type) ? { type: 'text', text: part.text } : part)));
+  const text = contentTexts.join('\n\n');
   const entry = { event: message, sequence: -1 };
   const isLong = role === 'system' || text.length > 3000;
   const body = role === 'tool' ? html`<${Output} text=${text} entry=${entry} context=${context} />` : html`<${Markdown} text=${text} />`;
@@ -66,7 +66,7 @@ export function Messages({ context, reply }) {
   const [wire, setWire] = useState('plain');
   const [isAll, setAll] = useState(false);
   const last = context.log.total.value - 1;
-  // A reply saw what was there before it.
+  // The model saw only the events before its reply.
   const point = reply !== null ? reply - 1 : context.at.value ?? last;
   const { value, error, isLoading, again } = useLoad(
     (signal) => (point < 0 ? Promise.resolve({ messages: [], condensations: [] }) : load(context, point, wire, signal)), [point, wire]);
@@ -81,7 +81,7 @@ export function Messages({ context, reply }) {
           : `What the model would be sent at #${count(point)}`}</h2>
         <span class="grow"></span>
         ${reply !== null && html`<button class="small" onClick=${() => setQuery({ reply: '' })}>At the point of the slider</button>`}
-        <select class="small" aria-label="In whose words" value=${wire} onChange=${(event) => setWire(event.currentTarget.value)}>
+        <select class="small" aria-label="Form of the messages" value=${wire} onChange=${(event) => setWire(event.currentTarget.value)}>
           ${WIRES.map(([name, label]) => html`<option key=${name} value=${name}>${label}</option>`)}</select>
         <${Copy} text=${() => JSON.stringify(all, null, 2)} label="Copy as JSON" />
       </div>

@@ -4,7 +4,7 @@ import { at, patch } from '../../lib/api.js';
 import { attempt } from '../../lib/notes.js';
 import { Dialog } from '../../ui/dialog.js';
 
-/** One tag a line, `name: value`. */
+/** Returns the tags as text, one tag per line: `name: value`. */
 const written = (tags) => Object.entries(tags).map(([name, value]) => (value ? `${name}: ${value}` : name)).join('\n');
 
 function read(text) {
@@ -32,7 +32,7 @@ function Form({ context, close }) {
   return html`
     <form class="column" onSubmit=${save}>
       <label>Title<input value=${title} maxlength="200" placeholder=${head.title ?? ''} onInput=${(event) => setTitle(event.currentTarget.value)} /></label>
-      <label>Tags, one a line
+      <label>Tags, one per line
         <textarea value=${tags} rows="4" placeholder="team: core" onInput=${(event) => setTags(event.currentTarget.value)}></textarea></label>
       <p class="soft small">Names are lower-case letters and digits.</p>
       <footer class="row"><span class="grow"></span><button type="button" onClick=${close}>Cancel</button><button class="main">Save</button></footer>

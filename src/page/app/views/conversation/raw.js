@@ -1,4 +1,4 @@
-// An event as it is stored.
+// The dialog that shows an event as it is stored.
 import { html } from '../../lib/ui.js';
 import { at, ask } from '../../lib/api.js';
 import { useLoad } from '../../lib/load.js';

@@ -1,14 +1,14 @@
-// Where the pages of the log stand: heights that are measured or guessed, and an anchor that keeps what one reads in
-// its place while things around it change.
+// The vertical positions of the log's pages: measured or estimated heights, and an anchor that keeps the visible events
+// in place while the events around them change.
 import { PAGE, pageOf } from './log.js';
 
-/** The height of an event that nobody has measured, in pixels. */
+/** The estimated height of an event until enough pages are measured, in pixels. */
 const GUESS = 84;
-/** The most pixels a browser can scroll reliably. */
+/** The maximum number of pixels that a browser scrolls reliably. */
 const PIXELS_MAX = 12e6;
-/** Pages whose heights are kept; those measured first are guessed again. */
+/** The maximum number of pages whose heights are kept. The oldest heights are estimated again. */
 const MEASURED_MAX = 400;
-/** How near to its end it counts as being there. */
+/** Within this distance of the end, the view counts as being at the end, in pixels. */
 const NEAR_END = 60;
 
 export class Scroller {
@@ -27,7 +27,7 @@ export class Scroller {
     this.pages = Math.ceil(total / PAGE);
   }
 
-  /** The mean height of what was measured, for the rest. */
+  /** The estimated height of an event: the mean of the measured ones. */
   get guess() {
     let sum = 0;
     let count = 0;
@@ -39,7 +39,7 @@ export class Scroller {
     return Math.min(mean, PIXELS_MAX / Math.max(1, this.events));
   }
 
-  /** Notes the height of a page; tells whether it is another than before. */
+  /** Stores the height of a page. Returns whether it has changed. */
   measure(page, height) {
     if (Math.abs((this.heights.get(page) ?? -1) - height) < 0.5) return false;
     this.heights.set(page, height);
@@ -47,7 +47,7 @@ export class Scroller {
     return true;
   }
 
-  /** Offsets of all pages, and of the end. */
+  /** Computes the offsets of all pages and of the end. */
   layout() {
     const guess = this.guess;
     const offsets = new Float64Array(this.pages + 1);
@@ -59,7 +59,7 @@ export class Scroller {
     return offsets;
   }
 
-  /** Notes what stands at the upper edge; called when somebody scrolls. */
+  /** Stores the position of the upper edge. It is called when the user scrolls. */
   note() {
     const { scrollTop, clientHeight, scrollHeight } = this.pane;
     const page = this.at(scrollTop);
@@ -67,7 +67,7 @@ export class Scroller {
     this.isAtEnd = scrollTop + clientHeight >= scrollHeight - NEAR_END;
   }
 
-  /** The page at a height. */
+  /** Returns the page at an offset. */
   at(y) {
     let [low, high] = [0, Math.max(0, this.pages - 1)];
     while (low < high) {
@@ -78,13 +78,13 @@ export class Scroller {
     return low;
   }
 
-  /** The first and the last page that are seen, with `ahead` pixels on both sides. */
+  /** Returns the first and the last visible page, with `ahead` more pixels on both sides. */
   range(ahead) {
     const { scrollTop, clientHeight } = this.pane;
     return [this.at(scrollTop - ahead), this.at(scrollTop + clientHeight + ahead)];
   }
 
-  /** Puts what was at the upper edge back there, or the target into sight, or the end. */
+  /** Scrolls to the target if there is one, to the end if the view was there, otherwise back to the anchor. */
   settle() {
     const { pane } = this;
     let top = this.offsets[Math.min(this.anchor.page, this.pages)] + this.anchor.within;
@@ -108,12 +108,12 @@ export class Scroller {
     return this.offsets[page] + (height * (target % PAGE)) / PAGE - 100;
   }
 
-  /** What shows an event; an answer is shown by its call. */
+  /** Returns the element that shows an event. An answer is shown with its call. */
   element(sequence) {
     return this.pane.querySelector(`[data-seqs~="${sequence}"]`);
   }
 
-  /** Goes to an event and stays with it until somebody scrolls. */
+  /** Goes to an event and keeps it in view until the user scrolls. */
   goTo(sequence) {
     this.target = Math.max(0, Math.min(sequence, this.events - 1));
     this.isAtEnd = false;

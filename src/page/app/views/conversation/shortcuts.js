@@ -1,7 +1,7 @@
-// The keys of a conversation.
+// The keyboard shortcuts of a conversation.
 import { go, setQuery } from '../../lib/router.js';
 
-/** Chooses the card `by` places further among those that are drawn, and brings it into sight. */
+/** Selects the drawn card that is `by` places further, and scrolls it into view. */
 function move(context, by) {
   const all = [...document.querySelectorAll('.pane [data-seqs]')];
   const selected = context.selected.peek();

@@ -1,4 +1,4 @@
-// What the conversation was at the point one looks at.
+// The side panel: the state of the conversation at the chosen point.
 import { html, useEffect, useState } from '../../lib/ui.js';
 import { at, get } from '../../lib/api.js';
 import { useEvery, useLatest } from '../../lib/load.js';
@@ -10,7 +10,7 @@ import { Tasks } from '../cards/tasks.js';
 const CALM_MS = 180;
 const LONG = 5000;
 const LONG_MS = 3000;
-/** The first cards come first. */
+/** The delay of the first request, so that the first cards are loaded before it. */
 const LATER_MS = 200;
 
 const Ids = ({ ids, context }) => html`<ul class="ids">${ids.slice(0, 12).map((id) => html`
@@ -20,7 +20,7 @@ const Ids = ({ ids, context }) => html`<ul class="ids">${ids.slice(0, 12).map((i
 export function Side({ context, close }) {
   const point = context.at.value;
   const end = point === null ? context.log.total.value : null;
-  // What a state costs the server grows with the log.
+  // A state costs the server more the longer the log is, so the first request waits for the first cards.
   const [isDue, setDue] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setDue(true), LATER_MS);

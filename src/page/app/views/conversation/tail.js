@@ -1,4 +1,4 @@
-// Behind the last event: the reply on its way.
+// The part after the last event: the reply that the model is writing.
 import { html } from '../../lib/ui.js';
 import { Markdown } from '../../ui/markdown.js';
 import { Fold } from '../cards/card.js';

@@ -1,14 +1,14 @@
-// The timeline: pages of cards, only those one sees in the page, each in its place.
+// The timeline: pages of cards, each at its place. Only the pages in view are in the document.
 import { html, useEffect, useLayoutEffect, useRef, useState, useMemo } from '../../lib/ui.js';
 import { Scroller } from './scroller.js';
 import { group } from './group.js';
 import { Item } from './item.js';
 import { Problem } from '../../ui/pieces.js';
 
-/** Pixels beyond the edges that are kept ready. */
+/** The number of pixels beyond the edges of the view in which pages are drawn. */
 const AHEAD = 900;
 
-/** The cards of a page. They are the same elements until something of them changes. */
+/** The cards of a page. The elements stay the same until the page or a neighbour of it changes. */
 function Block({ log, page, context }) {
   const [before, held, after] = [log.pages.get(page - 1), log.pages.get(page), log.pages.get(page + 1)];
   return useMemo(() => {
@@ -18,7 +18,8 @@ function Block({ log, page, context }) {
 }
 
 /**
- * `control.current` gets `goTo(sequence)` and `goToEnd()`. `tail` stands behind the last event.
+ * Sets `control.current` to `{goTo(sequence), goToEnd(), element(sequence), isAtEnd()}`. `tail` is drawn after the last
+ * event.
  */
 export function Timeline({ log, context, control, target, startAtEnd, tail }) {
   const pane = useRef(null);
@@ -72,8 +73,8 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
         }
       });
     };
-    // Whoever takes hold of the page decides where it stands.
-    const taken = () => {
+    // When the user scrolls, points or presses a key, the timeline stops scrolling to its target.
+    const stopAtUser = () => {
       if (made.target !== null) {
         made.target = null;
         made.note();
@@ -81,7 +82,7 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
     };
     const element = pane.current;
     element.addEventListener('scroll', scrolled, { passive: true });
-    for (const name of ['wheel', 'touchstart', 'pointerdown', 'keydown']) element.addEventListener(name, taken, { passive: true });
+    for (const name of ['wheel', 'touchstart', 'pointerdown', 'keydown']) element.addEventListener(name, stopAtUser, { passive: true });
     const box = new ResizeObserver(() => draw());
     box.observe(element);
     draw();
@@ -89,7 +90,7 @@ export function Timeline({ log, context, control, target, startAtEnd, tail }) {
       sizes.disconnect();
       box.disconnect();
       element.removeEventListener('scroll', scrolled);
-      for (const name of ['wheel', 'touchstart', 'pointerdown', 'keydown']) element.removeEventListener(name, taken);
+      for (const name of ['wheel', 'touchstart', 'pointerdown', 'keydown']) element.removeEventListener(name, stopAtUser);
     };
   }, [log]);
 

@@ -32,7 +32,7 @@ export function Filters({ query, field }) {
             onClick=${() => toggle(status)}>${words(status)}</button>`)}
       </div>
       ${all(query.tag).map((tag) => html`
-        <button key=${tag} type="button" class="small" aria-pressed="true" aria-label=${`No longer only with ${tag}`}
+        <button key=${tag} type="button" class="small" aria-pressed="true" aria-label=${`Remove the filter ${tag}`}
           onClick=${() => setQuery({ tag: all(query.tag).filter((one) => one !== tag) })}>${tag} <${Icon} name="close" /></button>`)}
       <span class="grow"></span>
       <select class="small" aria-label="Order" value=${query.order ?? 'updated'}

@@ -1,9 +1,8 @@
-// The list of conversations: filters that live in the address, rows that stay live.
+// The list of conversations. Its filters are kept in the address, and its rows are updated continually.
 import { html, useEffect, useMemo, useRef, useState } from '../../lib/ui.js';
 import { go, setQuery, all } from '../../lib/router.js';
 import { count } from '../../lib/format.js';
 import { useShortcuts } from '../../lib/keys.js';
-import { useSheet } from '../../lib/sheet.js';
 import { VirtualList } from '../../ui/virtual.js';
 import { Icon } from '../../ui/icon.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
@@ -20,7 +19,7 @@ function usePaging(query) {
   return paging;
 }
 
-/** Rows are taller where the page is narrow. */
+/** Returns the height of a row. Rows are taller on a narrow page. */
 function useRowHeight() {
   const [height, setHeight] = useState(rowHeight());
   useEffect(() => {
@@ -32,7 +31,6 @@ function useRowHeight() {
 }
 
 export function View({ query }) {
-  useSheet('list');
   const paging = usePaging(query);
   const field = useRef(null);
   const [selected, setSelected] = useState(-1);
@@ -62,7 +60,7 @@ export function View({ query }) {
     ${paging.error.value && html`<${Problem} error=${paging.error.value} again=${() => paging.load()} />`}
     ${total === null && !paging.error.value && html`<${Waiting} />`}
     ${total === 0 && html`<p class="empty">No conversation fits. ${query.title || query.status || query.tag
-      ? html`<a href="#/conversations">Show all of them</a>` : 'Those that are run or imported appear here.'}</p>`}
+      ? html`<a href="#/conversations">Show all of them</a>` : 'Conversations that are run or imported appear here.'}</p>`}
     ${total > 0 && html`<${VirtualList} label="Conversations" total=${total} height=${height} selected=${selected}
       onRange=${(_, end) => paging.want(end)}
       row=${(index) => html`<${Row} one=${rows[index]} isSelected=${index === selected} withTag=${withTag} />`} />`}`;

@@ -1,4 +1,4 @@
-// A new conversation: a folder to work in, a model, the first message.
+// The dialog for a new conversation: a folder to work in, a model, the first message.
 import { html, useState } from '../../lib/ui.js';
 import { go } from '../../lib/router.js';
 import { at, get, post } from '../../lib/api.js';
@@ -8,13 +8,13 @@ import { NewProfile } from './profile.js';
 import { Dialog } from '../../ui/dialog.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
 
-/** The tools of a plain agent, of those that the server has. */
+/** The tools of a new agent. Those that the server does not have are left out. */
 const TOOLS = ['terminal', 'file_editor', 'task_tracker'];
 
 const POLICIES = [
-  ['never', 'Nothing waits for me', { kind: 'NeverConfirm' }],
-  ['risky', 'What may be risky waits for me', { kind: 'ConfirmRisky' }],
-  ['always', 'Everything waits for me', { kind: 'AlwaysConfirm' }],
+  ['never', 'Never ask me', { kind: 'NeverConfirm' }],
+  ['risky', 'Ask me if it may be risky', { kind: 'ConfirmRisky' }],
+  ['always', 'Always ask me', { kind: 'AlwaysConfirm' }],
 ];
 
 async function offers(signal) {
@@ -24,7 +24,7 @@ async function offers(signal) {
   return { profiles: profiles.profiles, active: profiles.active_profile, tools, home: home?.home ?? home?.path ?? '' };
 }
 
-/** Makes it; the model's key stays on the server: the conversation is told the profile's name. */
+/** Creates the conversation. The model's key stays on the server, because the request names only the profile. */
 async function begin(form, { profiles, tools }) {
   const profile = profiles.find((one) => one.name === form.profile);
   const names = tools.map((tool) => tool.name ?? tool).filter((name) => TOOLS.includes(name));

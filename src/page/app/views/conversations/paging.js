@@ -1,11 +1,11 @@
-// The list's pages: loaded from the first one on as far as one has scrolled, then looked at again now and then.
+// The list's pages: loaded from the first one to where the user has scrolled. The first page is reloaded regularly.
 import { signal } from '../../lib/ui.js';
 import { get, isAbort } from '../../lib/api.js';
 
 const PAGE = 100;
 const AGAIN_MS = 3000;
 
-/** Conversations that fit `query`; `rows` and `total` grow and change as signals. */
+/** The conversations that match `query`. `rows` and `total` are signals. */
 export class Paging {
   constructor(query) {
     this.query = query;
@@ -25,7 +25,7 @@ export class Paging {
     this.abort.abort();
   }
 
-  /** Says how far somebody looks. */
+  /** Sets the end of the visible rows, and loads rows up to there. */
   want(end) {
     this.wanted = Math.max(this.wanted, end + PAGE / 2);
     this.load();
@@ -51,12 +51,12 @@ export class Paging {
   }
 
   #ask(after) {
-    // Whoever jumps far ahead wants many.
+    // After a jump far ahead the pages are larger.
     const limit = after && this.wanted - this.rows.peek().length > PAGE * 2 ? PAGE * 2 : PAGE;
     return get('/api/annals/conversations', { ...this.query, limit, after }, this.abort.signal);
   }
 
-  /** The newest page again: what went on has moved to the front. Those further down keep their places. */
+  /** Loads the first page again: active conversations have moved to it. Those further down keep their places. */
   async #refresh() {
     if (document.hidden || this.isLoading || this.total.peek() === null || this.error.peek()) return;
     this.isLoading = true;
@@ -68,7 +68,7 @@ export class Paging {
       this.rows.value = [...page.conversations, ...moved, ...rest];
       this.total.value = Math.max(page.total, this.next ? 0 : this.rows.peek().length);
       if (this.rows.peek().length <= page.conversations.length) this.next = page.next;
-    } catch { /* the next time says more */ } finally {
+    } catch { /* the next refresh tries again */ } finally {
       this.isLoading = false;
     }
   }

@@ -1,4 +1,4 @@
-// A model that the server is to know by a name.
+// The form for a model that the server stores under a name.
 import { html, useState } from '../../lib/ui.js';
 import { at, post } from '../../lib/api.js';
 import { attempt } from '../../lib/notes.js';
@@ -19,7 +19,7 @@ export function NewProfile({ done }) {
       <label>Name<input required value=${form.name} onInput=${set('name')} placeholder="work" spellcheck=${false} pattern="[A-Za-z0-9._\\-]+" /></label>
       <label>Model<input class="mono" required value=${form.model} onInput=${set('model')} placeholder="provider/model" spellcheck=${false} /></label>
       <label>Key<input type="password" value=${form.key} onInput=${set('key')} autocomplete="off" /></label>
-      <label>Address, where it is not the provider’s<input class="mono" type="url" value=${form.base} onInput=${set('base')} spellcheck=${false} /></label>
+      <label>Address, if it is not the provider’s<input class="mono" type="url" value=${form.base} onInput=${set('base')} spellcheck=${false} /></label>
       <footer class="row"><span class="grow"></span><button class="main">Save the model</button></footer>
     </form>`;
 }

@@ -1,7 +1,7 @@
-// A table whose first figure is drawn as a bar beside its words: the chart and its table in one.
+// A table that draws a figure of each row as a bar: chart and table in one.
 import { html, cx } from '../../lib/ui.js';
 
-/** A bar in parts: `parts` are `{className, value}`, together at most `most`. */
+/** A bar in parts: `parts` are `{className, value}`. The sum of their values is at most `most`. */
 function Bar({ parts, most }) {
   let x = 0;
   return html`
@@ -16,8 +16,8 @@ function Bar({ parts, most }) {
 }
 
 /**
- * `rows` are `{key, label, href?, parts, figures}`; `figures` stand in the order of `columns`, `{label, isWide?}`. What is
- * wide is left out where there is little room.
+ * `rows` are `{key, label, href?, parts, figures}`. `columns` are `{label, isWide?}`, and `figures` have their order.
+ * Columns with `isWide` are hidden on a narrow screen.
  */
 export function Bars({ title, what, rows, columns, legend, note }) {
   const most = Math.max(0, ...rows.map((row) => row.parts.reduce((sum, part) => sum + part.value, 0)));

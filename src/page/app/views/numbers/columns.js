@@ -1,5 +1,5 @@
-// Columns by day, drawn by hand. What one points at, or reaches with the arrow keys, is told in the line above; the same
-// figures are in a table below.
+// A column chart by day, week or month, drawn without a library. The line above the chart has the figures of the column
+// at the pointer or chosen with the arrow keys. A table below has all figures.
 import { html, cx, useState, useRef, useLayoutEffect, useId } from '../../lib/ui.js';
 import { count } from '../../lib/format.js';
 
@@ -15,7 +15,7 @@ const brief = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short',
 export const spanName = (from, unit) =>
   unit === 'month' ? month.format(Date.parse(from)) : `${unit === 'week' ? 'week of ' : ''}${day.format(Date.parse(from))}`;
 
-/** Round numbers from nought to `most`, three to five of them. */
+/** Returns four or five round numbers from 0 to at least `most`; only 0 if `most` is 0. */
 export function ticks(most) {
   if (!(most > 0)) return [0];
   const rough = most / 4;
@@ -52,9 +52,10 @@ function path(x, y, width, base) {
 }
 
 /**
- * `spans` as of `figures.js`; `measure` names the figure drawn, `show` writes it, `tell` says everything about a span.
+ * `spans` are those of `figures.js`. `measure` names the drawn figure, and `show` formats it. `describe` returns the
+ * figures of a span as text, and `all` is the text for the whole time.
  */
-export function Columns({ title, spans, unit, measure, show, tell, all, columns }) {
+export function Columns({ title, spans, unit, measure, show, describe, all, columns }) {
   const [element, width] = useWidth();
   const [at, setAt] = useState(null);
   const id = useId();
@@ -63,7 +64,7 @@ export function Columns({ title, spans, unit, measure, show, tell, all, columns 
   const y = (value) => base - (value / marks.at(-1) || 0) * (base - TOP);
   const step = (width - LEFT) / spans.length;
   const bar = Math.max(1, Math.min(step - (step > 4 ? 2 : 0), 40));
-  // A word every 80 pixels or so, the last one too.
+  // About one label per 80 pixels. A label without that much room to its right is left out, except the first.
   const every = Math.max(1, Math.ceil(80 / step));
   const named = (index) => index % every === 0 && (index + every <= spans.length || index === 0);
   const label = (from) => (unit === 'month' ? month : brief).format(Date.parse(from));
@@ -79,7 +80,7 @@ export function Columns({ title, spans, unit, measure, show, tell, all, columns 
   return html`
     <figure class="columns" aria-labelledby=${id}>
       <figcaption><h2 id=${id}>${title} by ${unit}</h2>
-        <p class="soft" aria-live="polite">${pointed ? html`<strong>${spanName(pointed.from, unit)}</strong>: ${tell(pointed)}` : all}</p>
+        <p class="soft" aria-live="polite">${pointed ? html`<strong>${spanName(pointed.from, unit)}</strong>: ${describe(pointed)}` : all}</p>
       </figcaption>
       <div ref=${element} class="drawing">
         <svg width=${width} height=${HEIGHT} role="application" tabindex="0" onKeyDown=${move} onBlur=${() => setAt(null)}

@@ -1,33 +1,36 @@
-// The figures of the view, all of them answers of named reports.
+// The figures of the view. All of them come from named reports.
 import { get, at } from '../../lib/api.js';
 
 const DAY = 86_400_000;
-/** How many conversations are asked for, and how many are shown. */
+/** The maximum number of conversations that are requested. */
 export const CONVERSATIONS_MAX = 1000;
 
-/** The rows of an answer as objects. */
+/** Returns the rows of an answer as objects. */
 export const objects = ({ columns, rows }) =>
   rows.map((row) => Object.fromEntries(columns.map((name, index) => [name, row[index]])));
 
+const NOTHING = { columns: [], rows: [], truncated: null };
+
 const sum = (rows, name) => rows.reduce((total, row) => total + (row[name] ?? 0), 0);
 
-/** The day behind a day: `until` of a report is not in it any more, that of the form is. */
+/** Returns the next day. A report ends before its `until`, but the `until` of the form is included. */
 const dayAfter = (day) => new Date(Date.parse(day) + DAY).toISOString().slice(0, 10);
 
-/** Asks for everything that the view shows; `query` is `{since, until, conversation}`, days and an id. */
+/** Loads everything that the view shows. `since` and `until` are days, `conversation` is an id. */
 export async function figures({ since, until, conversation }, signal) {
   const range = { since, until: until ? dayAfter(until) : undefined };
-  const report = async (name, more) =>
-    objects(await get(at`/api/annals/reports/${name}`, { ...range, ...more }, signal));
+  const answer = (name, more) => get(at`/api/annals/reports/${name}`, { ...range, ...more }, signal);
+  const report = async (name, more) => objects(await answer(name, more));
   const one = { conversation };
-  const [days, events, models, conversations, tools, slow, calls] = await Promise.all([
+  const [days, events, models, spent, tools, slow, calls] = await Promise.all([
     report('cost-by-day', one), report('activity', one), report('cost-by-model', one),
-    conversation ? [] : report('cost-by-conversation', { limit: CONVERSATIONS_MAX }),
+    conversation ? NOTHING : answer('cost-by-conversation', { limit: CONVERSATIONS_MAX }),
     report('tools', one), report('slow-tools', one), report('slow-calls', { ...one, limit: 10 }),
   ]);
   const withTokens = (rows) => rows.map((row) => ({ ...row, tokens: row.prompt_tokens + row.completion_tokens }));
   return {
-    days: withTokens(days), events, models: withTokens(models), conversations: withTokens(conversations), tools, slow, calls,
+    days: withTokens(days), events, models: withTokens(models), tools, slow, calls,
+    conversations: withTokens(objects(spent)), hasAll: !spent.truncated,
     total: {
       cost: sum(models, 'cost'), prompt: sum(models, 'prompt_tokens'), completion: sum(models, 'completion_tokens'),
       cached: sum(models, 'cache_read_tokens'), requests: sum(models, 'calls'), calls: sum(tools, 'calls'),
@@ -50,7 +53,7 @@ const UNITS = {
 };
 
 /**
- * Rows by day as columns without gaps, summed up to weeks or months where days would be too many.
+ * Groups rows by day, without gaps. If there are too many days, the rows are summed up to weeks or months.
  * @returns {{unit: 'day' | 'week' | 'month', spans: object[], unknown: object | null}} a span has `from` and the sums
  */
 export function spans(rows, names, most = 92) {
@@ -62,7 +65,7 @@ export function spans(rows, names, most = 92) {
   const unit = days <= most ? 'day' : days <= most * 7 ? 'week' : 'month';
   const { start, next } = UNITS[unit];
   const found = [];
-  // A file with a clock that was wrong once would have thousands of months: those that hold something are enough then.
+  // If a clock was wrong once, there would be thousands of months. Then only spans with rows are kept.
   if (days / 28 < 600) for (let ms = start(first); ms <= last; ms = next(ms)) found.push(ms);
   else found.push(...new Set(known.map((row) => start(parse(row.day)))));
   const spanned = new Map(found.map((ms) => [ms, { from: written(ms), ...Object.fromEntries(names.map((name) => [name, 0])) }]));

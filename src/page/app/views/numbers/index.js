@@ -1,9 +1,8 @@
-// What the conversations of the file cost, and how the agents' tools fared. `#/numbers?since=&until=&conversation=&by=`
+// The costs of conversations, and the results of the agents' tool calls. `#/numbers?since=&until=&conversation=&by=`
 import { html, useState } from '../../lib/ui.js';
 import { count, short, cost, duration, brief, plural } from '../../lib/format.js';
 import { href, setQuery } from '../../lib/router.js';
 import { useLoad } from '../../lib/load.js';
-import { useSheet } from '../../lib/sheet.js';
 import { plain } from '../../ui/text.js';
 import { Figure, Problem, Waiting } from '../../ui/pieces.js';
 import { figures, spans, CONVERSATIONS_MAX } from './figures.js';
@@ -40,11 +39,11 @@ function Total({ total, conversations, hasAll }) {
   return html`
     <dl class="figures totals">
       <${Figure} label="Cost" title="By the price table, in US dollars">${cost(total.cost)}<//>
-      <${Figure} label="Tokens in" title="Sent to models, those read from a cache included">${short(total.prompt)}<//>
+      <${Figure} label="Tokens in" title="Sent to models, including those read from a cache">${short(total.prompt)}<//>
       <${Figure} label="From cache">${short(total.cached)}${share(total.cached, total.prompt)}<//>
       <${Figure} label="Tokens out">${short(total.completion)}<//>
       <${Figure} label="Model calls">${count(total.requests)}<//>
-      ${conversations > 0 && html`<${Figure} label="Conversations" title="That asked a model">${count(conversations)}${hasAll ? '' : '+'}<//>`}
+      ${conversations > 0 && html`<${Figure} label="Conversations" title="Those that called a model">${count(conversations)}${hasAll ? '' : '+'}<//>`}
       <${Figure} label="Events">${count(total.events)}<//>
       <${Figure} label="Tool calls">${count(total.calls)}<//>
       <${Figure} label="Failed calls">${count(total.errors)}${share(total.errors, total.calls)}<//>
@@ -64,14 +63,14 @@ function Days({ value, measure }) {
   const { label, show } = MEASURES[measure];
   const spent = spans(value.days, [...COST_COLUMNS.map((one) => one.name), 'tokens']);
   const done = spans(value.events, EVENT_COLUMNS.map((one) => one.name));
-  const unknown = spent.unknown && `${show(spent.unknown[measure])} more at times that are not told`;
+  const unknown = spent.unknown && `${show(spent.unknown[measure])} more at unknown times`;
   return html`<div class="days">
     ${spent.spans.length > 0 && html`<${Columns} title=${label} ...${spent} measure=${measure} show=${show} columns=${COST_COLUMNS}
       all=${[`${show(measure === 'cost' ? value.total.cost : value.total.prompt + value.total.completion)} in all`, unknown].filter(Boolean).join('; ')}
-      tell=${(span) => `${cost(span.cost)}, ${short(span.prompt_tokens)} tokens in, ${short(span.completion_tokens)} out`} />`}
+      describe=${(span) => `${cost(span.cost)}, ${short(span.prompt_tokens)} tokens in, ${short(span.completion_tokens)} out`} />`}
     ${done.spans.length > 0 && html`<${Columns} title="Events" ...${done} measure="events" show=${short} columns=${EVENT_COLUMNS}
       all=${`${plural(value.total.events, 'event')} in all`}
-      tell=${(span) => `${plural(span.events, 'event')}, ${plural(span.actions, 'tool call')}, ${plural(span.user_messages, 'user message')}`} />`}
+      describe=${(span) => `${plural(span.events, 'event')}, ${plural(span.actions, 'tool call')}, ${plural(span.user_messages, 'user message')}`} />`}
   </div>`;
 }
 
@@ -120,7 +119,7 @@ function Tools({ tools, slow, calls }) {
       rows=${slow.map((row) => ({
         key: row.tool, label: plain(row.tool), parts: [{ className: 'part-taken', value: row.total_ms }],
         figures: [duration(row.total_ms), duration(row.median_ms), duration(row.p95_ms), duration(row.max_ms), count(row.calls)],
-      }))} note="From a call to its result: a wait for a person's consent is in it." />`}
+      }))} note="From a call to its result, including any wait for a person's consent." />`}
     ${calls.length > 0 && html`<${Bars} title="Slowest calls" what="Call" columns=${[{ label: 'Took' }, { label: 'Tool' }, { label: 'Ended', isWide: true }]}
       rows=${calls.map((row) => ({
         key: `${row.conversation_id} ${row.sequence}`, label: plain(row.what || row.tool).slice(0, 120),
@@ -131,7 +130,6 @@ function Tools({ tools, slow, calls }) {
 }
 
 export function View({ query }) {
-  useSheet('numbers');
   const measure = query.by in MEASURES ? query.by : 'cost';
   const { since, until, conversation } = query;
   const { value, error, isLoading, again } = useLoad((signal) => figures({ since, until, conversation }, signal), [since, until, conversation]);
@@ -144,7 +142,7 @@ export function View({ query }) {
       ${!value && !error && html`<${Waiting} what="Counting …" />`}
       ${isEmpty && html`<p class="empty">Nothing happened in that time. Choose another, or all of it.</p>`}
       ${value && !isEmpty && html`
-        <${Total} total=${value.total} conversations=${value.conversations.length} hasAll=${value.conversations.length < CONVERSATIONS_MAX} />
+        <${Total} total=${value.total} conversations=${value.conversations.length} hasAll=${value.hasAll} />
         <${Days} value=${value} measure=${measure} />
         ${value.models.length > 0 && html`<${Models} rows=${value.models} measure=${measure} />`}
         ${value.conversations.length > 0 && html`<${Conversations} rows=${value.conversations} measure=${measure} />`}

@@ -1,17 +1,23 @@
-// The named reports: `#/reports` lists them, `#/reports/NAME?PARAMETER=VALUE` asks one.
+// The named reports: `#/reports` lists them, `#/reports/NAME?PARAMETER=VALUE` runs one.
 import { html, useState, useEffect } from '../../lib/ui.js';
 import { get, at } from '../../lib/api.js';
-import { plural, words } from '../../lib/format.js';
+import { words } from '../../lib/format.js';
 import { go, href } from '../../lib/router.js';
 import { useLoad } from '../../lib/load.js';
-import { useSheet } from '../../lib/sheet.js';
 import { attempt } from '../../lib/notes.js';
 import { download } from '../../lib/download.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
-import { AnswerTable } from '../../ui/answer.js';
+import { AnswerTable, howMany } from '../../ui/answer.js';
 
 const KINDS = {
   id: 'an id, or its beginning', time: '2026-01-31 or 2026-01-31T12:00:00', text: '', pattern: '%.py: % is any text', number: '',
+};
+
+/** The note on an incomplete answer, by the limit that cut it. */
+const CUT = {
+  rows: 'There are more rows: narrow the question with a parameter. annals report --rows N prints more, with --param limit=N if the report has a limit.',
+  bytes: 'Rows are missing, because the answer is too large: narrow the question with a parameter. annals report --memory MIB prints more.',
+  limit: 'There are more rows: raise the parameter limit to see them.',
 };
 
 function Field({ parameter, value, onChange }) {
@@ -24,7 +30,7 @@ function Field({ parameter, value, onChange }) {
   return html`<label>${words(name)}${field}<small>${what}</small></label>`;
 }
 
-/** The report's SQL without the lines whose parameter is not given, as the server asks it; and what the others are. */
+/** Returns a link to the report's SQL with its parameters. As on the server, lines with missing ones are left out. */
 function asSql(report, given) {
   const missing = report.parameters.filter(({ name, default: usual }) => !given[name] && usual === null).map(({ name }) => name);
   const names = (line, name) => new RegExp(`:${name}(?!\\w)`).test(line);
@@ -46,12 +52,12 @@ function Answer({ report, query }) {
   if (!value || value.report !== report.name) return html`<${Waiting} what="Asking …" />`;
   return html`
     <section class="column" aria-label="Answer" aria-busy=${isLoading}>
-      <div class="row"><p role="status">${plural(value.rows.length, 'row')}</p><span class="grow"></span>
+      <div class="row"><p role="status">${howMany(value)}</p><span class="grow"></span>
         <a class="small" href=${asSql(report, query)}>Open as SQL</a>
         <button class="small" onClick=${csv}>Save as CSV</button></div>
-      ${value.truncated && html`<p class="cut" role="status">The answer was cut: narrow it with a parameter, or save it as CSV with annals report.</p>`}
+      ${value.truncated && html`<p class="cut" role="status">${CUT[value.truncated]}</p>`}
       ${value.rows.length > 0 ? html`<${AnswerTable} answer=${value} units=${value.units} label=${report.question} />`
-        : html`<p class="empty">Nothing fits: no row answers this question.</p>`}
+        : !value.truncated && html`<p class="empty">Nothing fits: no row answers this question.</p>`}
     </section>`;
 }
 
@@ -63,7 +69,7 @@ function Report({ report, query }) {
     event.preventDefault();
     go(['reports', report.name], draft);
   };
-  const told = report.columns.filter((column) => column.what);
+  const explained = report.columns.filter((column) => column.what);
   return html`
     <div class="report column">
       <p><a href=${href(['reports'])}>All reports</a></p>
@@ -77,8 +83,8 @@ function Report({ report, query }) {
           <div class="row"><button class="main">Ask</button></div>
         </form>`}
       <${Answer} report=${report} query=${known} />
-      ${told.length > 0 && html`<details><summary>What the columns are</summary>
-        <dl>${told.map((column) => html`<div key=${column.name}><dt><code>${column.name}</code></dt><dd class="soft">${column.what}</dd></div>`)}</dl>
+      ${explained.length > 0 && html`<details><summary>What the columns are</summary>
+        <dl>${explained.map((column) => html`<div key=${column.name}><dt><code>${column.name}</code></dt><dd class="soft">${column.what}</dd></div>`)}</dl>
       </details>`}
     </div>`;
 }
@@ -88,7 +94,7 @@ function List({ reports }) {
   return html`
     <div class="column">
       <div class="row"><h1>Reports</h1><span class="grow"></span>
-        <button onClick=${page} title="The most important ones on a page that needs nothing else">Save a page to hand on</button></div>
+        <button onClick=${page} title="The most important reports in one HTML file">Save a page to share</button></div>
       <ul class="report-list">${reports.map((report) => html`
         <li key=${report.name}><a href=${href(['reports', report.name])}><strong>${report.question}</strong>
           <span class="soft small"><code>${report.name}</code>${report.note && ` · ${report.note}`}</span></a></li>`)}</ul>
@@ -96,14 +102,13 @@ function List({ reports }) {
 }
 
 export function View({ path, query }) {
-  useSheet('sql');
   const { value, error, again } = useLoad((signal) => get('/api/annals/reports', {}, signal), []);
   if (error) return html`<${Problem} error=${error} again=${again} />`;
   if (!value) return html`<${Waiting} />`;
   if (!path.length) return html`<${List} reports=${value.reports} />`;
   const report = value.reports.find((one) => one.name === path[0]);
   if (!report) {
-    return html`<div class="middle"><h1>There is no report ${path[0]}</h1><p><a href=${href(['reports'])}>See which there are</a></p></div>`;
+    return html`<div class="middle"><h1>There is no report ${path[0]}</h1><p><a href=${href(['reports'])}>See all reports</a></p></div>`;
   }
   return html`<${Report} key=${report.name} report=${report} query=${query} />`;
 }

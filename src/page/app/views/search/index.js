@@ -1,9 +1,8 @@
-// Full-text search over all transcripts: hits with their words marked, each a way to its event.
+// Full-text search over all transcripts. Each hit has its words marked and links to its event.
 import { html, useEffect, useRef, useState } from '../../lib/ui.js';
 import { go, href, setQuery } from '../../lib/router.js';
 import { get, isAbort, post } from '../../lib/api.js';
 import { useCalm, useLoad } from '../../lib/load.js';
-import { useSheet } from '../../lib/sheet.js';
 import { useShortcuts } from '../../lib/keys.js';
 import { brief, count } from '../../lib/format.js';
 import { Ago, Problem, Waiting } from '../../ui/pieces.js';
@@ -14,7 +13,7 @@ import { marked } from './marked.js';
 const LIMIT = 40;
 const KINDS = [['', 'Everything'], ['MessageEvent', 'Messages'], ['ActionEvent', 'Calls'], ['ObservationEvent', 'Results'], ['AgentErrorEvent', 'Errors']];
 
-/** Pages of hits of one question. */
+/** Loads the hits of a query page by page. */
 function useHits(question) {
   const [state, setState] = useState({ hits: [], next: null, error: null, isLoading: false });
   const round = useRef(null);
@@ -40,7 +39,7 @@ function useHits(question) {
 
 const TITLES = 'SELECT conversation_id, title FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(:ids))';
 
-/** The titles of the conversations that hits are in, by id. */
+/** Returns the titles of the hits' conversations, by id. */
 function useTitles(hits) {
   const ids = JSON.stringify([...new Set(hits.map((hit) => hit.conversation))]);
   const { value } = useLoad(async (signal) => {
@@ -61,7 +60,6 @@ function Hit({ hit, title, isSelected, q }) {
 }
 
 export function View({ query }) {
-  useSheet('search');
   const [text, setText] = useState(query.q ?? '');
   const [selected, setSelected] = useState(-1);
   const field = useRef(null);
@@ -91,10 +89,10 @@ export function View({ query }) {
       ${query.conversation && html`<button type="button" class="small" aria-pressed="true" onClick=${() => setQuery({ conversation: '' })}>in ${brief(query.conversation)} <${Icon} name="close" /></button>`}
     </form>
     ${error && html`<${Problem} error=${error} />`}
-    ${query.q && !isLoading && !error && hits.length === 0 && html`<p class="empty">Nothing says this.</p>`}
-    ${!query.q && html`<p class="empty">What was said, asked for, printed and changed, in ${query.conversation ? 'this conversation' : 'all conversations'}.</p>`}
+    ${query.q && !isLoading && !error && hits.length === 0 && html`<p class="empty">No event contains this.</p>`}
+    ${!query.q && html`<p class="empty">Finds messages, calls, output and changes in ${query.conversation ? 'this conversation' : 'all conversations'}.</p>`}
     <ol class="hits" aria-label="Hits">${hits.map((hit, index) => html`
       <${Hit} key=${hit.position} hit=${hit} title=${titles.get(hit.conversation)} isSelected=${index === selected} q=${query.q} />`)}</ol>
     ${isLoading && html`<${Waiting} what="Searching …" />`}
-    ${next !== null && !isLoading && html`<button onClick=${more}>Further hits</button>`}`;
+    ${next !== null && !isLoading && html`<button onClick=${more}>More hits</button>`}`;
 }

@@ -1,4 +1,4 @@
-// A snippet in parts. Marks are byte offsets into its UTF-8.
+// Splits a snippet at its marks. Marks are byte offsets into its UTF-8 form.
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 

@@ -1,19 +1,18 @@
-// One guarded SELECT over the documented views: `#/sql?q=STATEMENT&p=NAME=VALUE`. What the address holds is what was asked.
+// One guarded SELECT over the documented views: `#/sql?q=STATEMENT&p=NAME=VALUE`. The answer is that of the address.
 import { html, useState, useRef, useEffect } from '../../lib/ui.js';
 import { get, post } from '../../lib/api.js';
-import { duration, plural } from '../../lib/format.js';
+import { duration } from '../../lib/format.js';
 import { all, go } from '../../lib/router.js';
 import { useLoad } from '../../lib/load.js';
-import { useSheet } from '../../lib/sheet.js';
 import { attempt } from '../../lib/notes.js';
 import { download } from '../../lib/download.js';
 import { useShortcuts } from '../../lib/keys.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
-import { AnswerTable } from '../../ui/answer.js';
+import { AnswerTable, howMany } from '../../ui/answer.js';
 import { Schema } from './schema.js';
 import { fromAddress, parametersOf, toAddress, valueOf } from './statement.js';
 
-/** The page holds this much of an answer at most; the server's own limit of rows is as high. */
+/** The maximum size of an answer in the page. The server's own limit of rows is the same. */
 const LIMITS = { rows: 10_000, bytes: 16 << 20 };
 
 const EXAMPLES = [
@@ -23,7 +22,7 @@ const EXAMPLES = [
   ['Conversations by status', 'SELECT status, count(*) AS conversations, sum(event_count) AS events\nFROM conversations\nGROUP BY status\nORDER BY conversations DESC'],
 ];
 
-async function asked(query, signal) {
+async function runQuery(query, signal) {
   if (!query.sql) return null;
   const began = performance.now();
   const answer = await post('/api/annals/query', { ...query, limits: LIMITS }, signal);
@@ -32,7 +31,7 @@ async function asked(query, signal) {
 
 const CUT = {
   rows: 'The answer was cut at its rows: narrow it with WHERE or LIMIT. annals query --rows N gives more.',
-  bytes: 'The answer was cut at its size: name fewer columns, or cut long ones with substr().',
+  bytes: 'The answer was cut at its size: name fewer columns, or cut long ones with substr(). annals query --memory MIB gives more.',
 };
 
 function Result({ asking, query }) {
@@ -43,13 +42,13 @@ function Result({ asking, query }) {
   return html`
     <section class="column" aria-label="Answer" aria-busy=${isLoading}>
       <div class="row">
-        <p role="status">${plural(value.rows.length, 'row')} in ${duration(value.took)}${isLoading && ' … asking again'}</p>
+        <p role="status">${howMany(value)} in ${duration(value.took)}${isLoading && ' … asking again'}</p>
         <span class="grow"></span>
-        <button class="small" onClick=${csv} title="As the statement is asked again; texts that begin with = may be formulas to a spreadsheet">Save as CSV</button>
+        <button class="small" onClick=${csv} title="Runs the statement again. A spreadsheet may take texts that begin with = for formulas.">Save as CSV</button>
       </div>
       ${value.truncated && html`<p class="cut" role="status">${CUT[value.truncated]}</p>`}
       ${value.rows.length > 0 ? html`<${AnswerTable} answer=${value} label="Answer" />`
-        : html`<p class="empty">No row fits. The columns are ${value.columns.join(', ')}.</p>`}
+        : html`<p class="empty">${!value.truncated && 'No row fits. '}The columns are ${value.columns.join(', ')}.</p>`}
     </section>`;
 }
 
@@ -82,7 +81,6 @@ function Editor({ draft, setDraft, values, setValues, run, field }) {
 }
 
 export function View({ query }) {
-  useSheet('sql');
   const parameters = fromAddress(all(query.p));
   const wanted = { sql: query.q ?? '', parameters: Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, valueOf(value ?? '')])) };
   const identity = JSON.stringify(wanted);
@@ -90,8 +88,8 @@ export function View({ query }) {
   const [values, setValues] = useState(parameters);
   const field = useRef(null);
   const views = useLoad((signal) => get('/api/annals/query', {}, signal), []);
-  const asking = useLoad((signal) => asked(wanted, signal), [identity]);
-  // Going back shows what was asked then.
+  const asking = useLoad((signal) => runQuery(wanted, signal), [identity]);
+  // The back button restores the earlier statement.
   useEffect(() => {
     setDraft(wanted.sql);
     setValues(parameters);

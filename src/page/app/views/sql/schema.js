@@ -1,4 +1,4 @@
-// The views that a statement may name, and their columns; a click puts the name into the statement.
+// The views that a statement may name, and their columns. A click inserts the name into the statement.
 import { html, useState } from '../../lib/ui.js';
 import { Problem, Waiting } from '../../ui/pieces.js';
 
@@ -16,7 +16,7 @@ export function Schema({ views, error, again, insert }) {
         onInput=${(event) => setWanted(event.target.value)} />
       ${error && html`<${Problem} error=${error} again=${again} />`}
       ${!views && !error && html`<${Waiting} />`}
-      ${views && !shown.length && html`<p class="soft">No view or column is called so.</p>`}
+      ${views && !shown.length && html`<p class="soft">No view or column has this name.</p>`}
       <ul>${shown.map((view) => html`
         <li key=${view.name}>
           <details open=${text !== ''}>

@@ -1,23 +1,23 @@
-// What a statement's text tells without running it.
+// Reads a statement's parameters from its text, and the values that the user typed for them.
 
-/** The names of its parameters, in order; what stands in texts, names in quotes and comments is none. */
+/** Returns the names of its parameters in order. Texts, quoted names and comments contain no parameters. */
 export function parametersOf(sql) {
   const bare = sql.replace(/'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|--.*|\/\*[^]*?(?:\*\/|$)/g, ' ');
   return [...new Set([...bare.matchAll(/[:@$]([A-Za-z_]\w*)/g)].map((found) => found[1]))];
 }
 
-/** A typed value as `annals query --param` takes it: a number where it is one, `'5'` the text 5, nothing NULL. */
+/** Converts a typed value as `annals query --param` does: `5` is a number, `'5'` the text 5, an empty value NULL. */
 export function valueOf(typed) {
   const text = typed.trim();
   if (text === '') return null;
   if (/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)) {
     const number = Number(text);
-    // What a number of JavaScript cannot hold exactly stays the text that was typed.
+    // An integer that JavaScript cannot represent exactly stays a text.
     return Number.isInteger(number) && !Number.isSafeInteger(number) ? text : number;
   }
   return /^'[^]*'$/.test(text) ? text.slice(1, -1).replaceAll("''", "'") : typed;
 }
 
-/** Parameters in the address: `p=name=value`, as often as there are any. */
+/** Parameters in the address: one `p=name=value` for each. */
 export const fromAddress = (list) => Object.fromEntries(list.map((one) => one.split(/=(.*)/s).slice(0, 2)));
 export const toAddress = (values, names) => names.map((name) => `${name}=${values[name] ?? ''}`);
